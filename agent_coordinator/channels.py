@@ -1,8 +1,6 @@
-"""Next channel and starter; one conversation per channel.
+"""Pick the next channel and its starter, and allow one conversation at a time in a channel.
 
-Allows one conversation at a time in a channel: by memory within the process, by Redis between processes.
-
-Picks the next channel and its starter. The queues are in Redis, so that fairness outlives the process.
+The queues and locks are in Redis, so that fairness outlives the process and no other process begins a second one.
 """
 
 from __future__ import annotations
@@ -12,11 +10,10 @@ import random
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
-from agent_coordinator.config import CoordinatorConfig
-from agentic.process.tasks import Sleep
-from agentic.state.leases import Leadership
+from agent_coordinator.config import HOLD_ROOM_SECONDS, CoordinatorConfig
+from agent_coordinator.context import CoordinatorContext
 from agentic.state.schedule import ScheduleStore
-from agentic.wire.connection import RedisAway, until_back
+from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)
 
@@ -29,56 +26,46 @@ class ChannelBusy(Exception):
         self.channel_id = channel_id
 
 
-class ChannelHolds:
-    """A hold outlives a process that died by at most `ttl` seconds, which must cover the time between two turns. It
-    belongs to the epoch in which it was taken."""
+class ChannelLocks:
+    """A lock outlives a process that died until its time is over, which covers the time between two turns. It belongs
+    to the epoch in which it was taken."""
 
-    def __init__(self, schedule: ScheduleStore, ttl: float, sleep: Sleep, leadership: Leadership) -> None:
-        self._schedule = schedule
-        self._ttl = ttl
-        self._leadership = leadership
-        self._sleep = sleep
+    def __init__(self, context: CoordinatorContext) -> None:
+        self._context = context
+        self._seconds = context.config.turn_seconds + context.config.turn_delay_max + HOLD_ROOM_SECONDS
         self._mine: set[int] = set()
 
     @property
     def busy(self) -> frozenset[int]:
-        """The channels held by this process."""
+        """The channels locked by this process."""
         return frozenset(self._mine)
 
     @asynccontextmanager
     async def hold(self, channel_id: int, holder: str) -> AsyncIterator[None]:
-        """Raises ChannelBusy. Waits while Redis is away."""
+        """Raises ChannelBusy. Waits while Redis is unavailable."""
         if channel_id in self._mine:
             raise ChannelBusy(channel_id)
         self._mine.add(channel_id)
-        epoch = self._leadership.epoch
+        epoch = self._context.leadership.epoch
         try:
             if not await self.renew(channel_id, holder):
                 raise ChannelBusy(channel_id)
             try:
                 yield
             finally:
-                await self._release(channel_id, holder, epoch)
+                try:
+                    await self._context.ledger.schedule.release_channel(channel_id, holder, epoch)
+                except RedisAway:
+                    log.info("channel %d is not released, Redis is unavailable: its lock will expire", channel_id)
         finally:
             self._mine.discard(channel_id)
 
     async def renew(self, channel_id: int, holder: str) -> bool:
-        """False if another holder has it: the hold had run out, or another process leads. Waits while Redis is away."""
-        hold = (channel_id, holder, self._ttl, self._leadership.epoch)
-        return await until_back(lambda: self._schedule.hold_channel(*hold), self._sleep)
-
-    async def _release(self, channel_id: int, holder: str, epoch: int) -> None:
-        try:
-            await self._schedule.release_channel(channel_id, holder, epoch)
-        except RedisAway:
-            log.info("channel %d is not released, Redis is away: its hold expires by itself", channel_id)
-
-
-def days_order(config: CoordinatorConfig, rng: random.Random) -> tuple[int, ...]:
-    """Each channel once: the priority channels in the owner's order, then the others shuffled."""
-    first = [channel for channel in dict.fromkeys(config.priority_channels) if channel in config.channels]
-    others = [channel for channel in config.channels if channel not in first]
-    return (*first, *rng.sample(others, len(others)))
+        """Return False if another holder has it: the lock had expired, or another process leads. Waits while Redis is
+        unavailable."""
+        schedule = self._context.ledger.schedule
+        lock = (channel_id, holder, self._seconds, self._context.leadership.epoch)
+        return await self._context.wait_for_redis(lambda: schedule.hold_channel(*lock))
 
 
 async def pick_channel(
@@ -86,10 +73,13 @@ async def pick_channel(
 ) -> int | None:
     """The day's next channel; a random one once the queue is used up; None if none is free.
 
-    A queued channel that is busy has its conversation right now and is dropped from the queue; so is one that is no
-    longer configured. Raises RedisAway.
+    The queue has the priority channels in the owner's order, then the others shuffled. A queued channel that is busy
+    has its conversation right now and is dropped from the queue, as is one that is no longer configured. Raises
+    RedisAway.
     """
-    fresh = days_order(config, rng)
+    first = [channel for channel in dict.fromkeys(config.priority_channels) if channel in config.channels]
+    others = [channel for channel in config.channels if channel not in first]
+    fresh = (*first, *rng.sample(others, len(others)))
     free = [channel for channel in fresh if channel not in busy]
     if not free:
         return None

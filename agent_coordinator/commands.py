@@ -1,8 +1,8 @@
-"""Executes Commands of owners and reports the outcome of those that carry an id.
+"""Execute Commands of owners and report the outcome of those that carry an id.
 
 start       begin a conversation            next   let an agent speak next
 end         end a channel's conversation    move, skip, add   a scheduled time of today
-room-…      rooms/commands.py
+room-…      agent_coordinator/rooms.py
 
 docs/protocol.md lists the outcomes.
 """
@@ -11,56 +11,31 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from agent_coordinator.channels import ChannelBusy
-from agent_coordinator.config import CoordinatorConfig
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.engine import Engine
 from agent_coordinator.rooms import RoomCommands, RoomKeeper
 from agent_coordinator.scheduler import Scheduler
-from agentic.process.tasks import Start
-from agentic.state.presence import Presence
-from agentic.state.silence import Stops
 from agentic.wire import keys
-from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Command, CommandOutcome
 
 log = logging.getLogger(__name__)
 
 
-class Fire(Protocol):
-    """Run a conversation to its end. `began` is called with its channel once it has started."""
-
-    def __call__(
-        self,
-        channel_id: int | None,
-        theme: str | None,
-        *,
-        starter: str | None,
-        topic: str | None,
-        began: Callable[[int], object],
-    ) -> Awaitable[object]: ...
-
-
 class Commands:
-    """`start` runs a task."""
+    """`fire` is Coordinator.fire."""
 
     def __init__(
         self,
-        config: CoordinatorConfig,
-        bus: Bus,
+        context: CoordinatorContext,
         engine: Engine,
         scheduler: Scheduler,
         rooms: RoomKeeper,
-        presence: Presence,
-        *,
-        fire: Fire,
-        start: Start,
-        stops: Stops | None,
+        fire: Callable[..., Awaitable[object]],
     ) -> None:
-        self._config, self._bus, self._engine, self._scheduler = config, bus, engine, scheduler
-        self._presence, self._fire, self._start, self._stops = presence, fire, start, stops
+        self._context, self._engine, self._scheduler, self._fire = context, engine, scheduler, fire
         self._known: dict[str, Callable[[Command], Awaitable[str | None]]] = {
             "start": self._start_conversation,
             "next": self._speak_next,
@@ -68,7 +43,7 @@ class Commands:
             "move": self._move,
             "skip": self._skip,
             "add": self._add,
-            **RoomCommands(rooms, config.agents, presence, stops, self._report_soon).known,
+            **RoomCommands(context, rooms, self._report_soon).known,
         }
 
     async def execute(self, command: Command) -> None:
@@ -81,7 +56,7 @@ class Commands:
         try:
             outcome = await known(command)
         except RedisAway as away:
-            log.warning("command %s was not executed, Redis is away: %s", command.command, away)
+            log.warning("command %s was not executed, Redis is unavailable: %s", command.command, away)
             return
         if outcome is not None:
             await self._report(command, outcome)
@@ -89,8 +64,8 @@ class Commands:
     # conversations
 
     async def _start_conversation(self, command: Command) -> str | None:
-        """None where it was reported already."""
-        if command.agent_name is not None and command.agent_name not in self._config.agents:
+        """Return the outcome; None if it was reported already."""
+        if command.agent_name is not None and command.agent_name not in self._context.config.agents:
             return "unknown_agent"
         started = False
 
@@ -105,20 +80,20 @@ class Commands:
         return None if started else self._refusal(command.channel_id) or ("busy" if command.channel_id else "none_free")
 
     async def _speak_next(self, command: Command) -> str | None:
-        """Request the turn in the running conversation, or give one in a channel without a conversation. None where it
-        was reported already."""
-        agent, channel_id = command.agent_name, command.channel_id
+        """Request the turn in the running conversation, or give one in a channel without a conversation. None if the
+        outcome was reported already."""
+        agent, channel_id, config = command.agent_name, command.channel_id, self._context.config
         if agent is None or channel_id is None:
             return "incomplete"
         if (refusal := self._refusal(channel_id)) is not None:
             return refusal
-        if agent not in self._config.agents:
+        if agent not in config.agents:
             return "unknown_agent"
-        if agent not in await self._presence.online([agent]):
+        if agent not in await self._context.ledger.presence.online([agent]):
             return "offline"
         if await self._engine.request_next(channel_id, agent):
             return "requested"
-        theme = command.theme or self._config.theme_of(channel_id)
+        theme = command.theme or config.theme_of(channel_id)
         try:
             await self._engine.single_turn(
                 channel_id, theme, agent, began=lambda: self._report_soon(command, "started", channel_id)
@@ -133,16 +108,16 @@ class Commands:
         return "ended" if self._engine.end(command.channel_id) else "none_running"
 
     def _refusal(self, channel_id: int | None) -> str | None:
-        """Why nothing can begin in the channel, None where nothing is known."""
-        if not self._config.agents:
+        """Why nothing can begin in the channel, None if nothing is known."""
+        if not self._context.config.agents:
             return "no_agents"
-        if self._stops is not None and self._stops.paused:
+        if self._context.is_paused:
             return "paused"
         if channel_id is None:
             return None
-        if channel_id not in self._config.channels:
+        if channel_id not in self._context.config.channels:
             return "unknown_channel"
-        return "stopped" if self._stops is not None and self._stops.holds(channel_id) else None
+        return "stopped" if self._context.is_stopped(channel_id) else None
 
     # today's schedule
 
@@ -168,7 +143,7 @@ class Commands:
     # reports
 
     def _report_soon(self, command: Command, outcome: str, channel_id: int) -> None:
-        self._start(self._report(command, outcome, channel_id), "the report of a command's outcome")
+        self._context.tasks.start(self._report(command, outcome, channel_id), "the report of a command's outcome")
 
     async def _report(self, command: Command, outcome: str, channel_id: int | None = None) -> None:
         if command.command_id is None:
@@ -176,6 +151,6 @@ class Commands:
         channel_id = command.channel_id if channel_id is None else channel_id
         report = CommandOutcome(command_id=command.command_id, outcome=outcome, channel_id=channel_id)
         try:
-            await self._bus.publish(keys.COORDINATOR_OUTCOMES, report)
+            await self._context.bus.publish(keys.COORDINATOR_OUTCOMES, report)
         except RedisAway as away:
-            log.warning("a command's outcome (%s) was not reported, Redis is away: %s", outcome, away)
+            log.warning("a command's outcome (%s) was not reported, Redis is unavailable: %s", outcome, away)

@@ -1,14 +1,8 @@
-"""Events for observers; notes for the record.
+"""Events that the coordinator sends to its observers (a summary, a console), and the observers that store them.
 
-Events that the coordinator sends to its observers (a summary, a console), as plain values.
-
-Note conversations for the record: when they begin, when their starter names the topic, and when they end; and rooms,
-after each change.
-
-A room's conversation has one id all its life: each pause notes its end, with the sums so far, which a later one
-replaces.
-
-Keep the pulls of a channel's last choice, for people who ask why an agent spoke or not.
+ConversationNotes writes conversations and rooms to the record: when they begin, when their starter names the topic,
+when they end. A room's conversation has one id all its life: each pause notes its end, with the sums so far, which a
+later one replaces.
 """
 
 from __future__ import annotations
@@ -17,9 +11,9 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent_coordinator.state import ConversationState, Missed, Tally
-from agentic.process.tasks import Start
-from agentic.state.conversations import Pull, Pulls, PullStore
+from agent_coordinator.context import CoordinatorContext
+from agent_coordinator.state import AgentCounts, ConversationState, Missed
+from agentic.state.conversations import Pull, Pulls
 from agentic.state.record_stream import Notes
 from agentic.state.rooms import Room
 from agentic.wire.connection import RedisAway
@@ -33,7 +27,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class ConversationReport:
     """Totals of a conversation that ended. Times in unix seconds, money in US dollars; `per_agent` by agent name.
-    `opened_by`: the agent whose message is its first, "" where nobody opened it. Messages, skips and cost of a room's
+    `opened_by`: the agent whose message is its first, "" if nobody opened it. Messages, skips and cost of a room's
     are those of its whole life, the others those since it was resumed."""
 
     conversation_id: str
@@ -54,7 +48,7 @@ class ConversationReport:
     ended_because: EndReason
     started_at: float
     ended_at: float
-    per_agent: Mapping[str, Tally]
+    per_agent: Mapping[str, AgentCounts]
     opened_by: str = ""
     policy: str = "rounds"
 
@@ -64,6 +58,7 @@ def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
     if state.ended_because is None:
         raise ValueError(f"conversation {state.conversation_id} has not ended")
     total, room = state.total, state.room
+    counts = ("timeouts", "absences", "reactions", "pictures", "calls", "input_tokens", "output_tokens")
     return ConversationReport(
         conversation_id=state.conversation_id,
         channel_id=state.channel_id,
@@ -72,13 +67,6 @@ def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
         rounds=state.round_number,
         messages=room.turn_number if room else total.messages,
         skips=room.skips if room else total.skips,
-        timeouts=total.timeouts,
-        absences=total.absences,
-        reactions=total.reactions,
-        pictures=total.pictures,
-        calls=total.calls,
-        input_tokens=total.input_tokens,
-        output_tokens=total.output_tokens,
         cost_usd=room.cost_usd if room else total.cost_usd,
         ended_because=state.ended_because,
         started_at=state.started_at,
@@ -86,6 +74,7 @@ def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
         per_agent=dict(state.tallies),
         opened_by=(room and room.starter) or (state.history[0].agent if state.history else ""),
         policy=state.policy,
+        **{name: getattr(total, name) for name in counts},
     )
 
 
@@ -96,7 +85,7 @@ class ConversationStarted:
     theme: str
     starter: str
     started_at: float  # unix seconds
-    topic: str | None = None  # where an owner named it; else the starter does later
+    topic: str | None = None  # if an owner named it; else the starter does later
     policy: str = "rounds"
 
 
@@ -154,13 +143,20 @@ class RoomChanged:
     room: Room
 
 
-Conversing = ConversationStarted | ConversationResumed | ConversationEnded
-Event = Conversing | SpeakerChosen | TurnTaken | TurnMissed | RoomChanged
+Event = (
+    ConversationStarted | ConversationResumed | ConversationEnded | SpeakerChosen | TurnTaken | TurnMissed | RoomChanged
+)
 Observer = Callable[[Event], None]
 
 
+_REPORTED = (
+    *("channel_id", "theme", "topic", "policy", "started_at", "ended_at", "ended_because"),
+    *("rounds", "messages", "skips", "cost_usd"),
+)
+
+
 class ConversationNotes:
-    """An observer of the engine. Of reactive rounds and single turns there are no notes: they are no conversations."""
+    """An observer of the engine. There are no notes of reactive rounds and single turns: they are no conversations."""
 
     def __init__(self, record: Notes) -> None:
         self._record = record
@@ -168,41 +164,20 @@ class ConversationNotes:
 
     def __call__(self, event: Event) -> None:
         match event:
-            case ConversationStarted():
-                note = ConversationNote(
-                    id=event.conversation_id,
-                    channel_id=event.channel_id,
-                    theme=event.theme,
-                    starter=event.starter,
-                    topic=event.topic,
-                    policy=event.policy,
-                    started_at=event.started_at,
-                )
+            case ConversationStarted(conversation_id=started):
+                same = ("channel_id", "theme", "starter", "topic", "policy", "started_at")
+                note = ConversationNote(id=started, **{name: getattr(event, name) for name in same})
                 self._record.note(note)
                 if note.topic is None:
-                    self._without_topic[note.id] = note
+                    self._without_topic[started] = note
             case TurnTaken(conversation_id=running, result=result) if running in self._without_topic and result.topic:
                 self._record.note(self._without_topic.pop(running).model_copy(update={"topic": result.topic}))
             case RoomChanged(room):
                 self._record.note(room_note(room))
             case ConversationEnded(report):
                 self._without_topic.pop(report.conversation_id, None)
-                note = ConversationNote(
-                    id=report.conversation_id,
-                    channel_id=report.channel_id,
-                    theme=report.theme,
-                    starter=report.opened_by,
-                    topic=report.topic,
-                    policy=report.policy,
-                    started_at=report.started_at,
-                    ended_at=report.ended_at,
-                    ended_because=report.ended_because,
-                    rounds=report.rounds,
-                    messages=report.messages,
-                    skips=report.skips,
-                    cost_usd=report.cost_usd,
-                )
-                self._record.note(note)
+                values = {name: getattr(report, name) for name in _REPORTED}
+                self._record.note(ConversationNote(id=report.conversation_id, starter=report.opened_by, **values))
 
 
 def room_note(room: Room) -> RoomNote:
@@ -213,17 +188,10 @@ def room_note(room: Room) -> RoomNote:
     )
 
 
-class PullNotes:
-    """An observer of the engine. `start` runs a task."""
+def save_pulls(context: CoordinatorContext) -> Observer:
+    """An observer that stores the pulls of a channel's last choice, for people who ask why an agent spoke or not."""
 
-    def __init__(self, pulls: PullStore, start: Start) -> None:
-        self._pulls, self._start = pulls, start
-
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, SpeakerChosen):
-            self._start(self._keep(event), "the pulls of a choice")
-
-    async def _keep(self, event: SpeakerChosen) -> None:
+    async def save(event: SpeakerChosen) -> None:
         pulls = Pulls(
             channel_id=event.channel_id,
             conversation_id=event.conversation_id,
@@ -233,6 +201,12 @@ class PullNotes:
             pulls=event.pulls,
         )
         try:
-            await self._pulls.keep(pulls)
+            await context.ledger.pulls.keep(pulls)
         except RedisAway:
-            log.debug("channel %d: the pulls of a choice were not kept, Redis is away", event.channel_id)
+            log.debug("channel %d: the pulls of a choice were not stored, Redis is unavailable", event.channel_id)
+
+    def observe(event: Event) -> None:
+        if isinstance(event, SpeakerChosen):
+            context.tasks.start(save(event), "the pulls of a choice")
+
+    return observe

@@ -8,61 +8,52 @@ like a conversation, so that the next leader can resume it.
 from __future__ import annotations
 
 import logging
-import random
 import uuid
 
 from agent_coordinator.channels import ChannelBusy
-from agent_coordinator.config import REACTIVE_COOLDOWN_SECONDS, CoordinatorConfig
+from agent_coordinator.config import REACTIVE_COOLDOWN_SECONDS
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.engine import Engine
 from agent_coordinator.state import ConversationState
 from agentic.ids import is_snowflake
-from agentic.process.tasks import Clock
-from agentic.state.schedule import ScheduleStore
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import MentionNotice
 
 log = logging.getLogger(__name__)
 
-MOST_JOINERS = 2
+MAX_JOINERS = 2
 
 
 class Reactive:
-    def __init__(
-        self, config: CoordinatorConfig, engine: Engine, schedule: ScheduleStore, *, clock: Clock, rng: random.Random
-    ) -> None:
-        self._config = config
-        self._engine = engine
-        self._schedule = schedule
-        self._clock = clock
-        self._rng = rng
+    def __init__(self, context: CoordinatorContext, engine: Engine) -> None:
+        self._context, self._engine = context, engine
 
     def joiners(self, answered_by: str) -> tuple[str, ...]:
         """The agents brought in this time: mostly none, else one or two of the others."""
-        others = [agent for agent in self._config.agents if agent != answered_by]
-        if not others or self._rng.random() >= self._config.reactive_probability:
+        config, rng = self._context.config, self._context.rng
+        others = [agent for agent in config.agents if agent != answered_by]
+        if not others or rng.random() >= config.reactive_probability:
             return ()
-        return tuple(self._rng.sample(others, min(len(others), self._rng.randint(1, MOST_JOINERS))))
+        return tuple(rng.sample(others, min(len(others), rng.randint(1, MAX_JOINERS))))
 
     async def join(self, notice: MentionNotice) -> ConversationState | None:
-        """Run a reactive round, or return None where none is due."""
-        joining = notice.trigger_message_id or notice.message_id
-        if joining is None or not is_snowflake(notice.channel_id) or notice.channel_id in self._engine.holds.busy:
+        """Run a reactive round, or return None if none is due."""
+        joining, channel_id = notice.trigger_message_id or notice.message_id, notice.channel_id
+        if joining is None or not is_snowflake(channel_id) or channel_id in self._engine.locks.busy:
             return None
         joiners = self.joiners(notice.agent_name)
         if not joiners:
             return None
         exchange = str(uuid.uuid4())
         try:
-            async with self._engine.holds.hold(notice.channel_id, exchange):
-                if not await self._schedule.take_reactive(notice.channel_id, REACTIVE_COOLDOWN_SECONDS):
+            async with self._engine.locks.hold(channel_id, exchange):
+                if not await self._context.ledger.schedule.take_reactive(channel_id, REACTIVE_COOLDOWN_SECONDS):
                     return None
-                return await self._engine.join(self._round(exchange, joiners, notice.channel_id, joining))
+                theme, now = self._context.config.theme_of(channel_id), self._context.clock()
+                state = ConversationState(exchange, channel_id, theme, started_at=now, joining=joining)
+                return await self._engine.run(state.begin_round(joiners))
         except ChannelBusy:
             return None
         except RedisAway:
-            log.info("no reactive round in channel %d, Redis is away", notice.channel_id)
+            log.info("no reactive round in channel %d, Redis is unavailable", channel_id)
             return None
-
-    def _round(self, exchange: str, joiners: tuple[str, ...], channel_id: int, joining: int) -> ConversationState:
-        theme, now = self._config.theme_of(channel_id), self._clock()
-        return ConversationState(exchange, channel_id, theme, started_at=now, joining=joining).begin_round(joiners)

@@ -1,5 +1,4 @@
-"""The pure transitions that a room adds to a conversation: numbered turns, members who leave, slots for the audience,
-and ends of its own in place of those of its policy.
+"""What a room adds to a conversation: numbered turns, members who leave, breaks for the audience, ends of its own.
 
 The room is in the conversation's state, so that both are stored in one step. A turn that posts has the next number; one
 that does not, whatever the cause, has used none.
@@ -13,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from agent_coordinator.state import ConversationState, Heard, Missed, is_post, is_skip
+from agent_coordinator.state import ConversationState, Missed, PersonMessage, is_post, is_skip
 from agentic.state.rooms import MAX_FAILURES, MAX_MEMBERS, MIN_MEMBERS, Room, RoomMember
 from agentic.text import calls_in, names_in
 from agentic.wire.messages import MAX_TOPIC, Result, RoomBrief
@@ -23,7 +22,7 @@ log = logging.getLogger(__name__)
 
 ROOM_TURN_SECONDS = 60.0
 RETRY_SECONDS = 5.0
-MOST_UNSEEN = 2  # turns in a row whose agents did not see the thread, and the room pauses
+MAX_UNSEEN = 2  # turns in a row whose agents did not see the thread, and the room pauses
 IDLE_ROUNDS = 2  # so many turns a member with nothing to say, and the room closes
 FAIR_TURNS = 2  # of each member, before agreement, repetition, or a goodbye may close the room
 CHOSE, REMOVED, DELETED = "chose", "removed", "deleted"  # why a member left, besides reasons of results
@@ -105,44 +104,39 @@ def after_turn(
 ) -> ConversationState:
     """The room's part of a turn that the conversation has recorded: its number, its cost, who leaves, the end.
     `because`: why the agent was not asked."""
+    room = _updated(room, rounds=state.round_number)
     if isinstance(outcome, str):
-        return _after_no_answer(state, _updated(room, rounds=state.round_number), agent, outcome, because)
+        # A failure of the member; but if all are absent, one after the other, their program is down: the room waits.
+        away = (*(other for other in state.away if other != agent), agent) if outcome == "absent" else ()
+        if set(room.names) <= set(away):
+            return replace(state, room=room, away=away)
+        return _after(replace(state, away=away), room, agent, posted=False, failure=because or outcome)
     room = _updated(
         room,
-        rounds=state.round_number,
         skips=room.skips + is_skip(outcome),
         cost_usd=room.cost_usd + (outcome.usage.cost_usd if outcome.usage else 0.0),
     )
     if is_post(outcome):
         room = _updated(room, turn_number=room.turn_number + 1, last_speaker=agent, starter=room.starter or agent)
-    if is_post(outcome) or outcome.reason in (None, "skipped"):
-        room = _with_turn_taken(room, agent)
+    member = room.member(agent)
+    if member is not None and (is_post(outcome) or outcome.reason in (None, "skipped")):
+        room = _with_member(room, agent, turns_taken=member.turns_taken + 1)
     failure = outcome.reason if outcome.skipped and outcome.reason in FAILURES else None
     state = _after(state, room, agent, posted=is_post(outcome), failure=failure)
     state = replace(state, away=(), unseen=state.unseen + 1 if outcome.reason == UNSEEN else 0)
     if outcome.leaves:
         state = without_member(state, agent, CHOSE)
-    reason = "no_access" if state.unseen >= MOST_UNSEEN else _end_by(outcome, room)
+    reason = "no_access" if state.unseen >= MAX_UNSEEN else _end_by(outcome, room)
     return state if reason is None or room.status != "active" else state.ended(reason)
-
-
-def _after_no_answer(
-    state: ConversationState, room: Room, agent: str, missed: Missed, because: str | None
-) -> ConversationState:
-    """A failure of the member; but where all are absent, one after the other, their program is down: the room waits."""
-    away = (*(other for other in state.away if other != agent), agent) if missed == "absent" else ()
-    if set(room.names) <= set(away):
-        return replace(state, room=room, away=away)
-    return _after(replace(state, away=away), room, agent, posted=False, failure=because or missed)
 
 
 def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, failure: str | None) -> ConversationState:
     """Count the turns with nothing to say and the member's failures, both in a row. The thread hears of its first
     failure, or of the second one that may pass by itself. After too many it leaves."""
-    failures = room.member(agent).failures + 1 if failure and room.member(agent) else 0  # type: ignore[union-attr]
+    member = room.member(agent)
+    failures = member.failures + 1 if failure and member else 0
     room = _with_member(room, agent, failures=failures)
-    member, idle_turns = room.member(agent), 0 if posted else state.idle_turns + (failure is None)
-    state = replace(state, room=room, idle_turns=idle_turns)
+    state = replace(state, room=room, idle_turns=0 if posted else state.idle_turns + (failure is None))
     if member is None or failure is None:
         return state
     if failures >= MAX_FAILURES:
@@ -153,11 +147,6 @@ def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, fa
     return replace(state, room=room)
 
 
-def _with_turn_taken(room: Room, agent: str) -> Room:
-    member = room.member(agent)
-    return room if member is None else _with_member(room, agent, turns_taken=member.turns_taken + 1)
-
-
 def _with_member(room: Room, agent: str, **changes: object) -> Room:
     members = (each.model_copy(update=changes) if each.name == agent else each for each in room.members)
     return _updated(room, members=tuple(members))
@@ -166,7 +155,7 @@ def _with_member(room: Room, agent: str, **changes: object) -> Room:
 def ending(state: ConversationState, room: Room) -> EndReason | None:
     """Why the room ends before its next turn, None to continue."""
     if room.status != "active":  # a person wanted it so during the last turn
-        return _known(room.why)
+        return cast(EndReason, room.why) if room.why in ENDINGS else "paused"  # one that another version wrote
     if len(room.members) < MIN_MEMBERS:
         return "too_few_left"
     if room.turn_number >= room.turns:
@@ -206,11 +195,6 @@ def resumed(state: ConversationState, turns: int) -> ConversationState:
 def is_goodbye(text: str) -> bool:
     """Whether the text is a goodbye and nothing else, in any spelling."""
     return re.sub(r"[\W_]+", "", text.casefold()) == "goodbye"
-
-
-def _known(why: str | None) -> EndReason:
-    """The reason; one that another version wrote is a person's wish."""
-    return cast(EndReason, why) if why in ENDINGS else "paused"
 
 
 def _end_by(result: Result, room: Room) -> EndReason | None:
@@ -267,7 +251,7 @@ def with_member(state: ConversationState, member: RoomMember) -> ConversationSta
 # people
 
 
-def in_room(room: Room, heard: Heard, called: Sequence[str] = ()) -> Heard:
+def in_room(room: Room, heard: PersonMessage, called: Sequence[str] = ()) -> PersonMessage:
     """A person's message as the room takes it: which members it names, and in which order. A member that it calls by
     @mention, role, or reply answers with its next turn, as does one of `called`, which have said so themselves."""
     members = {member.name: member.shown for member in room.members}
@@ -278,12 +262,12 @@ def in_room(room: Room, heard: Heard, called: Sequence[str] = ()) -> Heard:
     return replace(heard, names=names, called=calling, calls=heard.calls and not calling)
 
 
-def hearing(state: ConversationState, heard: Heard) -> ConversationState:
+def hearing(state: ConversationState, heard: PersonMessage) -> ConversationState:
     """The room's conversation after a person wrote; a message that is reported again changes nothing twice."""
     if heard.message_id <= state.taken_up:
         return state
     before = next((each.called for each in state.heard if each.message_id == heard.message_id), ())
-    after = state.hearing(heard)
+    after = state.hear(heard)
     new = tuple(agent for agent in heard.called if agent not in before)
     if after is state and not new:
         return state
@@ -311,7 +295,7 @@ def waiting(state: ConversationState) -> ConversationState:
     )
 
 
-def with_unclear_name(state: ConversationState, heard: Heard) -> ConversationState:
+def with_unclear_name(state: ConversationState, heard: PersonMessage) -> ConversationState:
     """A room that waits for a name, after a message with a name that fits several members."""
     room = state.room
     if room is None or state.waits_until is None:
@@ -342,10 +326,6 @@ def slot_is_due(room: Room) -> bool:
     if room.slot_until is not None:
         return True
     return room.has_slots and room.turn_number - room.slot_turn >= len(room.members)
-
-
-def with_slot(room: Room, until: float) -> Room:
-    return _updated(room, slot_until=until)
 
 
 def after_slot(room: Room) -> Room:

@@ -1,20 +1,14 @@
-"""Opens, changes, and keeps rooms running.
-
-Keeps rooms going: those that people open and resume, and all active ones after a restart or a stall.
+"""Open and change rooms by Commands, and keep active ones running after a restart or a stall.
 
 A room is active as long as its Room says so, whatever runs. A conversation that dies with an error leaves it active, so
-it has stalled, and goes on after a while; so has one whose channel another conversation took.
-
-Executes Commands about rooms. Each returns its outcome, which docs/protocol.md lists and
-agentic/actions/rooms.py words for people; None where it was reported already.
-
-Whether the hour is one of the coordinator's does not matter, and the thread is none of its channels: a person asked.
+it has stalled, and resumes after a while; so does one whose channel another conversation took. Whether the hour is one
+of the coordinator's does not matter, and the thread is none of its channels: a person asked.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -22,41 +16,45 @@ from pydantic import ValidationError
 
 from agent_coordinator import room_rules as rooms
 from agent_coordinator.channels import ChannelBusy
-from agent_coordinator.config import CoordinatorConfig
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.conversation import Change
 from agent_coordinator.engine import Engine
-from agent_coordinator.room_rules import conversation_of
-from agent_coordinator.state import ConversationState, Heard
+from agent_coordinator.state import ConversationState, PersonMessage
 from agentic.ids import is_snowflake
-from agentic.process.tasks import Sleep, Start
-from agentic.state.presence import Presence
-from agentic.state.rooms import DEFAULT_TURNS, MAX_MEMBERS, MAX_TURNS, MIN_MEMBERS, Room, RoomMember, RoomStore
-from agentic.state.silence import Stops
-from agentic.wire.connection import until_back
+from agentic.state.rooms import DEFAULT_TURNS, MAX_MEMBERS, MAX_TURNS, MIN_MEMBERS, Room, RoomMember
 from agentic.wire.messages import Command
 from agentic.wire.reasons import EndReason
 
 log = logging.getLogger(__name__)
 
-
 STALLED_SECONDS = 60.0
 BUSY_THREAD_SECONDS = 5.0
 BUSY_TRIES = 20  # to change a room whose conversation is just beginning or ending
 BUSY_SECONDS = 0.1
+PAUSE_REASONS: Mapping[str, EndReason] = {
+    "asked": "paused",
+    "archived": "archived",
+    "locked": "locked",
+    "deleted": "deleted",
+    "no_access": "no_access",
+}
+STANDING = {
+    *("changed_at", "cost_usd", "last_speaker", "left", "lines", "rounds", "skips", "slot_turn", "slot_until"),
+    *("starter", "status", "turn_number", "wait_noted", "why"),
+}
+"""The fields of a Room that are not for its opener to say."""
+
+RoomCommand = Callable[[Command, Room], Awaitable[str | None]]
 
 
 class RoomKeeper:
-    """Runs and changes rooms by the engine. `start` runs a task."""
+    """Runs and changes rooms by the engine."""
 
-    def __init__(
-        self, config: CoordinatorConfig, engine: Engine, store: RoomStore, *, start: Start, sleep: Sleep
-    ) -> None:
-        self._config, self._engine, self._store, self._start, self._sleep = config, engine, store, start, sleep
+    def __init__(self, context: CoordinatorContext, engine: Engine) -> None:
+        self._context, self.engine = context, engine
 
     async def read(self, thread_id: int) -> Room | None:
-        return await until_back(lambda: self._store.read(thread_id), self._sleep)
-
-    # run
+        return await self._context.wait_for_redis(lambda: self._context.ledger.rooms.read(thread_id))
 
     async def run(self, room: Room, change: Change, began: Callable[[], object]) -> None:
         """Run the room as a person opened or resumed it, until it pauses or closes; `began` is called once it is
@@ -66,134 +64,86 @@ class RoomKeeper:
     async def at_rest(self, room: Room) -> Room:
         """Return the room as it is once a conversation of it that was just ending has ended."""
         for _ in range(BUSY_TRIES):
-            if room.thread_id not in self._engine.holds.busy:
+            if room.thread_id not in self.engine.locks.busy:
                 break
-            await self._sleep(BUSY_SECONDS)
+            await self._context.sleep(BUSY_SECONDS)
         return await self.read(room.thread_id) or room
 
-    async def left_over(self, kept: Iterable[ConversationState]) -> list[ConversationState]:
-        """The conversations of rooms that an earlier leader left: those that it kept, and those of active rooms that
+    async def left_over(self, saved: Iterable[ConversationState]) -> list[ConversationState]:
+        """The conversations of rooms that an earlier leader left: those that it saved, and those of active rooms that
         have none. Read before this process leads, since afterwards it has rooms of its own."""
-        states = {state.channel_id: state for state in kept if state.room is not None}
-        for room in await until_back(lambda: self._store.list("active", None), self._sleep):
-            states.setdefault(room.thread_id, conversation_of(room))
+        states = {state.channel_id: state for state in saved if state.room is not None}
+        rooms_store = self._context.ledger.rooms
+        for room in await self._context.wait_for_redis(lambda: rooms_store.list("active", None)):
+            states.setdefault(room.thread_id, rooms.conversation_of(room))
         return list(states.values())
 
-    async def go_on(self, state: ConversationState) -> None:
+    async def resume(self, state: ConversationState) -> None:
         """Continue a room that an earlier leader or a stall left."""
         try:
             await self._run(state, lambda: None, changed=False)
         except ChannelBusy as busy:
-            log.warning("a room does not go on now: %s", busy)
-
-    async def close(self, state: ConversationState) -> None:
-        """Close a room that an earlier leader left, since it is too old to go on."""
-        await self._engine.write_room(state.ended("too_old"))
+            log.warning("a room is not resumed now: %s", busy)
 
     async def _run(self, state: ConversationState, began: Callable[[], object], *, changed: bool) -> None:
         try:
-            await self._engine.run_room(state, began, changed=changed)
+            await self.engine.run_room(state, began, changed=changed)
         except Exception:
-            self._start(self._go_on_after_stall(state.channel_id), f"the stalled room in thread {state.channel_id}")
+            stalled = f"the stalled room in thread {state.channel_id}"
+            self._context.tasks.start(self._resume_after_stall(state.channel_id), stalled)
             raise
 
-    async def _go_on_after_stall(self, thread_id: int) -> None:
-        """After a while, go on with the room if it is still active and does not run; where another conversation has its
+    async def _resume_after_stall(self, thread_id: int) -> None:
+        """After a while, resume the room if it is still active and does not run; if another conversation has its
         thread, after that."""
-        await self._sleep(STALLED_SECONDS)
-        while thread_id in self._engine.holds.busy:
-            if self._engine.runs_room(thread_id):
+        await self._context.sleep(STALLED_SECONDS)
+        while thread_id in self.engine.locks.busy:
+            if self.engine.runs_room(thread_id):
                 return
-            await self._sleep(BUSY_THREAD_SECONDS)
+            await self._context.sleep(BUSY_THREAD_SECONDS)
         room = await self.read(thread_id)
         if room is not None and room.status == "active":
             log.warning("the room in thread %d stalled for %.0f s and goes on", thread_id, STALLED_SECONDS)
-            await self.go_on(await self._conversation_of(room))
-
-    # change
-
-    async def heard(self, thread_id: int, heard: Heard, called: Sequence[str]) -> bool:
-        """A person's message calls members, which speak next; False if the room's conversation doesn't run."""
-        return await self._engine.heard(thread_id, heard, called)
-
-    async def change_running(self, thread_id: int, change: Change) -> bool:
-        """Change the room if its conversation runs."""
-        return await self._engine.change(thread_id, change)
+            await self.resume(await self._conversation_of(room))
 
     async def change(self, room: Room, change: Change) -> bool:
-        """Change the room, whether or not its conversation runs; False where it stays busy."""
+        """Change the room, whether or not its conversation runs; False if it stays busy."""
         for _ in range(BUSY_TRIES):
-            if await self.change_running(room.thread_id, change):
+            if await self.engine.change(room.thread_id, change):
                 return True
             try:
                 fresh = await self.read(room.thread_id) or room
-                await self._engine.write_room(change(await self._conversation_of(fresh)))
+                await self.engine.write_room(change(await self._conversation_of(fresh)))
                 return True
             except ChannelBusy:
-                await self._sleep(BUSY_SECONDS)
+                await self._context.sleep(BUSY_SECONDS)
         return False
 
     async def _conversation_of(self, room: Room) -> ConversationState:
-        """The room's conversation as it was kept, or one that begins where the room is."""
-        kept = await self._engine.unfinished.of(room.thread_id)
-        return conversation_of(room) if kept is None else replace(kept, room=room)
-
-
-PAUSE_REASONS: Mapping[str, EndReason] = {
-    "asked": "paused",
-    "archived": "archived",
-    "locked": "locked",
-    "deleted": "deleted",
-    "no_access": "no_access",
-}
-STANDING = frozenset(
-    {
-        "changed_at",
-        "cost_usd",
-        "last_speaker",
-        "left",
-        "lines",
-        "rounds",
-        "skips",
-        "slot_turn",
-        "slot_until",
-        "starter",
-        "status",
-        "turn_number",
-        "wait_noted",
-        "why",
-    }
-)
-"""The fields of a Room that are not for its opener to say."""
-
-Report = Callable[[Command, str, int], object]
-Execute = Callable[[Command], Awaitable[str | None]]
-OfRoom = Callable[[Command, Room], Awaitable[str | None]]
+        """The room's conversation as it was saved, or one that begins where the room is."""
+        saved = await self.engine.saved.of(room.thread_id)
+        return rooms.conversation_of(room) if saved is None else replace(saved, room=room)
 
 
 class RoomCommands:
-    """`agents` are those with an account of their own, whose presence is known. `report` sends an outcome soon."""
+    """Each command returns its outcome, which docs/protocol.md lists and agentic/actions/rooms.py words for people;
+    None if it was reported already. `report` sends an outcome soon."""
 
-    def __init__(
-        self, keeper: RoomKeeper, agents: tuple[str, ...], presence: Presence, stops: Stops | None, report: Report
-    ) -> None:
-        self._keeper, self._agents, self._presence, self._stops, self._report = keeper, agents, presence, stops, report
-        self.known: Mapping[str, Execute] = {
+    def __init__(self, context: CoordinatorContext, keeper: RoomKeeper, report: Callable[[Command, str, int], object]):
+        self._context, self._keeper, self._report = context, keeper, report
+        self.known: Mapping[str, Callable[[Command], Awaitable[str | None]]] = {
             "room-open": self._open,
-            "room-pause": self._of_room(self._pause),
-            "room-resume": self._of_room(self._resume),
-            "room-next": self._of_room(self._next),
-            "room-close": self._of_room(self._close),
-            "room-add": self._of_room(self._add),
-            "room-remove": self._of_room(self._remove),
+            "room-pause": partial(self._in_room, self._pause),
+            "room-resume": partial(self._in_room, self._resume),
+            "room-next": partial(self._in_room, self._next),
+            "room-close": partial(self._in_room, self._close),
+            "room-add": partial(self._in_room, self._add),
+            "room-remove": partial(self._in_room, self._remove),
         }
 
-    def _of_room(self, execute: OfRoom) -> Execute:
-        async def find(command: Command) -> str | None:
-            room = None if command.channel_id is None else await self._keeper.read(command.channel_id)
-            return "no_room" if room is None else await execute(command, room)
-
-        return find
+    async def _in_room(self, execute: RoomCommand, command: Command) -> str | None:
+        room = None if command.channel_id is None else await self._keeper.read(command.channel_id)
+        return "no_room" if room is None else await execute(command, room)
 
     async def _open(self, command: Command) -> str | None:
         """The same order twice opens one room."""
@@ -233,7 +183,7 @@ class RoomCommands:
         if (refusal := self._refusal(room)) is not None:
             return refusal
         more = command.room.turns if command.room else None
-        if await self._keeper.change_running(room.thread_id, partial(rooms.resumed, turns=_limit(room, more))):
+        if await self._keeper.engine.change(room.thread_id, partial(rooms.resumed, turns=_limit(room, more))):
             return "room_resumed"
         room = await self._keeper.at_rest(room)
         return await self._run(command, room, partial(rooms.resumed, turns=_limit(room, more)), "room_resumed")
@@ -244,11 +194,12 @@ class RoomCommands:
             return "not_active"
         if agent is not None and room.member(agent) is None:
             return "no_member"
-        if agent in self._agents and agent not in await self._presence.online([agent]):
+        # only bots with an account of their own have a known presence
+        if agent in self._context.config.agents and agent not in await self._context.ledger.presence.online([agent]):
             return "offline"
         if agent is not None and command.room is not None and (message_id := command.room.message_id) is not None:
-            heard = Heard(message_id, names=(agent,))
-            return "requested" if await self._keeper.heard(room.thread_id, heard, (agent,)) else "busy"
+            message = PersonMessage(message_id, names=(agent,))
+            return "requested" if await self._keeper.engine.hear(room.thread_id, message, (agent,)) else "busy"
         return await self._change(room, partial(rooms.speaking_next, agent=agent), "requested")
 
     async def _add(self, command: Command, room: Room) -> str:
@@ -287,15 +238,13 @@ class RoomCommands:
     def _refusal(self, room: Room) -> str | None:
         if len(room.members) < MIN_MEMBERS:
             return "too_few_members"
-        if self._stops is None:
-            return None
-        if self._stops.paused:
+        if self._context.is_paused:
             return "paused"
-        return "stopped" if self._stops.holds(room.thread_id) or self._stops.holds(room.channel_id) else None
+        return "stopped" if self._context.is_stopped(room.thread_id, room.channel_id) else None
 
 
 def _wanted(command: Command) -> Room | None:
-    """The room to open; None, after a warning, where it cannot be read."""
+    """The room to open; None, after a warning, if it cannot be read."""
     try:
         room = Room.model_validate_json((command.room and command.room.room) or "")
     except ValidationError as error:
@@ -305,7 +254,7 @@ def _wanted(command: Command) -> Room | None:
         return None
     if not (is_snowflake(room.thread_id) and is_snowflake(room.channel_id)):
         return None
-    definition = room.model_dump(exclude=set(STANDING)) | {"turns": max(1, min(room.turns, MAX_TURNS))}
+    definition = room.model_dump(exclude=STANDING) | {"turns": max(1, min(room.turns, MAX_TURNS))}
     return Room.model_validate(definition)
 
 

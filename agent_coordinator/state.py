@@ -1,13 +1,8 @@
-"""ConversationState and its pure transitions.
+"""The state of one conversation and its transitions: frozen values, no I/O, to and from JSON.
 
-The parts of a conversation's state, as frozen values: messages of agents and of people, and the agents' counts; and
-how they come out of JSON again.
-
-The state of one conversation and its transitions: frozen values, no I/O, to and from JSON.
-
-A round takes agents from the front of `pending`; `took_turn` records an answer, `missed` an absence or a timeout.
-History is kept raw and written in the wire's format only when it is sent, since a later reaction belongs to an earlier
-entry.
+A round takes agents from the front of `pending`; `take_turn` records an answer, `miss_turn` an absence or a timeout.
+History is stored raw and written in the wire's format only when it is sent, since a later reaction belongs to an
+earlier entry.
 """
 
 from __future__ import annotations
@@ -21,8 +16,17 @@ from agentic.state.rooms import Room
 from agentic.wire.messages import HistoryEntry, Result
 from agentic.wire.reasons import EndReason
 
+Missed = Literal["absent", "timed_out"]
+OVERTAKEN = "overtaken"  # the reason of a turn that was dropped for a person's newer message
+ON_REQUEST = "a person asked for it"
+END_REQUESTS_NEEDED = 2  # in a row, not counting skips
+MAX_HEARD = 5
+MAX_TOPIC_CHARACTERS = 200
+MAX_EMOJI_CHARACTERS = 100  # Discord's own custom ones stay below 60
 MAX_ENTRY_CHARACTERS = 8_000
 MAX_LINE_CHARACTERS = 2_000  # of an address, a picture's prompt
+MAX_ROOM_HISTORY = 40  # messages; a room has no end, and its thread has the others
+MAX_HISTORY_CHARACTERS = 150_000  # what is sent stays far below the wire's limit of a megabyte
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class AgentReaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AgentPost:
     """A message of the conversation, with the agents' reactions to it. `answers`: a person's newest message that it
     answers."""
 
@@ -49,7 +53,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class PersonMessage:
     """A person's message during the conversation. `after`: how many messages the conversation had by then. `names`: the
     agents named in it; `calls`: it calls an agent, which answers it outside the conversation; `called`: the members of
     a room that it calls, each of which has its next turn for it."""
@@ -64,7 +68,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class AgentCounts:
     """An agent's counts in a conversation. Money in US dollars."""
 
     messages: int = 0
@@ -81,90 +85,8 @@ class Tally:
     reasoning_tokens: int = 0
     cost_usd: float = 0.0
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(**{name: getattr(self, name) + getattr(other, name) for name in Tally.__slots__})
-
-
-def is_post(result: Result) -> bool:
-    """Whether there is a new message in the channel."""
-    return not result.skipped and bool(result.text or result.image_url)
-
-
-def is_skip(result: Result) -> bool:
-    return result.skipped or not (result.text or result.image_url or result.emoji_reacted)
-
-
-def entry_text(result: Result) -> str:
-    text = result.text or ""
-    if len(text) > MAX_ENTRY_CHARACTERS:
-        text = text[:MAX_ENTRY_CHARACTERS] + " […]"
-    if not result.image_url:
-        return text
-    prompt = " ".join((result.image_prompt or "").replace('"', "'").split())
-    url = result.image_url[:MAX_LINE_CHARACTERS]
-    picture = f'[posted image: "{prompt[:MAX_LINE_CHARACTERS]}" → {url}]'
-    return f"{text}\n{picture}" if text else picture
-
-
-def tally_of(result: Result) -> Tally:
-    """Usage counts even for a skip: the model was asked."""
-    usage, skip = result.usage, is_skip(result)
-    done = Tally(
-        messages=int(is_post(result)),
-        skips=int(skip),
-        reactions=int(bool(result.emoji_reacted) and not skip),
-        pictures=int(bool(result.image_url) and not skip),
-    )
-    if usage is None:
-        return done
-    return replace(
-        done,
-        calls=usage.calls,
-        searches=usage.searches,
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        cost_usd=usage.cost_usd,
-    )
-
-
-def to_plain(value: Any) -> Any:
-    """One of our values for JSON; asdict() would copy the whole history at each step."""
-    if isinstance(value, Room):
-        return value.model_dump(mode="json")
-    return {name: getattr(value, name) for name in value.__slots__}
-
-
-def from_plain(data: dict[str, Any]) -> dict[str, Any]:
-    """Turn JSON's lists and objects back into tuples and dataclasses."""
-    data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-    data["history"] = tuple(
-        Said(**{**said, "reactions": tuple(AgentReaction(**reaction) for reaction in said["reactions"])})
-        for said in data["history"]
-    )
-    data["heard"] = tuple(
-        Heard(**{**heard, "names": tuple(heard["names"]), "called": tuple(heard.get("called", ()))})
-        for heard in data.get("heard", ())
-    )
-    data["tallies"] = {agent: Tally(**tally) for agent, tally in data["tallies"].items()}
-    if data.get("room") is not None:
-        data["room"] = Room.model_validate(data["room"])
-        data["theme"] = data["room"].theme  # an older version stored the channel's
-    if data["ended_because"] is not None and data["ended_because"] not in get_args(EndReason):
-        raise ValueError("not a conversation's state: unknown end reason")
-    return data
-
-
-Missed = Literal["absent", "timed_out"]
-OVERTAKEN = "overtaken"  # the reason of a turn that was dropped for a person's newer message
-END_REQUESTS_NEEDED = 2  # in a row, not counting skips
-ON_REQUEST = "a person asked for it"
-MOST_HEARD = 5
-MAX_TOPIC_CHARACTERS = 200
-MAX_EMOJI_CHARACTERS = 100  # Discord's own custom ones stay below 60
-MAX_ROOM_HISTORY = 40  # messages; a room may go on for ever, and its thread has the others
-MAX_HISTORY_CHARACTERS = 150_000  # what is sent stays far below the wire's limit of a megabyte
+    def __add__(self, other: AgentCounts) -> AgentCounts:
+        return AgentCounts(**{name: getattr(self, name) + getattr(other, name) for name in AgentCounts.__slots__})
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,26 +106,26 @@ class ConversationState:
     skipped: tuple[str, ...] = ()
     unheard: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    history: tuple[Said, ...] = ()
+    history: tuple[AgentPost, ...] = ()
     topic: str | None = None
     last_speaker: str | None = None
     last_turn_showed: bool = False  # the last turn left something to see in the channel
     end_streak: int = 0
-    tallies: Mapping[str, Tally] = field(default_factory=dict)
+    tallies: Mapping[str, AgentCounts] = field(default_factory=dict)
     ended_because: EndReason | None = None
     joining: int | None = None  # of a reactive round, a single one: the person's message that it joins
     single: bool = False  # no conversation: one turn, which an owner asked for
     requested: str | None = None  # the agent that an owner wants to speak next
     called: tuple[str, ...] = ()  # in a room: members that people called, who speak next, one after the other
     granted: bool = False  # the first of `pending` has its turn because an owner asked for it
-    policy: str = "rounds"  # by name, agent_coordinator/coordinator.py
+    policy: str = "rounds"  # by name, agent_coordinator/policies/by_name.py
     room: Room | None = None  # the room that this is the conversation of
     idle_turns: int = 0  # in a room: in a row, in which an agent had nothing to post; failures left out
     away: tuple[str, ...] = ()  # in a room: were absent, since any agent answered
     unseen: int = 0  # in a room: turns in a row whose agents did not see the thread
     last_in_order: str | None = None  # the last one that had its turn without being asked for by a person
     silent: tuple[str, ...] = ()  # had a turn since the newest message and left none, in order
-    heard: tuple[Heard, ...] = ()  # people's newest messages, where the policy hears them
+    heard: tuple[PersonMessage, ...] = ()  # people's newest messages, if the policy hears them
     taken_up: int = 0  # the newest message of a person that a turn has taken up
     named: str | None = None  # by the last turn, to speak next
     named_by: str | None = None
@@ -236,7 +158,7 @@ class ConversationState:
     @property
     def messages(self) -> int:
         """All of the conversation; `history` has the last ones."""
-        return sum(tally.messages for tally in self.tallies.values())
+        return sum(counts.messages for counts in self.tallies.values())
 
     @property
     def agreed_to_end(self) -> bool:
@@ -249,8 +171,8 @@ class ConversationState:
         return newest.message_id if newest and not newest.calls and newest.message_id > self.taken_up else None
 
     @property
-    def total(self) -> Tally:
-        return sum(self.tallies.values(), Tally())
+    def total(self) -> AgentCounts:
+        return sum(self.tallies.values(), AgentCounts())
 
     # transitions
 
@@ -267,35 +189,43 @@ class ConversationState:
             silent=(),
         )
 
-    def choosing(
+    def choose(
         self, speakers: tuple[str, ...], because: str | None, lead: str | None = None, *, new_round: bool
     ) -> ConversationState:
         """The state with the next speakers, in a round of their own or in this one."""
         state = self.begin_round(speakers) if new_round else replace(self, pending=speakers)
         return replace(state, chosen_because=because, lead=lead, waits_until=None)
 
-    def hearing(self, heard: Heard) -> ConversationState:
+    def hear(self, message: PersonMessage) -> ConversationState:
         """A person wrote: agents that were silent may speak again, nothing is stale. An older message is ignored."""
-        if self.heard and heard.message_id <= self.heard[-1].message_id:
-            return self._known_better(heard)
-        return replace(self, heard=(*self.heard, heard)[-MOST_HEARD:], silent=(), end_streak=0, angle=None, angles=0)
+        if not self.heard or message.message_id > self.heard[-1].message_id:
+            heard = (*self.heard, message)[-MAX_HEARD:]
+            return replace(self, heard=heard, silent=(), end_streak=0, angle=None, angles=0)
+        # Another process, or the agent that it calls, reports a message again.
+        known = next((each for each in self.heard if each.message_id == message.message_id), None)
+        if known is None:
+            return self
+        called = tuple(dict.fromkeys((*known.called, *message.called)))
+        calls = (known.calls or message.calls) and not called
+        if (calls, called) == (known.calls, known.called):
+            return self
+        names = tuple(dict.fromkeys((*known.names, *message.names)))
+        better = replace(known, text=known.text or message.text, names=names, calls=calls, called=called)
+        return replace(self, heard=tuple(better if each is known else each for each in self.heard))
 
-    def granting(self) -> ConversationState:
+    def grant_request(self) -> ConversationState:
         """The state with the requested agent first in the round. One that has had its turn in this round has another
         one, in its place; one that has not has no second one by that."""
         if self.requested is None:
             return self
 
-        def others(agents: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(agent for agent in agents if agent != self.requested)
-
         return replace(
             self,
-            pending=(self.requested, *others(self.pending)),
-            spoke=others(self.spoke),
-            skipped=others(self.skipped),
-            unheard=others(self.unheard),
-            missing=others(self.missing),
+            pending=(self.requested, *_without(self.requested, self.pending)),
+            spoke=_without(self.requested, self.spoke),
+            skipped=_without(self.requested, self.skipped),
+            unheard=_without(self.requested, self.unheard),
+            missing=_without(self.requested, self.missing),
             requested=None,
             granted=True,
             chosen_because=ON_REQUEST,
@@ -307,41 +237,38 @@ class ConversationState:
         """A turn that was under way when the process ended keeps its id: the agent may have the result already."""
         return self if self.asking else replace(self, asking=instruction_id)
 
-    def touched(self, now: float) -> ConversationState:
-        return replace(self, touched_at=now)
-
-    def took_turn(self, agent: str, result: Result) -> ConversationState:
+    def take_turn(self, agent: str, result: Result) -> ConversationState:
         """Records an answer: a message, a reaction, both, or a skip (an answer with nothing in it is one too)."""
         state = self._no_longer_pending(agent)
         if result.skipped and result.reason == OVERTAKEN:  # not a skip: it wanted to speak
-            return replace(state, unheard=(*state.unheard, agent))._tallied(agent, tally_of(result))
+            return replace(state, unheard=(*state.unheard, agent))._count(agent, counts_of(result))
         if result.next_agent:
             state = replace(state, named=result.next_agent, named_by=agent)
         if is_skip(result):
-            return replace(state, skipped=(*state.skipped, agent))._tallied(agent, tally_of(result))
+            return replace(state, skipped=(*state.skipped, agent))._count(agent, counts_of(result))
         streak = state.end_streak + 1 if result.end_conversation else 0
         state = replace(state, end_streak=streak, last_turn_showed=True)
         if result.emoji_reacted:
             emoji = result.emoji_reacted[:MAX_EMOJI_CHARACTERS]
             state = state._with_reaction(AgentReaction(emoji, agent), result.react_to_message_id)
         if is_post(result):
-            said = Said(agent, entry_text(result), result.message_id, answers=result.answers_message_id)
+            post = AgentPost(agent, entry_text(result), result.message_id, answers=result.answers_message_id)
             state = replace(
                 state,
-                history=(*state.history, said)[-MAX_ROOM_HISTORY if state.room else 0 :],
+                history=(*state.history, post)[-MAX_ROOM_HISTORY if state.room else 0 :],
                 spoke=(*state.spoke, agent),
                 silent=(),
                 taken_up=max(state.taken_up, self.take_up or 0, result.answers_message_id or 0),
                 last_speaker=agent,
                 topic=state.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None,
             )
-        return state._tallied(agent, tally_of(result))
+        return state._count(agent, counts_of(result))
 
-    def missed(self, agent: str, why: Missed) -> ConversationState:
+    def miss_turn(self, agent: str, why: Missed) -> ConversationState:
         state = self._no_longer_pending(agent)
         if why == "absent":
-            return replace(state, missing=(*state.missing, agent))._tallied(agent, Tally(absences=1))
-        return replace(state, unheard=(*state.unheard, agent))._tallied(agent, Tally(timeouts=1))
+            return replace(state, missing=(*state.missing, agent))._count(agent, AgentCounts(absences=1))
+        return replace(state, unheard=(*state.unheard, agent))._count(agent, AgentCounts(timeouts=1))
 
     def ended(self, because: EndReason) -> ConversationState:
         room = self.room and self.room.ended(because)
@@ -362,8 +289,8 @@ class ConversationState:
         """The newest entries in order, as many as fit; whole ones only."""
         entries: list[HistoryEntry] = []
         room = MAX_HISTORY_CHARACTERS
-        for said in reversed(self.history):
-            entry = said.to_history()
+        for post in reversed(self.history):
+            entry = post.to_history()
             room -= len(entry.text)
             if room < 0:
                 break
@@ -371,13 +298,20 @@ class ConversationState:
         return tuple(reversed(entries))
 
     def to_json(self) -> str:
-        return json.dumps(self, default=to_plain, ensure_ascii=False)
+        """Without asdict(), which would copy the whole history at each step."""
+
+        def plain(value: Any) -> Any:
+            if isinstance(value, Room):
+                return value.model_dump(mode="json")
+            return {name: getattr(value, name) for name in value.__slots__}
+
+        return json.dumps(self, default=plain, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, raw: str) -> ConversationState:
         """Raises ValueError for anything that `to_json` did not write."""
         try:
-            return cls(**from_plain(json.loads(raw)))
+            return cls(**_read_fields(json.loads(raw)))
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a conversation's state: {error}") from error
 
@@ -386,7 +320,7 @@ class ConversationState:
     def _no_longer_pending(self, agent: str) -> ConversationState:
         return replace(
             self,
-            pending=tuple(other for other in self.pending if other != agent),
+            pending=_without(agent, self.pending),
             asking=None,
             granted=False,
             last_turn_showed=False,
@@ -398,21 +332,8 @@ class ConversationState:
             lead=None,
         )
 
-    def _known_better(self, heard: Heard) -> ConversationState:
-        """Another process, or the agent that it calls, reports a message again."""
-        known = next((each for each in self.heard if each.message_id == heard.message_id), None)
-        if known is None:
-            return self
-        called = tuple(dict.fromkeys((*known.called, *heard.called)))
-        calls = (known.calls or heard.calls) and not called
-        if (calls, called) == (known.calls, known.called):
-            return self
-        names = tuple(dict.fromkeys((*known.names, *heard.names)))
-        better = replace(known, text=known.text or heard.text, names=names, calls=calls, called=called)
-        return replace(self, heard=tuple(better if each is known else each for each in self.heard))
-
-    def _tallied(self, agent: str, tally: Tally) -> ConversationState:
-        return replace(self, tallies={**self.tallies, agent: self.tallies.get(agent, Tally()) + tally})
+    def _count(self, agent: str, counts: AgentCounts) -> ConversationState:
+        return replace(self, tallies={**self.tallies, agent: self.tallies.get(agent, AgentCounts()) + counts})
 
     def _with_reaction(self, reaction: AgentReaction, message_id: int | None) -> ConversationState:
         """Add to the entry reacted to; without an id (older agents send none) to the newest one of another agent.
@@ -420,8 +341,68 @@ class ConversationState:
         A reaction to any other message, a person's for one, is only in the agents' own transcripts.
         """
         for index in range(len(self.history) - 1, -1, -1):
-            said = self.history[index]
-            if said.message_id == message_id if message_id is not None else said.agent != reaction.agent:
-                changed = replace(said, reactions=(*said.reactions, reaction))
+            post = self.history[index]
+            if post.message_id == message_id if message_id is not None else post.agent != reaction.agent:
+                changed = replace(post, reactions=(*post.reactions, reaction))
                 return replace(self, history=(*self.history[:index], changed, *self.history[index + 1 :]))
         return self
+
+
+def _without(agent: str, agents: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(other for other in agents if other != agent)
+
+
+def _read_fields(data: dict[str, Any]) -> dict[str, Any]:
+    """Turn JSON's lists and objects back into tuples and dataclasses."""
+    data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    data["history"] = tuple(
+        AgentPost(**{**post, "reactions": tuple(AgentReaction(**reaction) for reaction in post["reactions"])})
+        for post in data["history"]
+    )
+    data["heard"] = tuple(
+        PersonMessage(**{**message, "names": tuple(message["names"]), "called": tuple(message.get("called", ()))})
+        for message in data.get("heard", ())
+    )
+    data["tallies"] = {agent: AgentCounts(**counts) for agent, counts in data["tallies"].items()}
+    if data.get("room") is not None:
+        data["room"] = Room.model_validate(data["room"])
+        data["theme"] = data["room"].theme  # an older version stored the channel's
+    if data["ended_because"] is not None and data["ended_because"] not in get_args(EndReason):
+        raise ValueError("not a conversation's state: unknown end reason")
+    return data
+
+
+def is_post(result: Result) -> bool:
+    """Whether there is a new message in the channel."""
+    return not result.skipped and bool(result.text or result.image_url)
+
+
+def is_skip(result: Result) -> bool:
+    return result.skipped or not (result.text or result.image_url or result.emoji_reacted)
+
+
+def entry_text(result: Result) -> str:
+    text = result.text or ""
+    if len(text) > MAX_ENTRY_CHARACTERS:
+        text = text[:MAX_ENTRY_CHARACTERS] + " […]"
+    if not result.image_url:
+        return text
+    prompt = " ".join((result.image_prompt or "").replace('"', "'").split())
+    url = result.image_url[:MAX_LINE_CHARACTERS]
+    picture = f'[posted image: "{prompt[:MAX_LINE_CHARACTERS]}" → {url}]'
+    return f"{text}\n{picture}" if text else picture
+
+
+def counts_of(result: Result) -> AgentCounts:
+    """Usage counts even for a skip: the model was asked."""
+    skip = is_skip(result)
+    counts = AgentCounts(
+        messages=int(is_post(result)),
+        skips=int(skip),
+        reactions=int(bool(result.emoji_reacted) and not skip),
+        pictures=int(bool(result.image_url) and not skip),
+    )
+    if result.usage is None:
+        return counts
+    of_usage = ("calls", "searches", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_usd")
+    return replace(counts, **{name: getattr(result.usage, name) for name in of_usage})

@@ -14,7 +14,8 @@ import pytest
 
 from agent_coordinator.channels import ChannelBusy, pick_channel, pick_starter
 from agent_coordinator.config import AGENT_RESPONSE_TIMEOUT, CoordinatorConfig
-from agent_coordinator.coordinator import Coordinator, Policies
+from agent_coordinator.context import CoordinatorContext
+from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.engine import Engine
 from agent_coordinator.events import (
     ConversationEnded,
@@ -24,6 +25,7 @@ from agent_coordinator.events import (
     TurnMissed,
     TurnTaken,
 )
+from agent_coordinator.policies.by_name import Policies
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.scheduler import Scheduler
 from agentic.services.signal.envelopes import direct_chat_id
@@ -61,10 +63,10 @@ class Stage:
         self.time = Time()
         self.ledger = MemoryLedger()
         self.config = config(**changes)
-        policies = Policies(self.config)
-        self.engine = Engine(
-            self.config, policies, bus, self.ledger, clock=self.time.clock, rng=Luck(luck), sleep=self.time.sleep
+        self.context = CoordinatorContext(
+            self.config, bus, self.ledger, clock=self.time.clock, rng=Luck(luck), sleep=self.time.sleep
         )
+        self.engine = Engine(self.context, Policies(self.config))
         self.events: list[Event] = []
         self.engine.observers.append(self.events.append)
 
@@ -358,7 +360,7 @@ class ChannelTests(AsyncCase):
         with self.assertRaises(ChannelBusy):
             await stage.converse()
         self.assertEqual(stage.bus.asked, [])
-        self.assertEqual(stage.engine.holds.busy, frozenset())
+        self.assertEqual(stage.engine.locks.busy, frozenset())
 
     async def test_a_channel_lost_to_another_process_ends_the_conversation(self) -> None:
         stage = Stage(room(*AGENTS))
@@ -379,7 +381,7 @@ class ChannelTests(AsyncCase):
         await until(lambda: stage.bus.asked)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        self.assertEqual((stage.ledger.schedule.holders, stage.engine.holds.busy), ({}, frozenset()))
+        self.assertEqual((stage.ledger.schedule.holders, stage.engine.locks.busy), ({}, frozenset()))
 
 
 class TroubleTests(AsyncCase):
@@ -479,17 +481,17 @@ class JoinersTests(unittest.TestCase):
         for seed in range(20):
             rng = random.Random(seed)
             rules = config(agents=("claude", "grok"), reactive_probability=1.0)
-            reactive = Reactive(rules, None, None, clock=lambda: 0.0, rng=rng)  # type: ignore[arg-type]
+            context = CoordinatorContext(rules, MemoryBus(), MemoryLedger(), clock=lambda: 0.0, rng=rng)
+            reactive = Reactive(context, Engine(context, Policies(rules)))
             self.assertEqual(reactive.joiners("claude"), ("grok",))
 
 
 class JoiningTests(AsyncCase):
     async def test_a_bot_joins_in_behind_an_answer_in_a_channel_and_never_in_a_chat_of_signal(self) -> None:
-        bus, ledger = room("claude", "grok"), MemoryLedger()
+        bus = room("claude", "grok")
         stage = Stage(bus, agents=("claude", "grok"), reactive_probability=1.0)
-        rules = config(agents=("claude", "grok"), reactive_probability=1.0)
-        clock = stage.time.clock
-        reactive = Reactive(rules, stage.engine, ledger.schedule, clock=clock, rng=random.Random(1))
+        stage.context.rng = random.Random(1)
+        reactive = Reactive(stage.context, stage.engine)
         chat = direct_chat_id("+4915112345678", 5)
         for channel, expected in ((chat, []), (CHANNEL, ["grok"])):
             await reactive.join(MentionNotice(agent_name="claude", channel_id=channel, trigger_message_id=7))
@@ -504,7 +506,10 @@ class SchedulerTests(AsyncCase):
 
     def scheduler(self, **changes: Any) -> Scheduler:
         changes = {"schedule_min": 4, "schedule_max": 4, **changes}
-        return Scheduler(config(**changes), self.ledger, clock=self.time.clock, rng=Luck(0.5), sleep=self.time.sleep)
+        context = CoordinatorContext(
+            config(**changes), MemoryBus(), self.ledger, clock=self.time.clock, rng=Luck(0.5), sleep=self.time.sleep
+        )
+        return Scheduler(context)
 
     async def run_until(self, end: float, scheduler: Scheduler) -> None:
         async def fire() -> None:
@@ -620,7 +625,9 @@ class CoordinatorTests(AsyncCase):
         """With no schedule of its own, so that a test sees only what it asked for."""
         ours: CoordinatorConfig = config(**{"schedule_min": 0, "schedule_max": 0, **changes})
         coordinator = Coordinator(
-            ours, self.bus, self.ledger, lease=lease, clock=self.time.clock, rng=Luck(luck), sleep=self.time.sleep
+            CoordinatorContext(
+                ours, self.bus, self.ledger, lease=lease, clock=self.time.clock, rng=Luck(luck), sleep=self.time.sleep
+            )
         )
         coordinator.engine.observers.append(self._observe)
         return coordinator
@@ -634,7 +641,7 @@ class CoordinatorTests(AsyncCase):
     async def start(self, coordinator: Coordinator) -> asyncio.Task[None]:
         task = asyncio.create_task(coordinator.run())
         self.addAsyncCleanup(_stop, task)
-        lease = coordinator._lease  # one that stands by hears no command
+        lease = coordinator._context.lease  # one that stands by hears no command
         await until(lambda: self.bus.handlers or (lease is not None and lease.tried))
         await asyncio.sleep(0)
         return task

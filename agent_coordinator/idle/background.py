@@ -1,39 +1,34 @@
-"""BackgroundScheduler: one idle task at a time.
+"""The background scheduler: while nobody writes, one idle task a tick, by priority, and mostly none.
 
-Asks an agent for the turn of an idle task, and cancels it when a person writes.
-
-A turn that is cancelled may just have posted: its result is waited for a moment longer, so that the post is noted.
-
-The background scheduler: while nobody writes, one task a tick, by priority, and mostly none.
-
-A tick asks for nothing where nothing is due, so a quiet server costs nothing. What is due passes the gates, the
-cheapest first, and moves its schedule whatever comes of it, so nothing is looked at again and again. The state is
-written before a turn is asked for: after a crash the next leader does not ask again, but notes what that turn posted.
+A tick asks for nothing if nothing is due, so a quiet server costs nothing. What is due passes the gates, the cheapest
+first, and moves its schedule whatever comes of it, so nothing is looked at again and again. The state is written before
+a turn is asked for: after a crash the next leader does not ask again, but notes what that turn posted. A turn that is
+canceled because a person writes may just have posted: its result is awaited for a moment longer, so that the post is
+noted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import uuid
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
-from agent_coordinator.config import CoordinatorConfig
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.idle import tasks as gates
-from agent_coordinator.idle.schedules import Schedule, Standing
+from agent_coordinator.idle.schedules import IdleTaskBoard, Schedule
 from agent_coordinator.idle.tasks import (
     BUDGETS,
     DAY,
+    HOUR,
     NOTHING,
     SENT_DAYS,
-    Circumstances,
-    Closed,
+    Blocked,
     IdleStore,
-    Plan,
+    TaskInputs,
+    TaskPlan,
     about_of,
     asking_for,
     choose,
@@ -45,36 +40,183 @@ from agent_coordinator.idle.tasks import (
 )
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.ids import id_at
-from agentic.process.tasks import Clock, Sleep
 from agentic.state.idle import UNASKED, Asking, Sent
-from agentic.state.leases import Leadership
-from agentic.state.record_stream import Notes
-from agentic.state.shared_state import Ledger
-from agentic.state.silence import Stops
 from agentic.wire import keys
-from agentic.wire.bus import Bus, NoAnswer
-from agentic.wire.connection import RedisAway, until_back
+from agentic.wire.bus import NoAnswer
+from agentic.wire.connection import RedisAway
 from agentic.wire.entries import UnaskedNote
 from agentic.wire.messages import CancelNotice, Instruction, Result
 
 log = logging.getLogger(__name__)
 
+TICK_SECONDS = 10.0
+TURN_SECONDS = 180.0  # for a turn of a task: a follow-up searches first
+LEFT_SECONDS = 120.0  # after its deadline, for the result of a turn that an earlier leader asked for
+CANCEL_SECONDS = 5.0  # for the result of a turn that was canceled
+DID_SECONDS = 3600.0  # for the record to show what a turn made; it may also have refused it
+MAX_FAILED = 50  # remembered of a task and agent: what it failed at comes last
+NO_CHANNEL = 0
+NO_RECORD = "nothing is recorded: RECORD_DAYS is 0, or this process has no record"
 
-CANCEL_SECONDS = 5.0  # for the result of a turn that was cancelled
 
+class BackgroundScheduler:
+    """Run `run` while this process leads. `person_wrote` is called for each person's message. `store` is None if
+    nothing is recorded; `busy` gives the channels with a conversation."""
 
-class IdleAsker:
-    """One turn at a time. `start` runs a task of a name."""
+    def __init__(
+        self, context: CoordinatorContext, store: IdleStore | None, busy: Callable[[], Collection[int]]
+    ) -> None:
+        self._context, self._config, self._store, self._busy = context, context.config.idle, store, busy
+        self._clock, self._ledger = context.clock, context.ledger
+        self._board = IdleTaskBoard(self._config, context.rng, context.clock())
+        self._canceled = asyncio.Event()  # the turn under way
+        self._noted: dict[int, Sent] = {}  # unasked messages, which the record may show later, by id
+        self._failed: dict[tuple[str, str], tuple[int, ...]] = {}  # task and agent → the newest messages of what failed
 
-    def __init__(self, bus: Bus, *, start: Callable[[Coroutine[Any, Any, None], str], object], sleep: Sleep) -> None:
-        self._bus, self._start, self._sleep = bus, start, sleep
-        self._cancelled = asyncio.Event()
+    async def run(self) -> None:
+        """Tick until cancelled. Ends if no agent has a task."""
+        await self._context.wait_for_redis(self._load)
+        if not self._config.pairs():
+            return
+        if self._store is None:
+            log.warning("idle tasks are not done: %s", NO_RECORD)
+            return
+        while True:
+            await self._context.sleep(TICK_SECONDS)
+            try:
+                await self.tick(self._store)
+            except RedisAway as away:
+                log.debug("idle tasks wait, Redis is unavailable: %s", away)
+            except Exception:  # the edge of the loop: a mistake here must not end the coordinator
+                log.exception("an idle task failed, the next tick goes on")
 
-    async def ask(self, agent: str, instruction: Instruction) -> Result | None:
+    def person_wrote(self) -> None:
+        """A person wrote somewhere: all timers start over, and a turn under way is cancelled."""
+        self._board.person_wrote(self._clock())
+        self._cancel(self._board.asking)
+
+    def stopped(self, channel_id: int) -> None:
+        """A person stopped the bots there, or everywhere."""
+        asking = self._board.asking
+        if asking is not None and (self._context.stops is None or self._context.is_stopped(asking.channel_id)):
+            self._cancel(asking)
+
+    async def tick(self, store: IdleStore) -> None:
+        """Do what is due: one look, and one turn at most. Raises RedisAway."""
+        now, board = self._clock(), self._board
+        if not self._context.leadership.held:
+            return
+        board.note_clock(now)
+        if board.asking is not None:
+            return await self._collect(board.asking, now)
+        if board.unsaved:
+            await self._save()
+        if (due := board.next_due(now)) is None:
+            return
+        task, agent, schedule = due
+        wrote = board.messages
+        found = await self._plan(store, task, agent, schedule, now)
+        if board.messages != wrote:
+            return  # a person has just written, and the timers start over
+        if isinstance(found, Blocked):
+            log.debug("%s of %s waits: %s", task, agent, found.why)
+            schedule.postpone(now, found.why, found.until)
+            await self._save()
+        else:
+            await self._take(found, schedule, read_at=now)
+
+    # Gates
+
+    async def _plan(
+        self, store: IdleStore, task: str, agent: str, schedule: Schedule, now: float
+    ) -> TaskPlan | Blocked:
+        """The gates in their order. Raises RedisAway."""
+        config, settings, context = self._config, self._context.config, self._context
+        if context.is_paused:
+            return Blocked("all bots are paused")
+        closed = gates.quiet_hours(now, settings.active_start, settings.active_end, settings.timezone)
+        if closed is not None:
+            return closed
+        newest = await store.newest(agent, task)
+        last, pause = schedule.state.last, config.again_hours * HOUR
+        again = task == "discover" and 0 < pause <= now - last and last > 0
+        if (closed := gates.nothing_new(newest, schedule.state.seen, again=again)) is not None:
+            return closed
+        if (closed := await self._agent_gates(agent, now)) is not None:
+            return closed
+        failing = self._failed.get((task, agent), ())
+        candidates = await look(store, task, agent, now=now, before=now - config.after, failed=failing)
+        if not candidates:
+            schedule.note(seen=min(newest, id_at(now - config.after if task == "follow_up" else now)))
+            return Blocked(NOTHING[task])
+        given = TaskInputs(
+            now=now,
+            timezone=settings.timezone,
+            unasked=config.agents[agent].unasked,
+            busy=self._busy(),
+            stopped=[each.channel_id for each in candidates if context.is_stopped(each.channel_id)],
+            did=schedule.state.did if now - schedule.state.last < DID_SECONDS else "",
+        )
+        if task in UNASKED:
+            sent = self._with_noted(await store.sent(now - SENT_DAYS * DAY), now - SENT_DAYS * DAY)
+            given = replace(given, consents=await store.consents(), sent=sent)
+        return choose(task, agent, candidates, given, config, context.rng)
+
+    def _with_noted(self, sent: Sequence[Sent], since: float) -> list[Sent]:
+        """The record's unasked messages and those that it does not show yet: another agent may be next at once, and a
+        recorder that is down for hours must end no cooldown."""
+        shown = {one.message_id for one in sent}
+        self._noted = {key: one for key, one in self._noted.items() if key not in shown and one.at >= since}
+        return sorted((*sent, *self._noted.values()), key=lambda one: (one.at, one.message_id))
+
+    async def _agent_gates(self, agent: str, now: float) -> Blocked | None:
+        muted = await self._ledger.mutes.read([agent])
+        closed = gates.silenced(muted.get(agent), await self._ledger.backoffs.until(agent), now)
+        if closed is not None:
+            return closed
+        today = local_date(now, self._context.config.timezone)
+        used_up = await self._ledger.budgets.used_up(agent, NO_CHANNEL, today.isoformat(), idle=True)
+        return gates.budget(used_up, self._midnight(now))
+
+    def _midnight(self, now: float) -> float:
+        timezone = self._context.config.timezone
+        return active_window(local_date(now, timezone) + timedelta(days=1), 0, 24, timezone)[0]
+
+    # Turns
+
+    async def _take(self, plan: TaskPlan, schedule: Schedule, read_at: float) -> None:
+        """Ask for the turn, once the state says so. Raises RedisAway: then nothing was asked for."""
+        now, board, before = self._clock(), self._board, schedule.state
+        instruction_id, deadline = str(uuid.uuid4()), now + TURN_SECONDS
+        schedule.mark_begun(now)
+        schedule.note(did=about_of(plan.about))
+        board.asking = asking = asking_for(plan, instruction_id, deadline, read_at)
+        wrote, asks = board.messages, False
+        try:
+            asks = await self._save() and board.messages == wrote
+        finally:
+            if not asks:
+                board.asking, board.unsaved = None, True
+                due = before.due if board.messages == wrote else schedule.state.due
+                schedule.state = before.model_copy(update={"due": due})
+        if asks:
+            instruction = instruction_for(
+                plan, instruction_id, deadline, self._context.config.theme_of(plan.about.channel_id)
+            )
+            log.info("%s is asked to %s", plan.agent, plan.task.replace("_", " "))
+            result = await self._ask(plan.agent, instruction)
+            await self._ended(asking, result, undisturbed=board.messages == wrote)
+
+    async def _ask(self, agent: str, instruction: Instruction) -> Result | None:
         """The result of the turn; None without one: the agent is absent, its time was up, or a person wrote."""
-        self._cancelled.clear()
-        asking = asyncio.ensure_future(self._bus.ask(agent, instruction, absent_grace=None))
-        giving_up = asyncio.ensure_future(self._given_up())
+        self._canceled.clear()
+
+        async def give_up() -> None:
+            await self._canceled.wait()
+            await self._context.sleep(CANCEL_SECONDS)
+
+        asking = asyncio.ensure_future(self._context.bus.ask(agent, instruction, absent_grace=None))
+        giving_up = asyncio.ensure_future(give_up())
         try:
             await asyncio.wait((asking, giving_up), return_when=asyncio.FIRST_COMPLETED)
             return asking.result() if asking.done() else None
@@ -86,190 +228,20 @@ class IdleAsker:
             giving_up.cancel()
             await asyncio.gather(asking, giving_up, return_exceptions=True)
 
-    def cancel(self, asking: Asking | None) -> None:
+    def _cancel(self, asking: Asking | None) -> None:
         """Cancel the turn, in whichever process it runs, once; nothing without one."""
-        if asking is not None and not self._cancelled.is_set():
-            self._cancelled.set()
-            self._start(self._publish(asking), "the end of an idle task")
-
-    async def _given_up(self) -> None:
-        await self._cancelled.wait()
-        await self._sleep(CANCEL_SECONDS)
-
-    async def _publish(self, asking: Asking) -> None:
-        notice = CancelNotice(agent_name=asking.agent, instruction_id=asking.instruction_id)
-        try:
-            await self._bus.publish(keys.COORDINATOR_CANCELS, notice)
-        except RedisAway as away:
-            log.warning("%s: an idle task is not cancelled, Redis is away: %s", asking.agent, away)
-
-
-TICK_SECONDS = 10.0
-TURN_SECONDS = 180.0  # for a turn of a task: a follow-up searches first
-LEFT_SECONDS = 120.0  # after its deadline, for the result of a turn that an earlier leader asked for
-DID_SECONDS = 3600.0  # for the record to show what a turn made; it may also have refused it
-MOST_FAILED = 50  # remembered of a task and agent: what it failed at comes last
-NO_CHANNEL = 0
-NO_RECORD = "nothing is recorded: RECORD_DAYS is 0, or this process has no record"
-
-
-class BackgroundScheduler:
-    """Run `run` while this process leads. `person_wrote` is called for each person's message. `store` is None where
-    nothing is recorded; `busy` gives the channels with a conversation."""
-
-    def __init__(
-        self,
-        config: CoordinatorConfig,
-        asker: IdleAsker,
-        ledger: Ledger,
-        store: IdleStore | None,
-        record: Notes,
-        *,
-        leadership: Leadership,
-        busy: Callable[[], Collection[int]],
-        stops: Stops | None,
-        clock: Clock,
-        rng: random.Random,
-        sleep: Sleep,
-    ) -> None:
-        self._settings, self._config, self._asker, self._ledger = config, config.idle, asker, ledger
-        self._store, self._record, self._leadership, self._busy, self._stops = store, record, leadership, busy, stops
-        self._clock, self._rng, self._sleep = clock, rng, sleep
-        self._standing = Standing(self._config, rng, clock())
-        self._noted: dict[int, Sent] = {}  # unasked messages, which the record may show later, by id
-        self._failed: dict[tuple[str, str], tuple[int, ...]] = {}  # task and agent → the newest messages of what failed
-
-    async def run(self) -> None:
-        """Tick until cancelled. Ends where no agent has a task."""
-        await until_back(self._load, self._sleep)
-        if not self._config.pairs():
+        if asking is None or self._canceled.is_set():
             return
-        if self._store is None:
-            log.warning("idle tasks are not done: %s", NO_RECORD)
-            return
-        while True:
-            await self._sleep(TICK_SECONDS)
+
+        async def publish() -> None:
+            notice = CancelNotice(agent_name=asking.agent, instruction_id=asking.instruction_id)
             try:
-                await self.tick(self._store)
+                await self._context.bus.publish(keys.COORDINATOR_CANCELS, notice)
             except RedisAway as away:
-                log.debug("idle tasks wait, Redis is away: %s", away)
-            except Exception:  # the edge of the loop: a mistake here must not end the coordinator
-                log.exception("an idle task failed, the next tick goes on")
+                log.warning("%s: an idle task is not canceled, Redis is unavailable: %s", asking.agent, away)
 
-    def person_wrote(self) -> None:
-        """A person wrote somewhere: all timers start over, and a turn under way is cancelled."""
-        self._standing.person_wrote(self._clock())
-        self._asker.cancel(self._standing.asking)
-
-    def stopped(self, channel_id: int) -> None:
-        """A person stopped the bots there, or everywhere."""
-        asking = self._standing.asking
-        if asking is not None and (self._stops is None or self._stops.holds(asking.channel_id)):
-            self._asker.cancel(asking)
-
-    async def tick(self, store: IdleStore) -> None:
-        """Do what is due: one look, and one turn at most. Raises RedisAway."""
-        now, standing = self._clock(), self._standing
-        if not self._leadership.held:
-            return
-        standing.note_clock(now)
-        if standing.asking is not None:
-            return await self._collect(standing.asking, now)
-        if standing.unsaved:
-            await self._save()
-        if (due := standing.next_due(now)) is None:
-            return
-        task, agent, schedule = due
-        wrote = standing.messages
-        found = await self._plan(store, task, agent, schedule, now)
-        if standing.messages != wrote:
-            return  # a person has just written, and the timers start over
-        if isinstance(found, Closed):
-            log.debug("%s of %s waits: %s", task, agent, found.why)
-            schedule.postpone(now, found.why, found.until)
-            await self._save()
-        else:
-            await self._take(found, schedule, read_at=now)
-
-    # -- gates ---------------------------------------------------------------------------------------------------------
-
-    async def _plan(self, store: IdleStore, task: str, agent: str, schedule: Schedule, now: float) -> Plan | Closed:
-        """The gates in their order. Raises RedisAway."""
-        config, settings = self._config, self._settings
-        closed = gates.paused(self._stops is not None and self._stops.paused) or gates.quiet_hours(
-            now, settings.active_start, settings.active_end, settings.timezone
-        )
-        if closed is not None:
-            return closed
-        newest = await store.newest(agent, task)
-        last, pause = schedule.state.last, config.again_hours * gates.HOUR
-        again = task == "discover" and 0 < pause <= now - last and last > 0
-        if (closed := gates.nothing_new(newest, schedule.state.seen, again=again)) is not None:
-            return closed
-        if (closed := await self._agent_gates(agent, now)) is not None:
-            return closed
-        failing = self._failed.get((task, agent), ())
-        candidates = await look(store, task, agent, now=now, before=now - config.after, failed=failing)
-        if not candidates:
-            schedule.note(seen=min(newest, id_at(now - config.after if task == "follow_up" else now)))
-            return Closed(NOTHING[task])
-        given = Circumstances(
-            now=now,
-            timezone=settings.timezone,
-            unasked=config.agents[agent].unasked,
-            busy=self._busy(),
-            stopped=[each.channel_id for each in candidates if self._stops and self._stops.holds(each.channel_id)],
-            did=schedule.state.did if now - schedule.state.last < DID_SECONDS else "",
-        )
-        if task in UNASKED:
-            sent = self._with_noted(await store.sent(now - SENT_DAYS * DAY), now - SENT_DAYS * DAY)
-            given = replace(given, consents=await store.consents(), sent=sent)
-        return choose(task, agent, candidates, given, config, self._rng)
-
-    def _with_noted(self, sent: Sequence[Sent], since: float) -> list[Sent]:
-        """The record's unasked messages and those that it does not show yet: another agent may be next at once, and a
-        recorder that is down for hours must end no cooldown."""
-        shown = {one.message_id for one in sent}
-        self._noted = {key: one for key, one in self._noted.items() if key not in shown and one.at >= since}
-        return sorted((*sent, *self._noted.values()), key=lambda one: (one.at, one.message_id))
-
-    async def _agent_gates(self, agent: str, now: float) -> Closed | None:
-        muted = await self._ledger.mutes.read([agent])
-        closed = gates.silenced(muted.get(agent), await self._ledger.backoffs.until(agent), now)
-        if closed is not None:
-            return closed
-        today = local_date(now, self._settings.timezone)
-        used_up = await self._ledger.budgets.used_up(agent, NO_CHANNEL, today.isoformat(), idle=True)
-        return gates.budget(used_up, self._midnight(now))
-
-    def _midnight(self, now: float) -> float:
-        timezone = self._settings.timezone
-        return active_window(local_date(now, timezone) + timedelta(days=1), 0, 24, timezone)[0]
-
-    # -- turns ---------------------------------------------------------------------------------------------------------
-
-    async def _take(self, plan: Plan, schedule: Schedule, read_at: float) -> None:
-        """Ask for the turn, once the state says so. Raises RedisAway: then nothing was asked for."""
-        now, standing, before = self._clock(), self._standing, schedule.state
-        instruction_id, deadline = str(uuid.uuid4()), now + TURN_SECONDS
-        schedule.mark_begun(now)
-        schedule.note(did=about_of(plan.about))
-        standing.asking = asking = asking_for(plan, instruction_id, deadline, read_at)
-        wrote, asks = standing.messages, False
-        try:
-            asks = await self._save() and standing.messages == wrote
-        finally:
-            if not asks:
-                standing.asking, standing.unsaved = None, True
-                due = before.due if standing.messages == wrote else schedule.state.due
-                schedule.state = before.model_copy(update={"due": due})
-        if asks:
-            instruction = instruction_for(
-                plan, instruction_id, deadline, self._settings.theme_of(plan.about.channel_id)
-            )
-            log.info("%s is asked to %s", plan.agent, plan.task.replace("_", " "))
-            result = await self._asker.ask(plan.agent, instruction)
-            await self._ended(asking, result, undisturbed=standing.messages == wrote)
+        self._canceled.set()
+        self._context.tasks.start(publish(), "the end of an idle task")
 
     async def _collect(self, asking: Asking, now: float) -> None:
         """Note the result of a turn that an earlier leader asked for. Raises RedisAway."""
@@ -277,18 +249,18 @@ class BackgroundScheduler:
         left = asking.deadline + LEFT_SECONDS - now
         if result is not None or not 0 <= left <= TURN_SECONDS + LEFT_SECONDS:  # more: the clock was set back
             began = asking.deadline - TURN_SECONDS
-            await self._ended(asking, result, undisturbed=self._standing.person_at <= began)
+            await self._ended(asking, result, undisturbed=self._board.person_at <= began)
 
     async def _ended(self, asking: Asking, result: Result | None, *, undisturbed: bool) -> None:
         """Note what came of it, and when the task is due again; where a person wrote meanwhile, that has been said."""
-        now, standing = self._clock(), self._standing
+        now, board = self._clock(), self._board
         note = None if result is None else note_of(asking, result, now)
         if note is not None:
-            self._record.log(asking.agent, note)
+            self._context.record.log(asking.agent, note)
         if isinstance(note, UnaskedNote):
             self._noted[note.message_id] = sent_of(note)
-        standing.asking = None
-        schedule = standing.schedule_of(asking.task, asking.agent)
+        board.asking = None
+        schedule = board.schedule_of(asking.task, asking.agent)
         if schedule is not None:
             if note is None:
                 schedule.note(did="")
@@ -303,28 +275,28 @@ class BackgroundScheduler:
             return
         if in_vain := failed(asking, result, now):
             pair = asking.task, asking.agent
-            self._failed[pair] = (*self._failed.get(pair, ()), asking.upto)[-MOST_FAILED:]
+            self._failed[pair] = (*self._failed.get(pair, ()), asking.upto)[-MAX_FAILED:]
         schedule.mark_complete(now, failed=in_vain)
         if asking.task in UNASKED and not schedule.state.failures:
             posted = result.message_id if result is not None and result.message_id else 0
             schedule.note(seen=max(posted, id_at(now)))
 
-    # -- state ---------------------------------------------------------------------------------------------------------
+    # State
 
     async def _load(self) -> None:
         """Take over the state of an earlier leader. Raises RedisAway."""
         kept = await self._ledger.idle.read()
-        self._standing = Standing(self._config, self._rng, self._clock(), kept)
+        self._board = IdleTaskBoard(self._config, self._context.rng, self._clock(), kept)
         if self._store is None:
-            self._standing.explain(NO_RECORD)
+            self._board.explain(NO_RECORD)
         if kept is not None or self._config.pairs():
             await self._save()
 
     async def _save(self) -> bool:
         """Write the state; False where another process leads. Raises RedisAway."""
-        self._standing.unsaved = False
+        self._board.unsaved = False
         try:
-            return await self._ledger.idle.write(self._standing.kept(), self._leadership.epoch)
+            return await self._ledger.idle.write(self._board.kept(), self._context.leadership.epoch)
         except RedisAway:
-            self._standing.unsaved = True
+            self._board.unsaved = True
             raise

@@ -1,17 +1,13 @@
-"""When each task may run.
-
-When a task of an agent may run: at once while nobody writes, or after a further delay that is drawn at random.
+"""When each idle task may run: at once while nobody writes, or after a further delay that is drawn at random.
 
 Neither hammers: a run that failed is followed by a pause that doubles, and one that found nothing to do waits for a
-person's message, or REST_SECONDS. A schedule is its TaskState and rules over it, so a restart goes on with it.
-
-The standing of all idle tasks in memory: their schedules, when a person last wrote, and what is being asked.
+person's message, or REST_SECONDS. A schedule is its TaskState and rules over it, so a restart resumes it.
 """
 
 from __future__ import annotations
 
 import random
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 from agent_coordinator.config import IdleConfig
 from agentic.ids import id_at
@@ -19,55 +15,43 @@ from agentic.state.idle import TASKS, Asking, IdleState, TaskState, task_key
 
 BACKOFF_FIRST = 300.0  # seconds after a run that failed; doubles with each further one
 BACKOFF_MAX = 6 * 3600.0
-REST_SECONDS = 600.0  # between two looks of an immediate schedule, where there is nothing to do
+REST_SECONDS = 600.0  # between two looks of an immediate schedule, if there is nothing to do
+SET_BACK = 60.0  # seconds; less is how clocks are corrected all day
 
 
-class Schedule(Protocol):
+class Schedule(ABC):
     """A task's schedule. Times are unix seconds."""
 
-    state: TaskState
-
-    def should_run(self, now: float, *, idle: bool) -> bool:
-        """Whether the task may run. `idle`: no person has written for long enough."""
-        ...
-
-    def reset(self, idle_from: float) -> None:
-        """A person wrote, so that the earliest moment at which nobody has written for long enough is `idle_from`."""
-        ...
-
-    def mark_begun(self, now: float) -> None:
-        """A run begins, which a crash must not repeat."""
-        ...
-
-    def mark_complete(self, now: float, *, failed: bool = False) -> None:
-        """A run ended."""
-        ...
-
-    def postpone(self, now: float, why: str, until: float | None = None) -> None:
-        """It was due, and did not run: `why`, for people. `until`: not before then."""
-        ...
-
-    def note(self, *, did: str | None = None, seen: int | None = None, why: str | None = None) -> None:
-        """Change these of the state."""
-        ...
-
-    def set_back(self, now: float) -> None:
-        """The clock was set back: a time that it gave before may be far ahead."""
-        ...
-
-
-class _Schedule:
     def __init__(self, state: TaskState | None = None) -> None:
         self.state = state or TaskState()
 
     def should_run(self, now: float, *, idle: bool) -> bool:
+        """Whether the task may run. `idle`: no person has written for long enough."""
         return idle and now >= self.state.due
 
+    @abstractmethod
+    def reset(self, idle_from: float) -> None:
+        """A person wrote, so that the earliest moment at which nobody has written for long enough is `idle_from`."""
+
+    @abstractmethod
+    def mark_begun(self, now: float) -> None:
+        """A run begins, which a crash must not repeat."""
+
+    @abstractmethod
+    def mark_complete(self, now: float, *, failed: bool = False) -> None:
+        """A run ended."""
+
+    @abstractmethod
+    def postpone(self, now: float, why: str, until: float | None = None) -> None:
+        """It was due, and did not run: `why`, for people. `until`: not before then."""
+
     def note(self, *, did: str | None = None, seen: int | None = None, why: str | None = None) -> None:
+        """Change these of the state."""
         changes = {"did": did, "seen": seen, "why": why}
         self._set(**{name: value for name, value in changes.items() if value is not None})
 
     def set_back(self, now: float) -> None:
+        """The clock was set back: a time that it gave before may be far ahead."""
         state = self.state
         due, seen = min(state.due, now + BACKOFF_MAX), min(state.seen, id_at(now))
         self._set(due=due, last=min(state.last, now), seen=seen)
@@ -77,11 +61,12 @@ class _Schedule:
 
     def _complete(self, now: float, pause: float, *, failed: bool) -> None:
         failures = self.state.failures + 1 if failed else 0
-        pause = max(pause, _backoff(failures))
+        if failed:
+            pause = max(pause, min(BACKOFF_FIRST * 2 ** (failures - 1), BACKOFF_MAX))
         self._set(due=now + pause, last=now, failures=failures, why="its last turn failed" if failed else "")
 
 
-class ImmediateSchedule(_Schedule):
+class ImmediateSchedule(Schedule):
     """Run as soon as nobody writes, again and again until there is nothing left to do."""
 
     def reset(self, idle_from: float) -> None:
@@ -99,7 +84,7 @@ class ImmediateSchedule(_Schedule):
         self._set(due=now + REST_SECONDS if until is None else until, why=why)
 
 
-class DelayedSchedule(_Schedule):
+class DelayedSchedule(Schedule):
     """Run once after a delay between `shortest` and `longest` seconds, drawn again by each run and each reset."""
 
     def __init__(self, shortest: float, longest: float, rng: random.Random, state: TaskState | None = None) -> None:
@@ -124,17 +109,12 @@ class DelayedSchedule(_Schedule):
         return self._rng.uniform(self._shortest, self._longest)
 
 
-def _backoff(failures: int) -> float:
-    return min(BACKOFF_FIRST * 2 ** (failures - 1), BACKOFF_MAX) if failures else 0.0
+class IdleTaskBoard:
+    """All idle tasks in memory: their schedules, when a person last wrote, and what is being asked.
 
-
-SET_BACK = 60.0  # seconds; less is how clocks are corrected all day
-
-
-class Standing:
-    """`began`: since when this process listens to people (unix seconds): before that somebody may have written.
-    `messages` counts those of people since then. Without `kept`, the state in Redis, everything waits as after a
-    person's message."""
+    `began`: since when this process listens to people (unix seconds): before that somebody may have written. `messages`
+    counts those of people since then. Without `kept`, the state in Redis, everything waits as after a person's message.
+    """
 
     def __init__(self, config: IdleConfig, rng: random.Random, began: float, kept: IdleState | None = None) -> None:
         self._config, self._began = config, began
@@ -147,7 +127,9 @@ class Standing:
         self._schedules: dict[tuple[str, str], Schedule] = {}
         for task, agent in config.pairs():
             state = known.get(task_key(task, agent))
-            self._schedules[task, agent] = schedule = _schedule_for(task, config, rng, state)
+            delay = config.delays.get(task)
+            schedule = ImmediateSchedule(state) if delay is None else DelayedSchedule(*delay, rng, state)
+            self._schedules[task, agent] = schedule
             if state is None:
                 schedule.reset(began + config.after)
 
@@ -158,7 +140,7 @@ class Standing:
             schedule.reset(now + self._config.after)
 
     def note_clock(self, now: float) -> None:
-        """Where the clock was ahead and is set back, nothing waits until it is there again."""
+        """If the clock was ahead and is set back, nothing waits until it is there again."""
         states = [schedule.state for schedule in self._schedules.values()]
         if max((self._latest, self.person_at, *(state.last for state in states))) > now + SET_BACK:
             self.person_at = min(self.person_at, now)
@@ -174,7 +156,7 @@ class Standing:
         """The task to look at: by priority, and of several agents the one whose last run is the longest ago."""
         idle = self.is_idle(now)
         due = [(*pair, each) for pair, each in self._schedules.items() if each.should_run(now, idle=idle)]
-        return min(due, key=_urgency, default=None)
+        return min(due, key=lambda one: (TASKS.index(one[0]), one[2].state.last, one[2].state.due), default=None)
 
     def schedule_of(self, task: str, agent: str) -> Schedule | None:
         return self._schedules.get((task, agent))
@@ -187,14 +169,3 @@ class Standing:
     def kept(self) -> IdleState:
         tasks = {task_key(*pair): schedule.state for pair, schedule in self._schedules.items()}
         return IdleState(person_at=self.person_at, tasks=tasks, asking=self.asking)
-
-
-def _urgency(due: tuple[str, str, Schedule]) -> tuple[int, float, float]:
-    task, _, schedule = due
-    return TASKS.index(task), schedule.state.last, schedule.state.due
-
-
-def _schedule_for(task: str, config: IdleConfig, rng: random.Random, state: TaskState | None) -> Schedule:
-    if (delay := config.delays.get(task)) is None:
-        return ImmediateSchedule(state)
-    return DelayedSchedule(*delay, rng, state)

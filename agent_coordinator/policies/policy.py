@@ -1,32 +1,38 @@
-"""The policy protocol and shared rules.
-
-The protocol between the engine and the rules of a conversation.
+"""What a policy is, and the rules that all policies share.
 
 The engine asks a policy and carries out what it decides; it knows no rules of its own. A policy is a frozen value: it
 reads the conversation's state, draws from the random generator that it is given, and remembers nothing. Some decide a
 whole round at once, some one speaker at a time: a Choice says whether a round begins with it.
-
-The rules that all policies share: the pause between turns, and when a conversation of rounds ends.
-
-An agent as the policies see it.
 """
 
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY, CONTINUATION_DECAY
 from agent_coordinator.state import ConversationState
 from agentic.state.conversations import Pull
 from agentic.wire.reasons import EndReason
 
+SPEAKERS_NEEDED = 2  # a single agent would only talk to itself
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """An agent. `talkativeness`: 0 to 1, None if its persona says nothing. `interests`: its subjects."""
+
+    name: str
+    shown: str
+    talkativeness: float | None = None
+    interests: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The next speakers, in order; at least one. `because` is why the first of them was chosen, `pulls` are those of
-    all that could have been, for people who ask; `lead` is what it is to bring in, where nothing calls for it."""
+    all that could have been, for people who ask; `lead` is what it is to bring in if nothing calls for it."""
 
     speakers: tuple[str, ...]
     new_round: bool = True
@@ -43,50 +49,8 @@ class Wait:
     otherwise: EndReason
 
 
-class ConversationPolicy(Protocol):
-    @property
-    def hears_people(self) -> bool:
-        """Whether the next turn takes up what a person writes. In a room it does in any case."""
-        ...
-
-    @property
-    def chooses_each_turn(self) -> bool:
-        """Whether a speaker who has not begun is chosen again when a person writes."""
-        ...
-
-    def opening(self, starter: str, rng: random.Random) -> Choice:
-        """The starter, then those who open if it does not."""
-        ...
-
-    def choose(self, state: ConversationState, rng: random.Random) -> Choice | Wait:
-        """Name who speaks next; asked when nobody is pending and the conversation does not end."""
-        ...
-
-    def pause(self, state: ConversationState, rng: random.Random) -> float:
-        """Seconds to wait before the next turn."""
-        ...
-
-    def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
-        """Why the conversation ends now, None to continue. Asked before each turn, and when nobody is pending. A room
-        has endings of its own instead."""
-        ...
-
-
-class PolicyBook(Protocol):
-    """Which policy a conversation has."""
-
-    def name_for(self, channel_id: int, theme: str) -> str:
-        """The policy of a conversation that begins there."""
-        ...
-
-    def of(self, state: ConversationState) -> ConversationPolicy: ...
-
-
-SPEAKERS_NEEDED = 2  # a single agent would only talk to itself
-
-
 @dataclass(frozen=True, slots=True)
-class RoundRules:
+class ConversationPolicy(ABC):
     """`delay_min` and `delay_max` in seconds."""
 
     agents: tuple[str, ...]
@@ -96,18 +60,31 @@ class RoundRules:
 
     @property
     def hears_people(self) -> bool:
+        """Whether the next turn answers what a person writes. In a room it does in any case."""
         return True
 
     @property
     def chooses_each_turn(self) -> bool:
+        """Whether a speaker who has not begun is chosen again when a person writes."""
         return False
 
+    @abstractmethod
+    def opening(self, starter: str, rng: random.Random) -> Choice:
+        """The starter, then those who open if it does not."""
+
+    @abstractmethod
+    def choose(self, state: ConversationState, rng: random.Random) -> Choice | Wait:
+        """Name who speaks next; asked when nobody is pending and the conversation does not end."""
+
     def pause(self, state: ConversationState, rng: random.Random) -> float:
-        """Time to read the last turn; none where it showed nothing, or where a person waits."""
+        """Seconds to wait before the next turn: time to read the last one; none if it showed nothing, or if a person
+        waits."""
         delay = rng.uniform(self.delay_min, self.delay_max)
         return delay if state.last_turn_showed and state.take_up is None else 0.0
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
+        """Why the conversation ends now, None to continue. Asked before each turn, and when nobody is pending. A room
+        has endings of its own instead."""
         if state.agreed_to_end:
             return "agreed"
         if state.pending:
@@ -130,13 +107,3 @@ class RoundRules:
 def continuation_probability(round_number: int) -> float:
     """That a round follows this one (1, 2, ...); between 0 and 1."""
     return max(0.0, CONTINUATION_BASE_PROBABILITY - CONTINUATION_DECAY * (round_number - 1))
-
-
-@dataclass(frozen=True, slots=True)
-class Speaker:
-    """`talkativeness`: 0 to 1, None where its persona says nothing. `interests`: its subjects."""
-
-    name: str
-    shown: str
-    talkativeness: float | None = None
-    interests: tuple[str, ...] = ()

@@ -1,18 +1,12 @@
-"""The agent that the talk calls for most.
+"""The policy `pull`: after each message the agent is asked for which the conversation calls most strongly.
 
-The last messages of a conversation, agents' and people's in one order, as the policy `pull` reads them.
+A pull is a sum of parts, each with its cause in plain words, from what code can see; no model is asked. What concerns
+an agent counts in the newest message, and half as much in each one before it that the agent has not answered.
 
-How strongly a conversation calls for an agent, from what code can see; no model is asked.
-
-A pull is a sum of parts, each with its cause in plain words. What concerns an agent counts in the newest message, and
-half as much in each one before it that the agent has not answered.
-
-After each message the agent is asked for which the conversation calls most strongly (pulls.py).
-
-Where it calls for nobody in particular, the agent that is asked is given that as a reason to carry the talk on: asked
-without one, models skip half of their turns. Nobody speaks twice in a row. A round has as many turns as there are
-agents; two in a row that leave no message end it, as does one, where nothing calls for anybody else; but nobody is left
-unasked while the starter has no answer. A person's message takes all of that back, and is taken up.
+If the conversation calls for nobody in particular, the agent that is asked is given that as a reason to carry the talk
+on: asked without one, models skip half of their turns. Nobody speaks twice in a row. A round has as many turns as there
+are agents; two in a row that leave no message end it, as does one if nothing calls for anybody else; but nobody is left
+unasked while the starter has no answer. A person's message takes all of that back, and is answered.
 """
 
 from __future__ import annotations
@@ -21,14 +15,125 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, RoundRules, Speaker
-from agent_coordinator.state import ConversationState, Heard, Said
+from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, ConversationPolicy, Speaker
+from agent_coordinator.state import ConversationState
 from agent_coordinator.text_signals import DISAGREEMENT, asks, content_words, in_common, questions, says
 from agentic.state.conversations import Pull, PullPart
 from agentic.text import names_in
 from agentic.wire.reasons import EndReason
 
 MESSAGES_READ = 12
+MAX_SILENCES = 2  # turns in a row
+MIN_PULL = 0.4  # after a turn without a message
+LEAD = (
+    "something that carries the talk on, since it calls for nobody in particular: a question to one of the others, by "
+    "name, or a subject of your own"
+)
+
+# What the parts of a pull weigh
+NAMED = 1.0
+NAME_ASKED = 0.4  # more, where it is in a question
+REPLIED_TO = 1.0
+SUBJECT = 0.7
+SUBJECT_ASKED = 0.3  # more, where it is a question
+OWN_WORDS = 0.12  # each, of what it has talked about
+MAX_OWN_WORDS = 3
+DISPUTED = 0.5
+ASKED_BACK = 0.4
+SHARE = 0.2  # for each message that it is behind its share
+MAX_BEHIND = 2.0  # messages
+WAITED = 0.05  # for each message since its last
+MAX_WAITED = 6  # messages
+DUTY = 0.3
+CHANCE = 0.05  # at most
+SILENCE_FACTOR = 0.6  # of the channel's pull, for each turn since the newest message that left none
+MESSAGES_FELT = 3
+FADING = 0.5
+
+DEFAULT_TALKATIVENESS = 0.5  # of agents whose persona says nothing
+MIN_TALKATIVENESS = 0.05  # one that has 0 speaks when it is called
+BY_CHANCE = "chance"
+BEHIND, AHEAD, HAS_WAITED = "has said less than its share", "has said its share", "has not spoken for a while"
+REST = "began the conversation, which came to rest"
+CALLS_NOBODY = frozenset({BY_CHANCE, BEHIND, AHEAD, HAS_WAITED, REST})
+MIN_CALL = 0.2  # of what is in messages
+
+
+@dataclass(frozen=True, slots=True)
+class PullPolicy(ConversationPolicy):
+    """`speakers`: the agents, in the same order."""
+
+    speakers: tuple[Speaker, ...] = ()
+
+    @property
+    def chooses_each_turn(self) -> bool:
+        return True
+
+    def opening(self, starter: str, rng: random.Random) -> Choice:
+        return Choice((starter,), because="begins the conversation")
+
+    def choose(self, state: ConversationState, rng: random.Random) -> Choice:
+        begins, scene = self._round_is_over(state), scene_of(state, self.speakers)
+        silences = 0 if begins else _silences(state)
+        # if all had their chance: anybody but the last speaker
+        others = tuple(each for each in self.speakers if each.name != state.last_speaker)
+        candidates = self._available(state) or others or self.speakers
+        pulls = pulls_of(candidates, self.speakers, scene, silences, rng)
+        lead = None if is_called(pulls[0]) or state.take_up is not None or not state.opened else LEAD
+        return Choice((pulls[0].agent,), begins, reason_for(pulls[0]), pulls, lead)
+
+    def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
+        """Only at the end of a round, and not while a person waits: one without a message, or one of a single agent
+        that nobody has answered, ends it; else the rules of rounds do."""
+        if state.agreed_to_end:
+            return "agreed"
+        if state.pending or not self._round_is_over(state):
+            return None
+        if not state.opened:
+            return "nobody_opened"
+        if not state.spoke:
+            return "most_skipped"
+        if not _is_talk(state):
+            return "too_few_spoke"
+        return self.by_length(state, rng)
+
+    def _round_is_over(self, state: ConversationState) -> bool:
+        candidates = self._available(state)
+        if not candidates:
+            return True
+        if state.take_up is not None:
+            return False
+        if state.turns_had >= len(self.speakers):
+            return True
+        if state.opened and not _is_talk(state):
+            return False
+        silences = _silences(state)
+        if silences >= MAX_SILENCES:
+            return True
+        if not (state.opened and silences):
+            return False
+        return pulls_of(candidates, self.speakers, scene_of(state, self.speakers), silences)[0].strength < MIN_PULL
+
+    def _available(self, state: ConversationState) -> tuple[Speaker, ...]:
+        """Not those who have had a turn since the newest message, nor those that a person has just called, who answer
+        by themselves. One that answered too late in this round is asked again only for a person."""
+        heard = state.heard[-1] if state.heard else None
+        out = {*state.silent, *state.missing}
+        if heard is None or heard.after < state.messages:
+            out |= {state.last_speaker or "", *state.unheard}
+        if heard is not None and heard.calls and heard.after >= state.messages - 1:
+            out |= {*heard.names, heard.replied_to or ""}
+        return tuple(each for each in self.speakers if each.name not in out)
+
+
+def _is_talk(state: ConversationState) -> bool:
+    """Whether two agents have spoken; one alone would only talk to itself."""
+    return sum(tally.messages > 0 for tally in state.tallies.values()) >= SPEAKERS_NEEDED
+
+
+def _silences(state: ConversationState) -> int:
+    """Turns since the newest message that left none, of those who were there."""
+    return sum(agent not in state.missing for agent in state.silent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +170,6 @@ class Scene:
     starter: str | None = None
     lull: bool = False  # a round begins after one that ended in silence
 
-    @property
-    def newest(self) -> Message | None:
-        return self.messages[-1] if self.messages else None
-
     def unseen(self, agent: str) -> tuple[Message, ...]:
         """The messages since the agent's last one, the newest first."""
         found: list[Message] = []
@@ -88,58 +189,23 @@ class Scene:
 
 
 def scene_of(state: ConversationState, speakers: tuple[Speaker, ...]) -> Scene:
+    shown = {speaker.name: speaker.shown for speaker in speakers}
+    posts = state.history[-MESSAGES_READ:]
+    first = max(0, state.messages - len(posts))
+    placed: list[tuple[int, int, Message]] = []
+    for at, post in enumerate(posts):
+        author = shown.get(post.agent, post.agent)
+        message = Message(post.text, content_words(post.text), post.agent, author, names_in(post.text, shown))
+        placed.append((first + at + 1, 0, message))
+    for heard in (each for each in state.heard if each.after >= first):
+        names = tuple(dict.fromkeys((*heard.names, *names_in(heard.text, shown))))
+        message = Message(heard.text, content_words(heard.text), names=names, replied_to=heard.replied_to)
+        placed.append((heard.after, 1, message))
+    placed.sort(key=lambda entry: entry[:2])
     counts = {each.name: state.tallies[each.name].messages if each.name in state.tallies else 0 for each in speakers}
     starter = state.history[0].agent if state.history else None
-    return Scene(_messages(state, speakers), counts, starter, lull=len(state.silent) > 1)
-
-
-def _messages(state: ConversationState, speakers: tuple[Speaker, ...]) -> tuple[Message, ...]:
-    shown = {speaker.name: speaker.shown for speaker in speakers}
-    last = state.history[-MESSAGES_READ:]
-    first = max(0, state.messages - len(last))
-    placed = [(first + at + 1, 0, _of_agent(said, shown)) for at, said in enumerate(last)]
-    placed += [(heard.after, 1, _of_person(heard, shown)) for heard in state.heard if heard.after >= first]
-    return tuple(message for *_, message in sorted(placed, key=lambda entry: entry[:2]))[-MESSAGES_READ:]
-
-
-def _of_agent(said: Said, shown: Mapping[str, str]) -> Message:
-    author = shown.get(said.agent, said.agent)
-    return Message(said.text, content_words(said.text), said.agent, author, names_in(said.text, shown))
-
-
-def _of_person(heard: Heard, shown: Mapping[str, str]) -> Message:
-    names = tuple(dict.fromkeys((*heard.names, *names_in(heard.text, shown))))
-    return Message(heard.text, content_words(heard.text), names=names, replied_to=heard.replied_to)
-
-
-NAMED = 1.0
-NAME_ASKED = 0.4  # more, where it is in a question
-REPLIED_TO = 1.0
-SUBJECT = 0.7
-SUBJECT_ASKED = 0.3  # more, where it is a question
-OWN_WORDS = 0.12  # each, of what it has talked about
-MOST_OWN_WORDS = 3
-DISPUTED = 0.5
-ASKED_BACK = 0.4
-SHARE = 0.2  # for each message that it is behind its share
-MOST_BEHIND = 2.0  # messages
-WAITED = 0.05  # for each message since its last
-MOST_WAITED = 6  # messages
-DUTY = 0.3
-CHANCE = 0.05  # at most
-SILENCE_FACTOR = 0.6  # of the channel's pull, for each turn since the newest message that left none
-MESSAGES_FELT = 3
-FADING = 0.5
-
-DEFAULT_TALKATIVENESS = 0.5  # of agents whose persona says nothing
-LEAST_TALKATIVENESS = 0.05  # one that has 0 speaks when it is called
-BY_CHANCE = "chance"
-BEHIND, AHEAD, HAS_WAITED = "has said less than its share", "has said its share", "has not spoken for a while"
-REST = "began the conversation, which came to rest"
-CALLS_NOBODY = frozenset({BY_CHANCE, BEHIND, AHEAD, HAS_WAITED, REST})
-LEAST_CALL = 0.2  # of what is in messages
-
-_Cause = tuple[str, str, float]  # what it is, in words, its amount
+    messages = tuple(message for *_, message in placed)[-MESSAGES_READ:]
+    return Scene(messages, counts, starter, lull=len(state.silent) > 1)
 
 
 def pulls_of(
@@ -163,18 +229,34 @@ def reason_for(pull: Pull) -> str | None:
 
 def is_called(pull: Pull) -> bool:
     """Whether something in the messages calls for the agent."""
-    return sum(part.amount for part in pull.parts if part.why not in CALLS_NOBODY) >= LEAST_CALL
+    return sum(part.amount for part in pull.parts if part.why not in CALLS_NOBODY) >= MIN_CALL
 
 
 def behind(agent: str, speakers: Sequence[Speaker], posts: Mapping[str, int]) -> float:
     """How many messages the agent is behind its share of the conversation, by talkativeness; negative: ahead."""
-    talkativeness = {each.name: _talkativeness(each) for each in speakers}
+    talkativeness: dict[str, float] = {}
+    for each in speakers:
+        own = DEFAULT_TALKATIVENESS if each.talkativeness is None else each.talkativeness
+        talkativeness[each.name] = max(own, MIN_TALKATIVENESS)
     share = talkativeness[agent] / sum(talkativeness.values())
     return share * (sum(posts.values()) + 1) - posts.get(agent, 0)
 
 
 def _pull(speaker: Speaker, scene: Scene, behind_by: float, channel: float, rng: random.Random | None) -> Pull:
-    parts = [*_of_messages(speaker, scene), *_of_balance(speaker, scene, behind_by)]
+    # Each cause counts once, where it is strongest: a name in three messages does not call thrice.
+    strongest: dict[str, PullPart] = {}
+    unseen = scene.unseen(speaker.name)
+    for age, message in enumerate(unseen[:MESSAGES_FELT]):
+        for cause, why, amount in _causes(speaker, scene, message):
+            faded = amount * FADING**age
+            if cause not in strongest or faded > strongest[cause].amount:
+                strongest[cause] = PullPart(why=why, amount=faded)
+    parts = [*strongest.values(), *_dispute(speaker, scene)]
+    bounded = max(-MAX_BEHIND, min(MAX_BEHIND, behind_by))
+    parts.append(PullPart(why=BEHIND if bounded > 0 else AHEAD, amount=SHARE * bounded))
+    parts.append(PullPart(why=HAS_WAITED, amount=WAITED * min(len(unseen), MAX_WAITED)))
+    if scene.lull and speaker.name == scene.starter:
+        parts.append(PullPart(why=REST, amount=DUTY))
     if rng is not None:
         parts.append(PullPart(why=BY_CHANCE, amount=rng.random() * CHANCE))
     parts = [part.model_copy(update={"amount": round(part.amount, 3)}) for part in parts if part.amount]
@@ -182,160 +264,36 @@ def _pull(speaker: Speaker, scene: Scene, behind_by: float, channel: float, rng:
     return Pull(agent=speaker.name, strength=strength, parts=tuple(parts), channel=round(channel, 3))
 
 
-def _of_messages(speaker: Speaker, scene: Scene) -> Iterator[PullPart]:
-    """Count each cause once, where it is strongest: a name in three messages does not call thrice."""
-    strongest: dict[str, PullPart] = {}
-    for age, message in enumerate(scene.unseen(speaker.name)[:MESSAGES_FELT]):
-        for cause, why, amount in (*_of_address(speaker, message), *_of_words(speaker, scene, message)):
-            faded = amount * FADING**age
-            if cause not in strongest or faded > strongest[cause].amount:
-                strongest[cause] = PullPart(why=why, amount=faded)
-    yield from strongest.values()
-    yield from _of_dispute(speaker, scene)
-
-
-def _of_address(speaker: Speaker, message: Message) -> Iterator[_Cause]:
+def _causes(speaker: Speaker, scene: Scene, message: Message) -> Iterator[tuple[str, str, float]]:
+    """What a message has that calls for the speaker: the cause, in words, its amount."""
+    author = message.author or "a person"
     if speaker.name in message.names:
         if message.asks_for(speaker):
-            yield "named", f"asked by {_author(message)}", NAMED + NAME_ASKED
+            yield "named", f"asked by {author}", NAMED + NAME_ASKED
         else:
-            yield "named", f"named by {_author(message)}", NAMED
+            yield "named", f"named by {author}", NAMED
     if message.replied_to == speaker.name:
         yield "replied to", "a person replied to it", REPLIED_TO
-
-
-def _of_words(speaker: Speaker, scene: Scene, message: Message) -> Iterator[_Cause]:
-    subject = _subject(speaker, message)
-    if subject is not None:
-        why = f"asked a question about {subject}, its subject" if message.asks else f"{subject} is its subject"
-        yield "subject", why, SUBJECT + (SUBJECT_ASKED if message.asks else 0.0)
-    recent = len(in_common(message.words, scene.own_words(speaker.name, message)))
-    if recent:
-        yield "words", "it has talked about this", OWN_WORDS * min(recent, MOST_OWN_WORDS)
-
-
-def _subject(speaker: Speaker, message: Message) -> str | None:
-    """The interest that the message is about. All words of an interest are in it, or forms of them."""
-    for interest in speaker.interests:
+    for (
+        interest
+    ) in speaker.interests:  # the first that the message is about: all words of it, or forms of them, are in it
         words = content_words(interest)
         if words and len(in_common(words, message.words)) == len(words):
-            return interest
-    return None
+            why = f"asked a question about {interest}, its subject" if message.asks else f"{interest} is its subject"
+            yield "subject", why, SUBJECT + (SUBJECT_ASKED if message.asks else 0.0)
+            break
+    recent = len(in_common(message.words, scene.own_words(speaker.name, message)))
+    if recent:
+        yield "words", "it has talked about this", OWN_WORDS * min(recent, MAX_OWN_WORDS)
 
 
-def _of_dispute(speaker: Speaker, scene: Scene) -> Iterator[PullPart]:
+def _dispute(speaker: Speaker, scene: Scene) -> Iterator[PullPart]:
     """Somebody answered the agent's last message with a contradiction, or with a question."""
     if len(scene.messages) < 2 or scene.messages[-2].agent != speaker.name or scene.messages[-1].agent == speaker.name:
         return
     newest = scene.messages[-1]
+    author = newest.author or "a person"
     if newest.disagrees:
-        yield PullPart(why=f"contradicted by {_author(newest)}", amount=DISPUTED)
+        yield PullPart(why=f"contradicted by {author}", amount=DISPUTED)
     elif newest.asks and not newest.names:
-        yield PullPart(why=f"asked about its words by {_author(newest)}", amount=ASKED_BACK)
-
-
-def _of_balance(speaker: Speaker, scene: Scene, behind_by: float) -> Iterator[PullPart]:
-    bounded = max(-MOST_BEHIND, min(MOST_BEHIND, behind_by))
-    yield PullPart(why=BEHIND if bounded > 0 else AHEAD, amount=SHARE * bounded)
-    waited = len(scene.unseen(speaker.name))
-    yield PullPart(why=HAS_WAITED, amount=WAITED * min(waited, MOST_WAITED))
-    if scene.lull and speaker.name == scene.starter:
-        yield PullPart(why=REST, amount=DUTY)
-
-
-def _author(message: Message) -> str:
-    return message.author or "a person"
-
-
-def _talkativeness(speaker: Speaker) -> float:
-    own = DEFAULT_TALKATIVENESS if speaker.talkativeness is None else speaker.talkativeness
-    return max(own, LEAST_TALKATIVENESS)
-
-
-MOST_SILENCES = 2  # turns in a row
-LEAST_PULL = 0.4  # after a turn without a message
-LEAD = (
-    "something that carries the talk on, since it calls for nobody in particular: a question to one of the others, by "
-    "name, or a subject of your own"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class PullPolicy(RoundRules):
-    """`speakers`: the agents, in the same order."""
-
-    speakers: tuple[Speaker, ...] = ()
-
-    @property
-    def chooses_each_turn(self) -> bool:
-        return True
-
-    def opening(self, starter: str, rng: random.Random) -> Choice:
-        return Choice((starter,), because="begins the conversation")
-
-    def choose(self, state: ConversationState, rng: random.Random) -> Choice:
-        begins, scene = self._round_is_over(state), scene_of(state, self.speakers)
-        silences = 0 if begins else _silences(state)
-        pulls = pulls_of(self._candidates(state), self.speakers, scene, silences, rng)
-        lead = None if is_called(pulls[0]) or state.take_up is not None or not state.opened else LEAD
-        return Choice((pulls[0].agent,), begins, reason_for(pulls[0]), pulls, lead)
-
-    def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
-        """Only at the end of a round, and not while a person waits: one without a message, or one of a single agent
-        that nobody has answered, ends it; else the rules of rounds do."""
-        if state.agreed_to_end:
-            return "agreed"
-        if state.pending or not self._round_is_over(state):
-            return None
-        if not state.opened:
-            return "nobody_opened"
-        if not state.spoke:
-            return "most_skipped"
-        if not _is_talk(state):
-            return "too_few_spoke"
-        return self.by_length(state, rng)
-
-    def _round_is_over(self, state: ConversationState) -> bool:
-        candidates = self._available(state)
-        if not candidates:
-            return True
-        if state.take_up is not None:
-            return False
-        if state.turns_had >= len(self.speakers):
-            return True
-        if state.opened and not _is_talk(state):
-            return False
-        silences = _silences(state)
-        if silences >= MOST_SILENCES:
-            return True
-        return bool(state.opened and silences) and self._strongest(state, candidates) < LEAST_PULL
-
-    def _strongest(self, state: ConversationState, candidates: tuple[Speaker, ...]) -> float:
-        scene = scene_of(state, self.speakers)
-        return pulls_of(candidates, self.speakers, scene, _silences(state))[0].strength
-
-    def _candidates(self, state: ConversationState) -> tuple[Speaker, ...]:
-        """Those who can be asked; at least one. All had their chance: anybody but the last speaker."""
-        others = tuple(each for each in self.speakers if each.name != state.last_speaker)
-        return self._available(state) or others or self.speakers
-
-    def _available(self, state: ConversationState) -> tuple[Speaker, ...]:
-        """Not those who have had a turn since the newest message, nor those that a person has just called, who answer
-        by themselves. One that answered too late in this round is asked again only for a person."""
-        heard = state.heard[-1] if state.heard else None
-        out = {*state.silent, *state.missing}
-        if heard is None or heard.after < state.messages:
-            out |= {state.last_speaker or "", *state.unheard}
-        if heard is not None and heard.calls and heard.after >= state.messages - 1:
-            out |= {*heard.names, heard.replied_to or ""}
-        return tuple(each for each in self.speakers if each.name not in out)
-
-
-def _is_talk(state: ConversationState) -> bool:
-    """Whether two agents have spoken; one alone would only talk to itself."""
-    return sum(tally.messages > 0 for tally in state.tallies.values()) >= SPEAKERS_NEEDED
-
-
-def _silences(state: ConversationState) -> int:
-    """Turns since the newest message that left none, of those who were there."""
-    return sum(agent not in state.missing for agent in state.silent)
+        yield PullPart(why=f"asked about its words by {author}", amount=ASKED_BACK)

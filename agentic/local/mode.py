@@ -281,7 +281,7 @@ class _Local:
             elif words.startswith("m "):  # a command in a message
                 if not any(message.author.id in bots for message in world.channel(channel_id).messages.values()):
                     note("no bot has written here yet; name one: @claude m continue")
-            elif channel_id not in self.coordinator.engine.holds.busy:
+            elif channel_id not in self.coordinator.engine.locks.busy:
                 note(self.conversations.stopped(channel_id) or (NO_ROOM if is_room(channel_id) else NO_CONVERSATION))
 
         self.coordinator.engine.observers.append(on_ended)

@@ -25,7 +25,7 @@ from rich.text import Text
 
 from agent_config import Settings, SettingsError
 from agent_coordinator.events import ConversationReport
-from agent_coordinator.state import Tally
+from agent_coordinator.state import AgentCounts
 from agentic.llm import errors
 from agentic.process.logs import set_up_logging
 from agentic.process.redaction import Redactor
@@ -169,7 +169,7 @@ def summary(report: ConversationReport, names: Mapping[str, str]) -> RenderableT
     """A headline and a row for each agent; `names` maps agents to display names."""
     table = Table(box=None, pad_edge=False, show_footer=True)
     table.add_column("", footer="all")
-    for heading, total in zip(HEADINGS, _cells(sum(report.per_agent.values(), Tally())), strict=True):
+    for heading, total in zip(HEADINGS, _cells(sum(report.per_agent.values(), AgentCounts())), strict=True):
         table.add_column(heading, footer=total, justify="right")
     for agent, tally in sorted(report.per_agent.items()):
         table.add_row(Text(names.get(agent, agent)), *_cells(tally))
@@ -177,7 +177,7 @@ def summary(report: ConversationReport, names: Mapping[str, str]) -> RenderableT
     return Group(Text(f"{rounds}, ended: {ENDINGS[report.ended_because]}", "bold"), table)
 
 
-def _cells(tally: Tally) -> tuple[str, ...]:
+def _cells(tally: AgentCounts) -> tuple[str, ...]:
     tokens = tally.input_tokens + tally.output_tokens
     counts = (tally.messages, tally.skips, tally.timeouts, tally.reactions, tally.pictures, tally.calls, tokens)
     return (*(f"{count:,}" for count in counts), f"${tally.cost_usd:.4f}")

@@ -28,6 +28,7 @@ from typing import Any, Protocol, TypeVar
 from aiohttp import web
 
 from agent_config import AgentSettings, Settings
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agentic.agent.services import AgentServices
 from agentic.agent.side_calls import meaning_of
@@ -89,15 +90,10 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
         memory = idle_memory(settings)
         if memory is not None:
             stack.push_async_callback(memory.aclose)
-        coordinator = Coordinator(
-            coordinator_config(settings),
-            bus,
-            ledger,
-            lease=Lease(link, keys.COORDINATOR_OWNER, holder=_holder()),
-            stops=stops,
-            record=writer,
-            idle_store=memory,
-        )
+        lease = Lease(link, keys.COORDINATOR_OWNER, holder=_holder())
+        notes, config = writer or NoRecord(), coordinator_config(settings)
+        context = CoordinatorContext(config, bus, ledger, lease=lease, stops=stops, record=notes)
+        coordinator = Coordinator(context, memory)
         await stack.enter_async_context(watched(bus.ready.is_set, read_record))
         tasks = {"bus": bus.run(), "stops": restart_on_failure(stops.run, "stops"), "coordinator": coordinator.run()}
         if writer is not None:
@@ -349,7 +345,7 @@ class Runtime:
         config = self.setup.coordinator_config or coordinator_config(self.setup.settings)
         config = config if self.setup.resumes else replace(config, resumes=False)
         self._idle_memory = idle_memory(self.setup.settings)
-        self.coordinator = Coordinator(
+        context = CoordinatorContext(
             config,
             self.services.bus,
             self.services.ledger,
@@ -358,8 +354,8 @@ class Runtime:
             rng=self.setup.rng,
             stops=self.services.stops,
             record=self.services.record,
-            idle_store=self._idle_memory,
         )
+        self.coordinator = Coordinator(context, self._idle_memory)
         self.start(self.coordinator.run(), "coordinator")
 
     async def drain(self) -> None:

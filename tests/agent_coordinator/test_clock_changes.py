@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.scheduler import Scheduler
-from tests.support.coordinator_doubles import BERLIN, Luck, MemoryLedger, Time, config, room, until
+from tests.support.coordinator_doubles import BERLIN, Luck, MemoryBus, MemoryLedger, Time, config, room, until
 
 
 def berlin(month: int, day: int, hour: int, minute: int = 0) -> float:
@@ -33,7 +34,9 @@ async def fired(
         found.append(time.now)
 
     ours = config(**{"schedule_min": 4, "schedule_max": 4, **changes})
-    scheduler = Scheduler(ours, ledger or MemoryLedger(), clock=time.clock, rng=Luck(0.5), sleep=sleep)
+    scheduler = Scheduler(
+        CoordinatorContext(ours, MemoryBus(), ledger or MemoryLedger(), clock=time.clock, rng=Luck(0.5), sleep=sleep)
+    )
     task = asyncio.create_task(scheduler.run(fire))
     await until(lambda: time.now >= end or task.done(), turns=100_000)
     task.cancel()
@@ -119,7 +122,9 @@ async def test_a_machine_that_slept_for_three_days_goes_on_with_today() -> None:
 async def test_quiet_hours_and_idle_ticks_ask_no_agent_anything() -> None:
     bus, time = room("chatgpt", "claude"), Time(berlin(6, 10, 23, 30))
     quiet = config(schedule_min=6, schedule_max=6, active_start=7, active_end=23)
-    coordinator = Coordinator(quiet, bus, MemoryLedger(), clock=time.clock, rng=Luck(0.0), sleep=time.sleep)
+    coordinator = Coordinator(
+        CoordinatorContext(quiet, bus, MemoryLedger(), clock=time.clock, rng=Luck(0.0), sleep=time.sleep)
+    )
     task = asyncio.create_task(coordinator.run())
     await until(lambda: time.now >= berlin(6, 11, 6, 59), turns=100_000)
     asked = list(bus.asked)

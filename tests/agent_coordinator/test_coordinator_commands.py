@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway
@@ -26,13 +27,9 @@ class Led:
 
         plain = {"schedule_min": 0, "schedule_max": 0, "max_rounds": 1, **changes}
         self.coordinator = Coordinator(
-            config(**plain),
-            bus,
-            MemoryLedger(),
-            clock=self.time.clock,
-            rng=Luck(),
-            sleep=sleep,
-            stops=self.stops,
+            CoordinatorContext(
+                config(**plain), bus, MemoryLedger(), clock=self.time.clock, rng=Luck(), sleep=sleep, stops=self.stops
+            )
         )
 
     async def __aenter__(self) -> Led:
@@ -69,7 +66,7 @@ async def test_a_start_is_told_when_the_conversation_begins_and_once():
         assert await led.give(channel_id=CHANNEL) == "started", "nobody has said a word yet"
         assert await led.give(channel_id=CHANNEL) == "busy"
         go_on.set()
-        await until(lambda: not led.coordinator.engine.holds.busy)
+        await until(lambda: not led.coordinator.engine.locks.busy)
         assert [outcome for _, outcome, _ in led.outcomes()] == ["started", "busy"]
         assert {channel for _, _, channel in led.outcomes()} == {CHANNEL}
 
@@ -77,7 +74,7 @@ async def test_a_start_is_told_when_the_conversation_begins_and_once():
 async def test_a_start_without_a_channel_is_told_where_it_is():
     async with Led(room("claude", "grok")) as led:
         assert await led.give() == "started"
-        assert led.outcomes()[0][2] in led.coordinator._config.channels
+        assert led.outcomes()[0][2] in led.coordinator._context.config.channels
 
 
 async def test_what_stands_against_a_start_is_told():
@@ -126,7 +123,7 @@ async def test_a_muted_agent_is_passed_over_as_if_it_were_not_there():
 
 async def test_a_conversation_that_starts_by_itself_is_not_the_owners():
     async with Led(room("claude", "grok")) as led:
-        engine, other = led.coordinator.engine, max(led.coordinator._config.channels)
+        engine, other = led.coordinator.engine, max(led.coordinator._context.config.channels)
 
         async def fire_while_another_starts(*_, **__) -> None:
             await engine.converse(other, "debate")

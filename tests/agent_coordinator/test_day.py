@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agentic.wire import keys
 from agentic.wire.entries import ProfileNote
@@ -31,14 +32,16 @@ class Day:
 
     def coordinator(self, lease: MemoryLease | None = None, seed: int = 1) -> Coordinator:
         return Coordinator(
-            idle_config(*self.tasks),
-            self.bus,
-            self.ledger,
-            lease=lease,
-            clock=self.clock,
-            rng=random.Random(seed),
-            record=self.record,
-            idle_store=self.record,
+            CoordinatorContext(
+                idle_config(*self.tasks),
+                self.bus,
+                self.ledger,
+                lease=lease,
+                clock=self.clock,
+                rng=random.Random(seed),
+                record=self.record,
+            ),
+            self.record,
         )
 
     def ada_writes(self) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from agent_coordinator.config import WAIT_STEP_SECONDS
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, Event
 from agent_coordinator.policies.rounds import MODERATOR_WAIT_SECONDS
-from agent_coordinator.state import ConversationState, Heard
+from agent_coordinator.state import ConversationState, PersonMessage
 from agentic.wire import keys
 from agentic.wire.messages import Command, Instruction, PersonNotice, Result
 from tests.support.coordinator_doubles import AGENTS, CHANNEL, Luck, MemoryBus, MemoryLedger, Time, config, until
@@ -34,7 +35,7 @@ class Scene:
     @asynccontextmanager
     async def led(self) -> AsyncIterator[Scene]:
         clock = {"clock": self.time.clock, "rng": Luck(0.5), "sleep": self._sleep}
-        self.coordinator = Coordinator(self.config, self.bus, self.ledger, **clock)
+        self.coordinator = Coordinator(CoordinatorContext(self.config, self.bus, self.ledger, **clock))
         self.coordinator.engine.observers.append(self.events.append)
         running = asyncio.create_task(self.coordinator.run())
         await until(lambda: self.bus.handlers[keys.COORDINATOR_COMMANDS])
@@ -176,21 +177,21 @@ async def test_a_wait_for_a_person_goes_on_after_a_restart() -> None:
 
 
 def test_a_person_who_wrote_while_a_turn_was_under_way_is_not_yet_taken_up() -> None:
-    state = STATE.begin_turn("i").hearing(Heard(900, "Hm."))
+    state = STATE.begin_turn("i").hear(PersonMessage(900, "Hm."))
     result = Result(instruction_id="i", agent_name="claude", text="Well.", message_id=5, answers_message_id=880)
-    assert STATE.took_turn("claude", result).hearing(Heard(900, "Hm.")).take_up == 900
+    assert STATE.take_turn("claude", result).hear(PersonMessage(900, "Hm.")).take_up == 900
     read = result.model_copy(update={"answers_message_id": 900})
-    assert state.took_turn("claude", read).take_up is None
+    assert state.take_turn("claude", read).take_up is None
 
 
 def test_what_people_wrote_survives_a_restart() -> None:
-    state = STATE.hearing(Heard(900, "Hm.", ("grok",), "claude", calls=False, after=3))
+    state = STATE.hear(PersonMessage(900, "Hm.", ("grok",), "claude", calls=False, after=3))
     assert ConversationState.from_json(state.to_json()) == state
 
 
 def test_another_process_may_know_later_that_a_message_was_a_call() -> None:
-    heard = Heard(900, "Hm.", after=3)
-    state = STATE.hearing(heard).hearing(Heard(900, "Hm.", calls=True))
+    heard = PersonMessage(900, "Hm.", after=3)
+    state = STATE.hear(heard).hear(PersonMessage(900, "Hm.", calls=True))
     assert state.take_up is None
     assert (state.heard[-1].calls, state.heard[-1].after, len(state.heard)) == (True, 3, 1)
-    assert state.hearing(heard) == state
+    assert state.hear(heard) == state

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, ConversationStarted, TurnTaken
 from agent_coordinator.state import ConversationState
@@ -39,7 +40,7 @@ STATE = ConversationState("c", CHANNEL, "debate", started_at=0.0, round_number=2
     ],
 )
 def test_a_requested_agent_is_first_and_has_no_second_turn_of_the_round_after_it(before, pending, spoke):
-    state = replace(STATE, requested="claude", **before).granting()
+    state = replace(STATE, requested="claude", **before).grant_request()
     assert (state.pending, state.spoke, state.requested, state.granted) == (pending, spoke, None, True)
     assert ConversationState.from_json(state.to_json()) == state
 
@@ -75,13 +76,15 @@ class Scene:
         lease = MemoryLease()
         lease.give()
         coordinator = Coordinator(
-            self.config,
-            self.bus,
-            self.ledger,
-            clock=self.time.clock,
-            rng=self.luck,
-            sleep=self._sleep,
-            stops=self.stops,
+            CoordinatorContext(
+                self.config,
+                self.bus,
+                self.ledger,
+                clock=self.time.clock,
+                rng=self.luck,
+                sleep=self._sleep,
+                stops=self.stops,
+            )
         )
         coordinator.engine.observers.append(self.events.append)
         self._runs.append(asyncio.create_task(coordinator.run()))
@@ -268,7 +271,7 @@ async def test_times_of_today_are_changed_by_commands():
         assert await scene.give("add", at=NOON + 60) == "added"
         assert await scene.give("add", at=NOON + 60) == "known_time"
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("agent_coordinator.scheduler.MOST_SLOTS", 1)
+            patched.setattr("agent_coordinator.scheduler.MAX_SLOTS", 1)
             assert await scene.give("add", at=NOON + 90) == "full_day"
             assert await scene.give("add", at=NOON + 60) == "known_time"
         assert await scene.give("move", at=NOON + 60, to=NOON - 60) == "out_of_day"
@@ -299,6 +302,6 @@ def test_people_read_who_was_asked_for():
     running = _running(state.to_json())
     assert running is not None
     assert (running.speaker, running.coming, running.single) == ("claude", ("gemini", "grok"), False)
-    alone = _running(replace(STATE, single=True, requested="grok").granting().to_json())
+    alone = _running(replace(STATE, single=True, requested="grok").grant_request().to_json())
     assert alone is not None
     assert (alone.speaker, alone.coming, alone.single) == ("grok", (), True)

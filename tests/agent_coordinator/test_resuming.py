@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from agent_coordinator.config import RESUME_SECONDS
-from agent_coordinator.coordinator import Coordinator, Policies
+from agent_coordinator.context import CoordinatorContext
+from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.engine import Engine
 from agent_coordinator.events import ConversationEnded, ConversationResumed
+from agent_coordinator.policies.by_name import Policies
 from agent_coordinator.state import ConversationState
 from agentic.wire.messages import Command, Instruction, MentionNotice, Result
 from tests.support.agent_scene import KeptNotes
@@ -53,13 +55,15 @@ class Stage:
         return {"clock": self.time.clock, "rng": self.luck, "sleep": sleep, "stops": self.stops}
 
     def engine(self) -> Engine:
-        engine = Engine(self.config, Policies(self.config), self.bus, self.ledger, **self._common())
+        engine = Engine(CoordinatorContext(self.config, self.bus, self.ledger, **self._common()), Policies(self.config))
         self.stops.on_stop(engine.stop)
         engine.observers.append(self.events.append)
         return engine
 
     def lead(self, lease: MemoryLease | None = None) -> Coordinator:
-        coordinator = Coordinator(self.config, self.bus, self.ledger, lease=lease, record=self.record, **self._common())
+        coordinator = Coordinator(
+            CoordinatorContext(self.config, self.bus, self.ledger, lease=lease, record=self.record, **self._common())
+        )
         coordinator.engine.observers.append(self.events.append)
         self.coordinators.append(asyncio.create_task(coordinator.run()))
         return coordinator
@@ -214,7 +218,7 @@ async def test_the_state_is_kept_before_and_after_each_turn(stage: Stage):
 async def test_a_conversation_that_began_long_ago_and_is_alive_is_gone_on_with(stage: Stage):
     engine = stage.engine()
     began, touched = stage.time.now - RESUME_SECONDS - 60, stage.time.now - 1
-    state = ConversationState("c1", CHANNEL, "debate", started_at=began).begin_round(AGENTS).touched(touched)
+    state = ConversationState("c1", CHANNEL, "debate", started_at=began, touched_at=touched).begin_round(AGENTS)
     report = await engine.resume(state)
     assert report is not None
     assert (report.ended_because, report.messages) == ("round_limit", 8)

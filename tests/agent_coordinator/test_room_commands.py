@@ -109,7 +109,7 @@ async def test_a_stop_of_the_thread_its_channel_or_all_bots_is_obeyed(
     assert await scene.open() == "opened"
     await scene.stops.stop(stopped, "m2")
     await scene.speak()
-    await until(lambda: scene.room.status == "paused" and not scene.coordinator.engine.holds.busy)
+    await until(lambda: scene.room.status == "paused" and not scene.coordinator.engine.locks.busy)
     assert scene.room.why == "stopped"
     assert await scene.give("room-resume") == outcome
     await scene.stops.lift(stopped)
@@ -124,7 +124,7 @@ async def test_a_pause_waits_for_the_turn_under_way_which_still_counts(scene: Ro
     assert await scene.give("room-pause", reason="asked") == "room_paused"
     assert (scene.room.status, scene.room.turn_number) == ("paused", 1), "an agent that has not begun drops its turn"
     await scene.speak(1)
-    await until(lambda: not scene.coordinator.engine.holds.busy)
+    await until(lambda: not scene.coordinator.engine.locks.busy)
     assert (scene.room.status, scene.room.why, scene.room.turn_number) == ("paused", "paused", 2)
     assert await scene.give("room-pause", reason="asked") == "already_paused"
     assert await scene.give("room-resume") == "room_resumed"
@@ -281,7 +281,7 @@ async def test_a_member_whose_persona_was_deleted_is_gone_when_the_room_is_resum
     await scene.open()
     await scene.give("room-pause", reason="asked")
     await scene.speak(1)
-    await until(lambda: not scene.coordinator.engine.holds.busy)
+    await until(lambda: not scene.coordinator.engine.locks.busy)
     assert await scene.give("room-resume", gone=("grok", "nobody")) == "room_resumed"
     assert scene.room.names == ("claude", "historian")
     assert [(line.kind, line.members, line.why) for line in scene.room.lines] == [("left", ("Grok",), "deleted")]
@@ -291,7 +291,7 @@ async def test_a_room_with_too_few_personas_left_stays_paused_without_them(scene
     await scene.open()
     await scene.give("room-pause", reason="asked")
     await scene.speak(1)
-    await until(lambda: not scene.coordinator.engine.holds.busy)
+    await until(lambda: not scene.coordinator.engine.locks.busy)
     assert await scene.give("room-resume", gone=("grok", "claude")) == "too_few_members"
     assert (scene.room.status, scene.room.names) == ("paused", ("historian",))
     assert len(scene.room.lines) == 2

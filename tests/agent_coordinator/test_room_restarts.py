@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
@@ -98,7 +99,7 @@ class Leader:
         self.link = RedisLink(address, command_timeout=PATIENT)
         self.bus, self.ledger = Dying(self.link), Ledger(self.link)
         plain = config(schedule_min=0, schedule_max=0)
-        self.coordinator = Coordinator(plain, self.bus, self.ledger)
+        self.coordinator = Coordinator(CoordinatorContext(plain, self.bus, self.ledger))
 
     async def __aenter__(self) -> Leader:
         self.tasks = [asyncio.create_task(self.bus.run()), asyncio.create_task(self.coordinator.run())]
@@ -202,7 +203,7 @@ async def test_its_successor_waits_for_the_rest_of_a_slot(stage: Stage) -> None:
     slot = await stage.until_room(lambda room: room.slot_until is not None)
     await leader.die()
     successor = await stage.lead()
-    await until(lambda: THREAD in successor.coordinator.engine.holds.busy)
+    await until(lambda: THREAD in successor.coordinator.engine.locks.busy)
     assert (await stage.room()).slot_until == slot.slot_until
     assert len(stage.members.posts) == len(NAMES)
     await stage.order("room-next")

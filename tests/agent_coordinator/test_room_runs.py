@@ -163,7 +163,7 @@ async def test_a_room_that_was_paused_in_a_slot_speaks_when_it_is_resumed(scene:
     scene.let_one_speak()
     await until(lambda: scene.room.slot_until is not None)
     await scene.give("room-pause")
-    await until(lambda: not scene.coordinator.engine.holds.busy)
+    await until(lambda: not scene.coordinator.engine.locks.busy)
     assert scene.room.slot_until is None
     await scene.give("room-resume")
     await until(lambda: len(scene.bus.asked) > 3)
@@ -226,7 +226,7 @@ async def test_a_room_whose_thread_was_taken_goes_on_after_a_minute(scene: RoomS
     await until(lambda: scene.bus.asked)
     scene.ledger.schedule.holders[THREAD] = "another"
     scene.let_one_speak()
-    await until(lambda: not scene.coordinator.engine.holds.busy)
+    await until(lambda: not scene.coordinator.engine.locks.busy)
     assert scene.room.status == "active"
     del scene.ledger.schedule.holders[THREAD]
     scene.time.let_go()
@@ -243,9 +243,9 @@ async def test_a_stalled_room_whose_thread_another_conversation_has_goes_on_afte
     await until(lambda: scene.bus.asked)
     scene.ledger.schedule.holders[THREAD] = "another"
     scene.let_one_speak()
-    await until(lambda: not scene.coordinator.engine.holds.busy)
+    await until(lambda: not scene.coordinator.engine.locks.busy)
     del scene.ledger.schedule.holders[THREAD]
-    async with scene.coordinator.engine.holds.hold(THREAD, "another"):
+    async with scene.coordinator.engine.locks.hold(THREAD, "another"):
         scene.time.let_go()
         await until(lambda: scene.time.slept.count(BUSY_THREAD_SECONDS) > 1)
     await scene.talk()
@@ -280,7 +280,7 @@ async def test_a_leader_leaves_paused_and_closed_rooms_alone(scene: RoomScene) -
     await scene.die()
     before = list(scene.ledger.rooms.changes)
     await scene.lead()
-    assert scene.coordinator.engine.holds.busy == frozenset()
+    assert scene.coordinator.engine.locks.busy == frozenset()
     assert scene.ledger.rooms.changes == before
 
 

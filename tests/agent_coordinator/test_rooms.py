@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_coordinator.conversation import Running, instruction_for
+from agent_coordinator.conversation import RunningConversation, instruction_for
 from agent_coordinator.room_rules import (
     FAILURES,
     REMOVED,
@@ -26,7 +26,6 @@ from agent_coordinator.room_rules import (
     speaking_next,
     waiting,
     with_member,
-    with_slot,
     without_member,
 )
 from agent_coordinator.state import MAX_ROOM_HISTORY, ConversationState, Missed
@@ -52,9 +51,9 @@ def turn(state: ConversationState, agent: str, outcome: Missed | None = None, **
     """Record a turn as the engine does."""
     assert state.room is not None
     if outcome is not None:
-        return after_turn(state.missed(agent, outcome), state.room, agent, outcome)
+        return after_turn(state.miss_turn(agent, outcome), state.room, agent, outcome)
     result = Result(instruction_id="i", agent_name=agent, **fields)
-    return after_turn(state.took_turn(agent, result), state.room, agent, result)
+    return after_turn(state.take_turn(agent, result), state.room, agent, result)
 
 
 def room_of(state: ConversationState) -> Room:
@@ -275,7 +274,7 @@ def test_a_slot_comes_after_as_many_posts_as_there_are_members() -> None:
         room = room.model_copy(update={"turn_number": number})
         if slot_is_due(room):
             due.append(number)
-            room = with_slot(room, 100.0)
+            room = room.model_copy(update={"slot_until": 100.0})
             assert slot_is_due(room), "until it is over"
             room = after_slot(room)
     assert due == [3, 6]
@@ -300,18 +299,18 @@ def test_a_state_keeps_the_newest_messages_of_a_room_only() -> None:
     assert [said.text for said in state.history] == [str(number) for number in range(5, MAX_ROOM_HISTORY + 5)]
     plain = replace(state, room=None)
     for _ in range(3):
-        plain = plain.took_turn("claude", Result(instruction_id="i", agent_name="claude", text="more"))
+        plain = plain.take_turn("claude", Result(instruction_id="i", agent_name="claude", text="more"))
     assert len(plain.history) == MAX_ROOM_HISTORY + 3
 
 
 async def test_what_a_person_changes_during_a_step_is_made_on_its_outcome_too_and_once() -> None:
-    running = Running(begun().begin_turn("i"))
+    running = RunningConversation(begun().begin_turn("i"))
     asked = running.state
     running.change(partial(without_member, agent="historian", why=REMOVED))
     running.change(partial(speaking_next, agent="grok"))
     after = running.become(turn(asked, "claude", text="one"))
     assert (room_of(after).names, room_of(after).turn_number, after.requested) == (("claude", "grok"), 1, "grok")
-    running.state = running.state.granting()
+    running.state = running.state.grant_request()
     assert running.become(running.state.begin_turn("j")).requested is None
 
 
@@ -365,7 +364,7 @@ def test_a_member_that_leaves_by_itself_or_is_removed_is_said() -> None:
 
 
 async def test_a_removal_during_a_turn_and_a_failure_of_that_turn_are_two_lines() -> None:
-    running = Running(begun().begin_turn("i"))
+    running = RunningConversation(begun().begin_turn("i"))
     asked = running.state
     running.change(partial(without_member, agent="historian", why=REMOVED))
     said = room_of(running.state).lines

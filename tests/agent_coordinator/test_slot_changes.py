@@ -7,9 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from agent_coordinator.scheduler import MOST_SLOTS, Scheduler, added, moved, skipped
+from agent_coordinator.context import CoordinatorContext
+from agent_coordinator.scheduler import MAX_SLOTS, Scheduler, add_slot, move_slot, skip_slot
 from agentic.state.schedule import Slot
-from tests.support.coordinator_doubles import NOON, Luck, MemoryLedger, Time, config, until
+from tests.support.coordinator_doubles import NOON, Luck, MemoryBus, MemoryLedger, Time, config, until
 
 TODAY = "2026-06-10"
 HOUR = 3600.0
@@ -19,18 +20,18 @@ DONE, OPEN = Slot(1.0, done=True), Slot(100.0)
 @pytest.mark.parametrize(
     ("change", "slots"),
     [
-        (moved([DONE, OPEN], 100.0, 50.0), [DONE, Slot(50.0)]),
-        (moved([DONE, OPEN], 100.4, 50.0), [DONE, Slot(50.0)]),
-        (moved([DONE, OPEN], 1.0, 50.0), None),
-        (moved([DONE, OPEN], 100.0, 1.0), [DONE, Slot(1.0)]),
-        (moved([OPEN, Slot(50.0)], 100.0, 50.0), None),
-        (moved([Slot(100.0, added=True)], 100.0, 50.0), [Slot(50.0, added=True)]),
-        (skipped([DONE, OPEN], 100.0), [DONE, Slot(100.0, done=True)]),
-        (skipped([DONE], 1.0), None),
-        (added([DONE, OPEN], 7.0), [DONE, OPEN, Slot(7.0, added=True)]),
-        (added([DONE, OPEN], 1.0), [DONE, OPEN, Slot(1.0, added=True)]),
-        (added([OPEN], 100.0), None),
-        (added([OPEN] * MOST_SLOTS, 7.0), None),
+        (move_slot([DONE, OPEN], 100.0, 50.0), [DONE, Slot(50.0)]),
+        (move_slot([DONE, OPEN], 100.4, 50.0), [DONE, Slot(50.0)]),
+        (move_slot([DONE, OPEN], 1.0, 50.0), None),
+        (move_slot([DONE, OPEN], 100.0, 1.0), [DONE, Slot(1.0)]),
+        (move_slot([OPEN, Slot(50.0)], 100.0, 50.0), None),
+        (move_slot([Slot(100.0, added=True)], 100.0, 50.0), [Slot(50.0, added=True)]),
+        (skip_slot([DONE, OPEN], 100.0), [DONE, Slot(100.0, done=True)]),
+        (skip_slot([DONE], 1.0), None),
+        (add_slot([DONE, OPEN], 7.0), [DONE, OPEN, Slot(7.0, added=True)]),
+        (add_slot([DONE, OPEN], 1.0), [DONE, OPEN, Slot(1.0, added=True)]),
+        (add_slot([OPEN], 100.0), None),
+        (add_slot([OPEN] * MAX_SLOTS, 7.0), None),
     ],
 )
 def test_a_change_keeps_every_slot_at_its_index(change, slots):
@@ -44,7 +45,11 @@ class Waiting:
         self.time, self.ledger, self.fired = Time(), MemoryLedger(), list[float]()
         self.ledger.schedule.schedules[TODAY] = list(slots)
         self._moved = asyncio.Event()
-        self.scheduler = Scheduler(config(**changes), self.ledger, clock=self.time.clock, rng=Luck(), sleep=self._sleep)
+        self.scheduler = Scheduler(
+            CoordinatorContext(
+                config(**changes), MemoryBus(), self.ledger, clock=self.time.clock, rng=Luck(), sleep=self._sleep
+            )
+        )
 
     async def _sleep(self, _: float) -> None:
         self._moved.clear()
@@ -134,5 +139,7 @@ async def test_what_is_added_before_the_day_is_planned_does_not_take_the_place_o
     [(-0.1, 23, False), (0.1, 23, True), (12, 23, True), (12.1, 23, False), (13.9, 2, True), (14.1, 2, False)],
 )
 def test_a_time_is_of_today_until_midnight_or_until_the_active_hours_are_over(hours, end, to_come):
-    scheduler = Scheduler(config(active_start=7, active_end=end), MemoryLedger(), clock=lambda: NOON)
+    scheduler = Scheduler(
+        CoordinatorContext(config(active_start=7, active_end=end), MemoryBus(), MemoryLedger(), clock=lambda: NOON)
+    )
     assert scheduler.is_to_come(NOON + timedelta(hours=hours).total_seconds()) is to_come

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from agent_coordinator.conversation import instruction_for, judged
-from agent_coordinator.state import ConversationState, Heard
+from agent_coordinator.conversation import apply_staleness, instruction_for
+from agent_coordinator.state import ConversationState, PersonMessage
 from agent_coordinator.text_signals import ANGLES
 from agentic.wire.messages import Result
 
@@ -22,8 +22,8 @@ def turn(state: ConversationState, text: str | None) -> ConversationState:
     agent = state.pending[0]
     answer = {"skipped": True} if text is None else {"text": text, "message_id": 5}
     result = Result(instruction_id="i", agent_name=agent, **answer)
-    after = state.took_turn(agent, result)
-    return judged(state, ConversationState(**{**_fields(after), "pending": state.pending[1:]}))
+    after = state.take_turn(agent, result)
+    return apply_staleness(state, ConversationState(**{**_fields(after), "pending": state.pending[1:]}))
 
 
 def _fields(state: ConversationState) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def test_silence_alone_is_not_stale() -> None:
 
 def test_a_person_who_writes_makes_it_new_again() -> None:
     state = run(OLD, OLD)
-    state = state.hearing(Heard(9, "Say it again!", after=state.messages))
+    state = state.hear(PersonMessage(9, "Say it again!", after=state.messages))
     assert (state.angle, state.angles) == (None, 0)
     assert run(OLD, state=state).angle is None
     assert run(OLD, OLD, state=state).angle == ANGLES["duplicate"]

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from agent_coordinator.events import report_of
-from agent_coordinator.state import MAX_ENTRY_CHARACTERS, MAX_HISTORY_CHARACTERS, ConversationState, Said, Tally
+from agent_coordinator.state import (
+    MAX_ENTRY_CHARACTERS,
+    MAX_HISTORY_CHARACTERS,
+    AgentCounts,
+    AgentPost,
+    ConversationState,
+)
 from agentic.wire.messages import MAX_WIRE_BYTES, Instruction, Result, TurnUsage
 
 
@@ -24,16 +30,16 @@ def history(state: ConversationState) -> list[tuple[str, str, int | None]]:
 
 
 def test_a_message_is_recorded_with_its_author_and_id() -> None:
-    state = begun().took_turn("claude", result("claude", text="Hot take", message_id=7))
+    state = begun().take_turn("claude", result("claude", text="Hot take", message_id=7))
     assert history(state) == [("claude", "Hot take", 7)]
     assert (state.last_speaker, state.spoke, state.pending) == ("claude", ("claude",), ("grok", "gemini"))
     assert state.opened
 
 
 def test_reactions_stand_inline_on_the_entry_reacted_to_with_who_gave_them() -> None:
-    state = begun().took_turn("claude", result("claude", text="Hot take", message_id=7))
-    state = state.took_turn("grok", result("grok", text="No.", message_id=8, emoji_reacted="🔥", react_to_message_id=7))
-    state = state.took_turn("gemini", result("gemini", emoji_reacted="💯", react_to_message_id=7))
+    state = begun().take_turn("claude", result("claude", text="Hot take", message_id=7))
+    state = state.take_turn("grok", result("grok", text="No.", message_id=8, emoji_reacted="🔥", react_to_message_id=7))
+    state = state.take_turn("gemini", result("gemini", emoji_reacted="💯", react_to_message_id=7))
     assert history(state) == [
         ("claude", "Hot take  [reactions: 🔥 (grok) 💯 (gemini)]", 7),
         ("grok", "No.", 8),
@@ -41,20 +47,20 @@ def test_reactions_stand_inline_on_the_entry_reacted_to_with_who_gave_them() -> 
 
 
 def test_the_record_tells_the_next_agents_which_message_answers_a_person() -> None:
-    state = begun().took_turn("claude", result("claude", text="Tabs, Bob.", message_id=7, answers_message_id=6))
-    state = ConversationState.from_json(state.to_json()).took_turn("grok", result("grok", text="No.", message_id=8))
+    state = begun().take_turn("claude", result("claude", text="Tabs, Bob.", message_id=7, answers_message_id=6))
+    state = ConversationState.from_json(state.to_json()).take_turn("grok", result("grok", text="No.", message_id=8))
     assert [entry.answers_message_id for entry in state.wire_history()] == [6, None]
 
 
 def test_a_reaction_without_an_id_belongs_to_the_newest_message_of_another() -> None:
-    state = begun().took_turn("claude", result("claude", text="one", message_id=7))
-    state = state.took_turn("grok", result("grok", text="two", message_id=8, emoji_reacted="🍕"))
+    state = begun().take_turn("claude", result("claude", text="one", message_id=7))
+    state = state.take_turn("grok", result("grok", text="two", message_id=8, emoji_reacted="🍕"))
     assert history(state)[0][1] == "one  [reactions: 🍕 (grok)]"
 
 
 def test_a_reaction_to_a_message_that_is_not_of_the_conversation_changes_no_entry() -> None:
-    state = begun().took_turn("claude", result("claude", text="one", message_id=7))
-    state = state.took_turn("grok", result("grok", emoji_reacted="🔥", react_to_message_id=999))
+    state = begun().take_turn("claude", result("claude", text="one", message_id=7))
+    state = state.take_turn("grok", result("grok", emoji_reacted="🔥", react_to_message_id=999))
     assert history(state) == [("claude", "one", 7)]
     assert state.tallies["grok"].reactions == 1
 
@@ -75,57 +81,57 @@ def test_a_reaction_to_a_message_that_is_not_of_the_conversation_changes_no_entr
     ],
 )
 def test_a_picture_is_an_entry_of_text(fields: dict[str, Any], text: str) -> None:
-    state = begun().took_turn("claude", result("claude", message_id=7, **fields))
+    state = begun().take_turn("claude", result("claude", message_id=7, **fields))
     assert history(state) == [("claude", text, 7)]
     assert (state.tallies["claude"].pictures, state.tallies["claude"].messages) == (1, 1)
 
 
 def test_a_skip_leaves_no_trace_but_its_cost() -> None:
     usage = TurnUsage(calls=1, cost_usd=0.5)
-    state = begun().took_turn("claude", result("claude", skipped=True, text="ignored", emoji_reacted="🔥", usage=usage))
+    state = begun().take_turn("claude", result("claude", skipped=True, text="ignored", emoji_reacted="🔥", usage=usage))
     assert history(state) == []
     assert (state.skipped, state.last_speaker, state.opened) == (("claude",), None, False)
-    assert state.tallies["claude"] == Tally(skips=1, calls=1, cost_usd=0.5)
+    assert state.tallies["claude"] == AgentCounts(skips=1, calls=1, cost_usd=0.5)
 
 
 def test_end_requests_count_over_skips_and_begin_anew_after_a_turn_without_one() -> None:
     ask, go_on = {"text": "bye", "end_conversation": True}, {"text": "but"}
-    state = begun("a", "b", "c", "d").took_turn("a", result("a", **ask))
+    state = begun("a", "b", "c", "d").take_turn("a", result("a", **ask))
     assert state.end_streak == 1
-    state = state.took_turn("b", result("b", skipped=True, end_conversation=True))
+    state = state.take_turn("b", result("b", skipped=True, end_conversation=True))
     assert state.end_streak == 1
-    assert state.took_turn("c", result("c", **go_on)).end_streak == 0
-    assert state.took_turn("c", result("c", **ask)).end_streak == 2
+    assert state.take_turn("c", result("c", **go_on)).end_streak == 0
+    assert state.take_turn("c", result("c", **ask)).end_streak == 2
 
 
 def test_the_first_topic_named_is_kept() -> None:
-    state = begun().took_turn("claude", result("claude", text="x", topic="tea"))
-    assert state.took_turn("grok", result("grok", text="y", topic="coffee")).topic == "tea"
+    state = begun().take_turn("claude", result("claude", text="x", topic="tea"))
+    assert state.take_turn("grok", result("grok", text="y", topic="coffee")).topic == "tea"
 
 
 def test_missed_turns_are_told_apart() -> None:
-    state = begun().missed("claude", "absent").missed("grok", "timed_out")
+    state = begun().miss_turn("claude", "absent").miss_turn("grok", "timed_out")
     assert (state.missing, state.unheard, state.pending, state.present) == (("claude",), ("grok",), ("gemini",), 2)
     assert (state.total.absences, state.total.timeouts) == (1, 1)
 
 
 def test_only_a_turn_that_left_something_to_see_calls_for_a_pause() -> None:
-    state = begun().took_turn("claude", result("claude", text="x"))
+    state = begun().take_turn("claude", result("claude", text="x"))
     assert state.last_turn_showed
-    assert not state.took_turn("grok", result("grok", skipped=True)).last_turn_showed
-    assert not state.missed("grok", "absent").last_turn_showed
-    assert state.took_turn("grok", result("grok", emoji_reacted="🔥")).last_turn_showed
+    assert not state.take_turn("grok", result("grok", skipped=True)).last_turn_showed
+    assert not state.miss_turn("grok", "absent").last_turn_showed
+    assert state.take_turn("grok", result("grok", emoji_reacted="🔥")).last_turn_showed
 
 
 def test_a_new_round_forgets_who_did_what_and_keeps_what_was_said() -> None:
-    state = begun().took_turn("claude", result("claude", text="x", message_id=7)).missed("grok", "absent")
+    state = begun().take_turn("claude", result("claude", text="x", message_id=7)).miss_turn("grok", "absent")
     state = state.begin_round(("grok", "claude"))
     assert (state.round_number, state.spoke, state.missing, state.pending) == (2, (), (), ("grok", "claude"))
     assert history(state) == [("claude", "x", 7)]
 
 
 def test_who_was_not_heard_in_one_round_does_not_take_part_in_the_next() -> None:
-    state = begun("claude", "grok").missed("claude", "timed_out").missed("grok", "absent")
+    state = begun("claude", "grok").miss_turn("claude", "timed_out").miss_turn("grok", "absent")
     state = state.begin_round(("grok",))
     assert (state.unheard, state.missing, state.present) == ((), (), 1)
 
@@ -133,15 +139,15 @@ def test_who_was_not_heard_in_one_round_does_not_take_part_in_the_next() -> None
 def test_each_amount_that_a_turn_used_is_counted_under_its_own_name() -> None:
     used = {"calls": 2, "searches": 3, "input_tokens": 50, "cached_tokens": 7, "output_tokens": 11}
     usage = TurnUsage(**used, reasoning_tokens=13, cost_usd=0.5)
-    state = begun().took_turn("claude", result("claude", text="one", message_id=7, usage=usage))
-    assert state.total == Tally(messages=1, **used, reasoning_tokens=13, cost_usd=0.5)
+    state = begun().take_turn("claude", result("claude", text="one", message_id=7, usage=usage))
+    assert state.total == AgentCounts(messages=1, **used, reasoning_tokens=13, cost_usd=0.5)
 
 
 def test_json_brings_the_same_state_back() -> None:
     usage = TurnUsage(calls=2, input_tokens=10, cost_usd=0.25)
-    state = begun().took_turn("claude", result("claude", text="für 🔥", message_id=2**62, topic="tea", usage=usage))
-    state = state.took_turn("grok", result("grok", text="y", emoji_reacted="🔥", react_to_message_id=2**62))
-    state = state.missed("gemini", "timed_out")
+    state = begun().take_turn("claude", result("claude", text="für 🔥", message_id=2**62, topic="tea", usage=usage))
+    state = state.take_turn("grok", result("grok", text="y", emoji_reacted="🔥", react_to_message_id=2**62))
+    state = state.miss_turn("gemini", "timed_out")
     for each in (state, state.ended("chance"), begun()):
         assert ConversationState.from_json(each.to_json()) == each
 
@@ -164,7 +170,7 @@ def test_an_unknown_reason_for_the_end_is_refused() -> None:
 def test_however_much_was_said_an_instruction_stays_within_the_wires_limit_and_keeps_the_newest() -> None:
     state = begun()
     for number in range(200):
-        state = state.took_turn("claude", result("claude", text="🔥" * 9_000, message_id=number + 1))
+        state = state.take_turn("claude", result("claude", text="🔥" * 9_000, message_id=number + 1))
     entries = state.wire_history()
     assert sum(len(entry.text) for entry in entries) <= MAX_HISTORY_CHARACTERS
     assert entries[-1].message_id == 200
@@ -174,11 +180,11 @@ def test_however_much_was_said_an_instruction_stays_within_the_wires_limit_and_k
 
 
 def test_a_report_adds_up_the_agents() -> None:
-    state = begun().took_turn(
+    state = begun().take_turn(
         "claude", result("claude", text="x", usage=TurnUsage(calls=1, cost_usd=0.5, output_tokens=3))
     )
-    state = state.took_turn("grok", result("grok", skipped=True, usage=TurnUsage(calls=1, cost_usd=0.25)))
-    report = report_of(state.missed("gemini", "absent").ended("chance"), ended_at=9.0)
+    state = state.take_turn("grok", result("grok", skipped=True, usage=TurnUsage(calls=1, cost_usd=0.25)))
+    report = report_of(state.miss_turn("gemini", "absent").ended("chance"), ended_at=9.0)
     assert (report.rounds, report.messages, report.skips, report.absences) == (1, 1, 1, 1)
     assert (report.calls, report.cost_usd, report.output_tokens) == (2, 0.75, 3)
     assert (report.ended_because, report.started_at, report.ended_at) == ("chance", 1.0, 9.0)
@@ -196,7 +202,7 @@ def test_megabytes_of_another_maker_do_not_crowd_out_the_history() -> None:
     for agent in ("claude", "grok", "gemini"):
         big = "x" * 900_000
         answer = result(agent, text="hi", image_url=big, image_prompt=big, emoji_reacted=big, topic=big, message_id=7)
-        state = state.took_turn(agent, answer)
+        state = state.take_turn(agent, answer)
     assert len(state.wire_history()) == 3
     wire = Instruction(
         instruction_id="i", channel_id=1, conversation_history=state.wire_history(), topic=state.topic
@@ -211,10 +217,10 @@ def test_a_turn_that_was_under_way_keeps_its_id() -> None:
 
 def test_an_answer_with_nothing_in_it_is_counted_as_a_skip() -> None:
     state = ConversationState("c", 1, "debate", 0.0).begin_round(("claude",))
-    took = state.took_turn("claude", Result(instruction_id="i", agent_name="claude"))
+    took = state.take_turn("claude", Result(instruction_id="i", agent_name="claude"))
     assert (took.tallies["claude"].skips, took.skipped) == (1, ("claude",))
 
 
 def test_a_history_of_exactly_the_limit_is_sent_whole() -> None:
-    said = tuple(Said("claude", "x" * (MAX_HISTORY_CHARACTERS // 3)) for _ in range(3))
+    said = tuple(AgentPost("claude", "x" * (MAX_HISTORY_CHARACTERS // 3)) for _ in range(3))
     assert len(replace(ConversationState("c", 1, "debate", 0.0), history=said).wire_history()) == 3

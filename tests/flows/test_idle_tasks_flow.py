@@ -175,4 +175,4 @@ async def test_who_has_not_agreed_is_not_written_to(tmp_path, monkeypatch):
 
 
 def _why(runtime, task):
-    return runtime.coordinator.idle._standing.schedule_of(task, "gemini").state.why
+    return runtime.coordinator.idle._board.schedule_of(task, "gemini").state.why

@@ -7,6 +7,7 @@ import random
 from itertools import count
 from typing import Any
 
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agentic.actions.rooms import ROOM_DONE, ROOM_REFUSALS
 from agentic.state.rooms import Room, RoomMember
@@ -104,14 +105,16 @@ class RoomScene:
 
     async def lead(self, **changes: Any) -> None:
         self.coordinator = Coordinator(
-            config(schedule_min=0, schedule_max=0, **changes),
-            self.bus,
-            self.ledger,
-            clock=self.time.clock,
-            rng=Luck(),
-            sleep=self.time.sleep,
-            stops=self.stops,
-            record=self.record,
+            CoordinatorContext(
+                config(schedule_min=0, schedule_max=0, **changes),
+                self.bus,
+                self.ledger,
+                clock=self.time.clock,
+                rng=Luck(),
+                sleep=self.time.sleep,
+                stops=self.stops,
+                record=self.record,
+            )
         )
         self.coordinator.scheduler.run = _forever  # type: ignore[method-assign]  # its sleep would move the clock
         self._runs.append(asyncio.create_task(self.coordinator.run()))
@@ -151,7 +154,7 @@ class RoomScene:
         """Until the room pauses or closes."""
         self.free = True
         self._may_speak.release()
-        await until(lambda: self.room.status != "active" and THREAD not in self.coordinator.engine.holds.busy)
+        await until(lambda: self.room.status != "active" and THREAD not in self.coordinator.engine.locks.busy)
         self.free = False
 
     def let_one_speak(self) -> None:

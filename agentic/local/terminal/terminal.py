@@ -294,7 +294,7 @@ class LocalConversations:
         if stopped := self.stopped(channel_id):
             return stopped
         name = self._world.channel(channel_id).name
-        if channel_id in self._coordinator.engine.holds.busy:
+        if channel_id in self._coordinator.engine.locks.busy:
             return f"one is running in #{name} already; write there to join it, or wait for its end"
         return ""
 

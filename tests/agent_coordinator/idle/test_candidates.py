@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent_coordinator.config import IdleConfig
-from agent_coordinator.idle.tasks import Circumstances, Plan, choose
+from agent_coordinator.idle.tasks import TaskInputs, TaskPlan, choose
 from agentic.state.idle import Candidate, Sent
 from tests.support.coordinator_doubles import NOON
 
@@ -44,11 +44,11 @@ def chosen(task: str, again_hours: float = 0.0, **given: Any) -> str | None:
         task,
         "claude",
         [CANDIDATE],
-        Circumstances(now=NOON, unasked="everyone", **given),
+        TaskInputs(now=NOON, unasked="everyone", **given),
         IdleConfig(again_hours=again_hours),
         random.Random(1),
     )
-    return None if isinstance(found, Plan) else found.why
+    return None if isinstance(found, TaskPlan) else found.why
 
 
 @pytest.mark.parametrize("task", ["follow_up", "discover"])

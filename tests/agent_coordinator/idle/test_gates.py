@@ -32,11 +32,6 @@ def local(day: int, hour: int, minute: int = 0) -> float:
     return datetime(2026, 6, day, hour, minute, tzinfo=BERLIN).timestamp()
 
 
-def test_paused_bots_do_nothing() -> None:
-    assert gates.paused(True) is not None
-    assert gates.paused(False) is None
-
-
 @pytest.mark.parametrize(
     ("now", "start", "end", "opens"),
     [
@@ -79,11 +74,6 @@ def test_without_money_a_task_waits_for_midnight(used_up: Collection[str], why: 
     closed = gates.budget(used_up, NOON + 9)
     assert (closed is None) == (why is None)
     assert closed is None or (why is not None and why in closed.why and closed.until == NOON + 9)
-
-
-def test_what_was_just_done_is_not_done_again_before_the_record_shows_it() -> None:
-    assert gates.done_already("a", "a") is not None
-    assert gates.done_already("a", "b") is None
 
 
 @pytest.mark.parametrize(("stopped", "busy", "is_open"), [(False, (), True), (True, (), False), (False, (1,), False)])

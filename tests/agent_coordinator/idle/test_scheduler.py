@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from agent_coordinator.config import CoordinatorConfig
-from agent_coordinator.idle.background import LEFT_SECONDS, TURN_SECONDS, BackgroundScheduler, IdleAsker
+from agent_coordinator.context import CoordinatorContext
+from agent_coordinator.idle.background import LEFT_SECONDS, TURN_SECONDS, BackgroundScheduler
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.idle import Candidate, TaskState
-from agentic.state.leases import Leadership
 from agentic.state.silence import EVERYWHERE
 from agentic.wire import keys
 from agentic.wire.bus import AgentAbsent
@@ -50,21 +50,20 @@ class Scene:
 
     async def begin(self) -> Scene:
         """As a process that has just taken the lead."""
-        leadership = Leadership(self.lease, self.time.sleep)
-        leadership.begin()
-        self.idle = BackgroundScheduler(
+        context = CoordinatorContext(
             self.config,
-            IdleAsker(self.bus, start=self.tasks.start, sleep=self.time.sleep),
+            self.bus,
             self.ledger,
-            self.record,
-            self.record,
-            leadership=leadership,
-            busy=lambda: self.busy,
+            lease=self.lease,
             stops=self.stops,
+            record=self.record,
             clock=self.time.clock,
             rng=random.Random(1),
             sleep=self.time.sleep,
+            tasks=self.tasks,
         )
+        context.leadership.begin()
+        self.idle = BackgroundScheduler(context, self.record, lambda: self.busy)
         await self.idle._load()
         return self
 
@@ -176,7 +175,7 @@ async def test_what_a_cancelled_turn_had_just_posted_is_noted() -> None:
         posted.set()
         await asyncio.Event().wait()
 
-    scene.bus.ask, scene.idle._asker._sleep = ask, sleep  # type: ignore[method-assign]
+    scene.bus.ask, scene.idle._context.sleep = ask, sleep  # type: ignore[method-assign]
     running = asyncio.create_task(scene.tick(3 * HOUR))
     await scene.bus.under_way.wait()
     scene.idle.person_wrote()
@@ -401,7 +400,7 @@ async def test_a_restart_goes_on_and_does_not_fire_at_once() -> None:
     again.time.now = scene.time.now
     assert scene.ledger.idle.state == before
     late = await Scene(scene.config, ledger=scene.ledger).begin()
-    late.idle._standing._began = late.time.now = NOON + 9 * HOUR
+    late.idle._board._began = late.time.now = NOON + 9 * HOUR
     await late.tick(299)
     assert late.bus.asked == [], "a person may have written while nobody listened"
     await late.tick(1)

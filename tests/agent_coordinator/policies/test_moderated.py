@@ -7,13 +7,13 @@ import pytest
 
 from agent_coordinator.policies.policy import Choice, Wait
 from agent_coordinator.policies.rounds import MODERATOR_WAIT_SECONDS, Moderated
-from agent_coordinator.state import ConversationState, Heard, Said
+from agent_coordinator.state import AgentPost, ConversationState, PersonMessage
 from agentic.wire.reasons import EndReason
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 BY_CLAUDE, BY_PEOPLE = Moderated(AGENTS, 30, moderator="claude"), Moderated(AGENTS, 30)
 RNG = random.Random(1)
-SAID = (Said("claude", "one"), Said("grok", "two"), Said("gemini", "three"))
+SAID = (AgentPost("claude", "one"), AgentPost("grok", "two"), AgentPost("gemini", "three"))
 
 
 def state(**fields: Any) -> ConversationState:
@@ -30,8 +30,8 @@ def state(**fields: Any) -> ConversationState:
         ({"named": "somebody who left", "named_by": "claude", "last_speaker": "claude"}, "chatgpt"),
         ({"last_speaker": "claude"}, "chatgpt"),  # it named nobody, and chatgpt has not spoken at all
         ({"silent": ("claude",)}, "chatgpt"),  # it had nothing to say, or is away
-        ({"heard": (Heard(7, "Grok?", ("grok",)),)}, "grok"),
-        ({"heard": (Heard(7, "Hm."),)}, "claude"),
+        ({"heard": (PersonMessage(7, "Grok?", ("grok",)),)}, "grok"),
+        ({"heard": (PersonMessage(7, "Hm."),)}, "claude"),
     ],
 )
 def test_the_one_that_was_named_speaks_else_the_moderator_else_the_one_that_was_silent_longest(
@@ -48,7 +48,7 @@ def test_where_people_moderate_the_conversation_waits_for_them_and_not_forever()
 
 
 def test_a_person_who_moderates_names_an_agent_in_a_message() -> None:
-    choice = BY_PEOPLE.choose(state(heard=(Heard(7, "What does Grok say?", ("grok",)),)), RNG)
+    choice = BY_PEOPLE.choose(state(heard=(PersonMessage(7, "What does Grok say?", ("grok",)),)), RNG)
     assert isinstance(choice, Choice)
     assert (choice.speakers, choice.because) == (("grok",), "named by a person")
 
@@ -67,7 +67,7 @@ def test_the_moderator_opens() -> None:
         ({"history": ()}, None),  # it has not been asked yet
         ({"round_number": 30, "spoke": AGENTS}, "round_limit"),
         ({"round_number": 30}, None),
-        ({"round_number": 30, "spoke": AGENTS, "heard": (Heard(7, "Wait."),)}, None),
+        ({"round_number": 30, "spoke": AGENTS, "heard": (PersonMessage(7, "Wait."),)}, None),
     ],
 )
 def test_nothing_ends_by_chance_what_somebody_moderates(fields: dict[str, Any], reason: EndReason | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.engine import Engine
 from agent_coordinator.policies.policy import Choice
 from agent_coordinator.state import ConversationState
@@ -39,7 +40,10 @@ class Alternation:
 async def test_the_engine_runs_a_policy_without_rounds() -> None:
     bus, time = room("claude", "grok"), Time()
     policy = Alternation(("claude", "grok"), turns=5)
-    engine = Engine(config(), OnePolicy(policy), bus, MemoryLedger(), clock=time.clock, rng=Luck(), sleep=time.sleep)
+    engine = Engine(
+        CoordinatorContext(config(), bus, MemoryLedger(), clock=time.clock, rng=Luck(), sleep=time.sleep),
+        OnePolicy(policy),
+    )
     report = await engine.converse(CHANNEL, "debate", starter="grok")
     assert bus.speakers() == ["grok", "claude", "grok", "claude", "grok"]
     assert (report.messages, report.ended_because) == (5, "round_limit")

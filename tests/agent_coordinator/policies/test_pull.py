@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent_coordinator.conversation import instruction_for
 from agent_coordinator.policies.policy import Speaker
 from agent_coordinator.policies.pull import LEAD, PullPolicy
-from agent_coordinator.state import ConversationState, Heard, Said, Tally
+from agent_coordinator.state import AgentCounts, AgentPost, ConversationState, PersonMessage
 from agentic.wire.messages import Result
 from agentic.wire.reasons import EndReason
 
@@ -33,15 +33,15 @@ def policy(*speakers: Speaker) -> PullPolicy:
 
 def talk(*messages: tuple[str, str], **fields: Any) -> ConversationState:
     """A conversation with these messages, each of an agent."""
-    said = tuple(Said(agent, text) for agent, text in messages)
-    counts = {name: Tally(messages=sum(each.agent == name for each in said)) for name in NAMES}
+    said = tuple(AgentPost(agent, text) for agent, text in messages)
+    counts = {name: AgentCounts(messages=sum(each.agent == name for each in said)) for name in NAMES}
     last = said[-1].agent if said else None
     usual = {"history": said, "tallies": counts, "last_speaker": last, "round_number": 1, "spoke": NAMES[: len(said)]}
     return ConversationState("c", 1, "debate", started_at=0.0, **{**usual, **fields})
 
 
 def person(text: str, state: ConversationState, **fields: Any) -> ConversationState:
-    return state.hearing(Heard(900, text, after=state.messages, **fields))
+    return state.hear(PersonMessage(900, text, after=state.messages, **fields))
 
 
 def chosen(state: ConversationState, rules: PullPolicy | None = None) -> tuple[str, str | None]:
@@ -127,10 +127,10 @@ def test_where_the_talk_calls_for_nobody_the_one_that_is_asked_is_given_a_reason
     assert policy().choose(called, random.Random(1)).lead is None
     assert policy().choose(person("Hm.", talk(*ROUND)), random.Random(1)).lead is None
     assert policy().choose(talk(silent=("ada",)), random.Random(1)).lead is None
-    begun = called.choosing(("ada",), "why", LEAD, new_round=False).begin_turn("i")
+    begun = called.choose(("ada",), "why", LEAD, new_round=False).begin_turn("i")
     assert instruction_for(begun).angle == LEAD
     skip = Result(instruction_id="i", agent_name="ada", skipped=True)
-    assert begun.took_turn("ada", skip).lead is None
+    assert begun.take_turn("ada", skip).lead is None
 
 
 def test_after_a_lull_the_one_that_began_the_conversation_has_a_duty() -> None:

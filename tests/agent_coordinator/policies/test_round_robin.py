@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent_coordinator.policies.rounds import RoundRobin
-from agent_coordinator.state import ConversationState, Said
+from agent_coordinator.state import AgentPost, ConversationState
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 RULES = RoundRobin(AGENTS, max_rounds=30)
@@ -14,7 +14,7 @@ RNG = random.Random(1)
 
 
 def state(**fields: Any) -> ConversationState:
-    opened = {"round_number": 1, "history": (Said("claude", "Tea or coffee?"),)}
+    opened = {"round_number": 1, "history": (AgentPost("claude", "Tea or coffee?"),)}
     return ConversationState("c", 1, "debate", started_at=0.0, **{**opened, **fields})
 
 

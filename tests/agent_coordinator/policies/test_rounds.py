@@ -10,7 +10,7 @@ import pytest
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY
 from agent_coordinator.policies.policy import continuation_probability
 from agent_coordinator.policies.rounds import Rounds
-from agent_coordinator.state import ConversationState, Said
+from agent_coordinator.state import AgentPost, ConversationState
 from agentic.wire.reasons import EndReason
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
@@ -27,7 +27,7 @@ class Fixed(random.Random):
 
 
 def state(**fields: Any) -> ConversationState:
-    opened = {"round_number": 1, "history": (Said("claude", "Tea or coffee?"),)}
+    opened = {"round_number": 1, "history": (AgentPost("claude", "Tea or coffee?"),)}
     return ConversationState("c", 1, "debate", started_at=0.0, **{**opened, **fields})
 
 

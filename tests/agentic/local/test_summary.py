@@ -9,7 +9,7 @@ from typing import get_args
 from rich.console import Console
 
 from agent_coordinator.events import ConversationReport
-from agent_coordinator.state import Tally
+from agent_coordinator.state import AgentCounts
 from agentic.local.mode import ended_line
 from agentic.local.session import summary
 from agentic.wire.reasons import ENDINGS, EndReason
@@ -34,8 +34,8 @@ REPORT = ConversationReport(
     started_at=0.0,
     ended_at=1.0,
     per_agent={
-        "claude": Tally(messages=1200, calls=4, input_tokens=100, output_tokens=20, cost_usd=0.5),
-        "grok": Tally(messages=34, skips=2, cost_usd=0.25),
+        "claude": AgentCounts(messages=1200, calls=4, input_tokens=100, output_tokens=20, cost_usd=0.5),
+        "grok": AgentCounts(messages=34, skips=2, cost_usd=0.25),
     },
 )
 

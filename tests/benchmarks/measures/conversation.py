@@ -82,5 +82,5 @@ async def _converse(bus: Bus, program: Child, models: Child, channel: int, turns
         course.models.append(models.cpu_seconds())
         if result.skipped:
             raise Broken(f"a turn of {agent} was skipped: {result.reason}")
-        state = replace(state.took_turn(agent, result), end_streak=0)
+        state = replace(state.take_turn(agent, result), end_streak=0)
     return course

@@ -10,6 +10,7 @@ from typing import cast
 from zoneinfo import ZoneInfo
 
 from agent_coordinator.config import CoordinatorConfig
+from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agentic.state.shared_state import Ledger as SharedLedger
 from agentic.themes import THEMES
@@ -52,11 +53,13 @@ async def _live(policy: str, size: Size, seed: int, silence: float) -> Counted:
     channels = range(FIRST_CHANNEL, FIRST_CHANNEL + size.channels)
     scene = Scene(channels, clock, random.Random(f"{seed} scene"), silence)
     coordinator = Coordinator(
-        _config(policy, size),
-        cast(Bus, scene),
-        cast(SharedLedger, Ledger(clock)),
-        clock=clock,
-        rng=random.Random(f"{seed} rules"),
+        CoordinatorContext(
+            _config(policy, size),
+            cast(Bus, scene),
+            cast(SharedLedger, Ledger(clock)),
+            clock=clock,
+            rng=random.Random(f"{seed} rules"),
+        )
     )
     coordinator.engine.observers.append(scene.observe)
     people = [each for each in visits(size.people, size.days + 1, random.Random(f"{seed} people")) if each.at >= BEGIN]

@@ -1,0 +1,42 @@
+"""The policies of an installation, by name: a room's own, else the one that the settings give the channel or theme."""
+
+from __future__ import annotations
+
+from agent_coordinator.config import CoordinatorConfig
+from agent_coordinator.policies.policy import ConversationPolicy, Speaker
+from agent_coordinator.policies.pull import PullPolicy
+from agent_coordinator.policies.rounds import Moderated, RoundRobin, Rounds
+from agent_coordinator.state import ConversationState
+
+
+class Policies:
+    """A conversation keeps the policy with which it began."""
+
+    def __init__(self, config: CoordinatorConfig) -> None:
+        self._config = config
+        self._speakers = tuple(
+            Speaker(name, config.shown.get(name, name), config.talkativeness.get(name), config.interests.get(name, ()))
+            for name in config.agents
+        )
+
+    def name_for(self, channel_id: int, theme: str) -> str:
+        """The policy of a conversation that begins there."""
+        chosen = self._config.policies
+        return chosen.get(str(channel_id)) or chosen.get(theme) or self._config.policy
+
+    def of(self, state: ConversationState) -> ConversationPolicy:
+        """A name that this version does not know is that of `rounds`."""
+        name, speakers, room = state.policy, self._speakers, state.room
+        if room is not None:
+            speakers = tuple(Speaker(one.name, one.shown, one.talkativeness, one.interests) for one in room.members)
+        agents = tuple(speaker.name for speaker in speakers)
+        rules = (agents, self._config.max_rounds, self._config.turn_delay_min, self._config.turn_delay_max)
+        if name == "round-robin":
+            return RoundRobin(*rules)
+        if name == "moderated":
+            return Moderated(*rules, room.moderator if room is not None else None)
+        if name == "pull":
+            return PullPolicy(*rules, speakers)
+        if room is not None:  # everybody speaks once a round
+            return Rounds(*rules)
+        return Rounds(*rules, {each.name: each.talkativeness for each in speakers if each.talkativeness is not None})
