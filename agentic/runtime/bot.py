@@ -1,12 +1,8 @@
-"""Supervises a bot: lease, login, runs.
+"""Supervise one bot: its models, its lease, and its runs, each from login to the error that ends it.
 
-One run of a bot, from login to the end: a py-cord client, its cog, and the tasks beside them.
-
-A py-cord client cannot be used twice, so a bot that starts again is a new run (agentic/runtime/bot.py).
-
-Supervise one bot: its models, its lease, and its runs, each from login to the error that ends it.
-
-A failure stays with its bot and is logged in one line. The bot starts again after a pause, unless its owner has to act.
+A py-cord client cannot be used twice, so a bot that starts again is a new run: a client, its cog, and the tasks beside
+them. A failure stays with its bot and is logged in one line. The bot starts again after a pause, unless its owner has
+to act.
 """
 
 from __future__ import annotations
@@ -192,14 +188,19 @@ class BotRun:
 
     def _work(self) -> dict[str, Coroutine[Any, Any, None]]:
         """The concurrent tasks, under the names that error messages show."""
+        services, name = self._services, self.agent.spec.name
+        presence, directory = services.ledger.presence, services.directory
         return {
             "token": self._until_refused(),
             "connection": self._stay_online(),
             LEASE: self._hold_lease(),
-            "presence": self._stay_present(),
-            "status": self._show_backoff(),
-            "commands": self._keep_commands(),
-            "rooms": self._open_rooms(),
+            "presence": self._once_ready(
+                lambda: keep_present(name, presence, directory, services.names, lambda: self.online)
+            ),
+            # a back-off may be left from an earlier run of the program
+            "status": self._once_ready(lambda: show_backoff(self.client, self.cog.host.agent.model.backoff)),
+            "commands": self._once_ready(self._keep_commands),
+            "rooms": self._once_ready(self._room_opener.run),
             **self._hosting(),
         }
 
@@ -227,19 +228,13 @@ class BotRun:
         await self._lease.taken.wait()  # a stand-by logs in only when it takes over
         while not self._lease.held:  # noqa: ASYNC110 - a run before took it and stopped renewing
             await asyncio.sleep(POLL_SECONDS)
-        await self._boot_persona()
+        if self._services.personas is not None:  # only the process that holds the lease may create persona files
+            await asyncio.to_thread(self._services.personas.of(self.agent.name).boot, self.agent.spec)
         token = self.agent.token.get_secret_value()
         await log_in(self.client, token, self.agent.spec.name, self._services.rng, self.delayed)
         await self._connection.run()
 
-    async def _boot_persona(self) -> None:
-        """Create the agent's missing persona files; only the process that holds its lease may."""
-        if self._services.personas is not None:
-            persona = self._services.personas.of(self.agent.name)
-            await asyncio.to_thread(persona.boot, self.agent.spec)
-
     async def _keep_commands(self) -> None:
-        await self.cog.host.ready.wait()
         services, name = self._services, self.agent.spec.name
         sync = CommandSync(self.client, self.cog.gate, command_list(services.names, tuple(THEMES), PERSONA_FILES))
         if services.settings.allow_dms:
@@ -254,20 +249,9 @@ class BotRun:
         )
         await keeper.run()
 
-    async def _open_rooms(self) -> None:
+    async def _once_ready(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         await self.cog.host.ready.wait()
-        await self._room_opener.run()
-
-    async def _stay_present(self) -> None:
-        await self.cog.host.ready.wait()
-        services = self._services
-        await keep_present(
-            self.agent.spec.name, services.ledger.presence, services.directory, services.names, lambda: self.online
-        )
-
-    async def _show_backoff(self) -> None:
-        await self.cog.host.ready.wait()  # a back-off may be left from an earlier run of the program
-        await show_backoff(self.client, self.cog.host.agent.model.backoff)
+        await work()
 
     async def aclose(self) -> None:
         """End the turns, then the connection."""

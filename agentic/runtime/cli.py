@@ -30,8 +30,7 @@ from agentic.process.logs import set_up_logging, version_line
 from agentic.process.redaction import Redactor
 from agentic.process.tasks import Shutdown
 
-LONGEST_TOPIC = 200  # characters, as in Discord
-
+MAX_TOPIC = 200  # characters, as in Discord
 PRIVATE_UMASK = 0o077
 
 log = logging.getLogger(__name__)
@@ -50,8 +49,9 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     if options.local:
         return _ended(settings, lambda: _run_local(settings, options))
-    if (problem := _unknown_names(settings, (*options.only, *options.without))) is not None:
-        _parser().error(problem)
+    known = tuple(dict.fromkeys((*settings.agents, *settings.numbers)))
+    if unknown := [name for name in (*options.only, *options.without) if name not in known]:
+        _parser().error(f"unknown bot {', '.join(unknown)}; choose from {', '.join(known)}")
     _set_up_logging(settings)
     if settings.on_discord and not any(agent.token for agent in settings.agents.values()):
         print(missing_tokens_message(settings), file=sys.stderr)
@@ -271,17 +271,6 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _unknown_names(settings: Settings, names: Sequence[str]) -> str | None:
-    """The problem with names that neither a bot nor a persona with a number or a token has; None if there is none."""
-    known = tuple(dict.fromkeys((*settings.agents, *settings.numbers)))
-    unknown = [name for name in names if name not in known]
-    return f"unknown bot {', '.join(unknown)}; choose from {', '.join(known)}" if unknown else None
-
-
-def _topic(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -289,8 +278,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         options.once or options.scripted or options.model is not None or options.room is not None
     ) and not options.local:
         parser.error("--once, --scripted, --room and --model need --local")
-    if options.room is not None and not 0 < len(options.room) <= LONGEST_TOPIC:
-        parser.error(f"--room needs a topic of at most {LONGEST_TOPIC} characters: --room 'Is P equal to NP?'")
+    if options.room is not None and not 0 < len(options.room) <= MAX_TOPIC:
+        parser.error(f"--room needs a topic of at most {MAX_TOPIC} characters: --room 'Is P equal to NP?'")
     if options.setup and (options.only or options.without):
         parser.error("--only and --without cannot be used with --setup, which asks about each bot")
     if options.local and (options.only or options.without):
@@ -316,7 +305,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--room",
-        type=_topic,
+        type=lambda text: " ".join(text.split()),
         metavar="TOPIC",
         help="with --local: open a room in which personas debate this; with --once, a short one to its end",
     )

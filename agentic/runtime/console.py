@@ -1,15 +1,7 @@
-"""Console parts and live channels of this process; its replays.
+"""Build the console's parts from what runs in this process, and serve it in the same loop.
 
-The console's replays: implements agentic.console's Replayer by the settings and the ledger of the process.
-
-The channels of the console's Live page: the transcripts of this process, named by what its bots see. Chats of Signal
-are not on that page; other pages have their names, and those of the people in them.
-
-The prices of an agent's models, for the console to show.
-
-The console's rooms: who may sit in one, and its opening by a bot of this process, as `/room create` does it.
-
-Builds the console's parts from what runs in this process, and serves it in the same loop.
+The Live page shows the transcripts of this process, with the channels that its bots see. Chats of Signal are not on
+that page; other pages have their names, and those of the people in them.
 """
 
 from __future__ import annotations
@@ -24,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import discord
 
-from agent_config import AgentSettings, ModelSettings, Settings, SettingsError, load_settings, process_environment
+from agent_config import AgentSettings, Settings, SettingsError, load_settings, process_environment
 from agentic.actions.room_create import NO_BOT, OpenedRoom, Seat
-from agentic.agent.agent import ChannelInfo
 from agentic.agent.limits import is_free, rates
 from agentic.agent.persona import read_fronts
 from agentic.agent.services import AgentServices
@@ -61,6 +52,62 @@ from agentic.wire.reasons import ENDINGS, REASONS
 
 if TYPE_CHECKING:
     from agentic.replay.replay import Prepared, Replayer
+
+PICTURES_AT_ONCE = 2  # turns fetch pictures too, and come first
+LISTED_SECONDS = 2.0  # a list of channels or people is used again for so long
+
+
+async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
+    """Serve it until the stack is closed, and note its address where that worked."""
+    settings = runtime.setup.settings
+    store = RecordFile(settings.record_file if settings.records else None)
+    stack.push_async_callback(store.aclose)
+    app = console_app(_parts(runtime, store))
+    if await stack.enter_async_context(serving_console(app, settings, runtime.connections)):
+        runtime.console = settings.console_link
+
+
+def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
+    setup, services = runtime.setup, runtime.services
+    return ConsoleParts(
+        settings=setup.settings,
+        names=services.roster.names,
+        colours=AgentColours(services),
+        ledger=services.ledger,
+        bus=services.bus,
+        orders=services.orders,
+        stops=services.stops,
+        live=TranscriptChannels(services, runtime.bots.values),
+        store=store,
+        replayer=ConsoleReplayer(setup.settings, services.ledger, make_model=setup.make_model, clock=setup.clock),
+        notes=services.record,
+        people=setup.people,
+        rooms=ConsoleRooms(services, runtime.bots.values),
+        reasons=REASONS,
+        endings={str(because): text for because, text in ENDINGS.items()},
+        prices=partial(_prices, runtime),
+        bot=partial(_bot, runtime),
+        recorder=lambda: runtime.read_record(),  # which is set when the recorder starts
+        routes=metrics_routes(runtime),
+        clock=setup.clock,
+    )
+
+
+def _prices(runtime: Runtime, agent: str) -> Sequence[ModelPrice]:
+    bot, settings = runtime.bots.get(agent), runtime.setup.settings.agents.get(agent)
+    if bot is not None and bot.model.free:  # local mode's models are not those of the settings
+        return (ModelPrice(bot.model.name),)
+    return () if settings is None else model_prices(settings)
+
+
+def _bot(runtime: Runtime, agent: str) -> BotState:
+    """Unknown for a bot of another process. py-cord gives no number before the first heartbeat."""
+    bot = runtime.bots.get(agent)
+    signal = runtime.signal.connected.get(agent) if runtime.signal is not None else None
+    if bot is None:
+        return BotState(signal=signal)
+    latency = bot.client.latency
+    return BotState(latency if math.isfinite(latency) else None, bot.failure, signal)
 
 
 LoadWith = Callable[[str], Settings]  # the settings where this model is all agents'
@@ -140,10 +187,6 @@ class ConsoleReplayer:
         return settings
 
 
-PICTURES_AT_ONCE = 2  # turns fetch pictures too, and come first
-LISTED_SECONDS = 2.0  # a list of channels or people is used again for so long
-
-
 class TranscriptChannels:
     """Implements agentic.console's LiveChannels. `bots` gives those of this process."""
 
@@ -157,7 +200,9 @@ class TranscriptChannels:
     def names(self) -> Mapping[int, str]:
         now = asyncio.get_running_loop().time()
         if now - self._names[0] > LISTED_SECONDS:
-            self._names = (now, {**self._chats(), **{channel.id: channel.name for channel in self.channels()}})
+            accounts = self._services.signal.values()  # a chat with one person has the person's name
+            chats = {chat.channel_id: clean_name(chat.name) for account in accounts for chat in account.chats.all()}
+            self._names = (now, {**chats, **{channel.id: channel.name for channel in self.channels()}})
         return self._names[1]
 
     def people(self) -> Mapping[int, str]:
@@ -172,7 +217,29 @@ class TranscriptChannels:
         now = asyncio.get_running_loop().time()
         if now - self._listed[0] > LISTED_SECONDS:
             self._listed = (now, self._list())
-        return [self._with_newest(channel) for channel in self._listed[1]]
+        known = self._services.transcripts.known
+        return [
+            channel if (transcript := known(channel.id)) is None else channel.with_newest(transcript.newest)
+            for channel in self._listed[1]
+        ]
+
+    def _list(self) -> Sequence[Channel]:
+        """The channels that the bots see; threads stand behind their channel."""
+        found: dict[int, Channel] = {}
+        for bot in self._bots():
+            for info in bot.cog.channels.known():
+                if info.channel_id not in found:
+                    guild = bot.client.get_guild(info.guild_id) if info.guild_id is not None else None
+                    server = clean_name(guild.name) if guild is not None else ""
+                    name = clean_name(info.name)
+                    found[info.channel_id] = Channel(info.channel_id, name, info.theme, server, info.parent_id)
+        order = {channel_id: place for place, channel_id in enumerate(found)}
+
+        def place(channel: Channel) -> tuple[int, int]:
+            own, parents = order[channel.id], order.get(channel.parent_id or 0)
+            return (own, -1) if parents is None else (parents, own)
+
+        return sorted(found.values(), key=place)
 
     def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Message] | None:
         transcript = self._services.transcripts.known(channel_id)
@@ -204,36 +271,6 @@ class TranscriptChannels:
                     return None if picture is None else Picture(picture.data, picture.media_type)
         return None
 
-    def _chats(self) -> Mapping[int, str]:
-        """The chats of Signal, by name. One with a person has the person's name."""
-        accounts = self._services.signal.values()
-        return {chat.channel_id: clean_name(chat.name) for account in accounts for chat in account.chats.all()}
-
-    def _list(self) -> Sequence[Channel]:
-        found: dict[int, Channel] = {}
-        for bot in self._bots():
-            for info in bot.cog.channels.known():
-                if info.channel_id not in found:
-                    found[info.channel_id] = _channel(bot, info)
-        order = {channel_id: place for place, channel_id in enumerate(found)}
-        return sorted(found.values(), key=lambda channel: _place(channel, order))
-
-    def _with_newest(self, channel: Channel) -> Channel:
-        transcript = self._services.transcripts.known(channel.id)
-        return channel if transcript is None else channel.with_newest(transcript.newest)
-
-
-def _place(channel: Channel, order: Mapping[int, int]) -> tuple[int, int]:
-    """Threads stand behind their channel."""
-    own, parents = order[channel.id], order.get(channel.parent_id or 0)
-    return (own, -1) if parents is None else (parents, own)
-
-
-def _channel(bot: BotSupervisor, info: ChannelInfo) -> Channel:
-    guild = bot.client.get_guild(info.guild_id) if info.guild_id is not None else None
-    server = clean_name(guild.name) if guild is not None else ""
-    return Channel(info.channel_id, clean_name(info.name), info.theme, server, info.parent_id)
-
 
 def _message(channel_id: int, entry: Entry) -> Message:
     growing = entry.speaker.kind == "agent" and unfinished(entry.text)
@@ -259,23 +296,23 @@ def model_prices(agent: AgentSettings, *, free_at_home: bool = True) -> Sequence
 
     `free_at_home`: calls to a server in the owner's network cost nothing.
     """
-    found = [_text(model, free=free_at_home and is_free(model)) for model in agent.models]
+    found: list[ModelPrice] = []
+    for model in agent.models:
+        listed = list_price(model.provider, model.model, free=free_at_home and is_free(model), rates=rates(model))
+        found.append(
+            ModelPrice(
+                model=model.name,
+                input=listed.input,
+                cached=listed.cached,
+                output=listed.output,
+                known=listed.known,
+                usable=model.lacks is None,
+            )
+        )
     if agent.image_model:
         each = picture_price(agent.image_provider, agent.image_model)
         found.append(ModelPrice(f"{agent.image_provider}/{agent.image_model}", picture=each))
     return found
-
-
-def _text(model: ModelSettings, *, free: bool) -> ModelPrice:
-    listed = list_price(model.provider, model.model, free=free, rates=rates(model))
-    return ModelPrice(
-        model=model.name,
-        input=listed.input,
-        cached=listed.cached,
-        output=listed.output,
-        known=listed.known,
-        usable=model.lacks is None,
-    )
 
 
 class ConsoleRooms:
@@ -303,14 +340,10 @@ class ConsoleRooms:
         channel = bot.client.get_channel(draft.channel_id)
         guild_id = channel.guild.id if isinstance(channel, discord.TextChannel) else None
         draft = draft.model_copy(update={"guild_id": guild_id})
-        text, thread_id = await bot.room_creation.for_owner(self._new_id(), draft, personas)
+        text, thread_id = await bot.room_creation.for_owner(id_at(self._services.clock()), draft, personas)
         where = f"#{channel.name}" if isinstance(channel, discord.TextChannel) else "the channel"
         named = text.replace(f"<#{draft.channel_id}>", where).replace(f"<#{thread_id}>", f"“{draft.topic}”")
         return OpenedRoom(named, thread_id)
-
-    def _new_id(self) -> int:
-        """An id of the present, as an interaction's would be."""
-        return id_at(self._services.clock())
 
 
 class AgentColours(Mapping[str, int]):
@@ -330,56 +363,3 @@ class AgentColours(Mapping[str, int]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
-    """Serve it until the stack is closed, and note its address where that worked."""
-    settings = runtime.setup.settings
-    store = RecordFile(settings.record_file if settings.records else None)
-    stack.push_async_callback(store.aclose)
-    app = console_app(_parts(runtime, store))
-    if await stack.enter_async_context(serving_console(app, settings, runtime.connections)):
-        runtime.console = settings.console_link
-
-
-def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
-    setup, services = runtime.setup, runtime.services
-    return ConsoleParts(
-        settings=setup.settings,
-        names=services.roster.names,
-        colours=AgentColours(services),
-        ledger=services.ledger,
-        bus=services.bus,
-        orders=services.orders,
-        stops=services.stops,
-        live=TranscriptChannels(services, runtime.bots.values),
-        store=store,
-        replayer=ConsoleReplayer(setup.settings, services.ledger, make_model=setup.make_model, clock=setup.clock),
-        notes=services.record,
-        people=setup.people,
-        rooms=ConsoleRooms(services, runtime.bots.values),
-        reasons=REASONS,
-        endings={str(because): text for because, text in ENDINGS.items()},
-        prices=partial(_prices, runtime),
-        bot=partial(_bot, runtime),
-        recorder=lambda: runtime.read_record(),  # which is set when the recorder starts
-        routes=metrics_routes(runtime),
-        clock=setup.clock,
-    )
-
-
-def _prices(runtime: Runtime, agent: str) -> Sequence[ModelPrice]:
-    bot, settings = runtime.bots.get(agent), runtime.setup.settings.agents.get(agent)
-    if bot is not None and bot.model.free:  # local mode's models are not those of the settings
-        return (ModelPrice(bot.model.name),)
-    return () if settings is None else model_prices(settings)
-
-
-def _bot(runtime: Runtime, agent: str) -> BotState:
-    """Unknown for a bot of another process. py-cord gives no number before the first heartbeat."""
-    bot = runtime.bots.get(agent)
-    signal = runtime.signal.connected.get(agent) if runtime.signal is not None else None
-    if bot is None:
-        return BotState(signal=signal)
-    latency = bot.client.latency
-    return BotState(latency if math.isfinite(latency) else None, bot.failure, signal)

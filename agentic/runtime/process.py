@@ -1,15 +1,7 @@
-"""A running process: bots, coordinator, tasks, watchers.
-
-Run the coordinator in its own process, and the recorder of all bots on this Redis beside it.
-
-settings → Redis → bus, ledger, stops → coordinator
-
-A running process: its bots, its coordinator, and the tasks beside them.
+"""A running process: its bots, its coordinator, and the tasks beside them; or the coordinator alone.
 
 A bot that fails leaves the others running, and a watcher that fails starts again. When the bus or the coordinator
 fails, the whole process stops.
-
-Wires what watches the turns of this process: the record's writer, notices for the console, telemetry.
 """
 
 from __future__ import annotations
@@ -17,9 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import os
-import secrets
-import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -43,7 +32,7 @@ from agentic.record.recorder import OFF, ReadState, recording
 from agentic.runtime.bot import BotSupervisor, cancel
 from agentic.runtime.health import Health
 from agentic.runtime.services import Setup, caps_of, coordinator_config, embedder_of, idle_memory, make_guild_models
-from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease
+from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease, this_process
 from agentic.state.record_stream import NoRecord, Notes, RecordWriter
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Stops
@@ -58,71 +47,9 @@ from agentic.wire.server import locate_redis
 
 log = logging.getLogger(__name__)
 
-
-Watch = Callable[[Callable[[], bool], ReadState], AbstractAsyncContextManager[object]]
-
-
-async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
-    """Run the coordinator until `stop` is set (returns 0) or one of its tasks fails (returns 1). `watched` is entered
-    around it with functions that say whether the bus is connected, and how the record goes.
-
-    Raises RedisAddressError, RedisStartError.
-    """
-    async with AsyncExitStack() as stack:
-        redis = locate_redis(settings.redis_url, settings.data_dir, runtime_dir=settings.runtime_dir)
-        place = await stack.enter_async_context(redis)
-        log.info("Redis: %s", place.description)
-        link = await stack.enter_async_context(RedisLink(place.address))
-        bus = Bus(link)
-        stops = Stops(link, bus)
-        stops.start()
-        with suppress(RedisAway):  # read again when Redis is back
-            await stops.read()
-        ledger = Ledger(link, caps=caps_of(settings))  # one alone: it pays what is owed when Redis is back
-        meaning = meaning_of(settings, embedder_of(settings), ledger.replay_costs)
-        if meaning is not None:
-            stack.push_async_callback(meaning.aclose)
-        record = recording(settings, link, bus, holder=_holder(), meaning=meaning)
-        read_record = await stack.enter_async_context(record)
-        writer = RecordWriter(link, Redactor(settings.secrets()).secrets) if settings.records else None
-        if writer is not None:
-            stack.push_async_callback(writer.aclose)
-        memory = idle_memory(settings)
-        if memory is not None:
-            stack.push_async_callback(memory.aclose)
-        lease = Lease(link, keys.COORDINATOR_OWNER, holder=_holder())
-        notes, config = writer or NoRecord(), coordinator_config(settings)
-        context = CoordinatorContext(config, bus, ledger, lease=lease, stops=stops, record=notes)
-        coordinator = Coordinator(context, memory)
-        await stack.enter_async_context(watched(bus.ready.is_set, read_record))
-        tasks = {"bus": bus.run(), "stops": restart_on_failure(stops.run, "stops"), "coordinator": coordinator.run()}
-        if writer is not None:
-            tasks["record"] = restart_on_failure(writer.run, "record")
-        return await _run_until(stop, tasks)
-
-
-async def _run_until(stop: asyncio.Event, works: Mapping[str, Coroutine[Any, Any, None]]) -> int:
-    """Run `works`, by name, until `stop`; cancel them in reverse order, since later ones need earlier ones."""
-    stopped = asyncio.create_task(stop.wait(), name="stop")
-    tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]
-    await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
-    stop.set()
-    failed = [task for task in tasks if task.done()]
-    for task in (stopped, *reversed(tasks)):
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-    for task in failed:
-        error = None if task.cancelled() else task.exception()
-        log.error("%s failed; the coordinator stops", task.get_name(), exc_info=error)
-    return 1 if failed else 0
-
-
-def _holder() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
-
-
 REDIS_START_SECONDS = 4.0  # for a Redis that is starting too, or a machine that is busy with our own start
 REDIS_PAUSE_SECONDS = 0.2
+PING_SECONDS = 2.0
 
 T = TypeVar("T")
 
@@ -142,9 +69,9 @@ class Runtime:
         self.setup, self.services = setup, services
         self.bots: dict[str, BotSupervisor] = {}
         self.coordinator: Coordinator | None = None
-        self.personas: PersonaHosts | None = None  # where personas without a bot are hosted
-        self.signal: Lines | None = None  # where agents of this process are on Signal
-        self.metrics: Metrics | None = None  # where they are served
+        self.personas: PersonaHosts | None = None  # if personas without a bot are hosted
+        self.signal: Lines | None = None  # if agents of this process are on Signal
+        self.metrics: Metrics | None = None  # if they are served
         self.failing: set[str] = set()  # watchers that failed and start again soon
         self.connections = Connections()  # of clients, over all ports
         self.stopping = Shutdown()
@@ -179,7 +106,7 @@ class Runtime:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s failed", task.get_name(), exc_info=error)
 
-    # -- bots ---------------------------------------------------------------------------------------------------------
+    # Bots
 
     async def start_bots(self) -> None:
         """Start every chosen bot that no other process runs on this Redis; with STANDBY the others stand by."""
@@ -203,7 +130,7 @@ class Runtime:
         return Lease(self._link, key, holder=self._holder)
 
     async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Repeat the call where Redis takes too long: at a start the machine is busy, and Redis may be starting too.
+        """Repeat the call if Redis takes too long: at a start the machine is busy, and Redis may be starting too.
         Raises RedisAway."""
         clock = asyncio.get_running_loop().time
         until = clock() + REDIS_START_SECONDS
@@ -216,7 +143,7 @@ class Runtime:
                 await asyncio.sleep(REDIS_PAUSE_SECONDS)
 
     async def prepare(self, agent: str) -> None:
-        """Where nothing is resumed, drop the unfinished turns and coding sessions of an earlier run. Raises
+        """If nothing is resumed, drop the unfinished turns and coding sessions of an earlier run. Raises
         RedisAway."""
         if self.setup.resumes:
             return
@@ -275,24 +202,26 @@ class Runtime:
 
         Returns the names of those online.
         """
-        acting = [bot for bot in self.bots.values() if bot.lease.taken.is_set()]
-        waits = [asyncio.create_task(self._settled(bot)) for bot in acting]
-        await asyncio.gather(*waits)
+        await asyncio.gather(*(self._settled(bot) for bot in self.bots.values() if bot.lease.taken.is_set()))
         await self.services.bus.ready.wait()
-        self._check_bot_ids()
+        expected = set(self.setup.settings.bot_ids)
+        for name in self.bots:
+            user_id = self.services.directory.id_of(name)
+            if expected and user_id is not None and user_id not in expected:
+                log.warning("BOT_IDS lacks %s: add its user id %d", name, user_id)
         return {name for name, bot in self.bots.items() if bot.cog.host.ready.is_set() and not bot.failure}
 
     async def wait_connected(self) -> None:
         """Wait until every active bot is connected to Discord, has failed, or cannot reach it yet."""
-        acting = [bot for bot in self.bots.values() if bot.lease.taken.is_set()]
-        await asyncio.gather(*(self._connected(bot) for bot in acting))
 
-    async def _connected(self, bot: BotSupervisor) -> None:
-        waits = (asyncio.create_task(bot.client.wait_for("connect")), asyncio.create_task(self._settled(bot)))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await cancel(waits)
+        async def connected(bot: BotSupervisor) -> None:
+            waits = (asyncio.create_task(bot.client.wait_for("connect")), asyncio.create_task(self._settled(bot)))
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                await cancel(waits)
+
+        await asyncio.gather(*(connected(bot) for bot in self.bots.values() if bot.lease.taken.is_set()))
 
     async def _settled(self, bot: BotSupervisor) -> None:
         task = self._tasks.get(bot.agent.spec.name)
@@ -303,13 +232,6 @@ class Runtime:
             await asyncio.wait((settled, task), return_when=asyncio.FIRST_COMPLETED)
         finally:
             settled.cancel()
-
-    def _check_bot_ids(self) -> None:
-        expected = set(self.setup.settings.bot_ids)
-        for name in self.bots:
-            user_id = self.services.directory.id_of(name)
-            if expected and user_id is not None and user_id not in expected:
-                log.warning("BOT_IDS lacks %s: add its user id %d", name, user_id)
 
     def webhook_receiver(self, agent: str) -> Receive | None:
         """The function that takes webhook events for an agent; None while it is offline."""
@@ -339,7 +261,7 @@ class Runtime:
             failing=tuple(sorted(self.failing)),
         )
 
-    # -- coordinator --------------------------------------------------------------------------------------------------
+    # Coordinator and end
 
     def start_coordinator(self) -> None:
         config = self.setup.coordinator_config or coordinator_config(self.setup.settings)
@@ -396,12 +318,10 @@ class Runtime:
         await cancel(list(self._tasks.values()))
 
 
-PING_SECONDS = 2.0
-
-
 @dataclass(frozen=True)
 class Watching:
-    """`writer` is None where nothing is recorded."""
+    """What watches the turns of this process: the record's writer (None if nothing is recorded), notices for the
+    console, telemetry.."""
 
     link: RedisLink
     notices: TurnNotices
@@ -430,12 +350,13 @@ class Watching:
             self.watcher.add(spans)
             stack.push_async_callback(spans.aclose)
         if settings.health_port or settings.console:
-            runtime.metrics = Metrics(lambda: self._readings(runtime), self._ping)
+
+            async def ping() -> None:
+                await self.link.patient(lambda redis: redis.ping(), PING_SECONDS)
+
+            runtime.metrics = Metrics(lambda: self._readings(runtime), ping)
             self.watcher.add(runtime.metrics)
             runtime.watch(runtime.metrics.run, "metrics")
-
-    async def _ping(self) -> None:
-        await self.link.patient(lambda redis: redis.ping(), PING_SECONDS)
 
     def _readings(self, runtime: Runtime) -> Readings:
         bots = runtime.bots
@@ -452,7 +373,7 @@ class Watching:
 
 
 def spans_to(endpoint: str, settings: Settings) -> Spans | None:
-    """Sends spans to this address; None where the packages for it are missing, which is logged."""
+    """Sends spans to this address; None if the packages for it are missing, which is logged."""
     headers = settings.otel_headers.get_secret_value() if settings.otel_headers is not None else ""
     redact = Redactor(settings.secrets()).secrets
     try:
@@ -466,5 +387,63 @@ def spans_to(endpoint: str, settings: Settings) -> Spans | None:
 
 
 def metrics_routes(runtime: Runtime) -> Sequence[web.RouteDef]:
-    """GET /metrics, where the metrics of this process are served at all."""
+    """GET /metrics, if the metrics of this process are served at all."""
     return (metrics_route(runtime.metrics),) if runtime.metrics is not None else ()
+
+
+Watch = Callable[[Callable[[], bool], ReadState], AbstractAsyncContextManager[object]]
+
+
+async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
+    """Run the coordinator until `stop` is set (returns 0) or one of its tasks fails (returns 1). `watched` is entered
+    around it with functions that say whether the bus is connected, and how the record goes.
+
+    Raises RedisAddressError, RedisStartError.
+    """
+    async with AsyncExitStack() as stack:
+        redis = locate_redis(settings.redis_url, settings.data_dir, runtime_dir=settings.runtime_dir)
+        place = await stack.enter_async_context(redis)
+        log.info("Redis: %s", place.description)
+        link = await stack.enter_async_context(RedisLink(place.address))
+        bus = Bus(link)
+        stops = Stops(link, bus)
+        stops.start()
+        with suppress(RedisAway):  # read again when Redis is back
+            await stops.read()
+        ledger = Ledger(link, caps=caps_of(settings))  # one alone: it pays what is owed when Redis is back
+        meaning = meaning_of(settings, embedder_of(settings), ledger.replay_costs)
+        if meaning is not None:
+            stack.push_async_callback(meaning.aclose)
+        record = recording(settings, link, bus, holder=this_process(), meaning=meaning)
+        read_record = await stack.enter_async_context(record)
+        writer = RecordWriter(link, Redactor(settings.secrets()).secrets) if settings.records else None
+        if writer is not None:
+            stack.push_async_callback(writer.aclose)
+        memory = idle_memory(settings)
+        if memory is not None:
+            stack.push_async_callback(memory.aclose)
+        lease = Lease(link, keys.COORDINATOR_OWNER, holder=this_process())
+        notes, config = writer or NoRecord(), coordinator_config(settings)
+        context = CoordinatorContext(config, bus, ledger, lease=lease, stops=stops, record=notes)
+        coordinator = Coordinator(context, memory)
+        await stack.enter_async_context(watched(bus.ready.is_set, read_record))
+        tasks = {"bus": bus.run(), "stops": restart_on_failure(stops.run, "stops"), "coordinator": coordinator.run()}
+        if writer is not None:
+            tasks["record"] = restart_on_failure(writer.run, "record")
+        return await _run_until(stop, tasks)
+
+
+async def _run_until(stop: asyncio.Event, works: Mapping[str, Coroutine[Any, Any, None]]) -> int:
+    """Run `works`, by name, until `stop`; cancel them in reverse order, since later ones need earlier ones."""
+    stopped = asyncio.create_task(stop.wait(), name="stop")
+    tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]
+    await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    stop.set()
+    failed = [task for task in tasks if task.done()]
+    for task in (stopped, *reversed(tasks)):
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    for task in failed:
+        error = None if task.cancelled() else task.exception()
+        log.error("%s failed; the coordinator stops", task.get_name(), exc_info=error)
+    return 1 if failed else 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -23,7 +23,6 @@ from agentic.agent.services import AgentServices
 from agentic.automation.webhook_server import WebhookServer, serve_webhooks
 from agentic.llm.registry import LazyModel, warm_up
 from agentic.llm.retry import Fallbacks
-from agentic.llm.types import Model
 from agentic.process.redaction import Redactor, own_folders
 from agentic.record.embeddings import Embeddings
 from agentic.record.memories import MemoryReader
@@ -79,7 +78,12 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         if setup.on_signal:
             runtime.signal = SignalLines(runtime)
             runtime.signal.start()
-        await _serve_webhooks(runtime, stack)
+        settings = setup.settings
+        if settings.events_port and settings.events_secret is not None:
+            secret, replays = settings.events_secret.get_secret_value(), services.ledger.replays
+            server = WebhookServer(secret, runtime.webhook_receiver, replays, setup.clock)
+            host, port = settings.events_host, settings.events_port
+            await stack.enter_async_context(serve_webhooks(server, host, port, runtime.connections))
         if setup.settings.console and setup.coordinator:  # run_all.py's process; one of run_bot.py has none
             from agentic.runtime.console import serve_console
 
@@ -136,16 +140,6 @@ def _open_memory(settings: Settings, stack: AsyncExitStack, meaning: Embeddings 
     return memory
 
 
-async def _serve_webhooks(runtime: Runtime, stack: AsyncExitStack) -> None:
-    """Serve signed webhooks on EVENTS_PORT, if it is set."""
-    settings = runtime.setup.settings
-    if settings.events_port and settings.events_secret is not None:
-        secret = settings.events_secret.get_secret_value()
-        server = WebhookServer(secret, runtime.webhook_receiver, runtime.services.ledger.replays, runtime.setup.clock)
-        host, port = settings.events_host, settings.events_port
-        await stack.enter_async_context(serve_webhooks(server, host, port, runtime.connections))
-
-
 async def _read_shared_state(services: AgentServices) -> None:
     """Read the stops, ignores, live options and known agents that are in Redis, and subscribe to changes."""
     for state in (services.stops, services.ignores, services.live_options):
@@ -179,12 +173,9 @@ async def finish_startup(runtime: Runtime) -> None:
     """Import the needed SDKs while the bots wait for Discord's list of guilds, then freeze the heap: what was loaded
     stays, so the garbage collector need not visit it."""
     await runtime.wait_connected()
-    models = [model for bot in runtime.bots.values() for each in bot.models for model in _parts(each)]
-    await warm_up(model for model in models if isinstance(model, LazyModel))
+    models = [model for bot in runtime.bots.values() for model in bot.models]
+    parts = [part for model in models for part in (model.models if isinstance(model, Fallbacks) else (model,))]
+    await warm_up(part for part in parts if isinstance(part, LazyModel))
     await runtime.wait_online()
     gc.collect()
     gc.freeze()
-
-
-def _parts(model: Model) -> Sequence[Model]:
-    return model.models if isinstance(model, Fallbacks) else (model,)

@@ -1,13 +1,6 @@
-"""Builds shared services, models, presence.
+"""The configuration of a process, and the services, models, and tools that its agents share.
 
-Parts of a process that coordinates: its settings, the budgets' caps, and the record as idle tasks read it.
-
-Build the models that the settings name; a provider's SDK is imported at its first call.
-
-Announce an online agent to other processes, and learn from them the Discord user of each agent and the posts of
-personas.
-
-The set-up of a process, and the services that its agents share. Connections are opened in runtime.py.
+A provider's SDK is imported at its first call. Connections are opened in runtime.py.
 """
 
 from __future__ import annotations
@@ -70,6 +63,9 @@ from agentic.wire.connection import RedisAway, RedisLink
 
 log = logging.getLogger(__name__)
 
+RENEW_EVERY = 5.0  # seconds; the key lives for fifteen
+RENEW_FIRST = 3600.0  # this one lives for a month
+
 
 def coordinator_config(settings: Settings) -> CoordinatorConfig:
     """The coordinator's part of the settings, with the personas that have no bot, only a number on Signal."""
@@ -81,7 +77,7 @@ def coordinator_config(settings: Settings) -> CoordinatorConfig:
 
 
 def idle_memory(settings: Settings) -> IdleMemory | None:
-    """None where nothing is recorded. To be closed."""
+    """None if nothing is recorded. To be closed."""
     return IdleMemory(settings.record_file, exchanges=settings.summarise_exchanges) if settings.records else None
 
 
@@ -123,12 +119,8 @@ def cheap_model(settings: Settings, *, free_at_home: bool = True) -> Model | Non
     return None if chosen is None else _lazy(chosen, "", settings.model_retries, free_at_home=free_at_home)
 
 
-def no_cheap_model(settings: Settings) -> None:
-    del settings
-
-
 def embedder_of(settings: Settings) -> Embedder | None:
-    """The model of EMBEDDING_MODEL, whose client is built at its first call; None where none is set."""
+    """The model of EMBEDDING_MODEL, whose client is built at its first call; None if none is set."""
     model = settings.embedding
     if model is None:
         return None
@@ -138,10 +130,6 @@ def embedder_of(settings: Settings) -> Embedder | None:
         return build_model(**access(model), image_model="", free=free, retry=retry)
 
     return LazyEmbedder(model.name, build, free=free)
-
-
-def no_embedder(settings: Settings) -> None:
-    del settings
 
 
 def _lazy(model: ModelSettings, image_model: str, retries: int, *, free_at_home: bool) -> Model:
@@ -183,81 +171,6 @@ def coding_config(agent: AgentSettings, coding: CodingSettings) -> QueryConfig:
     )
 
 
-RENEW_EVERY = 5.0  # seconds; the key lives for fifteen
-RENEW_FIRST = 3600.0  # this one lives for a month
-
-
-async def keep_present(
-    agent: str, store: Presence, directory: Directory, names: Iterable[str], online: Callable[[], bool]
-) -> None:
-    """Renew `agent:{name}:ready` (its value: the user id) while `online()`, and read the others', until cancelled.
-
-    An agent that is offline here may be online in another process, so its key is left to expire.
-    """
-    all_names = tuple(names)
-    announced = False
-    try:
-        while True:
-            try:
-                announced = online() and await _renew(agent, store, directory)
-                _learn(directory, await store.read(all_names))
-            except RedisAway:
-                log.debug("%s: presence not renewed: Redis is unavailable; will retry", agent)
-            await asyncio.sleep(RENEW_EVERY)
-    finally:
-        if announced:  # otherwise the key may be another process's
-            await _leave(agent, store)
-
-
-async def stay_known(agent: str, store: Presence) -> None:
-    """Keep since when an agent exists that needs no bot, until cancelled: what it missed since then is answered."""
-    while True:
-        pause = RENEW_FIRST
-        try:
-            await store.note_first(agent)
-        except RedisAway:
-            pause = RENEW_EVERY
-        await asyncio.sleep(pause)
-
-
-def learn_webhook_posts(bus: Bus, directory: Directory) -> None:
-    """Learn which posts by webhook are whose, also those that other processes make."""
-
-    async def learn(raw: str) -> None:
-        if (post := read_post(raw)) is not None:
-            directory.learn_post(*post)
-
-    bus.subscribe(keys.WEBHOOK_POSTED, learn)
-
-
-async def recall_agents(store: Presence, directory: Directory, names: Iterable[str]) -> None:
-    """Learn at the start the last known users of all agents, so that a bot recognises them before they are online.
-
-    Raises RedisAway.
-    """
-    _learn(directory, await store.seen(names))
-
-
-async def _renew(agent: str, store: Presence, directory: Directory) -> bool:
-    user_id = directory.id_of(agent)
-    if user_id is not None:
-        await store.renew(agent, str(user_id))
-    return user_id is not None
-
-
-def _learn(directory: Directory, present: dict[str, str]) -> None:
-    for agent, text in present.items():
-        if text.isdecimal() and directory.id_of(agent) is None:
-            directory.learn(agent, int(text))
-
-
-async def _leave(agent: str, store: Presence) -> None:
-    try:
-        await store.clear(agent)
-    except RedisAway:
-        log.debug("%s: ready key not deleted: Redis is unavailable; it expires by itself", agent)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Setup:
     """The set-up of a process. Local mode, tests and benchmarks differ from production in these values alone."""
@@ -267,8 +180,8 @@ class Setup:
     on_signal: tuple[str, ...] = ()  # the agents of this process that have a number there
     coordinator: bool = True
     make_model: Callable[[AgentSettings], Model] = provider_model
-    make_cheap: Callable[[Settings], Model | None] = no_cheap_model
-    make_embedder: Callable[[Settings], Embedder | None] = no_embedder
+    make_cheap: Callable[[Settings], Model | None] = lambda _settings: None
+    make_embedder: Callable[[Settings], Embedder | None] = lambda _settings: None
     lacks: Lacks = lacking_key  # why `make_model` could make none of a persona's
     coordinator_config: CoordinatorConfig | None = None
     use_default_redis: bool = True  # use a Redis that answers on 127.0.0.1:6379
@@ -349,7 +262,7 @@ def build_services(
 
 
 def cheap_of(setup: Setup, outbound: OutboundShared) -> CheapModel | None:
-    """The cheap model with its prices; None where the process has none."""
+    """The cheap model with its prices; None if the process has none."""
     model, chosen = setup.make_cheap(setup.settings), cheapest(setup.settings.cheap_models)
     if model is None or chosen is None:
         return None
@@ -390,7 +303,7 @@ async def open_tools(
 
     `session` queries search engines, `pages` makes the fetcher for public addresses, MCP servers see a part of
     `environment`, `redact` removes secrets from records and from queries, `search_bases` replaces engines' addresses.
-    Raises OSError where the records cannot be read.
+    Raises OSError if the records can't be read.
     """
     servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
     for problem in problems:
@@ -407,3 +320,66 @@ async def open_tools(
         running = await stack.enter_async_context(McpServers(servers, environment=environment, clock=clock))
         allowed_of = {agent: settings.tools_of(agent) for agent in settings.agents}
         yield Toolset(built_in.tools, running, records, settings.allowed_tools, allowed_of, built_in.pictures)
+
+
+async def keep_present(
+    agent: str, store: Presence, directory: Directory, names: Iterable[str], online: Callable[[], bool]
+) -> None:
+    """Renew `agent:{name}:ready` (its value: the user id) while `online()`, and read the others', until cancelled.
+
+    An agent that is offline here may be online in another process, so its key is left to expire.
+    """
+    all_names = tuple(names)
+    announced = False
+    try:
+        while True:
+            try:
+                user_id = directory.id_of(agent)
+                announced = online() and user_id is not None
+                if announced:
+                    await store.renew(agent, str(user_id))
+                _learn(directory, await store.read(all_names))
+            except RedisAway:
+                log.debug("%s: presence not renewed: Redis is unavailable; will retry", agent)
+            await asyncio.sleep(RENEW_EVERY)
+    finally:
+        if announced:  # otherwise the key may be another process's
+            try:
+                await store.clear(agent)
+            except RedisAway:
+                log.debug("%s: ready key not deleted: Redis is unavailable; it expires by itself", agent)
+
+
+async def stay_known(agent: str, store: Presence) -> None:
+    """Keep since when an agent exists that needs no bot, until cancelled: what it missed since then is answered."""
+    while True:
+        pause = RENEW_FIRST
+        try:
+            await store.note_first(agent)
+        except RedisAway:
+            pause = RENEW_EVERY
+        await asyncio.sleep(pause)
+
+
+def learn_webhook_posts(bus: Bus, directory: Directory) -> None:
+    """Learn which posts by webhook are whose, also those that other processes make."""
+
+    async def learn(raw: str) -> None:
+        if (post := read_post(raw)) is not None:
+            directory.learn_post(*post)
+
+    bus.subscribe(keys.WEBHOOK_POSTED, learn)
+
+
+async def recall_agents(store: Presence, directory: Directory, names: Iterable[str]) -> None:
+    """Learn at the start the last known users of all agents, so that a bot recognizes them before they are online.
+
+    Raises RedisAway.
+    """
+    _learn(directory, await store.seen(names))
+
+
+def _learn(directory: Directory, present: dict[str, str]) -> None:
+    for agent, text in present.items():
+        if text.isdecimal() and directory.id_of(agent) is None:
+            directory.learn(agent, int(text))
