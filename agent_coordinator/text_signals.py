@@ -1,17 +1,11 @@
-"""Words, phrases, repetition in messages (pure).
+"""Words, phrases, and repetition in messages: pure, by code, for all policies.
 
-Short phrases by which talk shows what it does, in some of the languages that servers speak, casefolded.
+A phrase shows what talk does, in some of the languages that servers speak, casefolded. It is found as whole words, in
+scripts without spaces anywhere. If a language is missing, the conversation only loses a hint: add a line for yours.
 
-A phrase is found as whole words, in scripts without spaces anywhere. Where a language is missing, the conversation only
-loses a hint. Add a line for yours.
-
-A judge of whether a conversation still brings anything new: pure, by code, for all policies.
-
-Looked for, in the newest messages of the agents since a person last wrote: one that says nearly what an earlier one
-said, the same first words again and again, mutual agreement, farewells, thanks. What repeats gets a new angle, which
-the next speaker is given in words of ours; nothing of the messages is in them.
-
-Words of a text, as they are compared: casefolded, without marks; in scripts without spaces pairs of characters.
+Repetition is looked for in the newest messages of the agents since a person last wrote: a message that says nearly what
+an earlier one said, the same first words again and again, mutual agreement, farewells, thanks. The next speaker is then
+given a new perspective, in words of ours; nothing of the messages is in them.
 
 Words of any language are alike when they begin alike (ship, ships; Schiff, Schiffe; philosophy, philosophical), so no
 list of endings is needed.
@@ -21,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -72,32 +66,11 @@ _QUESTION = re.compile(rf"(?<![^{_ENDS}])[^{_ENDS}]++[{''.join(QUESTION_MARKS)}]
 _ADDRESS = re.compile(r"https?://\S+")
 
 
-def says(text: str, phrases: tuple[str, ...]) -> bool:
-    """Whether one of the phrases is in the text."""
-    return _pattern(phrases).search(_spaced(text)) is not None
-
-
-def asks(text: str) -> bool:
-    """Whether there is a question in it; a mark within an address is none."""
-    return any(mark in _ADDRESS.sub(" ", text) for mark in QUESTION_MARKS)
-
-
-def questions(text: str) -> list[str]:
-    """The sentences that end in a question mark."""
-    return _QUESTION.findall(_ADDRESS.sub(" ", text))
-
-
-@lru_cache(maxsize=32)
-def _pattern(phrases: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?:{'|'.join(re.escape(_spaced(phrase)) for phrase in phrases)})(?!\w)")
-
-
-def _spaced(text: str) -> str:
-    return " ".join(tokens(text))
-
-
 Repetition = Literal["duplicate", "openings", "agreement", "farewells", "thanks"]
 
+MIN_WORD = 4  # letters; shorter words are mostly articles and particles
+MIN_BEGINNING = 4  # letters that two words share
+SHARED_PART = 0.6  # of the longer one of the two
 COMPARED = 12  # earlier messages
 OPENING_WORDS = 3
 SAME_OPENINGS = 3  # of the last LOOKED_AT messages
@@ -118,79 +91,69 @@ ANGLES: Mapping[Repetition, str] = {
 }
 
 
+def says(text: str, phrases: tuple[str, ...]) -> bool:
+    """Whether one of the phrases is in the text."""
+    return _pattern(phrases).search(" ".join(tokens(text))) is not None
+
+
+@lru_cache(maxsize=32)
+def _pattern(phrases: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?:{'|'.join(re.escape(' '.join(tokens(phrase))) for phrase in phrases)})(?!\w)")
+
+
+def asks(text: str) -> bool:
+    """Whether there is a question in it; a mark within an address is none."""
+    return any(mark in _ADDRESS.sub(" ", text) for mark in QUESTION_MARKS)
+
+
+def questions(text: str) -> list[str]:
+    """The sentences that end in a question mark."""
+    return _QUESTION.findall(_ADDRESS.sub(" ", text))
+
+
 def repetition_in(texts: Sequence[str]) -> Repetition | None:
-    """How the newest of these messages, oldest first, repeats the others; None where it is new."""
-    return next((kind for kind, repeats in _CHECKS.items() if repeats(texts)), None)
-
-
-def _is_duplicate(texts: Sequence[str]) -> bool:
-    return says_again(texts[-1], texts[-COMPARED - 1 : -1])
-
-
-def _begins_alike(texts: Sequence[str]) -> bool:
+    """How the newest of these messages, oldest first, repeats the others; None if it is new."""
+    if not texts:
+        return None
+    if says_again(texts[-1], texts[-COMPARED - 1 : -1]):
+        return "duplicate"
     openings = [tuple(tokens(text)[:OPENING_WORDS]) for text in texts[-LOOKED_AT:]]
-    return len(openings[-1]) == OPENING_WORDS and Counter(openings)[openings[-1]] >= SAME_OPENINGS
-
-
-def _all_agree(texts: Sequence[str]) -> bool:
+    if len(openings[-1]) == OPENING_WORDS and Counter(openings)[openings[-1]] >= SAME_OPENINGS:
+        return "openings"
     last = texts[-AGREEMENTS:]
-    return len(last) == AGREEMENTS and all(says(" ".join(text.split()[:FIRST_WORDS]), AGREEMENT) for text in last)
-
-
-def _all_are(phrases: tuple[str, ...]) -> Callable[[Sequence[str]], bool]:
-    def courtesies(texts: Sequence[str]) -> bool:
-        last = texts[-COURTESIES:]
-        return len(last) == COURTESIES and all(len(tokens(text)) <= SHORT and says(text, phrases) for text in last)
-
-    return courtesies
-
-
-_CHECKS: Mapping[Repetition, Callable[[Sequence[str]], bool]] = {
-    "duplicate": lambda texts: bool(texts) and _is_duplicate(texts),
-    "openings": lambda texts: bool(texts) and _begins_alike(texts),
-    "agreement": _all_agree,
-    "farewells": _all_are(FAREWELL),
-    "thanks": _all_are(THANKS),
-}
-
-
-SHORTEST_WORD = 4  # letters; shorter words are mostly articles and particles
-SHORTEST_BEGINNING = 4  # letters that two words share
-SHARED_PART = 0.6  # of the longer one of the two
+    if len(last) == AGREEMENTS and all(says(" ".join(text.split()[:FIRST_WORDS]), AGREEMENT) for text in last):
+        return "agreement"
+    last = texts[-COURTESIES:]
+    if len(last) == COURTESIES and all(len(tokens(text)) <= SHORT for text in last):
+        if all(says(text, FAREWELL) for text in last):
+            return "farewells"
+        if all(says(text, THANKS) for text in last):
+            return "thanks"
+    return None
 
 
 @lru_cache(maxsize=512)  # a conversation's last messages are read before each of its turns
 def content_words(text: str) -> frozenset[str]:
     """The words that may carry a subject."""
-    return frozenset(_content(text))
-
-
-def _content(text: str) -> Iterator[str]:
+    words: set[str] = set()
     for run, spaceless in runs(text):
         if spaceless:
-            yield from (run[at : at + 2] for at in range(max(1, len(run) - 1)))
-        elif len(run) >= SHORTEST_WORD or run.isdigit():
-            yield run
+            words.update(run[at : at + 2] for at in range(max(1, len(run) - 1)))
+        elif len(run) >= MIN_WORD or run.isdigit():
+            words.add(run)
+    return frozenset(words)
 
 
 def alike(one: str, other: str) -> bool:
     """Whether two words are the same, or forms of one."""
-    if one == other:
-        return True
-    shared = _shared_beginning(one, other)
-    return shared >= SHORTEST_BEGINNING and shared >= SHARED_PART * max(len(one), len(other))
+    differ = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    shared = next(differ, min(len(one), len(other)))
+    return one == other or (shared >= MIN_BEGINNING and shared >= SHARED_PART * max(len(one), len(other)))
 
 
 def in_common(words: Iterable[str], others: Iterable[str]) -> list[str]:
     """Those of `words` that are alike one of the others."""
     known = defaultdict[str, list[str]](list)  # by the beginning that words which are alike share
     for other in others:
-        known[other[:SHORTEST_BEGINNING]].append(other)
-    return [word for word in words if any(alike(word, other) for other in known.get(word[:SHORTEST_BEGINNING], ()))]
-
-
-def _shared_beginning(one: str, other: str) -> int:
-    for at, (a, b) in enumerate(zip(one, other, strict=False)):
-        if a != b:
-            return at
-    return min(len(one), len(other))
+        known[other[:MIN_BEGINNING]].append(other)
+    return [word for word in words if any(alike(word, other) for other in known.get(word[:MIN_BEGINNING], ()))]
