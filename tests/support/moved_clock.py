@@ -26,5 +26,5 @@ class MovedClock:
         async with asyncio.timeout(within):
             while not condition():
                 # Again and again, since the coordinator may hear of a person's message only now.
-                self.ahead += max(0.0, runtime.coordinator.idle._standing.person_at + seconds - self())
+                self.ahead += max(0.0, runtime.coordinator.idle._board.person_at + seconds - self())
                 await asyncio.sleep(0.005)
