@@ -47,8 +47,7 @@ Run = Callable[[TurnEvent, Cancellation], Awaitable[None]]  # takes the turn fro
 
 
 class Automation:
-    """The automation of one agent. `ready` is set while it is online, `may_act` says whether this process holds its
-    lease; `sleep` for so many seconds."""
+    """One agent's automation. `ready` is set while it is online; `may_act`: this process holds its lease."""
 
     def __init__(
         self,

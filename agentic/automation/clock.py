@@ -60,8 +60,7 @@ class TargetResolver:
         return not any(wanted in (known.channel_id, known.name) for known in self._channels.known())
 
     def of(self, channel: int | str | None, task: str) -> Target | None:
-        """The channel that a file names by id or name, else OUTPUT_CHANNEL_ID, else none; None, with one log line, if
-        the agent may not speak there. `task` is the task's name for the log."""
+        """The channel of `task` by id or name, else OUTPUT_CHANNEL_ID, else none; None if it may not speak there."""
         if channel is None or channel == self._output:
             themes = {known.channel_id: known.theme for known in self._channels.known()} if self._output else {}
             channel_id = self._output or NO_CHANNEL
@@ -109,8 +108,7 @@ class Tick:
         return moment if moment is not None and moment > now else now + LOOK_SECONDS
 
     def has_run_in_future(self, last: float, now: float) -> bool:
-        """Whether a job's last run was noted by a clock that was ahead: the runs until then would count as done. A
-        check's next run is an interval away at most, whatever the clock was."""
+        """Whether a clock that was ahead noted a job's last run; a check's next run is never far away."""
         return isinstance(self.task, Job) and last - now > PUNCTUAL_SECONDS
 
     @property

@@ -78,8 +78,7 @@ def sign(secret: str, timestamp: str, agent: str, body: bytes) -> str:
 
 
 class WebhookServer:
-    """Serves the requests. `receiver` finds what takes an agent's events, None for an agent that does not run here;
-    `clock` gives unix seconds."""
+    """Serves the requests. `receiver` finds what takes an agent's events, None if the agent does not run here."""
 
     def __init__(
         self, secret: str, receiver: Callable[[str], Receive | None], replays: ReplayGuard, clock: Callable[[], float]

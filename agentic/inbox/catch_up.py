@@ -131,8 +131,7 @@ class CatchUp:
                 log.info("%s: answers message %d, which it may have missed", self._agent, entry.id)
 
     def _pending_call(self, said: Entry, channel: ChannelInfo) -> Call | None:
-        """How a missed message calls the agent; None if it is not to be answered: an order, what was said before one,
-        or in a stopped channel."""
+        """How a missed message calls the agent; None for an order, what came before one, or in a stopped channel."""
         heard = heard_of(said, channel.channel_id, channel.guild_id, channel.parent_id, group=channel.group)
         call, orders = self._calls.detect(heard), self._stop_orders
         if self._channels.is_stopped(heard.channel_id):

@@ -406,8 +406,7 @@ class PersonaHosts:
         return {key: of for key, of in able.items() if key in self._hosts or self._channels_of(of) is not None}
 
     def _report(self) -> None:
-        """Log once why a persona is not hosted. An agent of the table without token, number and key is simply not
-        used."""
+        """Log once why a persona is not hosted. An agent of the table without token, number, and key is not used."""
         settings = self._services.settings
         refused: dict[str, str | None] = {
             one.key: one.why_not

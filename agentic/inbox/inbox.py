@@ -19,7 +19,7 @@ import heapq
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Hashable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -144,18 +144,16 @@ class TurnQueue:
             return True
         return False
 
-    async def stop(self, channels: Iterable[int], which: Callable[[TurnEvent], bool]) -> None:
+    async def stop(self, channels: Collection[int], which: Callable[[TurnEvent], bool]) -> None:
         """End the turns of these channels that `which` picks, running and waiting ones."""
-        waited: list[TurnEvent] = []
-        for channel_id in channels:
-            self._runner.cancel_running(channel_id, "stopped", which)
-            waited += self.inbox.cancel(channel_id, keep=lambda event: not which(event))
+        self._runner.cancel_running(lambda event: event.channel_id in channels and which(event), "stopped")
+        waited = [each for one in channels for each in self.inbox.cancel(one, keep=lambda event: not which(event))]
         for event in waited:
             await self._runner.cancel_waiting(event, "stopped")
 
     async def cancel(self, turn_id: str, reason: str) -> None:
         """End one turn, running or waiting. One that has not come yet is not taken when it comes."""
-        self._runner.cancel_turn(turn_id, reason)
+        self._runner.cancel_running(lambda event: event.id == turn_id, reason)
         for lane in self.inbox.lanes:
             for event in self.inbox.cancel(lane, keep=lambda event: event.id != turn_id):
                 await self._runner.cancel_waiting(event, reason)
@@ -291,8 +289,7 @@ class Inbox:
         self._empty.set()
 
     def size(self) -> int:
-        """Events that wait; those whose turn runs or is about to are not counted. Above `max_depth` only by events
-        that always fit."""
+        """Events that wait and have no place yet. Above `max_depth` only by events that always fit."""
         return self._backlog(self._waiting, len(self._lanes))
 
     def waiting(self, channel_id: int) -> tuple[TurnEvent, ...]:

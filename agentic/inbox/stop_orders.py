@@ -52,8 +52,7 @@ class OptOutReactions:
             await self._end(sign.who.user_id, sign.channel_id, sign.message_id)
 
     async def on_missed(self, view: ReactionView, message_id: int) -> None:
-        """A message of the channel's past has the reaction. It was given when nobody listened, or long ago: then the
-        person may have said something else since."""
+        """Obey a reaction to an old message, once: the person may have said something else since."""
         person_id = await self._person_of(message_id)
         if person_id is None or all(who.user_id != person_id for who in await view.givers(message_id, MUTE_SIGN)):
             return
@@ -61,17 +60,20 @@ class OptOutReactions:
             await self._end(person_id, view.channel_id, message_id)
 
     async def _person_of(self, message_id: int) -> int | None:
-        """The person for whom a message was that nobody asked for. Of an old one, or one that Redis has lost, the
-        record alone knows."""
+        """The person whom an unprompted message was for. Of an old one only the record knows."""
         sent = await self._unasked.read(message_id) or await self._memory.unasked(message_id)
         return sent.person_id if sent is not None else None
 
     async def _end(self, person_id: int, channel_id: int, message_id: int) -> None:
-        if not await self._consents.refuse(person_id, because=MUTE_SIGN, once=True):
-            return
-        outlet = await self._channels.outlet_in_scope(channel_id)
-        if outlet is not None:
-            await outlet.sink.acknowledge(message_id, SEEN)
+        if await self._consents.refuse(person_id, because=MUTE_SIGN, once=True):
+            await _acknowledge(self._channels, channel_id, message_id, SEEN)
+
+
+async def _acknowledge(channels: Channels, channel_id: int, message_id: int, emoji: str) -> None:
+    """Show that an order was seen, or why there is no answer."""
+    outlet = await channels.outlet_in_scope(channel_id)
+    if outlet is not None:
+        await outlet.sink.acknowledge(message_id, emoji)
 
 
 def may_stop(who: Person, moderators: Collection[int]) -> bool:
@@ -80,8 +82,7 @@ def may_stop(who: Person, moderators: Collection[int]) -> bool:
 
 
 def answers(event: TurnEvent, user_id: int, transcripts: Transcripts, before: float = math.inf) -> bool:
-    """Whether the turn answers what the person said before a time (unix seconds), or joins in on an answer to it, or
-    would write to them unasked."""
+    """Whether the turn answers what the person said before a time (unix seconds), or would write to them unprompted."""
     if isinstance(event, MentionEvent):
         return event.person_id == user_id and event.asked.created_at <= before
     if is_unasked(event):
@@ -137,7 +138,7 @@ class StopOrders:
             return False
         if call is not None and (self._channels.own_id(channel_id) == min(meant) if first is None else first):
             still = order.word == "resume" and self._channels.is_stopped(channel_id)
-            await self._show(channel_id, heard.message_id, STOP_SIGN if still else SEEN)
+            await _acknowledge(self._channels, channel_id, heard.message_id, STOP_SIGN if still else SEEN)
         return True
 
     def is_order(self, order: Order | None, heard: IncomingMessage, call: Call | None) -> bool:
@@ -145,8 +146,7 @@ class StopOrders:
         return order is not None and heard.by_person and bool(self._addressed_bots(heard, call))
 
     async def on_missed(self, order: Order, heard: IncomingMessage, call: Call | None, who: Person, at: float) -> None:
-        """Carry out an order of that time (unix seconds) that may have been missed. One by a person without the right
-        ends what answers their earlier words, as it would have."""
+        """Carry out an old order. Without the right it ends what answers the person's earlier words."""
         if not self.is_order(order, heard, call):
             return
         channel_id, source = heard.channel_id, str(heard.message_id) if call is not None else ""
@@ -161,7 +161,7 @@ class StopOrders:
         if first:
             self._note(order.word, who, channel_id)
         if first and call is not None:
-            await self._show(channel_id, heard.message_id, SEEN)
+            await _acknowledge(self._channels, channel_id, heard.message_id, SEEN)
 
     async def _stop_late(self, channel_id: int, source: str, seconds: float | None, at: float) -> bool:
         parent = self._channels.parent(channel_id)
@@ -171,26 +171,23 @@ class StopOrders:
 
     def is_overruled(self, said: Entry, heard: IncomingMessage) -> bool:
         """Whether a later order, for the channel or by its author, ended what would answer this message."""
-        places = [heard.channel_id, *([heard.parent_id] if heard.parent_id is not None else [])]
+        places = [place for place in (heard.channel_id, heard.parent_id) if place is not None]
         if any(said.created_at <= self._stops.silent_until(place) for place in places):
             return True
-        later = [one for one in self._transcripts.of(heard.channel_id).entries() if one.id > said.id]
-        theirs = [one for one in later if one.speaker.id == said.speaker.id]
-        return any(
-            one.order is not None and one.order.word == "stop" and self._bots_in((*one.mentions, one.replied_to))
-            for one in theirs
-        )
+        entries = self._transcripts.of(heard.channel_id).entries()
+        later = [one for one in entries if one.id > said.id and one.speaker.id == said.speaker.id]
+        stops = [one for one in later if one.order is not None and one.order.word == "stop"]
+        return any(self._bots_in((*one.mentions, one.replied_to)) for one in stops)
 
     async def show_stopped(self, heard: IncomingMessage) -> None:
         """Show a person who calls the agent in a stopped channel why there is no answer, once a minute."""
         where = (heard.channel_id, heard.author_id)
         if not self._sign_throttle.recently(*where):
             self._sign_throttle.note(*where)
-            await self._show(heard.channel_id, heard.message_id, STOP_SIGN)
+            await _acknowledge(self._channels, heard.channel_id, heard.message_id, STOP_SIGN)
 
     async def on_reaction(self, sign: PersonReaction, *, said_at: float | None = None) -> None:
-        """A stop sign at a message of one of our bots is an order. `said_at`: the time of the message, where the sign
-        was found later: it was given then or after it."""
+        """🛑 at a message of one of our bots is an order. `said_at`: the message's time, if 🛑 was found later."""
         if sign.emoji != STOP_SIGN or self._directory.agent_of(sign.author) is None:
             return
         source = f"{sign.message_id}:{sign.who.user_id}"
@@ -203,12 +200,7 @@ class StopOrders:
             if shows:
                 self._note("stop", sign.who, sign.channel_id)
         if shows:
-            await self._show(sign.channel_id, sign.message_id, SEEN)
-
-    async def _show(self, channel_id: int, message_id: int, emoji: str) -> None:
-        outlet = await self._channels.outlet_in_scope(channel_id)
-        if outlet is not None:
-            await outlet.sink.acknowledge(message_id, emoji)
+            await _acknowledge(self._channels, sign.channel_id, sign.message_id, SEEN)
 
     def _addressed_bots(self, heard: IncomingMessage, call: Call | None) -> set[int]:
         """The user ids of our bots that the message calls."""

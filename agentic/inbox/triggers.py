@@ -73,8 +73,7 @@ class CallDetector:
         self._agent, self._services, self._channels = agent, services, channels
 
     def detect(self, heard: IncomingMessage) -> Call | None:
-        """How the message calls the agent. It also calls if it is a person's, for no other agent, in a channel in which
-        this is the first agent with `answer_all`."""
+        """How the message calls the agent. One for no other agent calls the first agent with `answer_all`."""
         services, me, view = self._services, self._channels.own_id(heard.channel_id), None
         if me is None:
             return None
@@ -208,8 +207,7 @@ class BotMentions:
         return "call" if links(entry, before) < limit else "end"
 
     async def _was_its_turn(self, entry: Entry, channel_id: int, instructed: Mapping[int, bool]) -> bool:
-        """Whether the message is from the author's turn in a conversation. A turn may end between the two reads, and
-        its end sets the mark: so the marks are read again after the open turns."""
+        """Whether the message is from its author's turn in a conversation."""
         author = entry.speaker.agent or ""
         if entry.id in instructed:
             return not instructed[entry.id]
@@ -221,6 +219,7 @@ class BotMentions:
                     return not event.cools_down
         except RedisAway:
             log.debug("%s: open turns of %s are not known, Redis is away", self._agent.key, author)
+        # The turn may have ended between the two reads, and its end sets the mark.
         return not (await self._services.ledger.instructed_posts.read(channel_id)).get(entry.id, True)
 
 

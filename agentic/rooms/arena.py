@@ -63,8 +63,7 @@ class NoAnswer(Exception):
 
 
 class ArenaKeeper:
-    """`bots` and `agents` are those of this process; `silent` says whether people stopped the bots in a channel.
-    `may_act`: whether this process acts for arenas. `clock` gives unix seconds."""
+    """`bots` and `agents` are those of this process; `silent` says whether people stopped the bots in a channel."""
 
     def __init__(
         self,
@@ -261,8 +260,7 @@ class ArenaPlace:
 
 
 def draw_pair(agents: Sequence[Agent], rng: random.Random) -> tuple[Agent, Agent] | None:
-    """Two of them by chance, with different models if there are any; None for fewer than two. Those whose provider
-    refuses calls at present, and coding agents, are left out."""
+    """Two that can answer, by chance, with different models if there are any; None for fewer than two."""
     able = [agent for agent in agents if not agent.model.own_loop and not agent.model.backoff.seconds_left]
     if len(able) < 2:
         return None

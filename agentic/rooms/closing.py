@@ -55,8 +55,7 @@ ModelOf = Callable[[str, int], Awaitable[str]]
 
 
 class RoomCloser:
-    """`positions` says in a line what each member holds; if it says nothing, the first sentence of the
-    member's last post stands for it. `clock` gives unix seconds."""
+    """If `positions` says nothing of a member, the first sentence of its last post stands for its position."""
 
     def __init__(
         self, record: Notes, model_of: ModelOf, clock: Callable[[], float], positions: Positions | None = None
@@ -90,8 +89,7 @@ class RoomCloser:
 
 
 class CheapPositions:
-    """Charged to the budget of the room's first member, and to that of the person who opened it. `clock` gives unix
-    seconds."""
+    """Charged to the budgets of the room's first member and of the person who opened it."""
 
     def __init__(self, cheap: CheapModel, ledger: Ledger, clock: Callable[[], float], timezone: tzinfo) -> None:
         self._cheap, self._ledger, self._clock, self._timezone = cheap, ledger, clock, timezone

@@ -152,8 +152,7 @@ class Threads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How far it came: `outcome` is the coordinator's, AWAY, or a reason of CannotPost. `thread_id` is set where there
-    is a thread. `continues`: it is tried again by itself."""
+    """How far it came: `outcome` is the coordinator's, AWAY, or CannotPost's reason; `continues`: it is tried again."""
 
     outcome: str
     thread_id: int | None = None
@@ -183,8 +182,7 @@ class RoomOpener:
         self._under_way: set[int] = set()
 
     async def open(self, request: int, room: Room, name: str, text: str) -> Opening:
-        """Open the room in a thread `name` below a message `text`; `room.thread_id` is still 0. Raises RedisAway where
-        nothing was made."""
+        """Open the room in a thread `name` below a message `text`. Raises RedisAway if nothing was made."""
         opening = RoomOpening(request=request, agent=self._agent, at=self._clock(), room=room, name=name, text=text)
         await self._openings.keep(opening)
         return await self._proceed(opening, again=False)

@@ -196,25 +196,20 @@ class RoomThreadManager:
             async with limit:
                 await self.attend(thread_id)
             self._pauses.pop(thread_id, None)
-        except CannotPost as error:
-            pause = self._pauses.get(thread_id, RETRY_SECONDS)
-            self._pauses[thread_id] = min(2 * pause, MAX_RETRY_SECONDS)
-            self._try_again(thread_id, pause, error)
-        except RedisAway as away:
-            self._try_again(thread_id, RETRY_SECONDS, away)
+        except (CannotPost, RedisAway) as error:
+            seconds = RETRY_SECONDS
+            if isinstance(error, CannotPost):
+                seconds = self._pauses.get(thread_id, RETRY_SECONDS)
+                self._pauses[thread_id] = min(2 * seconds, MAX_RETRY_SECONDS)
+            log.info("room %d is looked at again in %.0f s: %s", thread_id, seconds, error)
+            self._unsure.add(thread_id)
+            self._look_at(thread_id, self._clock() + seconds)
         except Exception:  # the edge of the task: the other rooms must not suffer
             log.exception("room %d is left alone until it changes again", thread_id)
             self._unsure.add(thread_id)
         finally:
             self._busy.discard(thread_id)
             self._wake.set()
-
-    def _try_again(self, thread_id: int, seconds: float, error: Exception) -> None:
-        log.info("room %d is looked at again in %.0f s: %s", thread_id, seconds, error)
-        self._unsure.add(thread_id)
-        self._look_at(thread_id, self._clock() + seconds)
-
-    # -- one room -----------------------------------------------------------------------------------------------------
 
     async def attend(self, thread_id: int) -> None:
         """Do all that the thread needs now. Raises CannotPost and RedisAway where it has to be tried again."""
@@ -442,8 +437,7 @@ class ThreadBots:
         return bool(self._online())
 
     def near(self, room: Room) -> list[ThreadBot]:
-        """The bots that see the room's channel, always in the same order: a repeated notice has the same author.
-        Raises CannotPost where there is none yet."""
+        """The bots that see the room's channel, in a fixed order, so that a repeated notice has the same author."""
         near = sorted((bot for bot in self._online() if bot.sees(room.channel_id)), key=lambda bot: bot.agent)
         if not near:
             raise CannotPost("unknown_channel")
@@ -457,8 +451,7 @@ class ThreadBots:
         return not elsewhere and all(bot.may_lock(room.channel_id) for bot in near)
 
     async def say(self, room: Room, text: str, key: str, *, outside: bool = False, since: float | None = None) -> bool:
-        """Post in the thread, or `outside` in the channel above it; `since` as in RoomUpkeep.say. False where no bot
-        ever may."""
+        """Post in the thread, or `outside` in the channel above it; `since` as in RoomUpkeep.say. False if none may."""
         thread_id, key = None if outside else room.thread_id, f"room {room.thread_id} {key}"
         return await self._by_any(
             self.near(room)[:1], lambda bot: bot.say(room.channel_id, thread_id, text, key, since=since)
@@ -490,8 +483,7 @@ class ThreadBots:
         return await self._by_any(managers, lambda bot: bot.lock(room.channel_id, room.thread_id, locked=locked))
 
     async def archive(self, room: Room, *, archived: bool) -> bool:
-        """False where no bot may. Without Manage Threads a bot may archive only the thread that it started, so each one
-        may have to try."""
+        """False if no bot may. Without Manage Threads a bot may archive only a thread that it started."""
         bots = sorted(self.near(room), key=lambda bot: not bot.may_lock(room.channel_id))
         return await self._by_any(bots, lambda bot: bot.archive(room.channel_id, room.thread_id, archived=archived))
 
@@ -576,8 +568,7 @@ class ThreadWatch:
 
     @unless_away
     async def came_back(self) -> None:
-        """The bot has a new connection: what happened before it came without an event. A thread that was only
-        archived since nobody wrote is brought back."""
+        """The bot has a new connection: what happened before it came without an event."""
         for room in await self._rooms.list(limit=None) if self._may_act() else ():
             if room.status == "closed" or room.why == "deleted":
                 continue

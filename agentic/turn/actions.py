@@ -93,8 +93,7 @@ async def _post(turn: Turn, view: TurnView, decision: Decision) -> None:
 
 
 async def _draw(turn: Turn, decision: Decision) -> Picture | None:
-    """The picture, saved until it is posted. None if none was wanted, or drawing failed, took too long or costs too
-    much: the text is posted all the same."""
+    """The picture, saved until it is posted. None if none was wanted, or it failed or costs too much or too long."""
     if not decision.generate_image or not decision.image_prompt:
         return None
     agent, event, spending, trace = turn.agent, turn.event, turn.state.spending, turn.state.trace

@@ -259,8 +259,7 @@ async def can_ask_again(turn: Turn) -> bool:
 
 
 async def _may_continue(turn: Turn) -> bool:
-    """Whether there is money for more than one call after a tool's result. Raises TurnOver("budget") if there is not
-    enough for one."""
+    """Whether there is money for more than one call after a tool's result. Raises TurnOver("budget") if not for one."""
     if await can_afford_calls(turn, 2):
         return True
     if await can_afford_calls(turn, 1):
@@ -269,8 +268,7 @@ async def _may_continue(turn: Turn) -> bool:
 
 
 async def can_afford_calls(turn: Turn, calls: int) -> bool:
-    """Whether there is money for so many calls more. Tool results that make a prompt longer show in what the calls have
-    cost so far."""
+    """Whether there is money for so many calls more, by what the calls have cost so far."""
     total = turn.state.spending.total
     each = max(turn.state.spending.estimate, total.cost_usd / max(1, total.calls))
     return await turn.agent.limits.afford(turn.event.id, total.cost_usd + calls * each)
@@ -439,8 +437,7 @@ class SearchFirst:
         return asked
 
     async def search(self, tools: ToolUse, own_words: str | None = None) -> str | None:
-        """Search with these words, or those of the question. Returns what to tell the model; None if they hold nothing
-        that an engine may be asked."""
+        """Search with these words, or the question's. Returns what to tell the model; None if nothing can be asked."""
         query = without_private(own_words or self._question, asked=self.asked)[:WEB_SEARCH_MAX_QUERY].strip()
         if not query:
             log.info("%s: not searched, the question has no words for it", self._turn.agent.key)
@@ -459,8 +456,7 @@ class SearchFirst:
         return FOUND.format(found="\n".join(f"{INDENT}{line}" for line in words(found).splitlines()))
 
     async def search_after_answer(self, tools: ToolUse, own_words: str | None = None) -> str | None:
-        """Search if the model has answered without; None if it has searched, or an answer with a search can't be asked
-        for any more."""
+        """Search if the model answered without; None if it searched, or can't be asked once more."""
         if self.made:
             return None
         if not await can_ask_again(self._turn):
@@ -478,8 +474,7 @@ class SearchFirst:
 
 @dataclass(frozen=True, slots=True)
 class OneSearch:
-    """web_search, of which a turn has one. A query that may not be asked does not count, nor does one that failed by
-    its arguments."""
+    """web_search, of which a turn has one. A query that may not be asked, or has wrong arguments, does not count."""
 
     tool: RunnableTool
     first: SearchFirst
@@ -508,8 +503,7 @@ def _found_pages(records: Sequence[ToolRecord]) -> list[Source]:
 
 
 def fallback_source(text: str | None, pages: Sequence[Source]) -> tuple[Source, ...]:
-    """The page to show below a text that names the address of none: the first one whose site it names, else the
-    first."""
+    """The page to show below a text that names the address of none: the first whose site it names, else the first."""
     if not text or not pages or any(page.url.rstrip("/") in text for page in pages):
         return ()
     said = text.casefold()

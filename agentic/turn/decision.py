@@ -38,8 +38,7 @@ _SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]*(?=\s)|\n")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The actions of a turn. With `skip` no other field counts; a starter sets `topic`. `leave` and `next_speaker` are
-    a room's."""
+    """The actions of a turn. With `skip` no other field counts. A starter sets `topic`, only a room the last two."""
 
     skip: bool = False
     text: str | None = None
@@ -344,8 +343,8 @@ _PROPERTIES: dict[str, Any] = {
 }
 
 
-# Strict as OpenAI's structured outputs ask for: everything required, nothing added. Other providers accept it too.
 def _schema(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    # Strict as OpenAI's structured outputs ask for: everything required, nothing added. Other providers accept it too.
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
@@ -369,8 +368,7 @@ FORM = DecisionForm(CONTRACT, DECISION_SCHEMA)
 
 @cache
 def room_form(*, names_next: bool, reacts: bool = True) -> DecisionForm:
-    """The form in a room, in which an agent may leave, and name who speaks next if that is its part. Without `reacts`
-    it offers no reaction: a persona gives none."""
+    """The form in a room: an agent may leave, with `names_next` name who is next, and without `reacts` not react."""
     more = {"leave": _flag("true to leave the room for good; text is then the last word")}
     added = [_LEAVE]
     if names_next:

@@ -249,8 +249,7 @@ class KnownChain:
 
 @dataclass(frozen=True, slots=True)
 class FoundChain:
-    """`entries`: the parents, oldest first. `summary`: of what lies before them, made of the messages `sources`, whose
-    authors are `people`."""
+    """The parents, oldest first, and a `summary` of what lies before, made of messages `sources` by `people`."""
 
     entries: tuple[Entry, ...] = ()
     summary: str = ""

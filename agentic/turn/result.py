@@ -89,8 +89,7 @@ async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result,
 
 
 def _coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
-    """Make the message for the coordinator: the result, or that a person was answered; None for the agent's own
-    automation."""
+    """The message for the coordinator: the result, or that a person was answered; None for automation."""
     if event.reports:
         return result
     if not isinstance(event, MentionEvent) or event.to_all or event.continues or not event.by_person:
@@ -325,13 +324,14 @@ class BusyReplies:
         log.warning("channel %d: a mention was not taken, the inbox is full", channel_id)
         self._throttle.note(channel_id, user_id)
         self._lines[channel_id] += 1
-        self._tasks.start(self._post_line(sink, event), "busy reply")
 
-    async def _post_line(self, sink: ChannelSink, event: MentionEvent) -> None:
-        try:
-            await post_failure_reply(sink, event, "busy")
-        finally:
-            self._lines[event.channel_id] -= 1
+        async def post_line() -> None:
+            try:
+                await post_failure_reply(sink, event, "busy")
+            finally:
+                self._lines[channel_id] -= 1
+
+        self._tasks.start(post_line(), "busy reply")
 
     async def aclose(self) -> None:
         """Cancel what is on its way."""

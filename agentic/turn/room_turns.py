@@ -18,7 +18,7 @@ from agentic.agent.agent import Agent
 from agentic.agent.events import InstructionEvent, TurnEvent
 from agentic.chat.outlet import Outlet
 from agentic.context.entries import Entry, is_visible
-from agentic.context.prompt import Identity, RoomTurn
+from agentic.context.prompt import RoomTurn
 from agentic.state.context import Summary
 from agentic.state.rooms import Room
 from agentic.text import calls_in, named
@@ -136,14 +136,6 @@ def room_turn(
 def form_in(room: RoomTurn | None) -> DecisionForm:
     """The form of an answer, in a room or anywhere else."""
     return FORM if room is None else room_form(names_next=room.names_next, reacts=room.reacts)
-
-
-def with_members(me: Identity, room: RoomTurn | None) -> Identity:
-    """The identity of an agent that knows the members' names too: a person may not go by one of them."""
-    if room is None:
-        return me
-    others = (*me.others, *(name for name in room.names if name != me.display_name))
-    return replace(me, others=tuple(dict.fromkeys(others)))
 
 
 def room_entries(entries: Iterable[Entry]) -> list[Entry]:

@@ -108,16 +108,11 @@ class TurnRunner:
         cancellation.cancel(reason)
         await self._run_claimed(event, cancellation)
 
-    def cancel_running(self, channel_id: int, reason: str, which: Callable[[TurnEvent], bool]) -> None:
-        """End the turns of a channel that run and that `which` picks."""
+    def cancel_running(self, which: Callable[[TurnEvent], bool], reason: str) -> None:
+        """End the running turns that `which` picks."""
         for event, cancellation in self._running.values():
-            if event.channel_id == channel_id and which(event):
+            if which(event):
                 cancellation.cancel(reason)
-
-    def cancel_turn(self, turn_id: str, reason: str) -> None:
-        """End this turn, if it runs."""
-        if (running := self._running.get(turn_id)) is not None:
-            running[1].cancel(reason)
 
     async def give_up(self, event: TurnEvent, reason: str) -> None:
         """End an event without a turn, and report that."""
@@ -191,8 +186,7 @@ class TurnRunner:
             await self.hooks.before(event)
 
     async def _settle(self, agent: Agent, event: TurnEvent, result: Result, state: TurnState) -> None:
-        """Settle the turn, and hand its record and words to those who watch. Its posts are read as they are in the
-        channel."""
+        """Settle the turn, and hand its record and words to those who watch."""
         record = await settle(agent, self._services.ledger, event, result, state)
         transcript, trace = self._services.transcripts.of(record.channel_id), state.trace
         posts = [entry for message_id in record.posted if (entry := transcript.get(message_id)) is not None]
@@ -202,8 +196,7 @@ class TurnRunner:
         self._services.watcher.ended(record, RecordedWords(record, trace.calls, posts, picture, room, trace.searches))
 
     async def _theme_of_thread(self, event: ReflectionEvent) -> str:
-        """The theme of a background task: a thread has that of its room, or of the channel above it, which the
-        coordinator doesn't know."""
+        """A background task's theme: a thread's room has one, else the channel above, which only we know."""
         parent = self._channels.parent(event.channel_id)
         if parent is None:
             return event.theme

@@ -53,8 +53,7 @@ log = logging.getLogger(__name__)
 
 
 async def summarize(turn: Turn, view: TurnView) -> None:
-    """Make the next summary of the turn's room, if it is due and no other turn makes it. A failure is logged once a
-    room, which continues without it."""
+    """Make the next summary of the turn's room, if it is due. A failure is logged once a room."""
     cheap = turn.agent.cheap
     if cheap is None or cheap.rests or view.context.closing:
         return

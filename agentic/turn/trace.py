@@ -49,6 +49,15 @@ NO_USAGE = Usage()
 MAX_NAME = 100  # characters of a tool's or a model's name
 RECORDED = Fit(longest_side=1024, max_bytes=400_000)
 
+_COUNTS = (
+    "input_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "searches",
+    "cost_usd",
+)
 _PLAIN = Prompt(text="")
 _ELSEWHERE = {"text", "system", "stable", "prefill", "pictures", "tools", "rounds", "labels", "on_text", "call"}
 _OPTIONS = [each.name for each in fields(Prompt) if each.name not in _ELSEWHERE]
@@ -84,21 +93,10 @@ class ModelCall:
     error: str | None = None
 
     def record(self, number: int) -> CallRecord:
-        usage = self.usage
+        counts: dict[str, Any] = {name: getattr(self.usage, name) for name in _COUNTS}
+        model, seconds = (self.usage.model or self.model)[:MAX_NAME], round(self.seconds, 3)
         return CallRecord(
-            n=number,
-            kind=self.kind,
-            model=(usage.model or self.model)[:MAX_NAME],
-            at=self.at,
-            seconds=round(self.seconds, 3),
-            input_tokens=usage.input_tokens,
-            cached_tokens=usage.cached_tokens,
-            cache_write_tokens=usage.cache_write_tokens,
-            output_tokens=usage.output_tokens,
-            reasoning_tokens=usage.reasoning_tokens,
-            searches=usage.searches,
-            cost_usd=usage.cost_usd,
-            error=self.error,
+            n=number, kind=self.kind, model=model, at=self.at, seconds=seconds, error=self.error, **counts
         )
 
 
@@ -119,8 +117,6 @@ class TurnTrace:
     _since: float = 0.0
     _tools: dict[str, ToolCallRecord] = field(default_factory=dict)
     _tools_running: set[str] = field(default_factory=set)
-
-    # -- time ---------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
@@ -153,8 +149,6 @@ class TurnTrace:
 
     def _add(self, name: Phase, seconds: float) -> None:
         self._seconds[name] = self._seconds.get(name, 0.0) + max(0.0, seconds)  # clocks may be set back
-
-    # -- calls --------------------------------------------------------------------------------------------------------
 
     @contextmanager
     def call(
@@ -216,8 +210,6 @@ class TurnTrace:
                     "error": record.is_error,
                 }
             )
-
-    # -- what comes of it ---------------------------------------------------------------------------------------------
 
     @property
     def phases(self) -> Phases:
@@ -348,8 +340,7 @@ class RecordedWords:
 
 
 def call_words(record: TurnRecord, number: int, call: ModelCall) -> CallWords:
-    """Everything that the prompt of a call had, to the byte, but its pictures. Not validated: a half emoji in a message
-    must not cost the whole entry."""
+    """All that the prompt of a call had, but its pictures. Not validated: a half emoji must not cost the entry."""
     prompt, reply, sources = call.prompt, call.reply, call.sources
     persona = persona_part(sources.context) if sources is not None else ""
     return CallWords.model_construct(

@@ -87,8 +87,7 @@ async def take_turn(turn: Turn, on_admitted: OnAdmitted) -> Result:
 
 
 def abandoned_result(agent: Agent, event: TurnEvent, state: TurnState, reason: str, guild_id: int | None) -> Result:
-    """The result of a turn that is not continued: what it has posted and cost by now. `guild_id` is its channel's, as
-    far as the channel is still known."""
+    """The result of a turn that is not continued: what it has posted and cost by now."""
     done, usage = replace(state.done, reason=reason), state.spending.total
     state.model, state.guild_id, state.posted = usage.model, guild_id, done.message_ids
     log_turn(agent.key, event, done, usage, 0.0)
@@ -255,8 +254,7 @@ def _request(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
 
 
 def is_withdrawn(event: TurnEvent, outlet: Outlet) -> bool:
-    """Whether the question was deleted or hidden, or no longer asks this agent; of an idle task, whether any message
-    was that it is about."""
+    """Whether the question, or a message that an idle task is about, was deleted, hidden, or edited to call nobody."""
     transcript = outlet.view.transcript
     if isinstance(event, MentionEvent):
         return is_deleted(event, transcript) or no_longer_calls(event, transcript, outlet.view.own_ids)

@@ -29,7 +29,7 @@ from agentic.context.blocks import Chosen
 from agentic.context.entries import Entry, is_visible
 from agentic.context.history import malformed
 from agentic.context.options import Options
-from agentic.context.prompt import Answered, Identity, Trigger, TurnContext
+from agentic.context.prompt import Answered, Identity, RoomTurn, Trigger, TurnContext
 from agentic.context.render import ReplyChain
 from agentic.context.window import Window
 from agentic.llm.types import Picture
@@ -38,7 +38,7 @@ from agentic.themes import theme_named
 from agentic.tools.tool import WEB_SEARCH, is_allowed
 from agentic.turn.history import ChainPlace, FoundChain, build_window, find_reply_chain, history_ids, with_channel_names
 from agentic.turn.progress import Turn
-from agentic.turn.room_turns import form_in, in_room, room_entries, room_summary, room_turn, with_members
+from agentic.turn.room_turns import form_in, in_room, room_entries, room_summary, room_turn
 from agentic.turn.trace import Sources, authors
 from agentic.wire.messages import Instruction
 
@@ -162,7 +162,7 @@ def _build_context(turn: Turn, options: Options, names: Mapping[str, str], windo
     if given is not None and agent.barge_in != "ignore":
         started_with = min(history_ids(given), default=None)
     return TurnContext(
-        me=with_members(_identity_in_channel(agent, names), room),
+        me=_identity_in_channel(agent, names, room),
         theme=theme,
         membership=service.membership,
         heading=service.heading_of(turn.outlet.view.name),
@@ -190,12 +190,16 @@ def _build_context(turn: Turn, options: Options, names: Mapping[str, str], windo
     )
 
 
-def _identity_in_channel(agent: Agent, names: Mapping[str, str]) -> Identity:
-    """The agent's identity in a channel with these names of its own."""
+def _identity_in_channel(agent: Agent, names: Mapping[str, str], room: RoomTurn | None) -> Identity:
+    """The agent's identity in a channel with these names of its own. In a room it knows the members' names too: a
+    person may not go by one of them."""
     me = agent.identity
-    others = tuple(names.get(key, name) for key, name in agent.names.items() if name in me.others)
+    shown = names.get(me.key, me.display_name)
+    others = [names.get(key, name) for key, name in agent.names.items() if name in me.others]
+    if room is not None:
+        others = list(dict.fromkeys((*others, *(name for name in room.names if name != shown))))
     absent = tuple(name for key, name in agent.names.items() if key != me.key and name not in me.others)
-    return replace(me, display_name=names.get(me.key, me.display_name), others=others, absent=absent)
+    return replace(me, display_name=shown, others=tuple(others), absent=absent)
 
 
 def _last_answer(given: Instruction, names: Mapping[str, str]) -> Answered | None:
