@@ -69,20 +69,7 @@ class Automation:
         persona = services.personas.of(agent) if services.personas else Persona(agent, settings.persona_folder(agent))
         targets = TargetResolver(agent, channels, settings.output_channel_id)
         self.hooks = LifecycleHooks(agent, persona.hooks, targets, runner.run_now, services.clock)
-        self._clock = AutomationClock(
-            agent,
-            persona,
-            self._last_runs,
-            targets,
-            enqueue=queue.enqueue,
-            has_room=queue.inbox.has_room,
-            is_open=runner.registry.is_open,
-            may_act=self._acts,
-            seconds=self._seconds,
-            timezone=settings.timezone,
-            clock=services.clock,
-            sleep=sleep,
-        )
+        self._clock = AutomationClock(agent, persona, services, queue, targets, may_act=self._acts, sleep=sleep)
 
     async def run(self) -> None:
         """From when the agent is online, until cancelled."""

@@ -21,9 +21,10 @@ from typing import Any
 from agentic.agent.agent import Channels
 from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, save_event
 from agentic.agent.persona import Persona
+from agentic.agent.services import AgentServices
 from agentic.chat.outlet import NO_CHANNEL
+from agentic.inbox.inbox import TurnQueue
 from agentic.personas.schedules import PUNCTUAL_SECONDS, Check, Job, beats, due, next_beat, next_time
-from agentic.state.turns import LastRuns
 from agentic.themes import DEFAULT_THEME
 from agentic.wire.connection import RedisAway
 
@@ -139,28 +140,23 @@ class Tick:
 
 
 class AutomationClock:
-    """The clock of one agent. `has_room` says whether an event would fit into the inbox, `enqueue` puts it there;
-    `is_open` says whether the turn of an event's id waits or runs; a turn has `seconds`; `clock` gives unix seconds."""
+    """The clock of one agent, whose events go into `queue`."""
 
     def __init__(
         self,
         agent: str,
-        schedule: Persona,
-        last_runs: LastRuns,
+        persona: Persona,
+        services: AgentServices,
+        queue: TurnQueue,
         targets: TargetResolver,
         *,
-        enqueue: Callable[[TurnEvent], bool],
-        has_room: Callable[[TurnEvent], bool],
-        is_open: Callable[[str], bool],
         may_act: Callable[[], bool],
-        seconds: float,
-        timezone: tzinfo,
-        clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
-        self._agent, self._schedule, self._last_runs, self._targets = agent, schedule, last_runs, targets
-        self._enqueue, self._has_room, self._is_open, self._may_act = enqueue, has_room, is_open, may_act
-        self._seconds, self._timezone, self._clock, self._sleep = seconds, timezone, clock, sleep
+        self._agent, self._schedule, self._queue, self._targets = agent, persona, queue, targets
+        self._last_runs, self._clock = services.ledger.last_runs, services.clock
+        self._seconds, self._timezone = services.settings.turn_timeout_seconds, services.settings.timezone
+        self._may_act, self._sleep = may_act, sleep
         self._loaded = False  # the last runs were read since this process holds the agent
         self._latest: dict[str, str] = {}  # field → the id of its latest event
         self._held: dict[str, float] = {}  # field → the time of a run that is due and cannot be claimed yet
@@ -214,14 +210,14 @@ class AutomationClock:
         if self._targets.is_pending(tick.task.channel):
             return self._hold(tick, at, "its guild has not arrived")
         event = self._event(tick, at, now)
-        if event is not None and not self._has_room(event):
+        if event is not None and not self._queue.inbox.has_room(event):
             return self._hold(tick, at, "the inbox is full")
         # End the tick; its event, if it has one, is in the inbox then, or waits in Redis for room there.
         self._held.pop(tick.field, None)
         saved = (event.id, save_event(event, 0), tick.patience) if event is not None else ()
         if await self._last_runs.run(self._agent, tick.field, at, *saved) and event is not None:
             self._latest[tick.field] = event.id
-            self._enqueue(event)
+            self._queue.enqueue(event)
         return tick.next(self._last_runs.last(self._agent, tick.field) or at, now, self._timezone)
 
     def _hold(self, tick: Tick, at: float, reason: str) -> float:
@@ -233,7 +229,7 @@ class AutomationClock:
 
     def _event(self, tick: Tick, at: float, now: float) -> TurnEvent | None:
         """The run's event; None where the turn of the run before is still open, or the agent may not speak there."""
-        if self._is_open(self._latest.get(tick.field, "")):
+        if self._queue.registry.is_open(self._latest.get(tick.field, "")):
             log.info("%s: skipped %s: its last turn is still open", self._agent, tick.name)
             return None
         target = self._targets.of(tick.task.channel, tick.name)

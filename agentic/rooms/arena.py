@@ -19,6 +19,7 @@ from typing import Protocol
 
 from agentic.agent.agent import Agent
 from agentic.agent.options import Pins
+from agentic.agent.services import AgentServices
 from agentic.agent.side_calls import CallRefused, SideCall, run_side_call
 from agentic.chat.outlet import CannotPost
 from agentic.llm.errors import ModelError
@@ -26,10 +27,10 @@ from agentic.llm.markup import strip_reasoning
 from agentic.llm.pricing import expected
 from agentic.llm.types import Prompt
 from agentic.rooms.closing import cut, plain
-from agentic.rooms.threads import HIDDEN, counted
-from agentic.state.record_stream import Notes
-from agentic.state.rooms import Arena, ArenaAnswer, Arenas
+from agentic.rooms.threads import HIDDEN
+from agentic.state.rooms import Arena, ArenaAnswer
 from agentic.state.shared_state import Ledger
+from agentic.text import counted
 from agentic.turn.cleaning import clean_text
 from agentic.turn.decision import UnreadableDecision, parse_decision
 from agentic.wire.connection import RedisAway
@@ -63,25 +64,21 @@ class NoAnswer(Exception):
 
 
 class ArenaKeeper:
-    """`bots` and `agents` are those of this process; `silent` says whether people stopped the bots in a channel."""
+    """`bots` and `agents` are those of this process. `may_act`: whether this process acts for arenas."""
 
     def __init__(
         self,
-        arenas: Arenas,
+        services: AgentServices,
         bots: Callable[[], Sequence[ArenaBot]],
         agents: Callable[[], Sequence[Agent]],
         answer: Answer,
-        record: Notes,
         *,
-        silent: Callable[[Arena], bool],
         may_act: Callable[[], bool],
-        clock: Callable[[], float],
-        rng: random.Random,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
-        self._arenas, self._bots, self._agents, self._answer, self._record = arenas, bots, agents, answer, record
-        self._silent, self._may_act, self._clock, self._rng = silent, may_act, clock, rng
-        self._poll_seconds = poll_seconds
+        self._arenas, self._stops, self._record = services.ledger.arenas, services.stops, services.record
+        self._bots, self._agents, self._answer, self._may_act = bots, agents, answer, may_act
+        self._clock, self._rng, self._poll_seconds = services.clock, services.rng, poll_seconds
         self._busy: set[int] = set()  # ids
         self._not_before: dict[int, float] = {}  # id → when to try again, unix seconds
 
@@ -110,8 +107,13 @@ class ArenaKeeper:
             if (arena.until is None or arena.until <= now)
             and arena.id not in self._busy
             and arena.id not in self._not_before
-            and not self._silent(arena)
+            and not self._is_silent(arena)
         ]
+
+    def _is_silent(self, arena: Arena) -> bool:
+        """Whether people stopped the bots there."""
+        places = (arena.channel_id, arena.parent_id)
+        return self._stops.paused or any(self._stops.holds(place) for place in places if place)
 
     async def _advance_safely(self, arena: Arena) -> None:
         try:
@@ -165,7 +167,7 @@ class ArenaKeeper:
             return
         answered = arena.model_copy(update={"begun": True, "answers": given})
         await self._arenas.keep(answered)
-        if not self._silent(arena):
+        if not self._is_silent(arena):
             await self._show(answered)
 
     async def _show(self, arena: Arena) -> None:

@@ -10,21 +10,21 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import datetime
 from functools import partial
 
 from agentic.agent.limits import AgentLimits
+from agentic.agent.services import AgentServices
 from agentic.agent.side_calls import CallRefused, CheapModel, SideCall, run_side_call
 from agentic.chat.splitting import length
 from agentic.llm.errors import ModelError
 from agentic.llm.pricing import expected
 from agentic.llm.types import Prompt
-from agentic.rooms.threads import closed_line, counted
+from agentic.rooms.threads import closed_line
 from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.room_threads import VOTE, RoomPost
-from agentic.state.record_stream import Notes
 from agentic.state.rooms import Room, RoomMember
-from agentic.state.shared_state import Ledger
+from agentic.text import counted
 from agentic.turn.loose_json import objects
 from agentic.wire.connection import RedisAway
 from agentic.wire.entries import Contender, ContestNote
@@ -50,17 +50,13 @@ _MARKS = re.compile(r"[`*_~|<>#\[\]]|https?://\S+")
 log = logging.getLogger(__name__)
 
 Positions = Callable[[Room, Sequence[RoomPost]], Awaitable[Mapping[str, str]]]
-ModelOf = Callable[[str, int], Awaitable[str]]
-"""Agent's key and thread → the model (provider/model) that it last spoke with there, "" for unknown."""
 
 
 class RoomCloser:
     """If `positions` says nothing of a member, the first sentence of its last post stands for its position."""
 
-    def __init__(
-        self, record: Notes, model_of: ModelOf, clock: Callable[[], float], positions: Positions | None = None
-    ) -> None:
-        self._record, self._model_of, self._clock, self._positions = record, model_of, clock, positions
+    def __init__(self, services: AgentServices, positions: Positions | None = None) -> None:
+        self._services, self._positions = services, positions
 
     async def __call__(self, room: Room, posts: Sequence[RoomPost]) -> str:
         """Note the contest and return the card."""
@@ -68,11 +64,11 @@ class RoomCloser:
         positions = {**first_sentences(room, posts), **said}
         votes = votes_of(room, posts)
         contenders = [Contender(agent=name, model=await self._model(name, room), votes=votes[name]) for name in votes]
-        self._record.note(
+        self._services.record.note(
             ContestNote(
                 id=f"room-{room.thread_id}",
                 kind="room",
-                at=self._clock(),
+                at=self._services.clock(),
                 channel_id=room.channel_id,
                 question=room.topic,
                 contenders=tuple(contenders),
@@ -81,18 +77,21 @@ class RoomCloser:
         return closing_card(room, posts, {member.name: positions.get(member.name, "") for member in members_of(room)})
 
     async def _model(self, agent: str, room: Room) -> str:
+        """The model (provider/model) that the agent last spoke with there, "" for unknown."""
         try:
-            return await self._model_of(agent, room.thread_id)
+            found = await self._services.ledger.records.last(agent, room.thread_id)
         except RedisAway as away:
             log.info("%s: its model in room %d is not recorded: %s", agent, room.thread_id, away)
             return ""
+        return found[0].model if found else ""
 
 
 class CheapPositions:
     """Charged to the budgets of the room's first member and of the person who opened it."""
 
-    def __init__(self, cheap: CheapModel, ledger: Ledger, clock: Callable[[], float], timezone: tzinfo) -> None:
-        self._cheap, self._ledger, self._clock, self._timezone = cheap, ledger, clock, timezone
+    def __init__(self, cheap: CheapModel, services: AgentServices) -> None:
+        self._cheap, self._ledger, self._clock = cheap, services.ledger, services.clock
+        self._timezone = services.settings.timezone
 
     async def __call__(self, room: Room, posts: Sequence[RoomPost]) -> Mapping[str, str]:
         """Member → position; nothing if the model is not asked, or fails."""

@@ -25,11 +25,13 @@ from functools import partial, wraps
 from math import inf
 from typing import Any, Literal, Protocol
 
-from agentic.agent.roster import LOOK_EVERY, Roster
+from agentic.agent.roster import LOOK_EVERY
+from agentic.agent.services import AgentServices
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.opening import escaped
 from agentic.services.discord.room_threads import RoomPost, ThreadNow
 from agentic.state.rooms import MAX_FAILURES, MIN_MEMBERS, Marks, Room, RoomLine, RoomMarks, RoomStore
+from agentic.text import counted
 from agentic.wire import keys
 from agentic.wire.bus import NOBODY, Bus, CoordinatorCommands
 from agentic.wire.connection import RedisAway
@@ -92,24 +94,21 @@ CloseRoom = Callable[[Room, Sequence[RoomPost]], Awaitable[str]]
 
 
 class RoomThreadManager:
-    """`may_act`: whether this process acts for the personas. `clock` gives unix seconds."""
+    """`may_act`: whether this process acts for the personas."""
 
     def __init__(
         self,
-        rooms: RoomStore,
-        marks: RoomMarks,
+        services: AgentServices,
         bots: ThreadBots,
         close: CloseRoom,
-        orders: CoordinatorCommands,
-        roster: Roster,
         *,
         may_act: Callable[[], bool],
-        clock: Callable[[], float],
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
-        self._rooms, self._marks, self._bots, self._close, self._orders = rooms, marks, bots, close, orders
-        self._roster, self._members_due = roster, 0.0  # when to look for deleted members, unix seconds; inf: not now
-        self._may_act, self._clock, self._poll_seconds = may_act, clock, poll_seconds
+        self._rooms, self._marks = services.ledger.rooms, services.ledger.room_marks
+        self._bots, self._close, self._orders, self._clock = bots, close, services.orders, services.clock
+        self._roster, self._members_due = services.roster, 0.0  # when to look for deleted members; inf: not now
+        self._may_act, self._poll_seconds = may_act, poll_seconds
         self._due: dict[int, float] = {}  # thread → when to look at it, unix seconds
         self._unsure: set[int] = set()  # threads in which a step may have been made without its mark
         self._missed: set[int] = set()  # threads that may have been archived while nobody followed them
@@ -401,10 +400,6 @@ def closed_line(room: Room) -> str:
 def _because(room: Room) -> str:
     words = next((words for reason, words in ENDINGS.items() if reason == room.why), "")
     return f": {words}" if words else ""
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 # -- the bots that do it ----------------------------------------------------------------------------------------------

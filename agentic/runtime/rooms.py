@@ -22,7 +22,6 @@ from agentic.runtime.process import Runtime
 from agentic.services.discord.room_threads import ArenaPosts, RoomUpkeep
 from agentic.services.discord.service import AgentChannels
 from agentic.state.leases import Lease
-from agentic.state.rooms import Arena
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway
 
@@ -83,11 +82,7 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
 
 
 def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
-    services, ledger = runtime.services, runtime.services.ledger
-
-    async def model_of(agent: str, thread_id: int) -> str:
-        found = await ledger.records.last(agent, thread_id)
-        return found[0].model if found else ""
+    services = runtime.services
 
     def online() -> Sequence[RoomUpkeep]:
         directory, posts = services.directory, services.webhooks.posts
@@ -97,24 +92,15 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
         entry = services.roster.of(agent)
         return entry is not None and entry.is_bot
 
-    cheap, zone = services.cheap, services.settings.timezone
-    positions = CheapPositions(cheap, ledger, services.clock, zone) if cheap is not None else None
-    manager = RoomThreadManager(
-        ledger.rooms,
-        ledger.room_marks,
-        ThreadBots(online, has_bot),
-        RoomCloser(services.record, model_of, services.clock, positions),
-        services.orders,
-        services.roster,
-        may_act=lambda: lease.held,
-        clock=services.clock,
-    )
+    positions = CheapPositions(services.cheap, services) if services.cheap is not None else None
+    bots, close = ThreadBots(online, has_bot), RoomCloser(services, positions)
+    manager = RoomThreadManager(services, bots, close, may_act=lambda: lease.held)
     manager.start(services.bus)
     runtime.watch(manager.run, "steward")
 
 
 def _keep_arenas(runtime: Runtime, lease: Lease) -> None:
-    services, stops = runtime.services, runtime.services.stops
+    services = runtime.services
 
     def online() -> Sequence[ArenaPosts]:
         return [ArenaPosts(name, cog.bot, cog.gate, services.directory, held) for name, cog, held in _online(runtime)]
@@ -123,20 +109,8 @@ def _keep_arenas(runtime: Runtime, lease: Lease) -> None:
         personas = runtime.personas.agents if runtime.personas is not None else ()
         return [*(cog.host.agent for _, cog, _ in _online(runtime)), *personas]
 
-    def silent(arena: Arena) -> bool:
-        return stops.paused or any(stops.holds(place) for place in (arena.channel_id, arena.parent_id) if place)
-
-    keeper = ArenaKeeper(
-        services.ledger.arenas,
-        online,
-        agents,
-        lambda agent, arena: ask_contender(agent, arena, services.ledger),
-        services.record,
-        silent=silent,
-        may_act=lambda: lease.held,
-        clock=services.clock,
-        rng=services.rng,
-    )
+    answer = partial(ask_contender, ledger=services.ledger)
+    keeper = ArenaKeeper(services, online, agents, answer, may_act=lambda: lease.held)
     runtime.watch(keeper.run, "arenas")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -42,19 +43,20 @@ class Day:
 
     def restart(self) -> None:
         channels: Any = self
-        self.clock_task = AutomationClock(
-            "claude",
-            self,
-            self.ticks,
-            TargetResolver("claude", channels, None),
-            enqueue=self.enter,
-            has_room=lambda _: self.room,
-            is_open=lambda turn_id: turn_id in self.open,
-            may_act=lambda: self.acts,
-            seconds=90.0,
-            timezone=BERLIN,
+        persona: Any = self
+        services: Any = SimpleNamespace(
+            ledger=SimpleNamespace(last_runs=self.ticks),
+            settings=SimpleNamespace(turn_timeout_seconds=90.0, timezone=BERLIN),
             clock=self.clock,
-            sleep=self.sleep,
+        )
+        queue: Any = SimpleNamespace(
+            enqueue=self.enter,
+            inbox=SimpleNamespace(has_room=lambda _: self.room),
+            registry=SimpleNamespace(is_open=lambda turn_id: turn_id in self.open),
+        )
+        targets = TargetResolver("claude", channels, None)
+        self.clock_task = AutomationClock(
+            "claude", persona, services, queue, targets, may_act=lambda: self.acts, sleep=self.sleep
         )
 
     def checks(self) -> tuple[Check, ...]:

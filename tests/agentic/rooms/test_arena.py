@@ -6,6 +6,8 @@ import random
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -60,6 +62,13 @@ class World:
         self.steps += 1
         if self.steps == self.kill_at:
             raise Killed
+
+    @property
+    def paused(self) -> bool:
+        return self.silent
+
+    def holds(self, channel_id: int) -> bool:
+        return False
 
     @property
     def texts(self) -> list[str]:
@@ -125,20 +134,15 @@ async def keeper(world: World, **more: object) -> AsyncIterator[tuple[ArenaKeepe
     options = {"agents": agents, "answer": answer, **more}
     async with RedisLink(world.redis, command_timeout=PATIENT) as link:
         arenas = KilledArenas(link, world)
-        yield (
-            ArenaKeeper(
-                arenas,
-                lambda: [Bot(world)],
-                options["agents"],
-                options["answer"],
-                world.notes,
-                silent=lambda arena: world.silent,
-                may_act=lambda: True,
-                clock=lambda: world.now,
-                rng=random.Random(3),
-            ),
-            arenas,
+        services: Any = SimpleNamespace(
+            ledger=SimpleNamespace(arenas=arenas),
+            record=world.notes,
+            stops=world,
+            clock=lambda: world.now,
+            rng=random.Random(3),
         )
+        bots = [Bot(world)]
+        yield ArenaKeeper(services, lambda: bots, options["agents"], options["answer"], may_act=lambda: True), arenas
 
 
 async def carried_on(world: World, **more: object) -> None:

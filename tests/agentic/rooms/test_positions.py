@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC
+from types import SimpleNamespace
 
 import pytest
 
@@ -59,7 +60,8 @@ def cheap(answer, caps=None):
     backoff = ProviderBackoff("cheap", clock)
     made = CheapModel(model=model, tariff=tariff(), redact=str, backoff=backoff)
     ledger = MemoryLedger(clock, caps=caps)
-    return CheapPositions(made, ledger, clock, UTC), model, ledger
+    services = SimpleNamespace(ledger=ledger, clock=clock, settings=SimpleNamespace(timezone=UTC))
+    return CheapPositions(made, services), model, ledger
 
 
 async def test_one_call_gives_a_line_for_each_and_is_on_the_books():
@@ -82,10 +84,12 @@ async def test_the_same_end_is_paid_once():
 async def test_without_a_usable_answer_first_sentences_are_shown(answer):
     positions, _, ledger = cheap(answer)
 
-    async def model_of(agent, thread_id):
-        return ""
+    async def last(agent, thread_id):
+        return []
 
-    card = await RoomCloser(KeptNotes(), model_of, lambda: 0.0, positions)(ROOM, POSTS)
+    kept = SimpleNamespace(records=SimpleNamespace(last=last))
+    services = SimpleNamespace(record=KeptNotes(), clock=lambda: 0.0, ledger=kept)
+    card = await RoomCloser(services, positions)(ROOM, POSTS)
     assert "**Ada**: Third.\n**Grok**: No." in card
     assert len(ledger.recorded) == 1
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -183,20 +185,22 @@ async def steward(world: World, **more: object) -> AsyncIterator[RoomThreadManag
     """A steward of a process that has just begun."""
     world.nonces.clear()  # as Discord forgets them
 
-    async def model_of(agent: str, thread_id: int) -> str:
-        return f"model of {agent}"
+    async def last(agent: str, thread_id: int) -> Sequence[SimpleNamespace]:
+        return [SimpleNamespace(model=f"model of {agent}")]
 
     online = [Bot(world, "grok"), Bot(world, "ada")]
     async with RedisLink(world.redis, command_timeout=PATIENT) as link:
-        yield RoomThreadManager(
-            world,
-            KilledMarks(link, world),
-            ThreadBots(lambda: online, lambda name: True),
-            RoomCloser(world.notes, model_of, lambda: world.now),
-            world,
-            world.roster,
-            **{"may_act": lambda: True, "clock": lambda: world.now, "poll_seconds": 0.01, **more},
+        marks, records = KilledMarks(link, world), SimpleNamespace(last=last)
+        services: Any = SimpleNamespace(
+            ledger=SimpleNamespace(rooms=world, room_marks=marks, records=records),
+            record=world.notes,
+            orders=world,
+            roster=world.roster,
+            clock=lambda: world.now,
         )
+        bots = ThreadBots(lambda: online, lambda name: True)
+        options = {"may_act": lambda: True, "poll_seconds": 0.01, **more}
+        yield RoomThreadManager(services, bots, RoomCloser(services), **options)
 
 
 async def attended(world: World) -> None:
