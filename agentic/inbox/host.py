@@ -20,7 +20,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from agent_config import AgentSettings
 from agentic.agent.agent import Agent, Channels, build_agent
@@ -233,34 +233,27 @@ class AgentHost:
         return ChannelReader(agent=self.name, options=options, guild_id=view.readers_id, service=view.service.key)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HostedChannels:
-    """The channels in which a persona is hosted. `may_act` says whether this process acts for it. `is_heard`: people
-    write to it there, so it has its clocks, and all limits apply."""
+    """The channels in which a persona is hosted: the rooms of Discord that bots see, and with `is_heard` the chats of a
+    persona that has a number. People write to it there, so it has its clocks, and all limits apply.
 
-    channels: Channels
-    may_act: Callable[[], bool]
-    channel_of: Callable[[int], object]
-    is_heard: bool = False
+    `may_act` says whether this process acts for it. `bots` gives the channels of this process's bots that were online,
+    `arriving` says whether more of them may come.
+    """
 
-
-def hosted_channels(
-    persona: AgentSettings,
-    services: AgentServices,
-    bots: Callable[[], Sequence[AgentChannels]],
-    *,
-    arriving: Callable[[], bool],
-    may_act: Callable[[], bool],
-    on_signal: bool = False,
-) -> HostedChannels | None:
-    """The rooms of Discord, once a bot is there to see by; with `on_signal` the chats of a persona that has a number,
-    and the rooms, if bots see them. `bots` gives the channels of this process's bots that were online, `arriving` says
-    whether more of them may come."""
-    if not on_signal and not bots():
-        return None
-    rooms = PersonaChannels(persona, services, bots, arriving=arriving, may_act=may_act)
-    channels = with_signal(persona.name, rooms, services, may_act) if on_signal else rooms
-    return HostedChannels(channels=channels, may_act=may_act, channel_of=rooms.channel_of, is_heard=on_signal)
+    def __init__(
+        self,
+        persona: AgentSettings,
+        services: AgentServices,
+        bots: Callable[[], Sequence[AgentChannels]],
+        *,
+        arriving: Callable[[], bool],
+        may_act: Callable[[], bool],
+        is_heard: bool = False,
+    ) -> None:
+        rooms = PersonaChannels(persona, services, bots, arriving=arriving, may_act=may_act)
+        self.channels = with_signal(persona.name, rooms, services, may_act) if is_heard else rooms
+        self.channel_of, self.may_act, self.is_heard = rooms.channel_of, may_act, is_heard
 
 
 class PersonaHost:

@@ -7,10 +7,9 @@ the bot that it is for may be offline; one of them shows that it was seen.
 🔕 at an unprompted message: the person for whom it was wants no more of them. It counts from that person alone, and
 takes effect immediately: the next agent that would post looks into Redis right before.
 
-Orders that people gave while nobody listened (the program was down or paused, the gateway was cut) are looked for
-wherever a channel's past is read, before it is used, and after each new session among the reactions to the newest
-messages. No service says when a reaction was given: it counts as given with the message, so any order after the
-message undoes it. 🔕 is looked for with them, and for longer: it undoes no order.
+Orders that people gave while nobody listened are looked for wherever a channel's past is read, before it is used, and
+after each new session among the reactions to the newest messages. No service says when a reaction was given: it counts
+as given with the message, so any order after the message undoes it. 🔕 undoes no order, and is looked for longer.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ channels in scope and their threads. With the option `answer_all` a person's mes
 agent, too. Messages of other bots and webhooks call nobody.
 
 Another agent's message calls this one by a mention or a reply, until the chain ends. A message from an agent's turn in
-a running conversation calls nobody, since the coordinator gives everybody a turn there; one from a reactive turn, which
-joins in on an answer to a person, does. The turn that a message came from is known by its record while it is open, and
-by a mark afterwards (agentic.state.posts), in every process.
+a running conversation calls nobody, since the coordinator gives everybody a turn there; one from a reactive turn does.
+The turn of a message is known by its record while it is open, and by a mark afterwards, in every process.
 
 In the thread of a room a member answers a person's mention or reply with its next turn, not beside it. A bot that is no
 member answers as in any other thread, and so does everybody while the room is paused or closed.

@@ -274,7 +274,17 @@ def draw_pair(agents: Sequence[Agent], rng: random.Random) -> tuple[Agent, Agent
 
 async def ask_contender(agent: Agent, arena: Arena, ledger: Ledger) -> ArenaAnswer:
     """Ask a contender. Raises NoAnswer."""
-    prompt = await _prompt(agent, arena)
+    persona = await agent.persona.prompt(arena.channel_id, writes=False) if agent.persona is not None else None
+    who = (persona.stable if persona is not None else "") or agent.identity.personality
+    options = agent.options.options(agent.key, ArenaPlace(arena.channel_id, arena.guild_id))
+    prompt = Prompt(
+        text=arena.question,
+        system=f"You are {agent.identity.display_name}.\n\n{who}\n\n{RULES}",
+        temperature=options.temperature,
+        max_output_tokens=min(options.max_output_tokens, ANSWER_TOKENS),
+        timeout=ANSWER_SECONDS,
+        labels={"agent": agent.key, "arena": str(arena.id), "trigger": "mention", "asked": arena.question},
+    )
     call = SideCall(
         turn_id=f"arena-{arena.id}-{agent.key}",
         kind="arena",
@@ -303,20 +313,6 @@ async def ask_contender(agent: Agent, arena: Arena, ledger: Ledger) -> ArenaAnsw
         raise NoAnswer("empty")
     model = reply.usage.model or agent.model.name
     return ArenaAnswer(agent=agent.key, shown=agent.identity.display_name, model=model, text=text)
-
-
-async def _prompt(agent: Agent, arena: Arena) -> Prompt:
-    persona = await agent.persona.prompt(arena.channel_id, writes=False) if agent.persona is not None else None
-    who = (persona.stable if persona is not None else "") or agent.identity.personality
-    options = agent.options.options(agent.key, ArenaPlace(arena.channel_id, arena.guild_id))
-    return Prompt(
-        text=arena.question,
-        system=f"You are {agent.identity.display_name}.\n\n{who}\n\n{RULES}",
-        temperature=options.temperature,
-        max_output_tokens=min(options.max_output_tokens, ANSWER_TOKENS),
-        timeout=ANSWER_SECONDS,
-        labels={"agent": agent.key, "arena": str(arena.id), "trigger": "mention", "asked": arena.question},
-    )
 
 
 def words_of(text: str, agent: Agent) -> str:

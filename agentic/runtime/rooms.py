@@ -13,7 +13,7 @@ from functools import partial
 from agent_cogs.base import BaseAgentCog
 from agent_config import AgentSettings
 from agentic.agent.agent import Agent
-from agentic.inbox.host import HostedChannels, PersonaHosts, hosted_channels
+from agentic.inbox.host import HostedChannels, PersonaHosts
 from agentic.rooms.arena import ArenaKeeper, ask_contender
 from agentic.rooms.closing import CheapPositions, RoomCloser
 from agentic.rooms.threads import RoomThreadManager, ThreadBots
@@ -70,10 +70,10 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
     }
 
     def channels_of(persona: AgentSettings) -> HostedChannels | None:
-        host = partial(hosted_channels, persona, runtime.services, bots, arriving=arriving)
+        host = partial(HostedChannels, persona, runtime.services, bots, arriving=arriving)
         if (held := own.get(persona.name)) is not None:
-            return host(may_act=partial(_held, held), on_signal=True)
-        return host(may_act=may_act) if lease is not None else None
+            return host(may_act=partial(_held, held), is_heard=True)
+        return host(may_act=may_act) if lease is not None and bots() else None  # bots are needed to see by
 
     hosts = PersonaHosts(runtime.services, runtime.setup.make_model, channels_of, prepare=prepare)
     runtime.personas = hosts

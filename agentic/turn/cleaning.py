@@ -1,10 +1,8 @@
 """Clean the words and the emoji of an answer before they are posted.
 
 Models copy the form of what they read: marks of messages (`[msg:123 3h ago] Grok: …`, agentic/context/render.py), notes
-of reactions, pictures and changes, lines of tools, their own name before their words. They write calls of tools that
-they do not have, marks of their own chat format, a word for silence although silence has its own field, and now and
-then a line of their prompt. If one emoji is asked for they write names, several, or words. Some write reasoning in
-marks, also inside of the requested form.
+of reactions and pictures, lines of tools, their own name before their words. They write calls of tools that they do not
+have, marks of their chat format, a word for silence, and lines of their prompt. Some write reasoning in marks.
 
 Markdown tables become bullets, since Discord and Signal show a table as its source:
 

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from agentic.agent.agent import Agent
 from agentic.agent.events import InstructionEvent
@@ -324,17 +324,10 @@ class AgentSessions:
         self._agent, self._store = agent, store
 
     async def of(self, channel_id: int) -> AgentSession | None:
-        kept = await self._store.read(self._agent, channel_id)
-        session_id = kept.get("id") if kept else None
-        if kept is None or not isinstance(session_id, str) or not session_id:
-            return None
-        read, digest, since = kept.get("read"), kept.get("digest"), kept.get("since")
-        return AgentSession(
-            session_id,
-            read if isinstance(read, int) else 0,
-            digest if isinstance(digest, str) else "",
-            since if isinstance(since, int) else 0,
-        )
+        kept = await self._store.read(self._agent, channel_id) or {}
+        session_id, kinds = kept.get("id"), {"read": int, "digest": str, "since": int}
+        fields: dict[str, Any] = {name: kept[name] for name, kind in kinds.items() if isinstance(kept.get(name), kind)}
+        return AgentSession(session_id, **fields) if isinstance(session_id, str) and session_id else None
 
     async def keep(self, channel_id: int, conversation: AgentSession) -> None:
         session = {"id": conversation.session_id, "read": conversation.read, "digest": conversation.digest}

@@ -64,9 +64,6 @@ _SENTENCE = re.compile(r"[.!?…。！？][\"'”’)*_]*(?=\s|\Z)|\n")
 _NONE = frozenset({"none", "n/a", "nothing", "-"})
 
 
-# -- posts ------------------------------------------------------------------------------------------------------------
-
-
 async def check_consent(turn: Turn, event: ReflectionEvent) -> None:
     """Raises TurnOver if the person has said no, and if nobody knows: the record may learn of it later. Nor is anything
     written to or about people whom the bots ignore, whose words the record may still have, or on topics that somebody
@@ -97,9 +94,6 @@ def text_only(event: ReflectionEvent, decision: Decision) -> Decision:
     if says_again(decision.text, chain(given.avoid, given.material.splitlines())):
         raise TurnOver("not_new")
     return Decision(text=decision.text, sources=decision.sources)
-
-
-# -- texts ------------------------------------------------------------------------------------------------------------
 
 
 def is_writing(event: TurnEvent) -> TypeGuard[ReflectionEvent]:

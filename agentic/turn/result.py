@@ -72,7 +72,16 @@ async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result,
     """End a turn in one step: keep its result for a repeated instruction, charge its costs, publish the message to the
     coordinator, record the turn. Returns the record."""
     record = make_record(agent.key, event, result, state)
-    message = _coordinator_message(agent.key, event, result)
+    # For the coordinator: the result, or that a person was answered; nothing for the agent's own automation.
+    message: WireMessage | None = result if event.reports else None
+    calls_alone = isinstance(event, MentionEvent) and event.by_person and not (event.to_all or event.continues)
+    if isinstance(event, MentionEvent) and calls_alone and result.message_id is not None:
+        message = MentionNotice(
+            agent_name=agent.key,
+            channel_id=event.channel_id,
+            message_id=result.message_id,
+            trigger_message_id=event.asked.id,
+        )
     settled = await ledger.settle(
         agent.key,
         event.id,
@@ -86,19 +95,6 @@ async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result,
     if not settled:
         log.warning("%s: Redis is away, the result of turn %s is kept in memory only", agent.key, event.id)
     return record
-
-
-def _coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
-    """The message for the coordinator: the result, or that a person was answered; None for automation."""
-    if event.reports:
-        return result
-    if not isinstance(event, MentionEvent) or event.to_all or event.continues or not event.by_person:
-        return None
-    if result.message_id is None:
-        return None
-    return MentionNotice(
-        agent_name=agent, channel_id=event.channel_id, message_id=result.message_id, trigger_message_id=event.asked.id
-    )
 
 
 def make_record(agent: str, event: TurnEvent, result: Result, state: TurnState) -> TurnRecord:

@@ -37,9 +37,6 @@ def in_room(event: TurnEvent) -> TypeGuard[InstructionEvent]:
     return isinstance(event, InstructionEvent) and event.instruction.room is not None
 
 
-# -- whether the turn is expected -------------------------------------------------------------------------------------
-
-
 async def read_room(agent: Agent, event: TurnEvent) -> Room | None:
     """The room of a turn as it is now; None if there is none, and while Redis is unavailable."""
     try:
@@ -107,9 +104,6 @@ def next_member(room: Room | None, name: str | None, own: str, inner: Mapping[st
     if others and len(others[0]) > 1:
         log.info("%s: named nobody for the next turn: %r could be %s", own, name, " or ".join(others[0]))
     return others[0][0] if others and len(others[0]) == 1 else None
-
-
-# -- what the prompt has of a room ------------------------------------------------------------------------------------
 
 
 def room_turn(

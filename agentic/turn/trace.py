@@ -49,15 +49,7 @@ NO_USAGE = Usage()
 MAX_NAME = 100  # characters of a tool's or a model's name
 RECORDED = Fit(longest_side=1024, max_bytes=400_000)
 
-_COUNTS = (
-    "input_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "searches",
-    "cost_usd",
-)
+_COUNTS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "searches")
 _PLAIN = Prompt(text="")
 _ELSEWHERE = {"text", "system", "stable", "prefill", "pictures", "tools", "rounds", "labels", "on_text", "call"}
 _OPTIONS = [each.name for each in fields(Prompt) if each.name not in _ELSEWHERE]
@@ -93,11 +85,11 @@ class ModelCall:
     error: str | None = None
 
     def record(self, number: int) -> CallRecord:
-        counts: dict[str, Any] = {name: getattr(self.usage, name) for name in _COUNTS}
-        model, seconds = (self.usage.model or self.model)[:MAX_NAME], round(self.seconds, 3)
-        return CallRecord(
-            n=number, kind=self.kind, model=model, at=self.at, seconds=seconds, error=self.error, **counts
-        )
+        usage = self.usage
+        counts: dict[str, Any] = {name: getattr(usage, name) for name in _COUNTS}
+        counts |= {"cost_usd": usage.cost_usd, "seconds": round(self.seconds, 3), "error": self.error}
+        model = (usage.model or self.model)[:MAX_NAME]
+        return CallRecord(n=number, kind=self.kind, model=model, at=self.at, **counts)
 
 
 @dataclass(slots=True)

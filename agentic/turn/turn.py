@@ -168,9 +168,6 @@ async def run_steps(turn: Turn, on_admitted: OnAdmitted) -> Done:
         return replace(done, reason="budget") if state.closing else done
 
 
-# -- limits -----------------------------------------------------------------------------------------------------------
-
-
 async def admit(turn: Turn) -> None:
     """Take the turn from its limits, unless the step that claimed it did. A conversation's last turn is saved as such.
 
@@ -248,9 +245,6 @@ def _request(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
         free=tariff.free,
         private=outlet.view.is_private,
     )
-
-
-# -- checks and records on the way ------------------------------------------------------------------------------------
 
 
 def is_withdrawn(event: TurnEvent, outlet: Outlet) -> bool:

@@ -277,9 +277,6 @@ def quote_file(file: TextFile) -> str:
     return f"{file.text}\n… ({file.left_out:,} more characters)" if file.left_out else file.text
 
 
-# -- the question, as it reads now ------------------------------------------------------------------------------------
-
-
 def question(event: MentionEvent, transcript: Transcript) -> Entry | None:
     """The whole question as one message, as it reads now; None when all of it was deleted."""
     parts = [transcript.get(part.id) or part for part in sorted((event.asked, *event.pieces), key=lambda p: p.id)]

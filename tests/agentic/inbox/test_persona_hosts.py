@@ -11,7 +11,7 @@ from typing import Any
 from agentic.agent.persona import Personas
 from agentic.agent.roster import Roster
 from agentic.inbox import host as hosts
-from agentic.inbox.host import PersonaHosts, hosted_channels
+from agentic.inbox.host import HostedChannels, PersonaHosts
 from agentic.services.discord.service import PersonaChannels
 from agentic.state.limits import UNLIMITED
 from agentic.wire import keys
@@ -65,7 +65,10 @@ class Stage:
         self.prepared.append(key)
 
     def channels_of(self, persona):
-        return hosted_channels(persona, self.services, lambda: self.bots, arriving=lambda: False, may_act=lambda: True)
+        if not self.bots:
+            return None
+        always = {"arriving": lambda: False, "may_act": lambda: True}
+        return HostedChannels(persona, self.services, lambda: self.bots, **always)
 
     def make_model(self, settings):
         model: Any = Asked(False, settings.models[0].name)
