@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, wraps
 from math import inf
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from agentic.agent.roster import LOOK_EVERY
 from agentic.agent.services import AgentServices
@@ -87,6 +87,7 @@ NOT_LOCKED = (
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Step = Literal["unarchive", "settle", "unlock", "announce", "lock", "warn", "line", "report", "card", "archive"]
 
 CloseRoom = Callable[[Room, Sequence[RoomPost]], Awaitable[str]]
@@ -448,51 +449,39 @@ class ThreadBots:
     async def say(self, room: Room, text: str, key: str, *, outside: bool = False, since: float | None = None) -> bool:
         """Post in the thread, or `outside` in the channel above it; `since` as in RoomUpkeep.say. False if none may."""
         thread_id, key = None if outside else room.thread_id, f"room {room.thread_id} {key}"
-        return await self._by_any(
-            self.near(room)[:1], lambda bot: bot.say(room.channel_id, thread_id, text, key, since=since)
-        )
+        first = self.near(room)[:1]
+        return bool(await self._by_any(first, lambda bot: bot.say(room.channel_id, thread_id, text, key, since=since)))
 
     async def is_gone(self, room: Room) -> bool:
         """Whether the thread was deleted; False if the bots can't see that either."""
-        answers: list[bool] = []
-
-        async def look(bot: ThreadBot) -> None:
-            answers.append(await bot.is_gone(room.channel_id, room.thread_id))
-
-        await self._by_any(self.near(room), look)
-        return any(answers)
+        return any(await self._by_any(self.near(room), lambda bot: bot.is_gone(room.channel_id, room.thread_id)))
 
     async def posts(self, room: Room) -> Sequence[RoomPost]:
-        """The agents' posts in the thread, oldest first; none where they cannot be read any more."""
-        found: list[RoomPost] = []
-
-        async def read(bot: ThreadBot) -> None:
-            found.extend(await bot.posts(room.channel_id, room.thread_id))
-
-        await self._by_any(self.near(room)[:1], read)
-        return found
+        """The agents' posts in the thread, oldest first; none if they can't be read any more."""
+        first = self.near(room)[:1]
+        found = await self._by_any(first, lambda bot: bot.posts(room.channel_id, room.thread_id))
+        return found[0] if found else ()
 
     async def lock(self, room: Room, *, locked: bool) -> bool:
-        """False where no bot may."""
-        managers = [bot for bot in self.near(room) if bot.may_lock(room.channel_id)]
-        return await self._by_any(managers, lambda bot: bot.lock(room.channel_id, room.thread_id, locked=locked))
+        """False if no bot may."""
+        able = [bot for bot in self.near(room) if bot.may_lock(room.channel_id)]
+        return bool(await self._by_any(able, lambda bot: bot.lock(room.channel_id, room.thread_id, locked=locked)))
 
     async def archive(self, room: Room, *, archived: bool) -> bool:
         """False if no bot may. Without Manage Threads a bot may archive only a thread that it started."""
         bots = sorted(self.near(room), key=lambda bot: not bot.may_lock(room.channel_id))
-        return await self._by_any(bots, lambda bot: bot.archive(room.channel_id, room.thread_id, archived=archived))
+        place = room.channel_id, room.thread_id
+        return bool(await self._by_any(bots, lambda bot: bot.archive(*place, archived=archived)))
 
-    async def _by_any(self, bots: Sequence[ThreadBot], request: Callable[[ThreadBot], Awaitable[None]]) -> bool:
-        """Have the first of them do it that may."""
+    async def _by_any(self, bots: Sequence[ThreadBot], request: Callable[[ThreadBot], Awaitable[T]]) -> Sequence[T]:
+        """Have the first of them do it that may. Returns what it answered; nothing if none may."""
         for bot in bots:
             try:
-                await request(bot)
+                return [await request(bot)]
             except CannotPost as error:
                 if not error.is_final:
                     raise
-            else:
-                return True
-        return False
+        return []
 
 
 # -- changes by others ------------------------------------------------------------------------------------------------
