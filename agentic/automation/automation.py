@@ -172,7 +172,6 @@ class LifecycleHooks:
         return replace(event, seconds=seconds) if event is not None else None
 
     def is_pending(self, name: HookName) -> bool:
-        """Whether the hook's channel is not known yet."""
         hook = self._hooks().named(name)
         return hook is not None and self._targets.is_pending(hook.channel)
 

@@ -95,7 +95,6 @@ class Tick:
         return cls(f"cron:{_short(task.name)}:{_short(task.expression)}", task)
 
     def due(self, last: float, now: float, zone: tzinfo) -> float | None:
-        """The time of the run that is due; None for none."""
         if isinstance(self.task, Check):
             return now if beats(self.task, last, now, zone) else None
         return due(self.task, last, now, zone)
@@ -121,7 +120,6 @@ class Tick:
 
     @property
     def name(self) -> str:
-        """For the log."""
         return f"{self.field.partition(':')[0]} {self.task.name!r}"
 
     def event(self, at: float, target: Target, now: float, seconds: float) -> TurnEvent:
@@ -228,7 +226,7 @@ class AutomationClock:
         return self._clock() + HELD_SECONDS
 
     def _event(self, tick: Tick, at: float, now: float) -> TurnEvent | None:
-        """The run's event; None where the turn of the run before is still open, or the agent may not speak there."""
+        """The run's event; None if the turn of the run before is still open, or the agent may not speak there."""
         if self._queue.registry.is_open(self._latest.get(tick.field, "")):
             log.info("%s: skipped %s: its last turn is still open", self._agent, tick.name)
             return None

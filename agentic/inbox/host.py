@@ -154,7 +154,6 @@ class AgentHost:
         await self._opt_outs.on_reaction(reaction)
 
     async def on_bot_message(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
-        """Another bot wrote a message, or edited one."""
         if self.acts:
             await self.bot_mentions.heard(channel_id, message_id, theme, edited=edited)
 
@@ -297,7 +296,6 @@ class PersonaHost:
 
     @property
     def failure(self) -> BaseException | None:
-        """The error that ended one of its tasks."""
         ended = (task for task in self._tasks if task.done() and not task.cancelled())
         return next((error for task in ended if (error := task.exception()) is not None), None)
 
@@ -342,21 +340,17 @@ class PersonaHosts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The keys of those that take instructions now."""
         return tuple(self._hosts)
 
     @property
     def agents(self) -> tuple[Agent, ...]:
-        """The same as agents."""
         return tuple(hosted.host.agent for hosted in self._hosts.values())
 
     def host_of(self, key: str) -> AgentHost | None:
-        """The persona's host, while it takes events."""
         hosted = self._hosts.get(key)
         return hosted.host if hosted is not None else None
 
     async def run(self) -> None:
-        """Follow the roster until cancelled."""
         while True:
             self._changed.clear()
             self._follow()
@@ -380,7 +374,6 @@ class PersonaHosts:
         await asyncio.gather(*(hosted.aclose() for hosted in hosts))
 
     def _follow(self) -> None:
-        """Begin what has to change."""
         self._report()
         wanted = self._wanted()
         for key in {*wanted, *self._hosts} - self._changing:

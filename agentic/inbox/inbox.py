@@ -85,7 +85,6 @@ class TurnQueue:
 
     @property
     def channels(self) -> tuple[int, ...]:
-        """Where a turn waits or runs."""
         return tuple({*self.inbox.channels, *self._runner.channels})
 
     def enqueue(self, event: TurnEvent) -> bool:
@@ -239,11 +238,9 @@ class PrivatePace:
         self._begun: LRUCache[int, deque[float]] = LRUCache(MAX_CHATS)
 
     def note(self, channel_id: int) -> None:
-        """Record that a turn begins."""
         self._recent(channel_id).append(self._clock())
 
     def seconds_left(self, channel_id: int) -> float:
-        """Return how long the chat's next turn has to wait."""
         begun = self._recent(channel_id)
         return begun[0] + MINUTE - self._clock() if len(begun) >= self._a_minute else 0.0
 
@@ -299,16 +296,13 @@ class Inbox:
 
     @property
     def channels(self) -> tuple[int, ...]:
-        """The channels in which something waits or runs."""
         return tuple(lane for lane in self._lanes if isinstance(lane, int))
 
     @property
     def lanes(self) -> tuple[Hashable, ...]:
-        """The lanes in which something waits or runs."""
         return tuple(self._lanes)
 
     def has_room(self, event: TurnEvent) -> bool:
-        """Whether the event would be added now."""
         if self._closed or self._always_fits(event):
             return not self._closed
         lane = self._lane_of(event)
@@ -428,7 +422,6 @@ class Inbox:
         self._start_ready()
 
     def _tidy(self, name: Hashable) -> None:
-        """Remove a lane in which nothing waits or runs."""
         if self._lanes[name]:
             return
         if (timer := self._paused.pop(name, None)) is not None:

@@ -93,7 +93,6 @@ class Cancels:
         self._callbacks[agent].append(callback)
 
     def off(self, agent: str, callback: OnCancel) -> None:
-        """Call it no more."""
         self._callbacks[agent] = [other for other in self._callbacks[agent] if other != callback]
         if self._subscribed and not any(self._callbacks.values()):
             self._subscribed = False

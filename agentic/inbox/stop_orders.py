@@ -45,7 +45,6 @@ class OptOutReactions:
         self._unasked, self._memory = services.ledger.unasked, services.memory
 
     async def on_reaction(self, sign: PersonReaction) -> None:
-        """A person reacted to a message."""
         if sign.emoji == MUTE_SIGN and await self._person_of(sign.message_id) == sign.who.user_id:
             await self._notices.first(sign.message_id, MUTE_SIGN)  # it is not a missed one after the next start
             await self._end(sign.who.user_id, sign.channel_id, sign.message_id)
@@ -117,7 +116,7 @@ class StopOrders:
         said_at: float,
         late: bool,
     ) -> bool:
-        """Carry out the order in a message; False where it is none for our bots, or the person may not give it.
+        """Carry out the order in a message; False if it is none for our bots, or the person may not give it.
 
         `call`: how the message calls this bot. `late`: other processes may know of later orders.
         """
@@ -202,7 +201,6 @@ class StopOrders:
             await _acknowledge(self._channels, sign.channel_id, sign.message_id, SEEN)
 
     def _addressed_bots(self, heard: IncomingMessage, call: Call | None) -> set[int]:
-        """The user ids of our bots that the message calls."""
         named = self._bots_in((*heard.mentioned_users, heard.replied_to))
         return named or (set(self._directory.ids) if call is not None else set())
 
@@ -220,7 +218,7 @@ class StopOrders:
         at: float | None = None,
         late: bool = False,
     ) -> bool | None:
-        """Whether this is the first bot to obey; None where only turns for this person were ended."""
+        """Whether this is the first bot to obey; None if only turns for this person were ended."""
         if self._may_stop(who, channel_id):
             first = await self._stops.stop(channel_id, source, seconds, at=at, late=late)
             if first:
@@ -245,7 +243,7 @@ class StopOrders:
         await self._queue.stop([channel_id], lambda event: answers(event, user_id, self._transcripts, before))
 
     async def _lift(self, channel_id: int, *, at: float | None = None, late: bool = False) -> bool:
-        """Lift a channel's stop and those of its threads; False where there was none."""
+        """Lift a channel's stop and those of its threads; False if there was none."""
         threads = (other for other in self._stops.held() if self._channels.parent(other) == channel_id)
         return any([await self._stops.lift(stopped, at=at, late=late) for stopped in (channel_id, *threads)])
 
@@ -283,7 +281,6 @@ class MissedOrders:
         self._services.directory.off_agent(self._meet)
 
     def came_back(self) -> None:
-        """A new session has begun."""
         self._sessions += 1
 
     def _meet(self, user_id: int, agent: str) -> None:

@@ -154,7 +154,6 @@ class BotMentions:
         self._growing: LRUCache[int, None] = LRUCache(MAX_GROWING)
 
     async def heard(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
-        """A bot wrote a message, or edited one."""
         services, key = self._services, self._agent.key
         entry = services.transcripts.of(channel_id).get(message_id)
         if entry is None or entry.speaker.agent in (None, key):

@@ -83,7 +83,6 @@ class ArenaKeeper:
         self._not_before: dict[int, float] = {}  # id → when to try again, unix seconds
 
     async def run(self) -> None:
-        """Keep all arenas while this process acts, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 for arena in await self._due():
@@ -111,7 +110,6 @@ class ArenaKeeper:
         ]
 
     def _is_silent(self, arena: Arena) -> bool:
-        """Whether people stopped the bots there."""
         places = (arena.channel_id, arena.parent_id)
         return self._stops.paused or any(self._stops.holds(place) for place in places if place)
 
@@ -128,7 +126,7 @@ class ArenaKeeper:
             self._busy.discard(arena.id)
 
     async def advance(self, arena: Arena) -> None:
-        """Take its next step. Raises CannotPost and RedisAway where it has to be tried again."""
+        """Take its next step. Raises CannotPost and RedisAway if it has to be tried again."""
         try:
             if arena.until is not None:
                 await self._end(arena)
@@ -214,7 +212,7 @@ class ArenaKeeper:
         return await self._bot(arena).post(arena.channel_id, text, f"arena {arena.id} {what}", since=since)
 
     def _bot(self, arena: Arena) -> ArenaBot:
-        """Always the same of those that see the channel. Raises CannotPost where none does."""
+        """Always the same of those that see the channel. Raises CannotPost if none does."""
         near = [bot for bot in self._bots() if bot.sees(arena.channel_id)]
         if not near:
             raise CannotPost("unknown_channel")

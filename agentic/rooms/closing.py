@@ -148,7 +148,6 @@ def prompt_of(room: Room, posts: Sequence[RoomPost]) -> Prompt:
 
 
 def positions_in(text: str, room: Room) -> dict[str, str]:
-    """The positions in an answer, of members alone."""
     found = next(objects(text), None)
     fields = found.fields if found is not None else {}
     names = {member.name for member in members_of(room)}

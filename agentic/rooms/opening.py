@@ -188,7 +188,6 @@ class RoomOpener:
         return await self._proceed(opening, again=False)
 
     async def run(self) -> None:
-        """Continue what was interrupted, until cancelled."""
         while True:
             if self._may_act():
                 with suppress(RedisAway):  # the next time

@@ -212,7 +212,7 @@ class RoomThreadManager:
             self._wake.set()
 
     async def attend(self, thread_id: int) -> None:
-        """Do all that the thread needs now. Raises CannotPost and RedisAway where it has to be tried again."""
+        """Do all that the thread needs now. Raises CannotPost and RedisAway if it has to be tried again."""
         while self._may_act() and (room := await self._rooms.read(thread_id)) is not None:
             marks, now = await self._marks.read(thread_id), self._clock()
             may_lock = room.status == "active" and self._bots.may_lock(room)
@@ -463,7 +463,6 @@ class ThreadBots:
         return found[0] if found else ()
 
     async def lock(self, room: Room, *, locked: bool) -> bool:
-        """False if no bot may."""
         able = [bot for bot in self.near(room) if bot.may_lock(room.channel_id)]
         return bool(await self._by_any(able, lambda bot: bot.lock(room.channel_id, room.thread_id, locked=locked)))
 
@@ -502,7 +501,7 @@ def unless_away(follow: Callable[..., Awaitable[None]]) -> Callable[..., Corouti
 
 class ThreadWatch:
     """The rooms of one bot's servers. `may_act`: whether this process acts for it; `may_write`: whether the bot may
-    write in a room's thread, and `look`: how that thread is now, both None where it is not known."""
+    write in a room's thread, and `look`: how that thread is now, both None if it is not known."""
 
     def __init__(
         self,

@@ -159,7 +159,6 @@ def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -
 
 
 def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownSources = NOTHING_KNOWN) -> Decision:
-    """The decision under the rules of the turn."""
     context = mode.view.context
     if decision.text is not None:  # as stop sequences of the request they would end the form, not its words
         decision = replace(decision, text=cut_at_stop(decision.text, mode.view.options.stop))
@@ -177,7 +176,6 @@ def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownS
 
 
 def names_of(turn: Turn, view: TurnView) -> Collection[str]:
-    """The names that the agent goes by."""
     me = turn.agent.identity
     return tuple(dict.fromkeys((me.display_name, me.key, view.context.me.display_name)))
 
@@ -351,7 +349,6 @@ def skip_prompt(context: TurnContext, seconds: float, members: str) -> Prompt:
 
 
 def read_answer(text: str) -> str | None:
-    """Read "speak" or "skip"; None for anything else."""
     for found in objects(text):
         said = found.fields.get("decision")
         if isinstance(said, str) and said.strip().lower() in (SPEAK, SKIP):
@@ -466,7 +463,6 @@ class SearchFirst:
         return found if found is not None and await can_ask_again(self._turn) else None
 
     def look_for_picture(self, query: str) -> None:
-        """Begin to look for a picture, once."""
         find, self._pictures = self._pictures, None
         if find is not None:
             self._turn.found_picture.begin(find(query), f"picture for {self._turn.event.id}")

@@ -153,7 +153,6 @@ def apply_turn_rules(
 
 
 def as_json(decision: Decision) -> str:
-    """The form in which a decision is kept."""
     return json.dumps(fields_of(decision), ensure_ascii=False)
 
 
@@ -359,7 +358,6 @@ class DecisionForm:
     schema: Mapping[str, Any]
 
     def on(self, service: Service) -> str:
-        """The contract with the service's markup."""
         return self.contract.replace(MARKUP, service.markup)
 
 

@@ -93,7 +93,6 @@ async def build_window(
 
 
 def history_ids(given: Instruction) -> list[int]:
-    """The messages of the conversation so far that have an id."""
     return [entry.message_id for entry in given.conversation_history if entry.message_id is not None]
 
 

@@ -88,7 +88,7 @@ class Actions:
         return ActionTool(Tool(name, description, shape), note, ends)
 
     def decision(self, words: str) -> Decision:
-        """The words and the actions called; a skip where there is neither."""
+        """The words and the actions called; a skip if there is neither."""
         decision = decision_of({"text": words, **self._called})
         return decision if not decision.is_empty or decision.leave else Decision(skip=True)
 

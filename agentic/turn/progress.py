@@ -171,7 +171,6 @@ class TurnState:
         )
 
     async def save_picture(self, picture: Picture) -> None:
-        """The picture is drawn."""
         if self.answer is None:
             return
         kept = await self._ledger.pictures.keep(self._agent, self._turn_id, picture.data)

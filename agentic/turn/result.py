@@ -64,7 +64,6 @@ def result_of(agent: str, turn_id: str, done: Done, usage: Usage = NO_USAGE) -> 
 
 
 def refused(agent: str, turn_id: str, reason: str) -> Result:
-    """Make the result of a turn that was not begun, for one of REASONS."""
     return result_of(agent, turn_id, Done(reason=reason))
 
 
@@ -140,7 +139,6 @@ def make_record(agent: str, event: TurnEvent, result: Result, state: TurnState) 
 
 
 def log_turn(agent: str, event: TurnEvent, done: Done, usage: Usage, seconds: float) -> None:
-    """Log the turn in one line."""
     fields = {
         "agent": agent,
         "trigger": trigger_of(event),
@@ -310,7 +308,6 @@ class BusyReplies:
         self._throttle = throttle
 
     def reply(self, sink: ChannelSink, event: MentionEvent) -> None:
-        """Reply in the background."""
         if len(self._tasks) >= MAX_WAITING:
             return
         channel_id, user_id = event.channel_id, event.asked.speaker.id
@@ -330,5 +327,4 @@ class BusyReplies:
         self._tasks.start(post_line(), "busy reply")
 
     async def aclose(self) -> None:
-        """Cancel what is on its way."""
         await self._tasks.cancel()

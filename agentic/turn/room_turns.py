@@ -128,7 +128,6 @@ def room_turn(
 
 
 def form_in(room: RoomTurn | None) -> DecisionForm:
-    """The form of an answer, in a room or anywhere else."""
     return FORM if room is None else room_form(names_next=room.names_next, reacts=room.reacts)
 
 

@@ -73,7 +73,6 @@ class TurnRunner:
 
     @property
     def channels(self) -> tuple[int, ...]:
-        """Where a turn runs."""
         return tuple(event.channel_id for event, _ in self._running.values())
 
     def is_private(self, channel_id: int) -> bool:
@@ -109,7 +108,6 @@ class TurnRunner:
         await self._run_claimed(event, cancellation)
 
     def cancel_running(self, which: Callable[[TurnEvent], bool], reason: str) -> None:
-        """End the running turns that `which` picks."""
         for event, cancellation in self._running.values():
             if which(event):
                 cancellation.cancel(reason)
@@ -241,7 +239,6 @@ class TurnRegistry:
         return turn_id in self._turns
 
     def is_open(self, turn_id: str) -> bool:
-        """Whether the turn waits or runs in this process."""
         return turn_id in self._turns and self._turns[turn_id] is None
 
     def begin(self, turn_id: str) -> TurnStatus | Result:
@@ -255,7 +252,6 @@ class TurnRegistry:
         return "new"
 
     def keep(self, turn_id: str, result: Result) -> None:
-        """Keep a turn's result in this process."""
         self._turns[turn_id] = result.to_wire()
 
     def refuse_unknown(self, turn_id: str, reason: str) -> None:
@@ -265,7 +261,6 @@ class TurnRegistry:
             self.keep(turn_id, refused(self._agent, turn_id, reason))
 
     def forget(self, turn_id: str) -> None:
-        """Forget a turn that was not taken."""
         self._turns.pop(turn_id, None)
 
     def hand_over(self, turn_id: str) -> None:

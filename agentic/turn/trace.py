@@ -70,7 +70,7 @@ class Sources:
 @dataclass(slots=True, kw_only=True)
 class ModelCall:
     """One call of a model. `error` is the kind of error that it ended by, "cancelled" where its turn was cancelled.
-    `usage` is what was booked for it, also then."""
+    `usage` is what was charged for it, also then."""
 
     kind: CallKind
     model: str  # provider/model
@@ -122,7 +122,6 @@ class TurnTrace:
                 self._leave()
 
     def waited(self, seconds: float) -> None:
-        """The event waited so long before its turn."""
         self._add("waiting", seconds)
 
     def _enter(self, name: Phase) -> None:
@@ -205,7 +204,6 @@ class TurnTrace:
 
     @property
     def phases(self) -> Phases:
-        """The seconds by now."""
         self._count()
         return Phases(**{name: round(seconds, 3) for name, seconds in self._seconds.items()})
 
@@ -274,7 +272,6 @@ class RecordedWords:
 
     @property
     def size(self) -> int:
-        """About how many bytes they hold in memory."""
         total = 0
         for call in self.made:
             prompt, reply = call.prompt, call.reply.text if call.reply is not None else ""
@@ -367,7 +364,7 @@ def call_words(record: TurnRecord, number: int, call: ModelCall) -> CallWords:
 
 
 def options_of(prompt: Prompt, reply: Reply | None = None) -> dict[str, Any]:
-    """The other fields of a prompt, as JSON, where they are not the default; `pictures` is their number. The labels are
+    """The other fields of a prompt, as JSON, if they are not the default; `pictures` is their number. The labels are
     those with which a stand-in gives the same reply again."""
     found = {name: value for name in _OPTIONS if (value := getattr(prompt, name)) != getattr(_PLAIN, name)}
     if prompt.pictures:

@@ -222,7 +222,6 @@ def blocking_reason(agent: Agent, outlet: Outlet) -> str | None:
 
 
 def _request(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
-    """The turn's request to the limits."""
     if is_writing(event):
         return writing_request(agent, event)
     options, tariff = agent.options_for(outlet), agent.model.tariff

@@ -255,7 +255,6 @@ async def _find_reply_chain(turn: Turn, context: TurnContext, options: Options, 
 
 
 async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnView:
-    """The view with the chosen pictures and text files."""
     options, model, context, asked = view.options, turn.agent.model, view.context, view.context.target
     limits = AttachmentLimits(
         min(options.max_images, model.max_pictures) if options.include_images else 0,
@@ -273,7 +272,6 @@ async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnV
 
 
 def quote_file(file: TextFile) -> str:
-    """A file's text, and how much of it is not shown."""
     return f"{file.text}\n… ({file.left_out:,} more characters)" if file.left_out else file.text
 
 
