@@ -94,21 +94,14 @@ def topic_of(text: str) -> str:
 
 def room_of(draft: RoomDraft, members: Sequence[RoomMember], moderator: str | None, now: float) -> Room:
     """The room, whose thread is still to be made. `moderator` is a member's key."""
+    same = {"channel_id", "guild_id", "topic", "policy", "archive_minutes", "turns", "goodbye_ends", "theme"}
     return Room(
+        **draft.model_dump(include={*same, "audience_seconds"}),
         thread_id=0,
-        channel_id=draft.channel_id,
-        guild_id=draft.guild_id,
         conversation_id=str(uuid.uuid4()),
-        topic=draft.topic,
         members=tuple(members),
-        policy=draft.policy,
         moderator=moderator,
         rules=rules_of(draft),
-        archive_minutes=draft.archive_minutes,
-        turns=draft.turns,
-        audience_seconds=draft.audience_seconds,
-        goodbye_ends=draft.goodbye_ends,
-        theme=draft.theme,
         opened_by=draft.asked_by or None,
         opened_at=now,
         changed_at=now,
@@ -157,10 +150,6 @@ class Opening:
     outcome: str
     thread_id: int | None = None
     continues: bool = False
-
-    @property
-    def opened(self) -> bool:
-        return self.outcome == OPENED
 
 
 class RoomOpener:

@@ -113,7 +113,7 @@ async def test_a_room_is_a_message_a_thread_from_it_and_an_order():
     async with a_world() as (world, openings):
         opening = await world.opener(openings).open(REQUEST, ROOM, "P and NP", TEXT)
         (thread_id,) = world.messages
-        assert (opening.opened, opening.thread_id) == (True, thread_id)
+        assert (opening.outcome, opening.thread_id) == (OPENED, thread_id)
         assert world.threads == {thread_id: ("P and NP", 1440)}
         assert world.rooms[thread_id] == ROOM.model_copy(update={"thread_id": thread_id})
         assert await openings.of("grok") == []
@@ -188,7 +188,7 @@ async def test_where_the_coordinator_refuses_the_message_says_that_there_is_no_r
     async with a_world() as (world, openings):
         world.outcome = "paused"
         opening = await world.opener(openings).open(REQUEST, ROOM, "P and NP", TEXT)
-        assert (opening.opened, opening.continues, opening.outcome) == (False, False, "paused")
+        assert (opening.continues, opening.outcome) == (False, "paused")
         assert list(world.messages.values()) == [f"{TEXT}\n{NOT_OPENED}"]
         assert await openings.of("grok") == []
 
