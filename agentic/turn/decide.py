@@ -46,7 +46,7 @@ from agentic.turn.streaming import StreamFilter, streamed
 from agentic.turn.tools import ToolUse, calls_before, profile, words_of_asker
 from agentic.turn.trace import CallKind
 from agentic.turn.view import TurnView
-from agentic.wire.reasons import TurnOver
+from agentic.wire.reasons import TurnAborted
 
 MIN_MODEL_SECONDS = 1.0
 
@@ -59,7 +59,7 @@ async def decide(turn: Turn, view: TurnView) -> Decision:
     """Ask the model, and once more if its answer can't be read, in a forced turn or if that costs nothing. Small models
     on the owner's machine often forget the form while tools are offered; the second time none are.
 
-    Raises UnreadableDecision, ModelError, TurnOver("deadline") or ("budget"), and CannotPost.
+    Raises UnreadableDecision, ModelError, TurnAborted("deadline") or ("budget"), and CannotPost.
     """
     if turn.agent.asks_cheaply and await should_skip(turn, view):
         return Decision(skip=True)
@@ -229,21 +229,21 @@ async def _reserve(turn: Turn, cost: Usage) -> None:
     """Reserve the call's money and note it in the turn's record. The first call needs neither if the limits were asked
     in the step that claimed the turn.
 
-    Raises TurnOver("budget"), and CannotPost for a turn that another process has taken over.
+    Raises TurnAborted("budget"), and CannotPost for a turn that another process has taken over.
     """
     spending = turn.state.spending
     together = spending.total + cost
     if not await turn.agent.limits.afford(turn.event.id, together.cost_usd):
-        raise TurnOver("budget")
+        raise TurnAborted("budget")
     if spending.total.calls or together.cost_usd > spending.foreseen:
         await spending.foresee(together)
 
 
 def seconds_left(turn: Turn) -> float:
-    """Until the answer must be there. Raises TurnOver("deadline") if that is too soon for a call."""
+    """Until the answer must be there. Raises TurnAborted("deadline") if that is too soon for a call."""
     left = _seconds_until_post(turn)
     if left < MIN_MODEL_SECONDS:
-        raise TurnOver("deadline")
+        raise TurnAborted("deadline")
     return left
 
 
@@ -257,12 +257,12 @@ async def can_ask_again(turn: Turn) -> bool:
 
 
 async def _may_continue(turn: Turn) -> bool:
-    """Whether there is money for more than one call after a tool's result. Raises TurnOver("budget") if not for one."""
+    """Whether there is money for more than one call more. Raises TurnAborted("budget") if not for one."""
     if await can_afford_calls(turn, 2):
         return True
     if await can_afford_calls(turn, 1):
         return False
-    raise TurnOver("budget")
+    raise TurnAborted("budget")
 
 
 async def can_afford_calls(turn: Turn, calls: int) -> bool:
@@ -308,7 +308,7 @@ async def should_skip(turn: Turn, view: TurnView) -> bool:
     except ModelError as error:
         log.info("%s: the cheap model failed, its own is asked: %s", turn.agent.key, error)
         return False
-    except TurnOver:
+    except TurnAborted:
         return False  # the agent's own model finds out whether there is money for it
     said = read_answer(reply.text)
     if said is None:

@@ -34,7 +34,7 @@ from agentic.turn.progress import Turn
 from agentic.wire.connection import RedisAway
 from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, topics_in
 from agentic.wire.messages import Reflection
-from agentic.wire.reasons import TurnOver
+from agentic.wire.reasons import TurnAborted
 
 INPUT_CHARACTERS = 24_000  # of what was said; of more the newest lines
 SUMMARY_CHARACTERS = 1_200
@@ -65,17 +65,17 @@ _NONE = frozenset({"none", "n/a", "nothing", "-"})
 
 
 async def check_consent(turn: Turn, event: ReflectionEvent) -> None:
-    """Raises TurnOver if the person has said no, and if nobody knows: the record may learn of it later. Nor is anything
-    written to or about people whom the bots ignore, whose words the record may still have, or on topics that somebody
-    who reads there could not know of."""
+    """Raises TurnAborted if the person has said no, and if nobody knows: the record may learn of it later. Nor is
+    anything written to or about people whom the bots ignore, or on topics that somebody who reads there could not know
+    of."""
     person_id, may_read = event.person_id, turn.agent.sees(event.channel_id)
     if is_about_ignored(turn.agent, event) or not all(map(may_read, event.reflection.origins)) or person_id is None:
-        raise TurnOver("unwanted")
+        raise TurnAborted("unwanted")
     try:
         if await turn.agent.unasked.is_unwanted(person_id):
-            raise TurnOver("unwanted")
+            raise TurnAborted("unwanted")
     except RedisAway as away:
-        raise TurnOver("unwanted") from away
+        raise TurnAborted("unwanted") from away
 
 
 def is_about_ignored(agent: Agent, event: ReflectionEvent) -> bool:
@@ -86,13 +86,13 @@ def text_only(event: ReflectionEvent, decision: Decision) -> Decision:
     """The decision without what else was decided: nobody asked for a picture, and a reaction without words says
     nothing.
 
-    Raises TurnOver for words that say again what was said, or sent unprompted, before.
+    Raises TurnAborted for words that say again what was said, or sent unprompted, before.
     """
     if decision.skip or not decision.text:
-        raise TurnOver("skipped")
+        raise TurnAborted("skipped")
     given = event.reflection
     if says_again(decision.text, chain(given.avoid, given.material.splitlines())):
-        raise TurnOver("not_new")
+        raise TurnAborted("not_new")
     return Decision(text=decision.text, sources=decision.sources)
 
 

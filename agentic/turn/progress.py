@@ -32,7 +32,7 @@ from agentic.state.shared_state import Ledger
 from agentic.state.turns import Checkpoint, Claim
 from agentic.turn.decision import Decision, as_json
 from agentic.turn.trace import TurnTrace
-from agentic.wire.reasons import TurnOver
+from agentic.wire.reasons import TurnAborted
 
 log = logging.getLogger(__name__)
 
@@ -51,10 +51,10 @@ class Cancellation:
     async def within(self, seconds: float) -> AsyncIterator[None]:
         """Limit what runs inside to these seconds, or to none once the turn is cancelled.
 
-        Raises TurnOver with `reason` or "deadline". A TimeoutError of something inside passes as it is.
+        Raises TurnAborted with `reason` or "deadline". A TimeoutError of something inside passes as it is.
         """
         if self.reason is not None:
-            raise TurnOver(self.reason)
+            raise TurnAborted(self.reason)
         limit = asyncio.timeout(seconds)
         try:
             async with limit as self._scope:
@@ -65,7 +65,7 @@ class Cancellation:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise TurnOver(self.reason or "deadline") from error
+            raise TurnAborted(self.reason or "deadline") from error
 
     def cancel(self, reason: str) -> None:
         if self.reason is not None:

@@ -26,7 +26,7 @@ from agentic.turn.decision import FORM, DecisionForm, room_form
 from agentic.turn.progress import Turn
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Instruction
-from agentic.wire.reasons import TurnOver
+from agentic.wire.reasons import TurnAborted
 
 RETRY_SECONDS = 0.5  # while Redis is unavailable
 
@@ -63,7 +63,7 @@ async def admit_to_room(turn: Turn) -> None:
     """Make sure that the turn's room waits for it. A room that could not be read when the turn was claimed is read as
     soon as Redis is back; the turn's deadline ends the wait.
 
-    Raises TurnOver("out_of_turn").
+    Raises TurnAborted("out_of_turn").
     """
     event, state = turn.event, turn.state
     while in_room(event) and state.room is None:
@@ -73,7 +73,7 @@ async def admit_to_room(turn: Turn) -> None:
         except RedisAway:
             await asyncio.sleep(RETRY_SECONDS)
     if not is_expected_turn(state.room, event):
-        raise TurnOver("out_of_turn")
+        raise TurnAborted("out_of_turn")
     ignore_own_lock(turn.outlet, state.room)
 
 
@@ -81,14 +81,14 @@ async def check_room(turn: Turn) -> None:
     """Look at the room once more before the post: it may have been paused while the model thought. While Redis is
     unavailable the turn is posted, since its deadline has not come and nobody else was asked yet.
 
-    Raises TurnOver("out_of_turn").
+    Raises TurnAborted("out_of_turn").
     """
     try:
         room = await turn.agent.rooms.read(turn.event.channel_id)
     except RedisAway:
         return
     if not is_expected_turn(room, turn.event):
-        raise TurnOver("out_of_turn")
+        raise TurnAborted("out_of_turn")
 
 
 def next_member(room: Room | None, name: str | None, own: str, inner: Mapping[str, str]) -> str | None:

@@ -32,7 +32,7 @@ from agentic.turn.progress import Turn
 from agentic.turn.room_turns import room_entries
 from agentic.turn.view import TurnView, is_gone
 from agentic.wire.connection import RedisAway
-from agentic.wire.reasons import TurnOver
+from agentic.wire.reasons import TurnAborted
 
 LEAD = 2  # messages before a window would be cut
 SECONDS = 15.0  # the room's next turn waits for it
@@ -63,7 +63,7 @@ async def summarize(turn: Turn, view: TurnView) -> None:
     try:
         async with asyncio.timeout(seconds):
             await _summarize(turn, view, cheap, seconds)
-    except (ModelError, TurnOver, TimeoutError, RedisAway) as error:
+    except (ModelError, TurnAborted, TimeoutError, RedisAway) as error:
         _report(turn, error)
 
 

@@ -44,7 +44,7 @@ from agentic.turn.room_turns import admit_to_room, check_room, is_expected_turn
 from agentic.turn.summary import summarize
 from agentic.turn.view import TurnView, build_view, is_deleted, is_gone, no_longer_calls, wording
 from agentic.wire.messages import Result
-from agentic.wire.reasons import TurnOver
+from agentic.wire.reasons import TurnAborted
 
 log = logging.getLogger(__name__)
 
@@ -101,10 +101,10 @@ async def _run_with_deadline(turn: Turn, on_admitted: OnAdmitted) -> tuple[Done,
     line = None
     try:
         if seconds <= 0:
-            raise TurnOver("deadline")
+            raise TurnAborted("deadline")
         async with turn.cancellation.within(seconds):
             return await run_steps(turn, on_admitted), None
-    except (TurnOver, CannotPost) as error:
+    except (TurnAborted, CannotPost) as error:
         reason = error.reason
     except UnreadableDecision as error:
         log.warning("%s: no decision in the model's answer: %s", turn.agent.key, error.reason)
@@ -121,11 +121,11 @@ async def _run_with_deadline(turn: Turn, on_admitted: OnAdmitted) -> tuple[Done,
 
 
 async def run_steps(turn: Turn, on_admitted: OnAdmitted) -> Done:
-    """Every step of a turn in order. Raises TurnOver, CannotPost, UnreadableDecision, and ModelError."""
+    """Every step of a turn in order. Raises TurnAborted, CannotPost, UnreadableDecision, and ModelError."""
     event, state = turn.event, turn.state
     if is_writing(event):
         if turn.agent.model.own_loop:  # a coding agent would run its own tools on what people wrote
-            raise TurnOver("unknown_action")
+            raise TurnAborted("unknown_action")
         await admit(turn)
         with state.trace.phase("waiting"):
             await on_admitted()
@@ -151,7 +151,7 @@ async def run_steps(turn: Turn, on_admitted: OnAdmitted) -> Done:
                 decision = await decide(turn, view)
                 check_question(turn)
         if decision.is_empty:
-            raise TurnOver("budget" if state.closing else "skipped")
+            raise TurnAborted("budget" if state.closing else "skipped")
         if is_unasked(event):
             decision = text_only(event, decision)
             await check_consent(turn, event)
@@ -171,7 +171,7 @@ async def run_steps(turn: Turn, on_admitted: OnAdmitted) -> Done:
 async def admit(turn: Turn) -> None:
     """Take the turn from its limits, unless the step that claimed it did. A conversation's last turn is saved as such.
 
-    Raises TurnOver with the reason that forbids the turn, and CannotPost for one that another process has taken over.
+    Raises TurnAborted with the reason that forbids the turn, and CannotPost if another process has taken it over.
     """
     agent, state = turn.agent, turn.state
     with state.trace.phase("waiting"):
@@ -180,7 +180,7 @@ async def admit(turn: Turn) -> None:
             await admit_to_room(turn)
             # A continued turn was admitted when it began: its model may be backing off since.
             if reason := turn.outlet.sink.refusal() if state.continued else blocking_reason(agent, turn.outlet):
-                raise TurnOver(reason)
+                raise TurnAborted(reason)
             request = _request(agent, turn.outlet, turn.event)
             if state.continued:
                 agent.limits.resume(request, state.spending.total.cost_usd)
@@ -188,7 +188,7 @@ async def admit(turn: Turn) -> None:
             else:
                 verdict = await agent.limits.take(request)
         if verdict not in ("ok", "closing", None):
-            raise TurnOver(verdict)
+            raise TurnAborted(verdict)
         state.spending.estimate = request.budget.estimate if request.budget else 0.0
         if verdict == "closing":
             await state.save_closing()
@@ -256,13 +256,13 @@ def is_withdrawn(event: TurnEvent, outlet: Outlet) -> bool:
 
 
 def check_question(turn: Turn) -> None:
-    """Raises TurnOver if the question was withdrawn."""
+    """Raises TurnAborted if the question was withdrawn."""
     if is_withdrawn(turn.event, turn.outlet):
-        raise TurnOver("withdrawn")
+        raise TurnAborted("withdrawn")
 
 
 async def _check_before_posting(turn: Turn, view: TurnView) -> None:
-    """Raises TurnOver if the decision may no longer be posted.
+    """Raises TurnAborted if the decision may no longer be posted.
 
     In a round, words that ignore what a person has just said are not posted; the next turn reads it. An answer to
     people is posted all the same, or a lively channel would silence the bots, and so is a turn in a room, or its
@@ -273,17 +273,17 @@ async def _check_before_posting(turn: Turn, view: TurnView) -> None:
     if is_unasked(turn.event):
         now = ((transcript.get(message_id), text) for message_id, text in view.about.items())
         if any(entry is not None and entry.text != text for entry, text in now):
-            raise TurnOver("edited")  # an answer may have words that their author took back
+            raise TurnAborted("edited")  # an answer may have words that their author took back
         if has_new_words:
-            raise TurnOver("person_wrote")
+            raise TurnAborted("person_wrote")
     round_turn = context.trigger == "round" and context.room is None
     yields = turn.agent.barge_in == "yield" and round_turn and context.answers is None
     if yields and has_new_words:
-        raise TurnOver("overtaken")
+        raise TurnAborted("overtaken")
     if turn.state.room is not None:
         await check_room(turn)
     if turn.agent.clock() >= turn.event.deadline:  # a machine that slept, or a clock that was set, ends no timer
-        raise TurnOver("deadline")
+        raise TurnAborted("deadline")
 
 
 async def _withdraw(turn: Turn) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 
-class TurnOver(Exception):
+class TurnAborted(Exception):
     """The turn ends here, for one of REASONS."""
 
     def __init__(self, reason: str) -> None:

@@ -20,7 +20,7 @@ from agentic.turn.progress import Cancellation
 from agentic.turn.result import post_failure_reply
 from agentic.wire.entries import ActionNote
 from agentic.wire.messages import Instruction
-from agentic.wire.reasons import TurnOver
+from agentic.wire.reasons import TurnAborted
 from tests.support.agent_scene import LOUNGE, MEMES, THREAD, Scene
 from tests.support.doubles import ALICE, BOB, settle, until
 
@@ -428,10 +428,10 @@ async def test_a_turn_is_cancelled_before_during_and_after_its_work():
             cancellation.cancel("again")
             await asyncio.Event().wait()
 
-    with pytest.raises(TurnOver, match="stopped"):
+    with pytest.raises(TurnAborted, match="stopped"):
         await work()
     assert cancellation.reason == "stopped"
-    with pytest.raises(TurnOver, match="stopped"):
+    with pytest.raises(TurnAborted, match="stopped"):
         async with cancellation.within(60.0):
             raise AssertionError("its work was begun")
     late = Cancellation()
@@ -442,7 +442,7 @@ async def test_a_turn_is_cancelled_before_during_and_after_its_work():
 
 
 async def test_only_the_turns_own_end_is_its_deadline():
-    with pytest.raises(TurnOver, match="deadline"):
+    with pytest.raises(TurnAborted, match="deadline"):
         async with Cancellation().within(0.0):
             await asyncio.Event().wait()
     with pytest.raises(TimeoutError, match="a socket"):
