@@ -1,7 +1,7 @@
 """Open what rooms need besides bots and coordinator.
 
 every process                 the roster, which follows the folders of personas; its agents on Signal without a bot
-the coordinator's process     by one lease: the personas without a bot, the steward of rooms, the arenas
+the coordinator's process     by one lease: the personas without a bot, the threads of rooms, the arenas
 """
 
 from __future__ import annotations
