@@ -18,15 +18,7 @@ from typing import Any, Literal, Protocol
 
 from agent_config import AgentSettings
 from agentic.agent.events import TurnEvent, searches_first
-from agentic.agent.limits import (
-    EXPLAINED_SECONDS,
-    AgentLimits,
-    Frame,
-    ProviderBackoff,
-    ReplyThrottle,
-    Tariff,
-    profile,
-)
+from agentic.agent.limits import EXPLAINED_SECONDS, AgentLimits, Frame, ProviderBackoff, ReplyThrottle, Tariff, profile
 from agentic.agent.options import OptionBook, PinProblemReporter
 from agentic.agent.persona import PersonaMemory, only_guild
 from agentic.agent.services import AgentServices
@@ -186,7 +178,6 @@ class Agent:
         return self if model is None else replace(self, model=model)
 
     def options_for(self, outlet: Outlet) -> Options:
-        """The agent's options in this channel."""
         return self.options.options(self.key, outlet.view)
 
     def searches_first(self, event: TurnEvent, options: Options) -> bool:

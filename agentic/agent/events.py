@@ -64,7 +64,6 @@ class TurnEvent:
         return self.id if self.channel_id == NO_CHANNEL else self.channel_id
 
     def begun(self, now: float) -> Self:
-        """The event as its turn begins."""
         return replace(self, deadline=now + self.seconds, seconds=0.0) if self.seconds else self
 
     @property
@@ -73,7 +72,6 @@ class TurnEvent:
         return self.kind
 
     def stamped(self, seq: int, at: float) -> Self:
-        """The event with its place in the inbox."""
         return replace(self, seq=seq, at=at)
 
     @property
@@ -104,7 +102,7 @@ class TurnEvent:
     @property
     def reports(self) -> bool:
         """Whether the coordinator waits for its result, and asks for it again until there is one."""
-        return False
+        return self.kind in ("instruction", "reflection")
 
     @property
     def reply_to(self) -> int | None:
@@ -124,7 +122,6 @@ class AutomationEvent(TurnEvent):
 
     @property
     def task(self) -> AutomationTask:
-        """The task, as the prompt gives it."""
         raise TypeError(f"{type(self).__name__} has no task")
 
 
@@ -243,10 +240,6 @@ class InstructionEvent(TurnEvent):
         return given.requested or given.trigger_message_id is not None or given.take_up is not None
 
     @property
-    def reports(self) -> bool:
-        return True
-
-    @property
     def room_number(self) -> int | None:
         """The number of the turn in its room; None outside of one."""
         return None if self.instruction.room is None else self.instruction.room.turn_number
@@ -263,7 +256,6 @@ class InstructionEvent(TurnEvent):
 
 
 def mention_id(message_id: int) -> str:
-    """Return the id of the turn that answers a message."""
     return f"m{message_id}"
 
 
@@ -302,7 +294,6 @@ class MentionEvent(TurnEvent):
 
     @property
     def ping(self) -> int | None:
-        """The user id that the answer pings."""
         return self.asked.speaker.id if self.by_person and not (self.continues or self.unaddressed) else None
 
     @property
@@ -392,10 +383,6 @@ class ReflectionEvent(AutomationEvent):
     @property
     def for_people(self) -> bool:
         return False
-
-    @property
-    def reports(self) -> bool:
-        return True
 
     @property
     def about(self) -> frozenset[int]:

@@ -209,7 +209,6 @@ class Tariff:
         return replace(each[0], others=tuple(each[1:]), query=query)
 
     def call(self, input_tokens: int, *, output_tokens: int, searches: int = 0) -> float:
-        """Return the US dollars for a text call."""
         usage = Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, searches=searches)
         return self._priced(usage).cost_usd
 
@@ -220,7 +219,6 @@ class Tariff:
         return max((each._priced(usage) for each in (self, *self.others)), key=lambda priced: priced.cost_usd)
 
     def picture(self) -> Usage:
-        """Return the usage of drawing a picture."""
         seller, model = self.image_provider or self.provider, self.image_model or ""
         return price(seller, model, Usage(model=f"{seller}/{model}", calls=1, pictures=1), free=self.free)
 
@@ -335,18 +333,9 @@ async def day_total(costs: Costs, agent: str, date: str, usage: Usage) -> float:
 
 
 def on_the_wire(usage: Usage) -> TurnUsage:
-    return TurnUsage(
-        model=usage.model,
-        calls=usage.calls,
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        searches=usage.searches,
-        pictures=usage.pictures,
-        cost_usd=round(usage.cost_usd, 8),
-        picture_cost_usd=round(usage.picture_cost_usd, 8),
-    )
+    fields = {name: getattr(usage, name) for name in TurnUsage.model_fields}
+    costs = {name: round(fields[name], 8) for name in ("cost_usd", "picture_cost_usd")}
+    return TurnUsage.model_validate({**fields, **costs})
 
 
 def cost_fields(result: Result) -> dict[str, float | int]:

@@ -27,7 +27,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 
 
 class OptionScope(Protocol):
-    """A channel that options are set for; implemented by an outlet."""
+    """A channel that options are set for: an outlet's view, the place of a command, an arena."""
 
     @property
     def channel_id(self) -> int: ...
@@ -130,7 +130,6 @@ class OptionBook:
         self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], EffectiveOptions]] = OrderedDict()
 
     async def run(self) -> None:
-        """Read changes of the option files until cancelled."""
         if self._files is not None:
             await self._files.run()
 
@@ -217,14 +216,7 @@ def reach_of(options: Options) -> int:
 
 
 def base_layer(settings: Settings) -> dict[str, Any]:
-    """The layer of .env."""
     return {"max_messages": min(settings.context_window_size, MAX_MESSAGES)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    stamp: Stamp
-    layer: Layer = field(default_factory=dict)
 
 
 class OptionFiles:
@@ -235,7 +227,7 @@ class OptionFiles:
 
     def __init__(self, folder: Path, bots: Collection[str]) -> None:
         self._folder, self._bots = folder, frozenset(bots)
-        self._files: dict[str, _Read] = {}
+        self._files: dict[str, tuple[Stamp, Layer]] = {}
         self._reported: dict[str, tuple[str, ...]] = {}
         self._checked = False
         self.version = 0
@@ -247,7 +239,7 @@ class OptionFiles:
     def named(self, bot: str, guild_id: int | None) -> list[tuple[str, Layer]]:
         """The same layers with the names of their files, below the folder."""
         names = ("shared.yaml", f"guilds/{guild_id}.yaml", f"bots/{bot}.yaml", f"bots/{bot}.{guild_id}.yaml")
-        return [(name, self._files[name].layer) for name in names if name in self._files]
+        return [(name, self._files[name][1]) for name in names if name in self._files]
 
     def problems(self) -> list[str]:
         """One line for each problem, as logged, with its file."""
@@ -256,7 +248,6 @@ class OptionFiles:
         ]
 
     async def run(self) -> None:
-        """Read changes until cancelled."""
         while True:
             await asyncio.sleep(CHECK_EVERY)
             await asyncio.to_thread(self.refresh)
@@ -273,7 +264,7 @@ class OptionFiles:
             return
         self._report(".", [])
         first, self._checked = not self._checked, True
-        changed = {n: stamp for n, stamp in found.items() if n not in self._files or self._files[n].stamp != stamp}
+        changed = {n: stamp for n, stamp in found.items() if n not in self._files or self._files[n][0] != stamp}
         gone = self._files.keys() - found.keys()
         if not changed and not gone:
             return
@@ -283,7 +274,7 @@ class OptionFiles:
         before, self._files = self._files, files  # in one assignment: turns read concurrently
         self.version += 1
         for name in sorted(before.keys() | files.keys()) if not first else ():
-            was, now = (read[name].layer.get("model") if name in read else None for read in (before, files))
+            was, now = (read[name][1].get("model") if name in read else None for read in (before, files))
             if was != now and not self._name_problem(name):  # read at the start only (agentic/settings/models.py)
                 log.warning("%s: model: changed; restart the bots to use it", self._folder / name)
 
@@ -300,10 +291,10 @@ class OptionFiles:
                             found[name] = (stat.st_mtime_ns, stat.st_size)
         return found
 
-    def _read(self, name: str, stamp: Stamp) -> _Read:
-        before = self._files.get(name, _Read(stamp)).layer
+    def _read(self, name: str, stamp: Stamp) -> tuple[Stamp, Layer]:
+        before: Layer = self._files[name][1] if name in self._files else {}
         still = "the options that it had before stay in effect" if before else "none of its options is in effect"
-        layer: Layer = before
+        layer = before
         if (problem := self._name_problem(name)) is not None:
             layer, problems = {}, [problem]
         elif stamp[1] > MAX_BYTES:
@@ -316,7 +307,7 @@ class OptionFiles:
                 if isinstance(error, OSError):
                     stamp = UNREAD
         self._report(name, problems)
-        return _Read(stamp, layer)
+        return stamp, layer
 
     def _name_problem(self, name: str) -> str | None:
         if (form := _FILE_NAME.fullmatch(name)) is None:

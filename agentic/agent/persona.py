@@ -19,7 +19,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
@@ -88,8 +88,6 @@ class Persona:
     def _text(self, name: str) -> str | None:
         return read_file(self.folder, name, self._cache)
 
-    # -- who it is ----------------------------------------------------------------------------------------------------
-
     @property
     def card(self) -> IdentityCard:
         """The front matter of identity.md as it is now."""
@@ -136,21 +134,14 @@ class Persona:
             known = self._prompts[key] = prompt
         return known
 
-    # -- what it does by itself ---------------------------------------------------------------------------------------
-
     def checks(self) -> tuple[Check, ...]:
-        """The checks in heartbeat.md."""
         return self._parse("heartbeat", self.read().heartbeat, parse_heartbeat)
 
     def jobs(self) -> tuple[Job, ...]:
-        """The cron jobs in agents.md."""
         return self._parse("cron", self._text("agents.md"), parse_cron)
 
     def hooks(self) -> Hooks:
-        """The hooks in agents.md."""
         return self._parse("hooks", self._text("agents.md"), parse_hooks)
-
-    # -- its folder ---------------------------------------------------------------------------------------------------
 
     def boot(self, spec: AgentSpec) -> BootReport:
         """Create missing files, and log which were read and which created. Blocks on the disk.
@@ -231,19 +222,9 @@ def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter
 
 def front_of(card: IdentityCard) -> FrontMatter:
     """Convert an identity card. `provider/model` needs no provider."""
-    return FrontMatter(
-        display_name=card.display_name,
-        avatar=card.avatar,
-        provider=card.provider,
-        models=(model,) if (model := _model_of(card)) else (),
-        image_model=card.image_model,
-        talkativeness=card.talkativeness,
-        interests=card.interests or (),
-        colour=card.colour,
-        disclosure=card.disclosure,
-        idle_tasks=card.idle_tasks,
-        unasked=card.unasked,
-    )
+    same = {each.name: getattr(card, each.name) for each in fields(FrontMatter) if each.name != "models"}
+    model = _model_of(card)
+    return FrontMatter(**{**same, "interests": card.interests or ()}, models=(model,) if model else ())
 
 
 def _model_of(card: IdentityCard) -> str:
@@ -256,16 +237,9 @@ def _model_of(card: IdentityCard) -> str:
 def _layer_of(card: IdentityCard) -> dict[str, object]:
     """The options of the card; a model without a provider is read at the start alone."""
     model = _model_of(card)
-    options = {
-        "mode": card.mode,
-        "model": model if "/" in model else None,
-        "temperature": card.temperature,
-        "max_output_tokens": card.max_output_tokens,
-        "always_search": card.always_search,
-        "search_pictures": card.search_pictures,
-        "message_log": card.message_log,
-        "recall": card.recall,
-    }
+    names = ("mode", "temperature", "max_output_tokens")
+    switches = ("always_search", "search_pictures", "message_log", "recall")
+    options = {"model": model if "/" in model else None, **{name: getattr(card, name) for name in (*names, *switches)}}
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -64,7 +64,6 @@ class RosterEntry:
 
     @property
     def member(self) -> RoomMember:
-        """The agent as a member of a room."""
         front = self.front
         return RoomMember(name=self.key, shown=self.shown, talkativeness=front.talkativeness, interests=front.interests)
 
@@ -200,7 +199,6 @@ class Roster:
 
     @property
     def personas(self) -> tuple[RosterEntry, ...]:
-        """Those without a bot."""
         return tuple(one for one in self._entries if not one.is_bot)
 
     def of(self, key: str) -> RosterEntry | None:
@@ -221,7 +219,6 @@ class Roster:
         self._listeners.append(listener)
 
     async def run(self) -> None:
-        """Follow folders and presence until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY)
             await self.look()

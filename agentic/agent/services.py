@@ -100,7 +100,6 @@ class AgentServices:
 
     @cached_property
     def gateway_notes(self) -> GatewayNotes:
-        """The notes of what Discord reports."""
         drop_summary, posted_by = self.ledger.summaries.drop_covering, self.memory.posted_by
         return GatewayNotes(self.record, self.transcripts, self.clock, drop_summary, posted_by)
 
@@ -111,17 +110,14 @@ class AgentServices:
 
     @cached_property
     def cancels(self) -> Cancels:
-        """The cancels of turns by the coordinator."""
         return Cancels(self.bus)
 
     @cached_property
     def room_log(self) -> RoomLog:
-        """The log of rooms' messages for the record."""
         return RoomLog(self.clock, self.is_ignored)
 
     @cached_property
     def message_log(self) -> MessageLog:
-        """The log of what is said, where an option switches it on."""
         return MessageLog(
             self.transcripts,
             self.channel_readers,
@@ -175,7 +171,6 @@ class AgentServices:
 
     @cached_property
     def person_notices(self) -> PersonNotices:
-        """The notices to the coordinator of what people write."""
         return PersonNotices(self.bus, self.directory, self.roster.names)
 
     def mention(self, asked: Entry, channel_id: int, theme: str, *, to_all: bool = False, **more: Any) -> MentionEvent:

@@ -59,7 +59,6 @@ class CheapModel:
 
     @property
     def name(self) -> str:
-        """provider/model."""
         return self.model.name
 
     @property

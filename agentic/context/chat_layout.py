@@ -7,15 +7,7 @@ from datetime import datetime
 
 from agentic.context.blocks import Block, quoted_in
 from agentic.context.entries import Entry, one_line, words
-from agentic.context.prompt import (
-    Trigger,
-    TurnContext,
-    angle_line,
-    automation_task,
-    naming_line,
-    summary_text,
-    turn_of,
-)
+from agentic.context.prompt import Trigger, TurnContext, angle_line, automation_task, naming_line, summary_text, turn_of
 from agentic.context.render import (
     INDENT,
     MAX_FILENAME,
@@ -42,9 +34,7 @@ SEARCH_FIRST = (
 
 
 def build_history(
-    context: TurnContext,
-    pictures: Mapping[int, tuple[Picture, ...]] = NO_PICTURES,
-    files: Mapping[int, str] = NO_FILES,
+    context: TurnContext, pictures: Mapping[int, tuple[Picture, ...]] = NO_PICTURES, files: Mapping[int, str] = NO_FILES
 ) -> list[Message]:
     """Return the window as messages to the model, one a block. `pictures` maps a message's id to its pictures, `files`
     an attachment's id to its text."""

@@ -103,7 +103,6 @@ class RoomTurn:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The members' names, each on one line."""
         shown = (one_line(name, MAX_NAME) for name in self.members[:MAX_MEMBERS])
         return tuple(dict.fromkeys(filter(None, shown)))
 

@@ -128,7 +128,6 @@ def parse_identity(text: str | None) -> tuple[IdentityCard, tuple[str, ...]]:
 
 
 def body_of(text: str) -> str:
-    """Return the text after the front matter."""
     return _split(plain(text))[1]
 
 

@@ -74,7 +74,6 @@ class MemoryBlock:
 
     @property
     def said(self) -> str:
-        """The text without marks."""
         return parted(self.text)[0]
 
     @property

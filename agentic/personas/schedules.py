@@ -89,7 +89,6 @@ class ActiveHours:
     end: int
 
     def cover(self, moment: datetime) -> bool:
-        """Whether a local time is within them."""
         minute = moment.hour * 60 + moment.minute
         if self.start < self.end:
             return self.start <= minute < self.end
@@ -313,7 +312,6 @@ class Problems:
         self._found.append((line, what))
 
     def of(self, fields: Fields) -> None:
-        """Add the problems that `markdown.fields_of` found."""
         self._found += fields.problems
 
     def lines(self) -> tuple[str, ...]:

@@ -59,7 +59,6 @@ class Workspace:
         self._root = root
 
     def read(self, path: str, first_line: int = 1, max_lines: int = 2_000) -> str:
-        """Return a file's text or a part of it."""
         *folders, name = _parts(path)
         with folder_at(self._root) as root, below(root, tuple(folders)) as folder:
             text = as_text(read_plain(name, MAX_FILE_BYTES, folder))
@@ -68,7 +67,6 @@ class Workspace:
         return text if not start and len(lines) <= max_lines else "\n".join(lines[start : start + max_lines])
 
     def write(self, path: str, text: str) -> None:
-        """Create or replace a file, with its folders."""
         *folders, name = _parts(path)
         data = as_bytes(text)
         _check_size(len(data))

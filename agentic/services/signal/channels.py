@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -33,7 +32,7 @@ from agentic.ids import is_snowflake
 from agentic.llm.types import Picture
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.client import NOT_SENT, MessageRef, NotConnected, Quoted, Refused, SignalError, Unreachable
-from agentic.services.signal.contacts import Chat, Contact, SignalAccount
+from agentic.services.signal.contacts import Chat, SignalAccount
 from agentic.services.signal.envelopes import file_id, masked, message_id, timestamp_of
 from agentic.services.signal.styled_text import Run, Style, parse, plain, split_runs, styled
 
@@ -103,7 +102,6 @@ class SignalView:
         return upto[-messages:] if messages > 0 else []
 
     async def attached(self, entries: Sequence[Entry], limits: AttachmentLimits = DEFAULT_LIMITS) -> Attached:
-        """Read the newest pictures and text files of these entries."""
         return await self.account.attachments.read(entries, limits)
 
     async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]:
@@ -118,15 +116,6 @@ class SignalView:
         """Nobody: the server does not list reactions."""
         del message_id, emoji
         return ()
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The message that a post quotes, with its author and the text that is shown of it."""
-
-    message_id: int
-    author: Contact
-    text: str
 
 
 class PartMayBeMissing(CannotPost):
@@ -192,12 +181,15 @@ class SignalSink(SinkWithoutSigns):
                 text_runs.append(Run("\n" if text_runs[-1].text.endswith("\n") else "\n\n"))
             text_runs.append(line)
         parts = split_runs(text_runs) or [[]]
+        answered = post.reply_to
+        if answered is None and self._view.chat.is_group and post.ping is not None:
+            answered = post.asked  # in a group an answer to a person quotes their question
         posted: Posted | None = None
         broken: PartMayBeMissing | None = None
 
-        async def send(key: str, runs: list[Run], picture: Picture | None, answered: Answered | None) -> None:
+        async def send(key: str, runs: list[Run], picture: Picture | None, number: int | None) -> None:
             nonlocal posted
-            entry = await self._send_part(f"{turn_id}/{key}", runs, picture, answered)
+            entry = await self._send_part(f"{turn_id}/{key}", runs, picture, number)
             posted = posted or Posted(0)  # 0 for a message that an earlier run has claimed
             if entry is not None:
                 url = entry.attachments[0].url if entry.attachments else posted.picture_url
@@ -208,7 +200,7 @@ class SignalSink(SinkWithoutSigns):
         for number, runs in enumerate(parts):
             picture = post.picture if number == len(parts) - 1 else None
             try:
-                await send(str(number), runs, picture, self._find_answered(post) if number == 0 else None)
+                await send(str(number), runs, picture, answered if number == 0 else None)
             except PartMayBeMissing as error:
                 broken = error
             except CannotPost as error:
@@ -226,9 +218,10 @@ class SignalSink(SinkWithoutSigns):
         return posted
 
     async def _send_part(
-        self, key: str, runs: list[Run], picture: Picture | None, answered: Answered | None
+        self, key: str, runs: list[Run], picture: Picture | None, answered: int | None
     ) -> Entry | None:
-        """Send one message, and add it to the transcript. Return None if an earlier run has claimed it."""
+        """Send one message that quotes the one it answers, and add it to the transcript. Return None if an earlier run
+        has claimed it."""
         if (refusal := self.refusal()) is not None:
             raise CannotPost(refusal)
         if not self._may_post():
@@ -238,9 +231,11 @@ class SignalSink(SinkWithoutSigns):
             return None
         account, me = self._account, self._account.me
         quoted: Quoted | None = None
-        if answered is not None:
-            message = MessageRef(answered.author.address, timestamp_of(answered.message_id))
-            quoted = Quoted(message, answered.text)
+        author = account.contacts.author_of(answered) if answered is not None else None
+        if answered is not None and author is not None:
+            question = self._view.transcript.get(answered)
+            text = question.text[:MAX_QUOTE] if question is not None else ""
+            quoted = Quoted(MessageRef(author.address, timestamp_of(answered)), text)
         try:
             timestamp = await account.client.send(
                 account.number,
@@ -270,24 +265,13 @@ class SignalSink(SinkWithoutSigns):
             speaker=Speaker(me.person, me.name, "agent", me.agent),
             text=plain(runs),
             created_at=timestamp / 1000,
-            reply_to=answered.message_id if answered is not None else None,
-            replied_to=answered.author.person if answered is not None else None,
+            reply_to=answered if author is not None else None,
+            replied_to=author.person if author is not None else None,
             private=self._view.is_private,
             attachments=tuple(files),
         )
         self._view.transcript.add(entry)
         return entry
-
-    def _find_answered(self, post: Post) -> Answered | None:
-        """Return the message to quote: in a group an answer to a person quotes their question."""
-        number = post.reply_to
-        if number is None and self._view.chat.is_group and post.ping is not None:
-            number = post.asked
-        author = self._account.contacts.author_of(number) if number is not None else None
-        if number is None or author is None:
-            return None
-        entry = self._view.transcript.get(number)
-        return Answered(number, author, entry.text[:MAX_QUOTE] if entry is not None else "")
 
     async def withdraw(self, turn_id: str, after: int | None = None) -> None:
         """Delete what this sink has posted for a turn that came to nothing, for everybody."""
@@ -394,7 +378,6 @@ class SignalChannels:
 
     @property
     def acts(self) -> bool:
-        """Whether this process acts for the agent."""
         return self._may_act()
 
     def own_id(self, channel_id: int) -> int | None:
@@ -411,7 +394,6 @@ class SignalChannels:
         return None
 
     def is_stopped(self, channel_id: int) -> bool:
-        """Whether a person stopped the bots in the chat, or the owner everywhere."""
         return self._services.stops.holds(channel_id)
 
     def view_of(self, channel_id: int) -> SignalView | None:

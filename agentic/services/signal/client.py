@@ -187,7 +187,6 @@ class SignalClient:
     # -- the server ---------------------------------------------------------------------------------------------------
 
     async def about(self) -> bool:
-        """Whether the server answers now."""
         url = self._url("v1", "about")
         try:
             async with asyncio.timeout(self._sign_timeout), self._open.get(url, allow_redirects=False) as answer:
@@ -229,11 +228,9 @@ class SignalClient:
             raise Unreachable(f"it did not answer within {seconds:.0f} s") from None
 
     async def contacts(self, number: str) -> list[ListedContact]:
-        """Return the people whom the account knows."""
         return read_list(await self._sign("GET", "contacts", number), ListedContact)
 
     async def groups(self, number: str) -> list[ListedGroup]:
-        """Return the groups in which the account is."""
         return read_list(await self._sign("GET", "groups", number), ListedGroup)
 
     async def receive(self, number: str) -> aiohttp.ClientWebSocketResponse:
@@ -298,7 +295,6 @@ class SignalClient:
         raise Unreadable("an answer without the message's time")
 
     async def remote_delete(self, number: str, recipient: str, timestamp: int) -> None:
-        """Delete a message of the account for everybody."""
         body = {"recipient": recipient, "timestamp": timestamp}
         await self._patient_sign("DELETE", "remote-delete", number, body)
 
@@ -509,7 +505,6 @@ class SignalFetcher:
         return url
 
     async def fetch(self, url: str) -> FetchedPicture:
-        """Return the picture at this address. Raises FetchRefused."""
         return as_picture(await self.fetch_bytes(url, MAX_BYTES))
 
     async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:

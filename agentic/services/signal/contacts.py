@@ -91,10 +91,7 @@ class Contacts:
             ours.agent = agent
             self._note_stranger(ours)
 
-    # -- looking up ---------------------------------------------------------------------------------------------------
-
     def find(self, address: Address) -> Contact | None:
-        """Return None for a person who was not heard of."""
         if address.account and (found := self._by_account.get(address.account)) is not None:
             return found
         by_number = self._by_number.get(address.number) if address.number else None
@@ -111,15 +108,12 @@ class Contacts:
         return self._by_number[number]
 
     def agents(self) -> list[Contact]:
-        """Return our own accounts."""
         return [one for one in self._by_number.values() if one.agent is not None]
 
     def is_allowed(self, who: Contact) -> bool:
-        """Whether agents hear this person."""
         return who.agent is not None or EVERYBODY in self._allowed or self._is_named(who)
 
     def _is_named(self, who: Contact) -> bool:
-        """Whether the settings allow this person by name."""
         return not self._allowed.isdisjoint({who.number, who.account, *who.former})
 
     def allows(self, address: Address) -> bool:
@@ -140,8 +134,6 @@ class Contacts:
         """Return the author of a message: it is in the message's number."""
         timestamp = timestamp_of(message)
         return next((one for one in {*self._by_id.values()} if message_id(one.base, timestamp) == message), None)
-
-    # -- learning -----------------------------------------------------------------------------------------------------
 
     def learn(self, address: Address, name: str | None = None) -> Contact:
         """Return the contact with this address, with all of it that is new. Raises ValueError for an empty address."""
@@ -248,8 +240,6 @@ class Contacts:
         here = {who for who in self._by_id.values() if person in (who.base, who.person)} | {self._by_id.get(person)}
         return {number for number, who in self._by_id.items() if who in here and who.agent is None}
 
-    # -- keeping ------------------------------------------------------------------------------------------------------
-
     def on_change(self, listener: Callable[[Contact], None]) -> None:
         """`listener` is called with each contact that is new or has changed; it must not raise."""
         self._listeners.append(listener)
@@ -316,11 +306,9 @@ class Chats:
         return self._chats.get(channel_id)
 
     def of_account(self, account: str) -> list[Chat]:
-        """Return the chats in which this account of ours is."""
         return [chat for chat in self._chats.values() if account in chat.accounts]
 
     def direct(self, account: str, who: Contact) -> Chat:
-        """Return the chat that a person has with this account."""
         channel_id = direct_chat_id(account, who.base)
         return self._note(Chat(channel_id, shown_name(who), frozenset({account}), person=who.base))
 
@@ -351,7 +339,6 @@ class Chats:
         return who.address if who is not None else None
 
     def person(self, chat: Chat) -> Contact | None:
-        """Return the person of a direct chat."""
         return self._contacts.of(chat.person) if chat.person is not None else None
 
     def on_change(self, listener: Callable[[Chat], None]) -> None:
@@ -397,7 +384,6 @@ class SignalAccount:
 
     @property
     def me(self) -> Contact:
-        """The agent, as people on Signal know it."""
         return self.contacts.ours(self.number)
 
     def transcript(self, chat: Chat) -> Transcript:

@@ -59,7 +59,6 @@ def timestamp_of(message: int) -> int:
 
 
 def ids_at(timestamp_ms: int) -> range:
-    """Return the numbers of all messages of this millisecond."""
     first = max(timestamp_ms - EPOCH_MS, 0) << LOW_BITS
     return range(first, first + _LOW + 1)
 
@@ -81,7 +80,6 @@ def group_chat_id(group: str) -> int:
 
 
 def file_id(attachment: str) -> int:
-    """Return the number of an attachment, by its id in signal-cli."""
     return _hashed("file", attachment) & (FIRST_ELSEWHERE - 1)
 
 

@@ -7,15 +7,17 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
 
 import aiohttp
 from cachetools import LRUCache
 
+from agentic.agent.services import AgentServices
 from agentic.chat.service import Person, PersonReaction
 from agentic.context.commands import MAX_ORDER, order_in
+from agentic.inbox.host import AgentHost
 from agentic.process.tasks import BackgroundTasks
+from agentic.services.signal.channels import SignalChannels
 from agentic.services.signal.client import Refused, SignalClient, SignalError, Unreachable, broken
 from agentic.services.signal.contacts import MOST, Chat, Contact, SignalAccount
 from agentic.services.signal.envelopes import (
@@ -30,6 +32,7 @@ from agentic.services.signal.envelopes import (
 )
 from agentic.services.signal.messages import Heard, MessageReader, name_of, read_words
 from agentic.services.signal.stores import VanishingMessages
+from agentic.services.signal.text_commands import TextCommands
 
 FIRST_PAUSE = 1.0  # seconds before a lost connection is made again; doubled each time
 MAX_PAUSE = 4.0  # what people write while nobody is connected may be lost
@@ -49,25 +52,6 @@ NAMES_SECONDS = 20.0  # for which somebody who may be allowed waits for the cont
 STOP_SIGN = "🛑"  # a reaction that is an order
 
 log = logging.getLogger(__name__)
-
-
-class SignalHandler(Protocol):
-    """Acts on what is heard; service.py has the one. The transcript has it already."""
-
-    async def on_message(self, heard: Heard) -> None:
-        """A person wrote in a chat."""
-
-    async def on_agent_message(self, heard: Heard) -> None:
-        """Another agent of ours wrote in a group."""
-
-    async def on_edit(self, heard: Heard) -> None:
-        """A person edited a message; `heard` has the number and time of the first version."""
-
-    async def on_delete(self, chat: Chat, message_ids: Collection[int]) -> None:
-        """Messages were deleted by their authors, or have vanished as the chat is set."""
-
-    async def on_reaction(self, chat: Chat, reaction: PersonReaction, *, given: bool) -> None:
-        """A person gave a reaction, or took one back."""
 
 
 @dataclass(eq=False, slots=True)
@@ -108,7 +92,6 @@ class SignalListener:
         self._unheard = self._skipped = 0
 
     async def run(self) -> None:
-        """Listen until cancelled."""
         with suppress(Unreachable):  # the receiver reports it
             await self._changes.restore()
             await self._account.client.ready()
@@ -199,10 +182,7 @@ class SignalListener:
         else:
             self._names_read.set()
 
-    # -- envelopes ----------------------------------------------------------------------------------------------------
-
     async def hear(self, envelope: Envelope) -> None:
-        """Handle one envelope."""
         data = envelope.data_message if envelope.edit_message is None else envelope.edit_message.data_message
         if data is None or data.story_context is not None:
             return
@@ -278,7 +258,6 @@ class Receiver:
         self._was_connected = self.is_connected = False
 
     async def run(self) -> None:
-        """Receive until cancelled."""
         pause = FIRST_PAUSE
         while True:
             began = asyncio.get_running_loop().time()
@@ -354,8 +333,6 @@ class Changes:
         self._vanishing.clear()
         await self._background.cancel()
 
-    # -- edits and deletions ------------------------------------------------------------------------------------------
-
     async def edit(self, who: Contact, chat: Chat, edit: EditMessage) -> None:
         """A message is edited by its author alone, and keeps its number."""
         known = self._reader.own(who, chat, edit.target_sent_timestamp)
@@ -421,8 +398,6 @@ class Changes:
         if timer is not None and self._store is not None:
             await self._store.gone(chat.channel_id, message)
 
-    # -- reactions ----------------------------------------------------------------------------------------------------
-
     async def react(self, who: Contact, chat: Chat, reaction: Reaction) -> None:
         """A person has one reaction a message: another one takes the place of the first."""
         message = self._reader.message_at(chat, reaction.who, reaction.target_sent_timestamp)
@@ -448,3 +423,58 @@ class Changes:
         written_by = entry.speaker.id if entry is not None else author.person if author is not None else 0
         sign = PersonReaction(Person(who.person), chat.channel_id, message, written_by, emoji)
         await self._handler.on_reaction(chat, sign, given=given)
+
+
+class SignalHandler:
+    """Hands what an agent's account hears to the agent's host, and decides nothing. The transcript has it already.
+
+    What people may do there follows from the chat: each person who is heard may stop the agent in it. The owner has
+    named those people, and a chat has no moderators of its own. `host` gives the agent's host in this process, None
+    while there is none: what is heard then is in the transcript, and answered by the process that acts for the agent.
+    """
+
+    def __init__(
+        self, agent: str, account: SignalAccount, services: AgentServices, host: Callable[[], AgentHost | None]
+    ) -> None:
+        self._agent, self._account, self._services, self._host = agent, account, services, host
+
+        def acts() -> bool:
+            return (here := host()) is not None and here.holds_lease
+
+        channels = SignalChannels(agent, account, services, may_act=acts)
+        self._commands = TextCommands(agent, account, services, channels)
+
+    async def aclose(self) -> None:
+        await self._commands.aclose()
+
+    async def on_message(self, heard: Heard) -> None:
+        if (host := self._host()) is None:
+            return
+        facts, entry = heard.facts, heard.entry
+        if entry.order is not None:
+            if not facts.mentioned_users and facts.replied_to is None:  # it is for the agents that hear it
+                facts = replace(facts, mentioned_users=frozenset((self._account.me.person,)))
+            who = Person(facts.author_id, manages_messages=True)
+            if await host.on_order(entry.order, facts, lambda: who, entry.created_at):
+                return
+        if await self._commands.answered(heard):
+            return
+        await host.on_message(facts, self._services.settings.signal_theme)
+
+    async def on_agent_message(self, heard: Heard) -> None:
+        if (host := self._host()) is not None:
+            theme = self._services.settings.signal_theme
+            await host.on_bot_message(heard.facts.channel_id, heard.facts.message_id, theme)
+
+    async def on_edit(self, heard: Heard) -> None:
+        """A person edited a message: a turn that is about it reads it again by itself."""
+
+    async def on_delete(self, chat: Chat, message_ids: Collection[int]) -> None:
+        self._services.gateway_notes.deleted(chat.channel_id, message_ids)
+
+    async def on_reaction(self, chat: Chat, reaction: PersonReaction, *, given: bool) -> None:
+        self._services.gateway_notes.reacted(
+            self._agent, chat.channel_id, reaction.message_id, reaction.who.user_id, reaction.emoji, given=given
+        )
+        if given and (host := self._host()) is not None:
+            await host.on_reaction(replace(reaction, who=Person(reaction.who.user_id, manages_messages=True)))

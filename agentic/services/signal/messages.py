@@ -50,14 +50,6 @@ class Words:
     mentions: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Replied:
-    """The message that another one answers, and its author as the program knows them."""
-
-    message_id: int
-    author: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
     """A message that somebody wrote in a chat. `vanishes_after`: seconds until it vanishes from everybody's chat."""
@@ -94,7 +86,7 @@ class MessageReader:
         if not text and not files:
             return None
         words = read_words(text, data.mentions, account.contacts)
-        replied = self._replied(chat, data.quote) if data.quote is not None else None
+        answered, replied_to = self._replied(chat, data.quote) if data.quote is not None else (None, None)
         number = message_id(who.base, timestamp)
         facts = IncomingMessage(
             message_id=number,
@@ -104,17 +96,17 @@ class MessageReader:
             group=chat.is_group,
             channel_id=chat.channel_id,
             mentioned_users=words.mentions,
-            replied_to=replied.author if replied is not None else None,
+            replied_to=replied_to,
         )
         entry = Entry(
             id=number,
             speaker=Speaker(who.person, name_of(account, who), "person" if who.agent is None else "agent", who.agent),
             text=words.shown,
             created_at=min(max(received or timestamp_of(number) / 1000, sent_at(0)), self._clock()),
-            reply_to=replied.message_id if replied is not None else None,
+            reply_to=answered,
             attachments=files,
             mentions=words.mentions,
-            replied_to=facts.replied_to,
+            replied_to=replied_to,
             hidden=hidden_by_text(words.bare, private=facts.is_private),
             private=facts.is_private,
             order=order_in(words.bare) if who.agent is None else None,
@@ -145,8 +137,8 @@ class MessageReader:
             (file.content_type or "").partition(";")[0].strip().lower(),
         )
 
-    def _replied(self, chat: Chat, quote: Quote) -> Replied:
-        """Find the message that is quoted.
+    def _replied(self, chat: Chat, quote: Quote) -> tuple[int, int]:
+        """Return the message that is quoted, and its author as the program knows them.
 
         A quote is its sender's claim. Only signal-cli, which knows its own accounts, names this one by number and id
         together; an id alone may be any other person's, who would count as the agent from then on.
@@ -157,9 +149,7 @@ class MessageReader:
         number = self.message_at(chat, quote.who, quote.id)
         entry = self._account.transcript(chat).get(number)
         author = contacts.find(quote.who) if entry is None else contacts.of(entry.speaker.id)
-        return Replied(number, author.person if author is not None else contacts.base_of(quote.who))
-
-    # -- finding messages ---------------------------------------------------------------------------------------------
+        return number, author.person if author is not None else contacts.base_of(quote.who)
 
     def note_version(self, chat: Chat, timestamp: int, message: int) -> None:
         """Note that the message was edited at this time: apps may name it by that time from now on."""

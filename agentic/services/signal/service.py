@@ -2,7 +2,7 @@
 
 settings ─ accounts ─┬─ AgentServices.signal   views and sinks, for turns
 address book ────────┘
-listener ─ ears ─ the agent's host in this process, if there is one
+listener ─ handler ─ the agent's host in this process, if there is one
 """
 
 from __future__ import annotations
@@ -10,29 +10,23 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from functools import partial
 
 from agent_config import Settings
 from agentic.agent.services import AgentServices
 from agentic.chat.attachments import AttachmentReader
-from agentic.chat.service import Person, PersonReaction
 from agentic.chat.transcript import Transcripts
 from agentic.ids import is_snowflake
-from agentic.inbox.host import AgentHost
 from agentic.process.tasks import BackgroundTasks
 from agentic.runtime.process import Runtime
 from agentic.runtime.services import stay_known
-from agentic.services.signal.channels import SignalChannels
 from agentic.services.signal.client import SignalClient, SignalFetcher
 from agentic.services.signal.contacts import Chat, Chats, Contact, Contacts, SignalAccount, to_text
 from agentic.services.signal.envelopes import direct_chat_id
-from agentic.services.signal.listener import SignalListener
-from agentic.services.signal.messages import Heard
+from agentic.services.signal.listener import SignalHandler, SignalListener
 from agentic.services.signal.stores import AddressBook
-from agentic.services.signal.text_commands import TextCommands
 
 AGAIN_SECONDS = 5.0  # until a listener that failed begins again
 
@@ -76,16 +70,15 @@ class SignalLines:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime, services = runtime, runtime.services
-        self._ears: dict[str, SignalEars] = {}
+        self._handlers: dict[str, SignalHandler] = {}
         self._listeners: dict[str, SignalListener] = {}
         for agent in runtime.setup.on_signal:
             account = services.signal[agent]
-            self._ears[agent] = ears = SignalEars(agent, account, services, partial(runtime.host_of, agent))
-            self._listeners[agent] = SignalListener(account, ears, vanishing=services.ledger.vanishing)
+            self._handlers[agent] = handler = SignalHandler(agent, account, services, partial(runtime.host_of, agent))
+            self._listeners[agent] = SignalListener(account, handler, vanishing=services.ledger.vanishing)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Listen, until `stop`."""
         presence = self._runtime.services.ledger.presence
         for agent in self._listeners:
             self._runtime.watch(partial(stay_known, agent, presence), f"{agent}: since when")
@@ -115,67 +108,7 @@ class SignalLines:
                     log.exception("%s: listening on Signal failed, it begins again in %.0f s", agent, AGAIN_SECONDS)
                 await asyncio.sleep(AGAIN_SECONDS)
         finally:
-            await self._ears[agent].aclose()
-
-
-class SignalEars:
-    """The SignalHandler of one agent: it hands what its account hears to the agent's host, and decides nothing.
-
-    What people may do there follows from the chat: each person who is heard may stop the agent in it. The owner has
-    named those people, and a chat has no moderators of its own. `host` gives the agent's host in this process, None
-    while there is none: what is heard then is in the transcript, and answered by the process that acts for the agent.
-    """
-
-    def __init__(
-        self, agent: str, account: SignalAccount, services: AgentServices, host: Callable[[], AgentHost | None]
-    ) -> None:
-        self._agent, self._account, self._services, self._host = agent, account, services, host
-
-        def acts() -> bool:
-            return (here := host()) is not None and here.holds_lease
-
-        channels = SignalChannels(agent, account, services, may_act=acts)
-        self._commands = TextCommands(agent, account, services, channels)
-
-    async def aclose(self) -> None:
-        """Nothing is heard any more."""
-        await self._commands.aclose()
-
-    async def on_message(self, heard: Heard) -> None:
-        """A person wrote in a chat."""
-        if (host := self._host()) is None:
-            return
-        facts, entry = heard.facts, heard.entry
-        if entry.order is not None:
-            if not facts.mentioned_users and facts.replied_to is None:  # it is for the agents that hear it
-                facts = replace(facts, mentioned_users=frozenset((self._account.me.person,)))
-            who = Person(facts.author_id, manages_messages=True)
-            if await host.on_order(entry.order, facts, lambda: who, entry.created_at):
-                return
-        if await self._commands.answered(heard):
-            return
-        await host.on_message(facts, self._services.settings.signal_theme)
-
-    async def on_agent_message(self, heard: Heard) -> None:
-        """Another agent of ours wrote in a group."""
-        if (host := self._host()) is not None:
-            theme = self._services.settings.signal_theme
-            await host.on_bot_message(heard.facts.channel_id, heard.facts.message_id, theme)
-
-    async def on_edit(self, heard: Heard) -> None:
-        """A person edited a message: a turn that is about it reads it again by itself."""
-
-    async def on_delete(self, chat: Chat, message_ids: Collection[int]) -> None:
-        """Messages were deleted."""
-        self._services.gateway_notes.deleted(chat.channel_id, message_ids)
-
-    async def on_reaction(self, chat: Chat, reaction: PersonReaction, *, given: bool) -> None:
-        """A person gave a reaction, or took one back."""
-        self._services.gateway_notes.reacted(
-            self._agent, chat.channel_id, reaction.message_id, reaction.who.user_id, reaction.emoji, given=given
-        )
-        if given and (host := self._host()) is not None:
-            await host.on_reaction(replace(reaction, who=Person(reaction.who.user_id, manages_messages=True)))
+            await self._handlers[agent].aclose()
 
 
 class AddressKeeper:

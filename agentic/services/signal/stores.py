@@ -96,7 +96,6 @@ class VanishingMessages:
             log.debug("when a message vanishes is not kept: Redis is unavailable: %s", away)
 
     async def gone(self, channel_id: int, message_id: int) -> None:
-        """Note that the message is removed."""
         try:
             await self._link.call(lambda redis: redis.zrem(keys.SIGNAL_VANISHING, f"{channel_id}:{message_id}"))
         except RedisAway as away:

@@ -101,7 +101,12 @@ class TextCommands:
     async def answered(self, heard: Heard) -> bool:
         """Whether the message was a command; this agent answers it, unless it is another's."""
         words = self._words(heard)
-        if _EDIT.fullmatch(words) is None and not self._is_command(words, heard):
+        wanted = _wanted(words)
+        # in a private chat only a known one is a command; what begins like one about the person's own data is not left
+        # to the model, which might claim that it was done
+        is_known = wanted in self._answers or wanted.partition(" ")[0] in ("forget", "privacy")
+        is_command = is_known or (not heard.facts.is_private and _SHORT.fullmatch(wanted) is not None)
+        if _EDIT.fullmatch(words) is None and not is_command:
             return False
         if not self._is_mine(heard):
             return True
@@ -111,14 +116,6 @@ class TextCommands:
         else:
             self._waiting.start(self._take_over(heard, words), "Signal: a command")
         return True
-
-    def _is_command(self, words: str, heard: Heard) -> bool:
-        """Whether words with a slash before them are a command. In a private chat only a known one is; what begins like
-        one about the person's own data is not left to the model, which might claim that it was done."""
-        wanted = _wanted(words)
-        if wanted in self._answers or wanted.partition(" ")[0] in ("forget", "privacy"):
-            return True
-        return not heard.facts.is_private and _SHORT.fullmatch(wanted) is not None
 
     async def _take_over(self, heard: Heard, words: str) -> None:
         """Carry it out where this process acts for the agent soon, and the one before it has not done so."""
@@ -174,8 +171,6 @@ class TextCommands:
         except RedisAway as away:
             log.warning("/%s was not carried out: Redis is unavailable (%s)", wanted, away)
             return REDIS_AWAY
-
-    # -- what they say ------------------------------------------------------------------------------------------------
 
     async def _why(self, heard: Heard) -> str:
         """Explain the quoted message, else the newest one of the agent."""
