@@ -369,18 +369,13 @@ class ProviderBackoff:
     def __init__(self, agent: str, clock: Callable[[], float]) -> None:
         self.taken, self.begun = asyncio.Event(), asyncio.Event()
         self._agent, self._clock = agent, clock
-        self._failures, self._until = 0, 0.0
+        self._failures, self.until = 0, 0.0  # the end of the last back-off in unix seconds; 0 if there was none
         self._noticed: set[int] = set()
 
     @property
     def seconds_left(self) -> float:
         """Seconds until the back-off ends; 0 without one."""
-        return max(0.0, self._until - self._clock())
-
-    @property
-    def until(self) -> float:
-        """The end of the last back-off in unix seconds; 0 if there was none."""
-        return self._until
+        return max(0.0, self.until - self._clock())
 
     def adopt(self, until: float) -> None:
         """Continue a back-off of another run of the program. After it, one failure starts the next."""
@@ -389,7 +384,7 @@ class ProviderBackoff:
         log.warning("%s: provider back-off continues for %.0f minutes", self._agent, self.seconds_left / 60)
 
     def _start(self, until: float) -> None:
-        self._until = until
+        self.until = until
         self._noticed.clear()
         self.taken.set()
 

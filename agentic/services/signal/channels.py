@@ -54,23 +54,9 @@ class SignalView:
 
     def __init__(self, account: SignalAccount, chat: Chat) -> None:
         self.account, self.chat = account, chat
-
-    @property
-    def channel_id(self) -> int:
-        return self.chat.channel_id
-
-    @property
-    def readers_id(self) -> int | None:
-        """The group: its members read the chat, also those whom nobody hears."""
-        return self.channel_id if self.chat.is_group else None
-
-    @property
-    def is_private(self) -> bool:
-        return not self.chat.is_group
-
-    @property
-    def name(self) -> str:
-        return self.chat.name
+        self.channel_id, self.name, self.is_private = chat.channel_id, chat.name, not chat.is_group
+        self.readers_id = chat.channel_id if chat.is_group else None  # all of its members read it, heard or not
+        self.pins: tuple[tuple[Entry, ...], ...] = ()  # signal-cli-rest-api does not read pinned messages
 
     @property
     def own_name(self) -> str:
@@ -84,11 +70,6 @@ class SignalView:
     @property
     def transcript(self) -> Transcript:
         return self.account.transcript(self.chat)
-
-    @property
-    def pins(self) -> tuple[tuple[Entry, ...], ...]:
-        """Nothing: signal-cli-rest-api does not read pinned messages."""
-        return ()
 
     async def settle(self) -> None:
         """Return at once: what was heard is all that there is."""
@@ -374,11 +355,7 @@ class SignalChannels:
     def __init__(
         self, agent: str, account: SignalAccount, services: AgentServices, *, may_act: Callable[[], bool]
     ) -> None:
-        self._agent, self._account, self._services, self._may_act = agent, account, services, may_act
-
-    @property
-    def acts(self) -> bool:
-        return self._may_act()
+        self._agent, self._account, self._services, self.may_act = agent, account, services, may_act
 
     def own_id(self, channel_id: int) -> int | None:
         del channel_id
@@ -423,7 +400,7 @@ class SignalChannels:
         claims, chat = self._services.ledger.post_claims, view.channel_id
         sink = SignalSink(
             view,
-            may_post=lambda: self._may_act() and not (stops and self.is_stopped(chat)),
+            may_post=lambda: self.may_act() and not (stops and self.is_stopped(chat)),
             claim=partial(claims.first, self._agent),
             give_up=partial(claims.give_up, self._agent),
             clean=self._services.outbound.redact,
