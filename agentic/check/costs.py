@@ -83,7 +83,8 @@ def forecast_day(
             advice = "raise AGENT_MAX_DAILY or AGENT_MAX_DAILY_UNASKED; without that the last are skipped"
             found.warn("automation", text, advice)
         tasks.append(count)
-    dollars += sum(count * automation_cost(tariff_in(None, agent)) for count, agent in zip(tasks, agents, strict=True))
+    casual = replace(theme_named(DEFAULT_THEME), search=True, always_draw=False)
+    dollars += sum(count * turn_cost(tariff_in(None, one), casual) for count, one in zip(tasks, agents, strict=True))
     more = f" and {sum(tasks):,.0f} automation tasks" if any(tasks) else ""
     text = f"about ${dollars:.2f} a day for {conversations:g} conversations{more}, and {_mentions(settings, agents)}"
     return DayForecast(dollars, sum(tasks), text)
@@ -171,12 +172,6 @@ def forecast(tariffs: Sequence[Tariff], themes: Sequence[Theme], conversations: 
         return 0.0
     a_round = sum(turn_cost(tariff, theme) for tariff in tariffs for theme in themes) / len(themes)
     return conversations * expected_rounds(max_rounds) * a_round
-
-
-def automation_cost(tariff: Tariff) -> float:
-    """US dollars for a heartbeat, cron job or hook."""
-    theme = theme_named(DEFAULT_THEME)
-    return turn_cost(tariff, replace(theme, search=True, always_draw=False))
 
 
 def mention_cost(tariff: Tariff, hooks: int, searches: bool = False) -> float:

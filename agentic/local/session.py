@@ -59,12 +59,9 @@ class AlreadyRunning(Exception):
     """Another process runs in this folder. `process` is its id, "" if unknown."""
 
     def __init__(self, process: str) -> None:
-        super().__init__(process)
-        self.process = process
-
-    def __str__(self) -> str:
-        process = f" (process {self.process})" if self.process else ""
-        return f"Already running in this folder{process}: type /quit there first, or set DATA_DIR to another folder."
+        known = f" (process {process})" if process else ""
+        advice = "type /quit there first, or set DATA_DIR to another folder"
+        super().__init__(f"Already running in this folder{known}: {advice}.")
 
 
 @contextmanager
