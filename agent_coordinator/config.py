@@ -1,11 +1,4 @@
-"""Scheduling parameters and probabilities.
-
-The tasks that agents have while nobody writes, and the owner's settings for them.
-
-To add one: its name in `agentic.settings.agents.IDLE_TASKS` and in agentic.state.idle by priority, its
-material in candidates.py, its note in results.py, and what the agent does in agent_cogs/idle.
-
-Scheduling parameters and probabilities of the coordinator.
+"""Scheduling parameters and probabilities of the coordinator.
 
 Owners' settings come from `agent_config.Settings`; the constants are fixed. The themes are exported here too, where
 people look for them.
@@ -29,9 +22,23 @@ if TYPE_CHECKING:
     from agent_config import FrontMatter, Settings
 
 
+AGENT_RESPONSE_TIMEOUT = 90.0  # seconds for the model call, the picture and the post together
+CONTINUATION_BASE_PROBABILITY = 0.85  # of a second round
+CONTINUATION_DECAY = 0.03  # less for each further round
+REACTIVE_COOLDOWN_SECONDS = 300.0  # per channel
+MISSED_SLOT_SECONDS = 900.0  # a slot that is later than this (the program was down) is skipped
+BACKOFF_FIRST_SECONDS = 15.0  # after too many timeouts in a row; doubles with each further timeout
+BACKOFF_MAX_SECONDS = 600.0
+RESUME_SECONDS = 600.0  # a conversation that was interrupted for longer is ended instead of resumed
+WAIT_STEP_SECONDS = 30.0  # a conversation that waits for a person keeps its channel by steps of this length
+HOLD_ROOM_SECONDS = 30.0  # a channel's hold outlives a turn by this
+STARTUP_WAIT_SECONDS = 30.0  # for two agents to be online before the conversation at start
+
+
 @dataclass(frozen=True, slots=True)
 class IdleAgent:
-    """An agent's tasks, and whether it may write to `everyone` unasked, or only to those who agreed (`opt_in`)."""
+    """The tasks of an agent while nobody writes, and whether it may write to `everyone` unasked, or only to those who
+    agreed (`opt_in`)."""
 
     tasks: tuple[str, ...]
     unasked: str = "opt_in"
@@ -54,19 +61,6 @@ class IdleConfig:
     def pairs(self) -> list[tuple[str, str]]:
         """All tasks with their agents, by priority."""
         return [(task, agent) for task in TASKS for agent, its in self.agents.items() if task in its.tasks]
-
-
-AGENT_RESPONSE_TIMEOUT = 90.0  # seconds for the model call, the picture and the post together
-CONTINUATION_BASE_PROBABILITY = 0.85  # of a second round
-CONTINUATION_DECAY = 0.03  # less for each further round
-REACTIVE_COOLDOWN_SECONDS = 300.0  # per channel
-MISSED_SLOT_SECONDS = 900.0  # a slot that is later than this (the program was down) is skipped
-BACKOFF_FIRST_SECONDS = 15.0  # after too many timeouts in a row; doubles with each further timeout
-BACKOFF_MAX_SECONDS = 600.0
-RESUME_SECONDS = 600.0  # a conversation that was interrupted for longer is ended instead of resumed
-WAIT_STEP_SECONDS = 30.0  # a conversation that waits for a person keeps its channel by steps of this length
-HOLD_ROOM_SECONDS = 30.0  # a channel's hold outlives a turn by this
-STARTUP_WAIT_SECONDS = 30.0  # for two agents to be online before the conversation at start
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +96,12 @@ class CoordinatorConfig:
         return self.channels.get(channel_id, DEFAULT_THEME)
 
 
+_SAME = (  # the fields that settings have by the same name
+    *("schedule_min", "schedule_max", "active_start", "active_end", "timezone", "max_rounds", "policy"),
+    *("reactive_probability", "turn_delay_min", "turn_delay_max", "fire_on_startup", "timeout_threshold"),
+)
+
+
 def from_settings(
     settings: Settings, agents: Sequence[str], personas: Mapping[str, FrontMatter] | None = None
 ) -> CoordinatorConfig:
@@ -113,23 +113,12 @@ def from_settings(
         agents=tuple(agents),
         channels={channel: theme for channel, theme in settings.channels.items() if is_snowflake(channel)},
         priority_channels=tuple(settings.priority_channels),
-        schedule_min=settings.schedule_min,
-        schedule_max=settings.schedule_max,
-        active_start=settings.active_start,
-        active_end=settings.active_end,
-        timezone=settings.timezone,
-        max_rounds=settings.max_rounds,
-        reactive_probability=settings.reactive_probability,
-        turn_delay_min=settings.turn_delay_min,
-        turn_delay_max=settings.turn_delay_max,
-        fire_on_startup=settings.fire_on_startup,
-        timeout_threshold=settings.timeout_threshold,
         talkativeness={name: front.talkativeness for name, front in fronts.items() if front.talkativeness is not None},
         interests={agent: front.interests for agent, front in fronts.items() if front.interests},
         shown={agent: settings.agents[agent].display_name for agent in fronts},
-        policy=settings.policy,
         policies=dict(settings.policies),
         idle=_idle_from(settings, {**fronts, **(personas or {})}),
+        **{name: getattr(settings, name) for name in _SAME},
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import timedelta
 
@@ -134,16 +134,22 @@ class BackgroundScheduler:
         config, settings, context = self._config, self._context.config, self._context
         if context.is_paused:
             return Blocked("all bots are paused")
-        closed = gates.quiet_hours(now, settings.active_start, settings.active_end, settings.timezone)
-        if closed is not None:
-            return closed
+        blocked = gates.quiet_hours(now, settings.active_start, settings.active_end, settings.timezone)
+        if blocked is not None:
+            return blocked
         newest = await store.newest(agent, task)
         last, pause = schedule.state.last, config.again_hours * HOUR
         again = task == "discover" and 0 < pause <= now - last and last > 0
-        if (closed := gates.nothing_new(newest, schedule.state.seen, again=again)) is not None:
-            return closed
-        if (closed := await self._agent_gates(agent, now)) is not None:
-            return closed
+        if (blocked := gates.nothing_new(newest, schedule.state.seen, again=again)) is not None:
+            return blocked
+        muted = await self._ledger.mutes.read([agent])
+        blocked = gates.silenced(muted.get(agent), await self._ledger.backoffs.until(agent), now)
+        if blocked is not None:
+            return blocked
+        today = local_date(now, settings.timezone).isoformat()
+        used_up = await self._ledger.budgets.used_up(agent, NO_CHANNEL, today, idle=True)
+        if (blocked := gates.budget(used_up, self._midnight(now))) is not None:
+            return blocked
         failing = self._failed.get((task, agent), ())
         candidates = await look(store, task, agent, now=now, before=now - config.after, failed=failing)
         if not candidates:
@@ -158,25 +164,15 @@ class BackgroundScheduler:
             did=schedule.state.did if now - schedule.state.last < DID_SECONDS else "",
         )
         if task in UNASKED:
-            sent = self._with_noted(await store.sent(now - SENT_DAYS * DAY), now - SENT_DAYS * DAY)
+            # The record's unasked messages, and those that it does not show yet: another agent may be next at once, and
+            # a recorder that is down for hours must end no cooldown.
+            since = now - SENT_DAYS * DAY
+            recorded = await store.sent(since)
+            shown = {one.message_id for one in recorded}
+            self._noted = {key: one for key, one in self._noted.items() if key not in shown and one.at >= since}
+            sent = sorted((*recorded, *self._noted.values()), key=lambda one: (one.at, one.message_id))
             given = replace(given, consents=await store.consents(), sent=sent)
         return choose(task, agent, candidates, given, config, context.rng)
-
-    def _with_noted(self, sent: Sequence[Sent], since: float) -> list[Sent]:
-        """The record's unasked messages and those that it does not show yet: another agent may be next at once, and a
-        recorder that is down for hours must end no cooldown."""
-        shown = {one.message_id for one in sent}
-        self._noted = {key: one for key, one in self._noted.items() if key not in shown and one.at >= since}
-        return sorted((*sent, *self._noted.values()), key=lambda one: (one.at, one.message_id))
-
-    async def _agent_gates(self, agent: str, now: float) -> Blocked | None:
-        muted = await self._ledger.mutes.read([agent])
-        closed = gates.silenced(muted.get(agent), await self._ledger.backoffs.until(agent), now)
-        if closed is not None:
-            return closed
-        today = local_date(now, self._context.config.timezone)
-        used_up = await self._ledger.budgets.used_up(agent, NO_CHANNEL, today.isoformat(), idle=True)
-        return gates.budget(used_up, self._midnight(now))
 
     def _midnight(self, now: float) -> float:
         timezone = self._context.config.timezone
