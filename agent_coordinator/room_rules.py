@@ -29,19 +29,8 @@ CHOSE, REMOVED, DELETED = "chose", "removed", "deleted"  # why a member left, be
 
 FAILURES = frozenset(
     {
-        "agent_budget",
-        "benched",
-        "daily_limit",
-        "deadline",
-        "discord_failed",
-        "internal_error",
-        "invalid",
-        "model_failed",
-        "picture_failed",
-        "refused",
-        "session_lost",
-        "unknown_action",
-        "unknown_channel",
+        *("agent_budget", "benched", "daily_limit", "deadline", "discord_failed", "internal_error", "invalid"),
+        *("model_failed", "picture_failed", "refused", "session_lost", "unknown_action", "unknown_channel"),
         "unreadable",
     }
 )

@@ -16,53 +16,9 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from agentic.settings import fields as f
 from agentic.settings.agents import AgentSettings, IdleTask, PersonaModels, Unasked
-from agentic.settings.fields import (
-    COUNT,
-    DEFAULT_TOOLS,
-    AgentNames,
-    AgentRuntime,
-    ApiKey,
-    AwsRegion,
-    BargeIn,
-    CatchUp,
-    Count,
-    Days,
-    Debounce,
-    Dollars,
-    Flag,
-    Folder,
-    FolderMap,
-    Hours,
-    HttpAddress,
-    Id,
-    Ids,
-    Keys,
-    Limit,
-    LogLevel,
-    LongSecret,
-    OptionalHttpAddress,
-    OptionalId,
-    PerDay,
-    PermissionMode,
-    Policy,
-    PolicyMap,
-    Port,
-    PositiveInt,
-    RedisAddress,
-    Retries,
-    Seconds,
-    Secret,
-    Share,
-    Steps,
-    ThemeMap,
-    ToolPatterns,
-    from_text,
-    kebab,
-    setting,
-    split_list,
-    split_pairs,
-)
+from agentic.settings.fields import Keys, from_text, kebab, setting, split_list, split_pairs
 from agentic.settings.models import EndpointSettings, ModelSettings
 from agentic.themes import DEFAULT_THEME, THEMES
 
@@ -145,123 +101,123 @@ class Settings(Keys):
     unasked: Annotated[Unasked, from_text(lambda text: text.strip().lower().replace("-", "_"))] = setting(
         "UNASKED_MESSAGES", "opt_in", "opt_in or everyone"
     )
-    idle_after: Seconds = setting("IDLE_AFTER_SECONDS", 300.0)
-    follow_up_min: Seconds = setting("IDLE_FOLLOW_UP_MIN_SECONDS", 3600.0)
-    follow_up_max: Seconds = setting("IDLE_FOLLOW_UP_MAX_SECONDS", 7200.0)
-    discover_min: Seconds = setting("IDLE_DISCOVER_MIN_SECONDS", 7200.0)
-    discover_max: Seconds = setting("IDLE_DISCOVER_MAX_SECONDS", 14_400.0)
-    discover_again: Hours = setting("IDLE_DISCOVER_AGAIN_HOURS", 0.0)  # 0: only after somebody wrote
-    summarise_exchanges: Flag = setting("IDLE_SUMMARISE_EXCHANGES", False)
-    idle_budget_share: Share = setting("IDLE_BUDGET_SHARE", 0.2)
-    unasked_person_hours: Hours = setting("UNASKED_PERSON_HOURS", 24.0)
-    unasked_channel_hours: Hours = setting("UNASKED_CHANNEL_HOURS", 6.0)
-    message_log_days: Days = setting("MESSAGE_LOG_DAYS", 30)
+    idle_after: f.Seconds = setting("IDLE_AFTER_SECONDS", 300.0)
+    follow_up_min: f.Seconds = setting("IDLE_FOLLOW_UP_MIN_SECONDS", 3600.0)
+    follow_up_max: f.Seconds = setting("IDLE_FOLLOW_UP_MAX_SECONDS", 7200.0)
+    discover_min: f.Seconds = setting("IDLE_DISCOVER_MIN_SECONDS", 7200.0)
+    discover_max: f.Seconds = setting("IDLE_DISCOVER_MAX_SECONDS", 14_400.0)
+    discover_again: f.Hours = setting("IDLE_DISCOVER_AGAIN_HOURS", 0.0)  # 0: only after somebody wrote
+    summarise_exchanges: f.Flag = setting("IDLE_SUMMARISE_EXCHANGES", False)
+    idle_budget_share: f.Share = setting("IDLE_BUDGET_SHARE", 0.2)
+    unasked_person_hours: f.Hours = setting("UNASKED_PERSON_HOURS", 24.0)
+    unasked_channel_hours: f.Hours = setting("UNASKED_CHANNEL_HOURS", 6.0)
+    message_log_days: f.Days = setting("MESSAGE_LOG_DAYS", 30)
     embedding_model: str | None = setting("EMBEDDING_MODEL", None, "provider/model, or none")
     # Signal: which agent speaks under which number, and with whom
     channel: Annotated[Literal["discord", "signal", "both"] | None, from_text(lambda text: text.strip().lower())] = (
         setting("CHANNEL", None, "discord, signal or both")
     )
-    signal_api_url: HttpAddress = setting("SIGNAL_API_URL", "http://127.0.0.1:8080")
+    signal_api_url: f.HttpAddress = setting("SIGNAL_API_URL", "http://127.0.0.1:8080")
     signal_numbers: Annotated[dict[str, str], from_text(_read_numbers)] = setting("SIGNAL_NUMBERS", {}, NUMBERS)
     signal_allowed: Annotated[tuple[str, ...], from_text(_read_people)] = setting("SIGNAL_ALLOWED", (), PEOPLE)
     signal_theme: Annotated[str, AfterValidator(_check_theme)] = setting("SIGNAL_THEME", DEFAULT_THEME, "a theme")
-    linked_people: Annotated[dict[str, Id], from_text(_read_links)] = setting("LINKED_PEOPLE", {}, LINKS)
+    linked_people: Annotated[dict[str, f.Id], from_text(_read_links)] = setting("LINKED_PEOPLE", {}, LINKS)
     # The rest
-    guild_ids: Ids = setting("GUILD_IDS", ())
-    channel_theme_map: ThemeMap = setting("CHANNEL_THEME_MAP", {})
-    bot_ids: Ids = setting("BOT_IDS", ())
-    discord_retries: Retries = setting("DISCORD_RETRIES", 4)
-    bots_role_id: OptionalId = setting("BOTS_ROLE_ID", None)
+    guild_ids: f.Ids = setting("GUILD_IDS", ())
+    channel_theme_map: f.ThemeMap = setting("CHANNEL_THEME_MAP", {})
+    bot_ids: f.Ids = setting("BOT_IDS", ())
+    discord_retries: f.Retries = setting("DISCORD_RETRIES", 4)
+    bots_role_id: f.OptionalId = setting("BOTS_ROLE_ID", None)
     commands_bot: str | None = setting("COMMANDS_BOT", None, "the name of an agent")
     agent_name: str | None = setting("AGENT_NAME", None, "the name of an agent")
     agent_personality: str | None = setting("AGENT_PERSONALITY", None, "a text")
-    moderator_ids: Ids = setting("MODERATOR_IDS", ())
-    owner_user_ids: Ids = setting("OWNER_USER_IDS", ())
-    barge_in: BargeIn = setting("BARGE_IN", "yield")
-    agent_max_daily: Count = setting("AGENT_MAX_DAILY", 100)
-    agent_max_unasked: Count | None = setting("AGENT_MAX_DAILY_UNASKED", None, COUNT)
-    agent_cooldown_seconds: Seconds = setting("AGENT_COOLDOWN_SECONDS", 15.0)
-    mention_catchup_seconds: CatchUp = setting("MENTION_CATCHUP_SECONDS", 600.0)
-    mention_debounce_seconds: Debounce = setting("MENTION_DEBOUNCE_SECONDS", 0.0)
-    context_window_size: PositiveInt = setting("CONTEXT_WINDOW_SIZE", 40)
-    max_concurrent_turns: PositiveInt = setting("MAX_CONCURRENT_TURNS", 5)
-    max_queue_depth: Count = setting("MAX_QUEUE_DEPTH", 100)
-    turn_timeout_seconds: Limit = setting("TURN_TIMEOUT_SECONDS", 120.0)
-    allow_dms: Flag = setting("ALLOW_DMS", False)
-    agent_runtime: AgentRuntime | None = setting("AGENT_RUNTIME", None, "claude-agent-sdk, or nothing")
-    permission_mode: PermissionMode = setting("PERMISSION_MODE", "dontAsk")
-    agent_sdk_max_steps: Steps = setting("AGENT_SDK_MAX_STEPS", 20)
+    moderator_ids: f.Ids = setting("MODERATOR_IDS", ())
+    owner_user_ids: f.Ids = setting("OWNER_USER_IDS", ())
+    barge_in: f.BargeIn = setting("BARGE_IN", "yield")
+    agent_max_daily: f.Count = setting("AGENT_MAX_DAILY", 100)
+    agent_max_unasked: f.Count | None = setting("AGENT_MAX_DAILY_UNASKED", None, f.COUNT)
+    agent_cooldown_seconds: f.Seconds = setting("AGENT_COOLDOWN_SECONDS", 15.0)
+    mention_catchup_seconds: f.CatchUp = setting("MENTION_CATCHUP_SECONDS", 600.0)
+    mention_debounce_seconds: f.Debounce = setting("MENTION_DEBOUNCE_SECONDS", 0.0)
+    context_window_size: f.PositiveInt = setting("CONTEXT_WINDOW_SIZE", 40)
+    max_concurrent_turns: f.PositiveInt = setting("MAX_CONCURRENT_TURNS", 5)
+    max_queue_depth: f.Count = setting("MAX_QUEUE_DEPTH", 100)
+    turn_timeout_seconds: f.Limit = setting("TURN_TIMEOUT_SECONDS", 120.0)
+    allow_dms: f.Flag = setting("ALLOW_DMS", False)
+    agent_runtime: f.AgentRuntime | None = setting("AGENT_RUNTIME", None, "claude-agent-sdk, or nothing")
+    permission_mode: f.PermissionMode = setting("PERMISSION_MODE", "dontAsk")
+    agent_sdk_max_steps: f.Steps = setting("AGENT_SDK_MAX_STEPS", 20)
     agent_sdk_max_usd: float = setting(
         "AGENT_SDK_MAX_USD", 0.5, "US dollars, more than 0 (at most 1000)", gt=0, le=1000, allow_inf_nan=False
     )
-    budget_daily_usd: Dollars = setting("BUDGET_DAILY_USD", DEFAULT_BUDGET)
-    budget_agent_usd: Dollars = setting("BUDGET_AGENT_DAILY_USD", None)
-    budget_channel_usd: Dollars = setting("BUDGET_CHANNEL_DAILY_USD", None)
-    budget_user_usd: Dollars = setting("BUDGET_USER_DAILY_USD", None)
-    mentions_per_minute: Count = setting("MENTIONS_PER_MINUTE", 6)
-    ignore_user_ids: Ids = setting("IGNORE_USER_IDS", ())
-    ignore_role_ids: Ids = setting("IGNORE_ROLE_IDS", ())
-    owner_channel_id: OptionalId = setting("OWNER_CHANNEL_ID", None)
-    output_channel_id: OptionalId = setting("OUTPUT_CHANNEL_ID", None)
-    events_port: Port = setting("EVENTS_PORT", 0)
+    budget_daily_usd: f.Dollars = setting("BUDGET_DAILY_USD", DEFAULT_BUDGET)
+    budget_agent_usd: f.Dollars = setting("BUDGET_AGENT_DAILY_USD", None)
+    budget_channel_usd: f.Dollars = setting("BUDGET_CHANNEL_DAILY_USD", None)
+    budget_user_usd: f.Dollars = setting("BUDGET_USER_DAILY_USD", None)
+    mentions_per_minute: f.Count = setting("MENTIONS_PER_MINUTE", 6)
+    ignore_user_ids: f.Ids = setting("IGNORE_USER_IDS", ())
+    ignore_role_ids: f.Ids = setting("IGNORE_ROLE_IDS", ())
+    owner_channel_id: f.OptionalId = setting("OWNER_CHANNEL_ID", None)
+    output_channel_id: f.OptionalId = setting("OUTPUT_CHANNEL_ID", None)
+    events_port: f.Port = setting("EVENTS_PORT", 0)
     events_host: str = setting("EVENTS_HOST", "127.0.0.1", "an address of this machine")
-    events_secret: LongSecret = setting("EVENTS_SECRET", None)
-    console: Flag = setting("CONSOLE", False)
+    events_secret: f.LongSecret = setting("EVENTS_SECRET", None)
+    console: f.Flag = setting("CONSOLE", False)
     console_host: str = setting("CONSOLE_HOST", "127.0.0.1", "an address of this machine")
     console_port: Annotated[int, Field(ge=1, le=65_535)] = setting("CONSOLE_PORT", 8888, "a port from 1 to 65535")
-    console_token: LongSecret = setting("CONSOLE_TOKEN", None)
-    console_url: OptionalHttpAddress = setting("CONSOLE_URL", None)
-    show_cost_embeds: Flag = setting("SHOW_COST_EMBEDS", False)
-    fire_on_startup: Flag = setting("COORDINATOR_FIRE_ON_STARTUP", False)
-    schedule_min: PerDay = setting("COORDINATOR_SCHEDULE_MIN", 3)
-    schedule_max: PerDay = setting("COORDINATOR_SCHEDULE_MAX", 6)
+    console_token: f.LongSecret = setting("CONSOLE_TOKEN", None)
+    console_url: f.OptionalHttpAddress = setting("CONSOLE_URL", None)
+    show_cost_embeds: f.Flag = setting("SHOW_COST_EMBEDS", False)
+    fire_on_startup: f.Flag = setting("COORDINATOR_FIRE_ON_STARTUP", False)
+    schedule_min: f.PerDay = setting("COORDINATOR_SCHEDULE_MIN", 3)
+    schedule_max: f.PerDay = setting("COORDINATOR_SCHEDULE_MAX", 6)
     active_start: int = setting("COORDINATOR_ACTIVE_START", 7, "an hour from 0 to 23", ge=0, le=23)
     active_end: int = setting("COORDINATOR_ACTIVE_END", 23, "an hour from 0 to 24", ge=0, le=24)
-    max_rounds: PositiveInt = setting("COORDINATOR_MAX_ROUNDS", 30)
-    policy: Policy = setting("COORDINATOR_POLICY", "rounds")
-    policies: PolicyMap = setting("COORDINATOR_POLICIES", {})
-    reactive_probability: Share = setting("COORDINATOR_REACTIVE_PROBABILITY", 0.15)
-    turn_delay_min: Seconds = setting("COORDINATOR_TURN_DELAY_MIN", 15.0)
-    turn_delay_max: Seconds = setting("COORDINATOR_TURN_DELAY_MAX", 45.0)
-    priority_channels: Ids = setting("COORDINATOR_PRIORITY_CHANNELS", ())
-    timeout_threshold: PositiveInt = setting("COORDINATOR_TIMEOUT_THRESHOLD", 8)
-    model_retries: Retries = setting("MODEL_RETRIES", 2)
+    max_rounds: f.PositiveInt = setting("COORDINATOR_MAX_ROUNDS", 30)
+    policy: f.Policy = setting("COORDINATOR_POLICY", "rounds")
+    policies: f.PolicyMap = setting("COORDINATOR_POLICIES", {})
+    reactive_probability: f.Share = setting("COORDINATOR_REACTIVE_PROBABILITY", 0.15)
+    turn_delay_min: f.Seconds = setting("COORDINATOR_TURN_DELAY_MIN", 15.0)
+    turn_delay_max: f.Seconds = setting("COORDINATOR_TURN_DELAY_MAX", 45.0)
+    priority_channels: f.Ids = setting("COORDINATOR_PRIORITY_CHANNELS", ())
+    timeout_threshold: f.PositiveInt = setting("COORDINATOR_TIMEOUT_THRESHOLD", 8)
+    model_retries: f.Retries = setting("MODEL_RETRIES", 2)
     cheap_model: str | None = setting("CHEAP_MODEL", None, "provider/model, or none")
-    cheap_first: AgentNames = setting("CHEAP_FIRST", ())
-    aws_region: AwsRegion | None = setting("AWS_REGION", None, "a region such as us-east-1")
-    aws_access_key_id: Secret | None = setting("AWS_ACCESS_KEY_ID", None, "an access key")
-    aws_secret_access_key: Secret | None = setting("AWS_SECRET_ACCESS_KEY", None, "a secret key")
-    aws_session_token: Secret | None = setting("AWS_SESSION_TOKEN", None, "a session token")
+    cheap_first: f.AgentNames = setting("CHEAP_FIRST", ())
+    aws_region: f.AwsRegion | None = setting("AWS_REGION", None, "a region such as us-east-1")
+    aws_access_key_id: f.Secret | None = setting("AWS_ACCESS_KEY_ID", None, "an access key")
+    aws_secret_access_key: f.Secret | None = setting("AWS_SECRET_ACCESS_KEY", None, "a secret key")
+    aws_session_token: f.Secret | None = setting("AWS_SESSION_TOKEN", None, "a session token")
     aws_profile: str | None = setting("AWS_PROFILE", None, "the name of a profile")
-    allowed_tools: ToolPatterns = setting("ALLOWED_TOOLS", DEFAULT_TOOLS)
-    web_search: Flag = setting("WEB_SEARCH", True)
-    tavily_api_key: ApiKey = setting("TAVILY_API_KEY", None)
-    brave_api_key: ApiKey = setting("BRAVE_API_KEY", None)
-    perplexity_api_key: ApiKey = setting("PERPLEXITY_API_KEY", None)
-    exa_api_key: ApiKey = setting("EXA_API_KEY", None)
-    redis_url: RedisAddress = setting("REDIS_URL", None, repr=False)
-    standby: Flag = setting("STANDBY", False)
+    allowed_tools: f.ToolPatterns = setting("ALLOWED_TOOLS", f.DEFAULT_TOOLS)
+    web_search: f.Flag = setting("WEB_SEARCH", True)
+    tavily_api_key: f.ApiKey = setting("TAVILY_API_KEY", None)
+    brave_api_key: f.ApiKey = setting("BRAVE_API_KEY", None)
+    perplexity_api_key: f.ApiKey = setting("PERPLEXITY_API_KEY", None)
+    exa_api_key: f.ApiKey = setting("EXA_API_KEY", None)
+    redis_url: f.RedisAddress = setting("REDIS_URL", None, repr=False)
+    standby: f.Flag = setting("STANDBY", False)
     timezone: ZoneInfo = setting("TIMEZONE", ZoneInfo("UTC"), "an IANA name such as Europe/Berlin")
     data_dir: Path = setting("DATA_DIR", Path("data"), "a folder")
-    config_files_dir: Folder = setting("CONFIG_FILES_DIR", Path("config"))
-    personas_dir: Folder = setting("PERSONAS_DIR", Path("personas"))
-    persona_folders: FolderMap = setting("PERSONA_FOLDERS", {})
-    memory_writes: Count = setting("MEMORY_WRITES_PER_DAY", 10)
-    record_days: Days = setting("RECORD_DAYS", 90)
-    record_prompts_days: Days = setting("RECORD_PROMPTS_DAYS", 7)
-    log_level: LogLevel = setting("LOG_LEVEL", "INFO")
+    config_files_dir: f.Folder = setting("CONFIG_FILES_DIR", Path("config"))
+    personas_dir: f.Folder = setting("PERSONAS_DIR", Path("personas"))
+    persona_folders: f.FolderMap = setting("PERSONA_FOLDERS", {})
+    memory_writes: f.Count = setting("MEMORY_WRITES_PER_DAY", 10)
+    record_days: f.Days = setting("RECORD_DAYS", 90)
+    record_prompts_days: f.Days = setting("RECORD_PROMPTS_DAYS", 7)
+    log_level: f.LogLevel = setting("LOG_LEVEL", "INFO")
     log_format: Annotated[Literal["plain", "json"], from_text(str.lower)] = setting(
         "LOG_FORMAT", "plain", "plain or json"
     )
-    health_port: Port = setting("HEALTH_PORT", 0)
-    otel_endpoint: OptionalHttpAddress = setting("OTEL_EXPORTER_OTLP_ENDPOINT", None)
-    otel_headers: Secret | None = setting("OTEL_EXPORTER_OTLP_HEADERS", None, "name=value pairs, separated by commas")
-    otel_capture_content: Flag = setting("OTEL_CAPTURE_CONTENT", False)
-    shutdown_grace_seconds: Seconds = setting("SHUTDOWN_GRACE_SECONDS", 20.0)
+    health_port: f.Port = setting("HEALTH_PORT", 0)
+    otel_endpoint: f.OptionalHttpAddress = setting("OTEL_EXPORTER_OTLP_ENDPOINT", None)
+    otel_headers: f.Secret | None = setting("OTEL_EXPORTER_OTLP_HEADERS", None, "name=value pairs, separated by commas")
+    otel_capture_content: f.Flag = setting("OTEL_CAPTURE_CONTENT", False)
+    shutdown_grace_seconds: f.Seconds = setting("SHUTDOWN_GRACE_SECONDS", 20.0)
     # Old names, which are still read; agentic/settings/loading.py has the others.
-    channel_ids: Ids = setting("AGENT_CHANNEL_IDS", ())
-    stop_role_ids: Ids = setting("STOP_ROLE_IDS", ())
-    stop_user_ids: Ids = setting("STOP_USER_IDS", ())
+    channel_ids: f.Ids = setting("AGENT_CHANNEL_IDS", ())
+    stop_role_ids: f.Ids = setting("STOP_ROLE_IDS", ())
+    stop_user_ids: f.Ids = setting("STOP_USER_IDS", ())
     # Read from elsewhere
     agents: dict[str, AgentSettings] = Field(default_factory=dict)
     endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
