@@ -40,9 +40,9 @@ class Commands:
             "start": self._start_conversation,
             "next": self._speak_next,
             "end": self._end_conversation,
-            "move": self._move,
-            "skip": self._skip,
-            "add": self._add,
+            "move": self._change_schedule,
+            "skip": self._change_schedule,
+            "add": self._change_schedule,
             **RoomCommands(context, rooms, self._report_soon).known,
         }
 
@@ -119,26 +119,19 @@ class Commands:
             return "unknown_channel"
         return "stopped" if self._context.is_stopped(channel_id) else None
 
-    # today's schedule
-
-    async def _move(self, command: Command) -> str:
-        if command.at is None or command.to is None:
+    async def _change_schedule(self, command: Command) -> str:
+        """Move, skip, or add a time of today."""
+        at, scheduler = command.at, self._scheduler
+        new_time = command.to if command.command == "move" else at
+        if at is None or new_time is None:
             return "incomplete"
-        if not self._scheduler.is_to_come(command.to):
+        if command.command == "skip":
+            return "skipped" if await scheduler.skip(at) else "no_such_time"
+        if not scheduler.is_to_come(new_time):
             return "out_of_day"
-        return "moved" if await self._scheduler.move(command.at, command.to) else "no_such_time"
-
-    async def _skip(self, command: Command) -> str:
-        if command.at is None:
-            return "incomplete"
-        return "skipped" if await self._scheduler.skip(command.at) else "no_such_time"
-
-    async def _add(self, command: Command) -> str:
-        if command.at is None:
-            return "incomplete"
-        if not self._scheduler.is_to_come(command.at):
-            return "out_of_day"
-        return await self._scheduler.add(command.at)
+        if command.command == "add":
+            return await scheduler.add(at)
+        return "moved" if await scheduler.move(at, new_time) else "no_such_time"
 
     # reports
 

@@ -13,8 +13,10 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any
 
 from agent_config import (
     Settings,
@@ -90,12 +92,9 @@ def _run_local(settings: Settings, options: argparse.Namespace) -> int:
 
 def main_one_bot(arguments: Sequence[str] = ()) -> int:
     """Run run_bot.py: the bot of AGENT_NAME, without the coordinator."""
-    _keep_files_private()
-    _with_version("run_bot.py", "Run the bot of AGENT_NAME, without the coordinator.").parse_args(arguments)
-    settings = _settings()
+    settings = _start("run_bot.py", "Run the bot of AGENT_NAME, without the coordinator.", arguments)
     if settings is None:
         return 2
-    _set_up_logging(settings)
     if settings.agent_name is None:
         names = ", ".join(settings.agents)
         print(
@@ -120,23 +119,15 @@ def main_one_bot(arguments: Sequence[str] = ()) -> int:
 
 def main_coordinator(arguments: Sequence[str] = ()) -> int:
     """Run python -m agent_coordinator: the coordinator without bots."""
-    _keep_files_private()
-    _with_version("python -m agent_coordinator", "Run the coordinator, without bots.").parse_args(arguments)
-    settings = _settings()
+    settings = _start("python -m agent_coordinator", "Run the coordinator, without bots.", arguments)
     if settings is None:
         return 2
-    _set_up_logging(settings)
     if not settings.channels:
         print("The coordinator has no channels. Set CHANNEL_THEME_MAP in .env", file=sys.stderr)
         return 2
     log.info("%s", version_line())
 
-    def run() -> int:
-        if settings.redis_url is None:
-            _make_data_dir(settings)
-        return asyncio.run(_coordinate(settings))
-
-    return _ended(settings, run)
+    return _ended(settings, lambda: _run_with_data(settings, partial(_coordinate, settings)))
 
 
 async def _coordinate(settings: Settings) -> int:
@@ -178,12 +169,13 @@ def _serve(
         make_embedder=embedder_of,
     )
 
-    def run() -> int:
-        if settings.redis_url is None:
-            _make_data_dir(settings)
-        return asyncio.run(serve(setup))
+    return _ended(settings, lambda: _run_with_data(settings, partial(serve, setup)))
 
-    return _ended(settings, run)
+
+def _run_with_data(settings: Settings, work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    if settings.redis_url is None:
+        _make_data_dir(settings)
+    return asyncio.run(work())
 
 
 def _ended(settings: Settings, run: Callable[[], int]) -> int:
@@ -219,6 +211,15 @@ def _ended(settings: Settings, run: Callable[[], int]) -> int:
         # The outermost edge: Python would print the traceback without redaction.
         log.exception("the program ended because of an unexpected error")
     return 1
+
+
+def _start(prog: str, description: str, arguments: Sequence[str]) -> Settings | None:
+    _keep_files_private()
+    _with_version(prog, description).parse_args(arguments)
+    settings = _settings()
+    if settings is not None:
+        _set_up_logging(settings)
+    return settings
 
 
 def _keep_files_private() -> None:
