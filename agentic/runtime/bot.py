@@ -88,16 +88,9 @@ def cog_class(path: str) -> type[BaseAgentCog]:
 class BotRun:
     """A bot's client, cog and side tasks. It logs in once this process holds the lease."""
 
-    def __init__(
-        self,
-        agent: AgentSettings,
-        services: AgentServices,
-        lease: Lease,
-        model: Model,
-        guild_models: Mapping[int, Model],
-        sessions: SessionLimit,
-    ) -> None:
-        self.agent, self._services, self._lease = agent, services, lease
+    def __init__(self, bot: BotSupervisor) -> None:
+        self.agent, self._services, self._lease = bot.agent, bot.services, bot.lease
+        agent, services, lease = bot.agent, bot.services, bot.lease
         self.client: discord.Bot = discord.Bot(  # type: ignore[no-untyped-call]
             intents=intents(direct=services.settings.allow_dms),
             max_messages=None,  # the transcript replaces py-cord's message cache
@@ -109,8 +102,10 @@ class BotRun:
         )
         tolerate_unreadable_events(self.client, agent.spec.name)
         skip_echoes(self.client, services.transcripts)
-        self._connection = GatewayConnection(self.client, agent.spec.name, services.rng, sessions)
-        self.cog = cog_class(agent.cog)(self.client, agent, services, model, guild_models, may_act=lambda: lease.held)
+        self._connection = GatewayConnection(self.client, agent.spec.name, services.rng, bot.sessions)
+        self.cog = cog_class(agent.cog)(
+            self.client, agent, services, bot.model, bot.guild_models, may_act=lambda: lease.held
+        )
         self.client.add_cog(self.cog)
         audience = Audience(self.client.get_channel)
         owners = ApplicationOwners(self.client, self.cog.gate)
@@ -352,14 +347,14 @@ class BotSupervisor:
                 each.sessions = AgentSessions(agent.spec.name, services.ledger.sessions)
         self.was_online = False
         self.settled = asyncio.Event()  # online, failed, or Discord unreachable: startup waits no longer
-        self._services, self._guild_models, self._clock, self._sleep = services, guild_models, clock, sleep
+        self.services, self.guild_models, self._clock, self._sleep = services, guild_models, clock, sleep
         self._on_signal = on_signal
         self._failure: str | None = None
-        self._sessions = SessionLimit(clock)
+        self.sessions = SessionLimit(clock)
         self._run = self._new_run()
 
     def _new_run(self) -> BotRun:
-        return BotRun(self.agent, self._services, self.lease, self.model, self._guild_models, self._sessions)
+        return BotRun(self)
 
     @property
     def client(self) -> discord.Bot:
@@ -387,7 +382,7 @@ class BotSupervisor:
     async def run(self) -> None:
         """Log in and stay online until cancelled. Returns after a rejected token or intent; after any other error it
         starts again, with growing pauses. An agent that is on Signal too goes on there meanwhile, or for good."""
-        pauses = backoff(self._services.rng)
+        pauses = backoff(self.services.rng)
         while True:
             began = self._clock()
             end = await self._run_once()
@@ -400,7 +395,7 @@ class BotSupervisor:
                 log.error("%s is %s: %s. On Signal it goes on", name, offline, end.reason)
                 await self._go_on_on_signal(None)
             if self._clock() - began >= STEADY_SECONDS:
-                pauses = backoff(self._services.rng)
+                pauses = backoff(self.services.rng)
             pause = next(pauses)
             fault = end.error if end.unexpected else None
             log.error("%s is %s: %s; it starts again in %.0f s", name, offline, end.reason, pause, exc_info=fault)
@@ -409,7 +404,7 @@ class BotSupervisor:
 
     async def _go_on_on_signal(self, seconds: float | None) -> None:
         """Run on Signal alone for so long, None for ever. Running turns end before it returns."""
-        pauses = backoff(self._services.rng)
+        pauses = backoff(self.services.rng)
         try:
             async with asyncio.timeout(seconds):
                 while True:

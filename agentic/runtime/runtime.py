@@ -17,7 +17,7 @@ from functools import partial
 
 import aiohttp
 
-from agent_config import Settings
+from agent_config import Settings, process_environment
 from agentic.actions.forget import CompletedRequests
 from agentic.agent.services import AgentServices
 from agentic.automation.webhook_server import WebhookServer, serve_webhooks
@@ -31,10 +31,11 @@ from agentic.runtime.bot import cancel
 from agentic.runtime.health import serving_health
 from agentic.runtime.process import Runtime, Watching, metrics_routes
 from agentic.runtime.rooms import serve_rooms
-from agentic.runtime.services import Setup, build_services, learn_webhook_posts, recall_agents, tools_for
+from agentic.runtime.services import Setup, build_services, learn_webhook_posts, open_tools, recall_agents
 from agentic.services.discord.gate import OutboundShared
 from agentic.services.discord.rate_limit import webhook_session
 from agentic.services.signal.service import SignalLines, open_accounts
+from agentic.tools.toolset import Toolset
 from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.server import locate_redis
 
@@ -108,7 +109,10 @@ async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentSe
     webhooks = await stack.enter_async_context(webhook_session())
     outbound = OutboundShared(Redactor(settings.secrets(), own_folders(settings.data_dir)))
     done = CompletedRequests(settings.data_dir)  # before tool-call records are read
-    tools = await stack.enter_async_context(tools_for(setup, session, outbound)) if setup.tools else None
+    tools: Toolset | None = None
+    if setup.tools:
+        opening = open_tools(setup, session, outbound.redact.secrets, process_environment())
+        tools = await stack.enter_async_context(opening)
     watching = Watching.of(settings, link, outbound.redact)
     services = build_services(
         setup,

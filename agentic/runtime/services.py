@@ -10,12 +10,12 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import aiohttp
 
-from agent_config import AgentSettings, CodingSettings, ModelSettings, Settings, process_environment
+from agent_config import AgentSettings, CodingSettings, ModelSettings, Settings
 from agent_coordinator.config import CoordinatorConfig, from_settings
 from agentic.actions.forget import CompletedRequests, Forgetting
 from agentic.agent.limits import ProviderBackoff, access, is_free
@@ -271,51 +271,27 @@ def cheap_of(setup: Setup, outbound: OutboundShared) -> CheapModel | None:
     return CheapModel(model=model, tariff=tariff, redact=outbound.redact.secrets, backoff=backoff)
 
 
-def tools_for(
-    setup: Setup, session: aiohttp.ClientSession, outbound: OutboundShared
-) -> AbstractAsyncContextManager[Toolset]:
-    """The tools of the installation, as a context to enter."""
-    return open_tools(
-        setup.settings,
-        session,
-        environment=process_environment(),
-        redact=outbound.redact.secrets,
-        clock=setup.clock,
-        pages=setup.pages,
-        keyless=setup.keyless,
-        search_bases=setup.search_bases,
-    )
-
-
 @asynccontextmanager
 async def open_tools(
-    settings: Settings,
-    session: aiohttp.ClientSession,
-    *,
-    environment: Mapping[str, str],
-    redact: Callable[[str], str],
-    clock: Callable[[], float],
-    pages: Callable[[], PublicFetcher] = PublicFetcher,
-    keyless: Keyless = KEYLESS,
-    search_bases: Mapping[str, str] | None = None,
+    setup: Setup, session: aiohttp.ClientSession, redact: Callable[[str], str], environment: Mapping[str, str]
 ) -> AsyncIterator[Toolset]:
-    """Open the tools. MCP servers start in the background.
+    """Open the tools of the installation. MCP servers start in the background.
 
-    `session` queries search engines, `pages` makes the fetcher for public addresses, MCP servers see a part of
-    `environment`, `redact` removes secrets from records and from queries, `search_bases` replaces engines' addresses.
-    Raises OSError if the records can't be read.
+    `session` queries search engines, MCP servers see a part of `environment`, `redact` removes secrets from records and
+    from queries. Raises OSError if the records can't be read.
     """
+    settings, clock = setup.settings, setup.clock
     servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
     for problem in problems:
         log.warning("MCP server skipped: %s", problem)
     wanted = ToolSettings(
-        search_keys=settings.search_keys, search_bases=search_bases or {}, keyless=settings.web_search
+        search_keys=settings.search_keys, search_bases=setup.search_bases, keyless=settings.web_search
     )
     async with AsyncExitStack() as stack:
         records = await stack.enter_async_context(ToolRecords(settings.tools_dir, redact=redact))
-        fetcher = await stack.enter_async_context(pages())
+        fetcher = await stack.enter_async_context(setup.pages())
         built_in = await stack.enter_async_context(
-            built_in_tools(wanted, session, fetcher, clock=clock, keyless=keyless, redact=redact)
+            built_in_tools(wanted, session, fetcher, clock=clock, keyless=setup.keyless, redact=redact)
         )
         running = await stack.enter_async_context(McpServers(servers, environment=environment, clock=clock))
         allowed_of = {agent: settings.tools_of(agent) for agent in settings.agents}
