@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
 from agentic.agent.limits import AgentLimits
 from agentic.agent.services import AgentServices
-from agentic.agent.side_calls import CallRefused, CheapModel, SideCall, run_side_call
+from agentic.agent.side_calls import CallRefused, SideCall, run_side_call
 from agentic.chat.splitting import length
 from agentic.llm.errors import ModelError
 from agentic.llm.pricing import expected
@@ -49,79 +49,63 @@ _MARKS = re.compile(r"[`*_~|<>#\[\]]|https?://\S+")
 
 log = logging.getLogger(__name__)
 
-Positions = Callable[[Room, Sequence[RoomPost]], Awaitable[Mapping[str, str]]]
 
-
-class RoomCloser:
-    """If `positions` says nothing of a member, the first sentence of its last post stands for its position."""
-
-    def __init__(self, services: AgentServices, positions: Positions | None = None) -> None:
-        self._services, self._positions = services, positions
-
-    async def __call__(self, room: Room, posts: Sequence[RoomPost]) -> str:
-        """Note the contest and return the card."""
-        said = await self._positions(room, posts) if self._positions is not None else {}
-        positions = {**first_sentences(room, posts), **said}
-        votes = votes_of(room, posts)
-        contenders = [Contender(agent=name, model=await self._model(name, room), votes=votes[name]) for name in votes]
-        self._services.record.note(
-            ContestNote(
-                id=f"room-{room.thread_id}",
-                kind="room",
-                at=self._services.clock(),
-                channel_id=room.channel_id,
-                question=room.topic,
-                contenders=tuple(contenders),
-            )
-        )
-        return closing_card(room, posts, {member.name: positions.get(member.name, "") for member in members_of(room)})
-
-    async def _model(self, agent: str, room: Room) -> str:
-        """The model (provider/model) that the agent last spoke with there, "" for unknown."""
+async def close_room(services: AgentServices, room: Room, posts: Sequence[RoomPost]) -> str:
+    """Note the contest and return the card. If no model says what a member holds, the first sentence of its last post
+    stands for that."""
+    positions = {**first_sentences(room, posts), **await find_positions(services, room, posts)}
+    votes, models = votes_of(room, posts), dict[str, str]()
+    for name in votes:  # the model (provider/model) that each last spoke with there
         try:
-            found = await self._services.ledger.records.last(agent, room.thread_id)
+            found = await services.ledger.records.last(name, room.thread_id)
+            models[name] = found[0].model if found else ""
         except RedisAway as away:
-            log.info("%s: its model in room %d is not recorded: %s", agent, room.thread_id, away)
-            return ""
-        return found[0].model if found else ""
-
-
-class CheapPositions:
-    """Charged to the budgets of the room's first member and of the person who opened it."""
-
-    def __init__(self, cheap: CheapModel, services: AgentServices) -> None:
-        self._cheap, self._ledger, self._clock = cheap, services.ledger, services.clock
-        self._timezone = services.settings.timezone
-
-    async def __call__(self, room: Room, posts: Sequence[RoomPost]) -> Mapping[str, str]:
-        """Member → position; nothing if the model is not asked, or fails."""
-        prompt, agent = prompt_of(room, posts), members_of(room)[0].name
-        if self._cheap.rests or not prompt.text:
-            return {}
-        limits, now = AgentLimits.budgets_alone(agent, self._ledger.limits), self._clock()
-        call = SideCall(
-            turn_id=f"card-{room.thread_id}-{room.changed_at:.3f}",
-            kind="card",
-            call_kind="card",
-            channel_id=room.thread_id,
-            guild_id=room.guild_id,
-            deadline=now + SECONDS,
-            date=datetime.fromtimestamp(now, self._timezone).date().isoformat(),
-            model=self._cheap.name,
-            most=self._cheap.tariff.most(expected(prompt)),
-            free=self._cheap.tariff.free,
-            person_id=room.opened_by,
+            log.info("%s: its model in room %d is not recorded: %s", name, room.thread_id, away)
+    contenders = [Contender(agent=name, model=models.get(name, ""), votes=count) for name, count in votes.items()]
+    services.record.note(
+        ContestNote(
+            id=f"room-{room.thread_id}",
+            kind="room",
+            at=services.clock(),
+            channel_id=room.channel_id,
+            question=room.topic,
+            contenders=tuple(contenders),
         )
-        ask = partial(self._cheap.ask, prompt)
-        try:
-            reply = await run_side_call(call, ask, ledger=self._ledger, limits=limits, clock=self._clock)
-        except CallRefused as refused:
-            log.info("room %d: its card has first sentences, no model was asked: %s", room.thread_id, refused)
-            return {}
-        except ModelError as error:
-            log.warning("room %d: its card has first sentences, the model failed: %s", room.thread_id, error.kind)
-            return {}
-        return positions_in(reply.text, room)
+    )
+    return closing_card(room, posts, {member.name: positions.get(member.name, "") for member in members_of(room)})
+
+
+async def find_positions(services: AgentServices, room: Room, posts: Sequence[RoomPost]) -> Mapping[str, str]:
+    """Member → position; nothing if there is no cheap model, or it fails. The call is charged to the budgets of the
+    room's first member and of the person who opened it."""
+    cheap, ledger, prompt = services.cheap, services.ledger, prompt_of(room, posts)
+    if cheap is None or cheap.rests or not prompt.text:
+        return {}
+    now = services.clock()
+    call = SideCall(
+        turn_id=f"card-{room.thread_id}-{room.changed_at:.3f}",
+        kind="card",
+        call_kind="card",
+        channel_id=room.thread_id,
+        guild_id=room.guild_id,
+        deadline=now + SECONDS,
+        date=datetime.fromtimestamp(now, services.settings.timezone).date().isoformat(),
+        model=cheap.name,
+        most=cheap.tariff.most(expected(prompt)),
+        free=cheap.tariff.free,
+        person_id=room.opened_by,
+    )
+    limits = AgentLimits.budgets_alone(members_of(room)[0].name, ledger.limits)
+    try:
+        ask = partial(cheap.ask, prompt)
+        reply = await run_side_call(call, ask, ledger=ledger, limits=limits, clock=services.clock)
+    except CallRefused as refused:
+        log.info("room %d: its card has first sentences, no model was asked: %s", room.thread_id, refused)
+        return {}
+    except ModelError as error:
+        log.warning("room %d: its card has first sentences, the model failed: %s", room.thread_id, error.kind)
+        return {}
+    return positions_in(reply.text, room)
 
 
 def prompt_of(room: Room, posts: Sequence[RoomPost]) -> Prompt:

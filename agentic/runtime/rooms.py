@@ -15,7 +15,7 @@ from agent_config import AgentSettings
 from agentic.agent.agent import Agent
 from agentic.inbox.host import HostedChannels, PersonaHosts
 from agentic.rooms.arena import ArenaKeeper, ask_contender
-from agentic.rooms.closing import CheapPositions, RoomCloser
+from agentic.rooms.closing import close_room
 from agentic.rooms.threads import RoomThreadManager, ThreadBots
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime
@@ -92,8 +92,7 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
         entry = services.roster.of(agent)
         return entry is not None and entry.is_bot
 
-    positions = CheapPositions(services.cheap, services) if services.cheap is not None else None
-    bots, close = ThreadBots(online, has_bot), RoomCloser(services, positions)
+    bots, close = ThreadBots(online, has_bot), partial(close_room, services)
     manager = RoomThreadManager(services, bots, close, may_act=lambda: lease.held)
     manager.start(services.bus)
     runtime.watch(manager.run, "steward")

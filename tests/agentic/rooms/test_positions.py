@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from agentic.agent.side_calls import CheapModel
 from agentic.llm.errors import ServerFailed
 from agentic.llm.pricing import expected
 from agentic.llm.types import Reply, Usage
-from agentic.rooms.closing import CheapPositions, RoomCloser, positions_in, prompt_of
+from agentic.rooms.closing import close_room, find_positions, positions_in, prompt_of
 from agentic.services.discord.room_threads import RoomPost
 from agentic.state.budgets import Caps
 from agentic.state.rooms import Room, RoomMember
@@ -60,8 +61,9 @@ def cheap(answer, caps=None):
     backoff = ProviderBackoff("cheap", clock)
     made = CheapModel(model=model, tariff=tariff(), redact=str, backoff=backoff)
     ledger = MemoryLedger(clock, caps=caps)
-    services = SimpleNamespace(ledger=ledger, clock=clock, settings=SimpleNamespace(timezone=UTC))
-    return CheapPositions(made, services), model, ledger
+    settings = SimpleNamespace(timezone=UTC)
+    services = SimpleNamespace(ledger=ledger, clock=clock, settings=settings, cheap=made, record=KeptNotes())
+    return partial(find_positions, services), model, ledger
 
 
 async def test_one_call_gives_a_line_for_each_and_is_on_the_books():
@@ -87,9 +89,8 @@ async def test_without_a_usable_answer_first_sentences_are_shown(answer):
     async def last(agent, thread_id):
         return []
 
-    kept = SimpleNamespace(records=SimpleNamespace(last=last))
-    services = SimpleNamespace(record=KeptNotes(), clock=lambda: 0.0, ledger=kept)
-    card = await RoomCloser(services, positions)(ROOM, POSTS)
+    ledger.records = SimpleNamespace(last=last)
+    card = await close_room(positions.args[0], ROOM, POSTS)
     assert "**Ada**: Third.\n**Grok**: No." in card
     assert len(ledger.recorded) == 1
 

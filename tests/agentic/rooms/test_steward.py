@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agentic.chat.outlet import CannotPost
-from agentic.rooms.closing import RoomCloser
+from agentic.rooms.closing import close_room
 from agentic.rooms.threads import (
     MAX_RETRY_SECONDS,
     NOT_LOCKED,
@@ -194,13 +195,14 @@ async def steward(world: World, **more: object) -> AsyncIterator[RoomThreadManag
         services: Any = SimpleNamespace(
             ledger=SimpleNamespace(rooms=world, room_marks=marks, records=records),
             record=world.notes,
+            cheap=None,
             orders=world,
             roster=world.roster,
             clock=lambda: world.now,
         )
         bots = ThreadBots(lambda: online, lambda name: True)
         options = {"may_act": lambda: True, "poll_seconds": 0.01, **more}
-        yield RoomThreadManager(services, bots, RoomCloser(services), **options)
+        yield RoomThreadManager(services, bots, partial(close_room, services), **options)
 
 
 async def attended(world: World) -> None:
