@@ -61,7 +61,7 @@ def console_app(parts: ConsoleParts) -> web.Application:
 
 
 @asynccontextmanager
-async def serving_console(app: web.Application, settings: Settings, connections: Connections) -> AsyncIterator[bool]:
+async def serve_app(app: web.Application, settings: Settings, connections: Connections) -> AsyncIterator[bool]:
     """Serve while entered; yields whether it is served. A port in use is only a warning: the bots matter more."""
     host, port, is_served = settings.console_host, settings.console_port, False
     async with AsyncExitStack() as stack:

@@ -25,16 +25,16 @@ from agentic.record.database import (
     connect_blocking,
     copies,
     migrate,
-    missing,
-    names,
-    opened,
+    migration_names,
+    missing_migrations,
+    open_record,
     read_migrations,
     try_on_copy,
 )
 from agentic.record.export.render import FORMATS, export, export_room, file_name
 from agentic.record.export.story import Look
 from agentic.record.queries.posts import conversation_of, conversations_page, last_conversation
-from agentic.record.recorder import explained
+from agentic.record.recorder import explain_error
 from agentic.record.writing import transaction
 from agentic.state.budgets import Costs
 from agentic.wire.connection import RedisAddressError, RedisAway, RedisLink, RedisStartError
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
         if getattr(options, "local", True) is False and local.record_file.exists():
             print("With --local the record of local mode is read.", file=sys.stderr)
     except sqlite3.Error as error:
-        print(f"{settings.record_file}: {explained(error)}", file=sys.stderr)
+        print(f"{settings.record_file}: {explain_error(error)}", file=sys.stderr)
     except OSError as error:
         print(f"{error.filename or settings.record_file}: {error.strerror or error}", file=sys.stderr)
     except KeyboardInterrupt:
@@ -139,7 +139,7 @@ async def _read_page(options: argparse.Namespace, settings: Settings) -> tuple[s
         zone=settings.timezone,
         costs=options.with_costs,
     )
-    async with opened(settings.record_file) as db:
+    async with open_record(settings.record_file) as db:
         if options.room is not None:
             found = await export_room(db, options.room, options.format, look)
             if found is None:
@@ -159,7 +159,7 @@ async def _read_page(options: argparse.Namespace, settings: Settings) -> tuple[s
 
 
 async def _print_list(settings: Settings) -> None:
-    async with opened(settings.record_file) as db:
+    async with open_record(settings.record_file) as db:
         page = await conversations_page(db, count=LISTED)
     for each in page.items:
         began = datetime.fromtimestamp(each.started_at, settings.timezone)
@@ -191,7 +191,7 @@ def run_migrate(options: argparse.Namespace, settings: Settings) -> int:
     try:
         print(_migrate(options, path))
     except sqlite3.Error as error:
-        raise RecordError(f"{path}: {explained(error)}") from error
+        raise RecordError(f"{path}: {explain_error(error)}") from error
     return 0
 
 
@@ -199,19 +199,19 @@ def _migrate(options: argparse.Namespace, path: Path) -> str:
     """Do it; return what was done, in a line."""
     existed = path.exists()
     if options.validate:
-        in_order = f"The migrations are in order: {names(read_migrations())}."
+        in_order = f"The migrations are in order: {migration_names(read_migrations())}."
         if options.path is None:
             return in_order
         with closing(connect_blocking(path)) as connection:
-            lacks = missing(connection, read_migrations())
-        return f"{in_order} {path} lacks {names(lacks)}." if lacks else f"{in_order} {path} is up to date."
+            lacks = missing_migrations(connection, read_migrations())
+        return f"{in_order} {path} lacks {migration_names(lacks)}." if lacks else f"{in_order} {path} is up to date."
     if options.test:
         applied = try_on_copy(path)
         what = f"a copy of {path}" if existed else f"a new file ({path} is not there yet)"
-        return f"Tried on {what}: {names(applied) or 'nothing is missing'}. It works."
+        return f"Tried on {what}: {migration_names(applied) or 'nothing is missing'}. It works."
     applied = migrate(path)
     kept = f" Before it: {copies(path)[-1]}." if existed and applied else ""
-    return f"{path}: applied {names(applied)}.{kept}" if applied else f"{path} is up to date."
+    return f"{path}: applied {migration_names(applied)}.{kept}" if applied else f"{path} is up to date."
 
 
 def add_import_costs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -234,7 +234,7 @@ def run_import_costs(options: argparse.Namespace, settings: Settings) -> int:
             return place.description, await Costs(link).all_days()
 
     async def write_costs() -> str:
-        async with opened(settings.record_file, writable=True) as db:
+        async with open_record(settings.record_file, writable=True) as db:
             return await import_costs(db, costs, place)
 
     try:

@@ -77,7 +77,7 @@ async def connect(path: Path, *, writable: bool = False) -> aiosqlite.Connection
 
 
 @asynccontextmanager
-async def opened(path: Path, *, writable: bool = False) -> AsyncIterator[aiosqlite.Connection]:
+async def open_record(path: Path, *, writable: bool = False) -> AsyncIterator[aiosqlite.Connection]:
     """Open the record, as `connect`, for as long as the context lasts."""
     connection = await connect(path, writable=writable)
     try:
@@ -150,7 +150,7 @@ class Migration:
     def run(self, connection: sqlite3.Connection) -> None:
         """Run it in the transaction that is open. Raises what it raises."""
         if self.path is None:
-            for statement in statements(self.text):
+            for statement in split_statements(self.text):
                 connection.execute(statement)
             return
         spec = importlib.util.spec_from_file_location(f"migration_{self}", self.path)
@@ -251,11 +251,11 @@ def copies(path: Path) -> list[Path]:
 
 
 def _next(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Migration | None:
-    """Return the first migration that the file lacks. Raises as `missing`."""
-    return next(iter(missing(connection, ours)), None)
+    """Return the first migration that the file lacks. Raises as `missing_migrations`."""
+    return next(iter(missing_migrations(connection, ours)), None)
 
 
-def missing(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Sequence[Migration]:
+def missing_migrations(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Sequence[Migration]:
     """Return the migrations that the file lacks.
 
     Raises MigrationError if the file is not of this program, or of a newer or changed version.
@@ -324,7 +324,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def statements(sql: str) -> Iterator[str]:
+def split_statements(sql: str) -> Iterator[str]:
     """Split a script into its statements: `executescript` would commit before them. SQLite says which semicolon
     ends one, and which is part of a text, a comment, or a trigger."""
     start = 0
@@ -349,6 +349,6 @@ def _back_up(connection: sqlite3.Connection, to: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def names(migrations: Iterable[Migration]) -> str:
+def migration_names(migrations: Iterable[Migration]) -> str:
     """Return their names in a line."""
     return ", ".join(map(str, migrations))

@@ -111,7 +111,7 @@ async def drop_others(db: aiosqlite.Connection, model: str | None) -> None:
     await db.execute("DELETE FROM embeddings WHERE model IS NOT ?", (model,))
 
 
-def near(db: sqlite3.Connection, wanted: Vector, model: str, reach: Reach, most: int) -> list[int]:
+def find_near(db: sqlite3.Connection, wanted: Vector, model: str, reach: Reach, most: int) -> list[int]:
     """Return the ids of memories whose meaning stands out as near to a question's, the nearest first.
 
     A summary's id is negative.

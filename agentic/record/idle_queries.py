@@ -161,11 +161,11 @@ def to_summarise(
         row = db.execute(_UNSUMMARISED, (channel_id, id_at(before), json.dumps([*skip]), exchanges)).fetchone()
         last = message(db, row[0]) if row else None
         if last:
-            return _chain_of(db, last)
+            return _summary_candidate(db, last)
     return None
 
 
-def _chain_of(db: sqlite3.Connection, last: LoggedMessage) -> Candidate:
+def _summary_candidate(db: sqlite3.Connection, last: LoggedMessage) -> Candidate:
     """Return the chain with its last message, from its last summary on."""
     found = chain(db, last.message_id, MAX_IN_CHAIN)
     newest_first = (last, *reversed(found.messages))
@@ -185,7 +185,7 @@ def to_profile(db: sqlite3.Connection, agent: str, skip: Collection[int] = ()) -
         if theirs and theirs[0].message_id in skip:
             continue
         if sum(len(said.text) for said in theirs) >= MIN_CHARACTERS:
-            return _person_of(db, person_id, theirs)
+            return _profile_candidate(db, person_id, theirs)
     return None
 
 
@@ -209,7 +209,7 @@ def _new_messages(db: sqlite3.Connection, person_id: int, upto: int, channels: S
     return readable if readable or is_open(db, person_id) else theirs
 
 
-def _person_of(db: sqlite3.Connection, person_id: int, newest_first: Sequence[LoggedMessage]) -> Candidate:
+def _profile_candidate(db: sqlite3.Connection, person_id: int, newest_first: Sequence[LoggedMessage]) -> Candidate:
     last = newest_first[0]
     material, count = lines(newest_first)
     return _candidate(
@@ -226,7 +226,7 @@ def _person_of(db: sqlite3.Connection, person_id: int, newest_first: Sequence[Lo
 def hanging(db: sqlite3.Connection, agent: str, before: float, count: int) -> tuple[Candidate, ...]:
     found: list[Candidate] = []
     for exchange in _exchanges(db, agent):
-        last = None if exchange.unasked else _last_of(db, exchange)
+        last = None if exchange.unasked else _last_message(db, exchange)
         if last is None or last.at >= before:
             continue
         followed_up = db.execute(
@@ -234,13 +234,13 @@ def hanging(db: sqlite3.Connection, agent: str, before: float, count: int) -> tu
             (last.channel_id, last.at, exchange.person_id),
         ).fetchone()
         if not followed_up:
-            found.append(_conversation_of(db, exchange, last))
+            found.append(_follow_up_candidate(db, exchange, last))
             if len(found) >= count:
                 break
     return tuple(found)
 
 
-def _last_of(db: sqlite3.Connection, exchange: Exchange) -> LoggedMessage | None:
+def _last_message(db: sqlite3.Connection, exchange: Exchange) -> LoggedMessage | None:
     """Return the last message of the exchange; None if the person continued there without the agent."""
     found = db.execute(
         f"SELECT {SELECTED} FROM message_log WHERE author_id = ? AND message_id > ? AND channel_id = ?"
@@ -253,7 +253,7 @@ def _last_of(db: sqlite3.Connection, exchange: Exchange) -> LoggedMessage | None
     return said if said.reply_to == exchange.post_id or said.at - exchange.at <= EXCHANGE_SECONDS else None
 
 
-def _conversation_of(db: sqlite3.Connection, exchange: Exchange, last: LoggedMessage) -> Candidate:
+def _follow_up_candidate(db: sqlite3.Connection, exchange: Exchange, last: LoggedMessage) -> Candidate:
     said = upwards(db, last, MAX_TALK)
     if len(said) < MIN_CHAIN:
         said = _talk_before(db, exchange, last)
@@ -316,14 +316,14 @@ def _exchanges(db: sqlite3.Connection, agent: str) -> list[Exchange]:
         for post in db.execute(_POSTS, (agent, channel_id)).fetchall():
             sent = post["sent_at"] is not None
             alone = post["reply_to"] is None and not sent
-            person_id = _wrote_before(db, channel_id, post) if alone else post["person_id"]
+            person_id = _last_writer(db, channel_id, post) if alone else post["person_id"]
             if person_id is not None:
                 each = Exchange(agent, person_id, channel_id, post["message_id"], post["at"], unasked=sent)
                 found.setdefault((channel_id, person_id), each)
     return sorted(found.values(), key=lambda exchange: -exchange.post_id)[:MAX_EXCHANGES]
 
 
-def _wrote_before(db: sqlite3.Connection, channel_id: int, post: sqlite3.Row) -> int | None:
+def _last_writer(db: sqlite3.Connection, channel_id: int, post: sqlite3.Row) -> int | None:
     """Return the last person who wrote there before."""
     row = db.execute(
         "SELECT author_id FROM (SELECT author, author_id, message_id FROM message_log WHERE channel_id = ?"

@@ -23,7 +23,7 @@ from typing import TypeVar
 from agentic.ids import MAX_ID, id_at
 from agentic.record import recall
 from agentic.record.database import RecordError, connect_blocking, identity
-from agentic.record.embeddings import Embeddings, near
+from agentic.record.embeddings import Embeddings, find_near
 from agentic.record.personal_data import MODEL, PERSON
 from agentic.record.recall import Memory, Reach
 from agentic.state.idle import MAX_MATERIAL
@@ -160,7 +160,7 @@ class MemoryReader:
             return fitting
         vector, model = wanted[0], meaning.model
         further: tuple[Memory, ...] = await self._ask(
-            lambda db: recall.by_ids(db, near(db, vector, model, reach, most)), ()
+            lambda db: recall.by_ids(db, find_near(db, vector, model, reach, most)), ()
         )
         known = {(memory.kind, memory.message_id) for memory in fitting}
         new = (memory for memory in further if (memory.kind, memory.message_id) not in known)
@@ -347,8 +347,8 @@ def one_line(text: str) -> str:
 def profile(db: sqlite3.Connection, user_id: int) -> Profile | None:
     """The person's own list, then what a model added to it from newer messages. None where it was removed, or is
     empty."""
-    lists = _lists(db, user_id)
-    topics = _joined(lists)
+    lists = _read_lists(db, user_id)
+    topics = _join_topics(lists)
     if not topics:
         return None
     name = next((row["name"] for row in reversed(lists) if row["name"]), "")
@@ -359,11 +359,11 @@ def profile(db: sqlite3.Connection, user_id: int) -> Profile | None:
 def topics_for(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[str, ...]:
     """The topics of a profile that may be used in a channel. Where others read, a model's count only as far as they are
     of messages that others could read; a person's own list is theirs to show."""
-    lists = _lists(db, user_id)
+    lists = _read_lists(db, user_id)
     has_models = any(row["by"] == MODEL for row in lists)
     if has_models and is_shared(db, channel_id, user_id) and not is_open(db, user_id):
         lists = [row for row in lists if row["by"] != MODEL]
-    return _joined(lists)
+    return _join_topics(lists)
 
 
 def origins_of(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[int, ...]:
@@ -400,13 +400,13 @@ def is_shared(db: sqlite3.Connection, channel_id: int, user_id: int) -> bool:
     return db.execute(others, (channel_id, user_id)).fetchone() is not None
 
 
-def _lists(db: sqlite3.Connection, user_id: int) -> list[sqlite3.Row]:
+def _read_lists(db: sqlite3.Connection, user_id: int) -> list[sqlite3.Row]:
     """Return the person's lists of topics, their own first."""
     query = "SELECT by, name, topics, at FROM profiles WHERE user_id = ? ORDER BY by = ? DESC"
     return db.execute(query, (user_id, PERSON)).fetchall()
 
 
-def _joined(lists: Iterable[sqlite3.Row]) -> tuple[str, ...]:
+def _join_topics(lists: Iterable[sqlite3.Row]) -> tuple[str, ...]:
     """Return the topics in order, each once, however it is written."""
     topics: dict[str, str] = {}
     for topic in (topic for row in lists for topic in json.loads(row["topics"])):

@@ -141,33 +141,33 @@ def recall(db: sqlite3.Connection, query: str, reach: Reach, most: int) -> tuple
     """Find memories that fit to the query and that the reader may find, the best first."""
     if not reach.between or not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (TABLE,)).fetchone():
         return ()
-    asked = asked_terms(query)[:MAX_TERMS]
+    asked = question_terms(query)[:MAX_TERMS]
     rows = db.execute(f"SELECT count(*) FROM {TABLE}_docsize").fetchone()[0]
     if not rows:
         return ()
     common = int(max(FEW_ROWS, rows) * TOO_COMMON)
     count = f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE {TABLE} MATCH ? LIMIT ?)"
-    counts = {term: int(db.execute(count, (_phrase(term), common + 1)).fetchone()[0]) for term in asked}
-    wanted = _wanted(counts, common)
+    counts = {term: int(db.execute(count, (_match_phrase(term), common + 1)).fetchone()[0]) for term in asked}
+    wanted = _rare_terms(counts, common)
     if not wanted:
         return ()
     weights = {term: math.log(1 + (rows - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
     many = counts[wanted[0]] > MAX_RANKED
-    match = (" AND " if many else " OR ").join(map(_phrase, wanted))
+    match = (" AND " if many else " OR ").join(map(_match_phrase, wanted))
     hits = db.execute(_NEWEST if many else _BEST, {"match": match, **reach.parameters}).fetchall()
-    fitting = [(share, hit) for hit in hits if (share := _share(hit, weights)) >= FLOOR]
+    fitting = [(share, hit) for hit in hits if (share := _matched_share(hit, weights)) >= FLOOR]
     fitting.sort(key=lambda each: -each[0])  # of equal ones the order stays
     best = list({hit["text"]: hit for _, hit in fitting}.values())[:most]
-    return tuple(_memory(db, hit) for hit in best)
+    return tuple(_build_memory(db, hit) for hit in best)
 
 
 def by_ids(db: sqlite3.Connection, ids: Sequence[int]) -> tuple[Memory, ...]:
     """Read the memories of these rows of the index, in that order; a summary has minus its message's id."""
     hits = {hit["id"]: hit for hit in db.execute(_OF_IDS, (json.dumps(ids),))}
-    return tuple(_memory(db, hits[key]) for key in ids if key in hits)
+    return tuple(_build_memory(db, hits[key]) for key in ids if key in hits)
 
 
-def _wanted(counts: Mapping[str, int], common: int) -> list[str]:
+def _rare_terms(counts: Mapping[str, int], common: int) -> list[str]:
     """Return the terms to look for, the rarest first; none if all are too common to be a subject."""
     found = sorted((term for term, count in counts.items() if 0 < count <= common), key=lambda term: counts[term])
     if not found or counts[found[0]] > MAX_RANKED:
@@ -181,23 +181,23 @@ def _wanted(counts: Mapping[str, int], common: int) -> list[str]:
     return kept
 
 
-def _phrase(term: str) -> str:
+def _match_phrase(term: str) -> str:
     has_forms = len(term) >= BEGINNING and term.isalpha()
     return f'"{beginning(term)}" *' if has_forms else f'"{term}"'
 
 
-def _share(hit: sqlite3.Row, weights: Mapping[str, float]) -> float:
+def _matched_share(hit: sqlite3.Row, weights: Mapping[str, float]) -> float:
     """Return how much of the question's weight is in a memory."""
     there = frozenset(terms(f"{hit['name']} {hit['text']}"))
     has = 0.0
     for term, weight in weights.items():
         start = beginning(term)
-        if term in there or any(other.startswith(start) and alike(term, other) for other in there):
+        if term in there or any(other.startswith(start) and is_alike(term, other) for other in there):
             has += weight
     return has / sum(weights.values())
 
 
-def _memory(db: sqlite3.Connection, hit: sqlite3.Row) -> Memory:
+def _build_memory(db: sqlite3.Connection, hit: sqlite3.Row) -> Memory:
     message_id = abs(hit["id"])
     if hit["id"] > 0:
         author = hit["author_id"]
@@ -220,7 +220,7 @@ def terms(text: str) -> list[str]:
     return found
 
 
-def asked_terms(query: str) -> list[str]:
+def question_terms(query: str) -> list[str]:
     """Return the terms of a question that may be its subject, each once."""
     return [term for term in dict.fromkeys(terms(query)) if term not in _IN_QUESTIONS]
 
@@ -232,7 +232,7 @@ def beginning(term: str) -> str:
     return term[: max(BEGINNING, math.ceil(SHARED_PART * len(term)))]
 
 
-def alike(one: str, other: str) -> bool:
+def is_alike(one: str, other: str) -> bool:
     """Return whether two terms are the same, or forms of one word."""
     if one == other:
         return True

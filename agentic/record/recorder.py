@@ -119,7 +119,7 @@ class Recorder:
                 log.warning("another recorder wrote to %s; reading on from there", self._path)
                 overtaken = True
             except (RecordError, sqlite3.Error, OSError) as error:
-                await self._pause_after(f"{self._path}: {explained(error)}")
+                await self._pause_after(f"{self._path}: {explain_error(error)}")
             finally:
                 self.acting = False
 
@@ -176,7 +176,7 @@ class Recorder:
         for writer in self._vector_writers:
             busy = await writer.step() or busy
         if self._unwiped:
-            self._unwiped = not await _wiped(db)
+            self._unwiped = not await _empty_log(db)
         return busy
 
     async def _forget(self, db: aiosqlite.Connection) -> None:
@@ -188,7 +188,7 @@ class Recorder:
                 if self._index:
                     await self._index.merge_all()
             self._forgotten_until = at
-            self._unwiped = not await _wiped(db)
+            self._unwiped = not await _empty_log(db)
             for copy in copies(self._path):  # made before a migration
                 copy.unlink(missing_ok=True)
             await self._forgets.answer(user_id, removed)
@@ -207,7 +207,7 @@ class Recorder:
                 await self._wake.wait()
 
 
-async def _wiped(db: aiosqlite.Connection) -> bool:
+async def _empty_log(db: aiosqlite.Connection) -> bool:
     """Empty the write-ahead log; return False while somebody reads from it."""
     await db.execute("PRAGMA busy_timeout = 0")
     try:
@@ -217,7 +217,7 @@ async def _wiped(db: aiosqlite.Connection) -> bool:
     return not found[0][0]
 
 
-def explained(error: Exception) -> str:
+def explain_error(error: Exception) -> str:
     """Return the cause and what helps, in one line."""
     text = str(error)
     if isinstance(error, OSError):

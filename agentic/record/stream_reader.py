@@ -69,7 +69,7 @@ class RecordReader:
         self._positions: dict[str, Position] = {}
         self._to_set = set(self._streams)  # their groups are set to their position before they are read
         self._kept: list[tuple[str, tuple[str, ...]]] = []
-        self._know(agents)
+        self._add_agents(agents)
 
     def start(self, positions: Mapping[str, Position]) -> None:
         """Read on from these positions, a stream without one from its beginning."""
@@ -79,7 +79,7 @@ class RecordReader:
 
     async def read(self) -> list[Received]:
         """New entries, of each stream a limited number; empty for nothing. Raises RedisAway."""
-        self._know(await self._further.read())
+        self._add_agents(await self._further.read())
         await self._acknowledge()
         if self._to_set:
             await self._set_groups()
@@ -88,7 +88,7 @@ class RecordReader:
         counts = {stream: WORDS_AT_ONCE if stream in self._words else AT_ONCE for stream in streams}
         asked = ("XREADGROUP", "GROUP", GROUP, CONSUMER, "COUNT")
         commands = [(*asked, str(counts[stream]), "STREAMS", stream, ">") for stream in streams]
-        answers = dict(zip(streams, await self._all(commands), strict=True))
+        answers = dict(zip(streams, await self._run_all(commands), strict=True))
         gone = {stream for stream, answer in answers.items() if isinstance(answer, ResponseError)}
         self._to_set = set(self._streams) - answers.keys() | gone
         found = {stream: _entries(answer) for stream, answer in answers.items() if stream not in gone}
@@ -96,7 +96,7 @@ class RecordReader:
             return []
         # Long prompts take milliseconds, which the bots would feel.
         return await asyncio.to_thread(
-            lambda: [self._received(stream, entries) for stream, entries in found.items() if entries]
+            lambda: [self._decode(stream, entries) for stream, entries in found.items() if entries]
         )
 
     async def keep(self, received: Iterable[Received]) -> None:
@@ -107,7 +107,7 @@ class RecordReader:
         except RedisAway as away:
             log.debug("what was recorded is acknowledged later: %s", away)
 
-    def _know(self, agents: Iterable[str]) -> None:
+    def _add_agents(self, agents: Iterable[str]) -> None:
         """Read the streams of these agents too, from now on."""
         new = sorted(set(agents).difference(self._agents))
         if not new:
@@ -120,33 +120,33 @@ class RecordReader:
         self._to_set |= set(self._streams) - known
 
     async def _acknowledge(self) -> None:
-        await self._all([("XACK", stream, GROUP, *ids) for stream, ids in self._kept])
-        await self._all([("XDEL", stream, *ids) for stream, ids in self._kept if stream in self._words])
+        await self._run_all([("XACK", stream, GROUP, *ids) for stream, ids in self._kept])
+        await self._run_all([("XDEL", stream, *ids) for stream, ids in self._kept if stream in self._words])
         self._kept = []
 
     async def _set_groups(self) -> None:
         """Set the groups of the streams that exist. A new group has nothing pending of an earlier reader."""
         waiting = sorted(self._to_set)
-        facts = await self._all([("XINFO STREAM", stream) for stream in waiting])
+        facts = await self._run_all([("XINFO STREAM", stream) for stream in waiting])
         newest = {
             stream: fact["last-generated-id"]
             for stream, fact in zip(waiting, facts, strict=True)
             if not isinstance(fact, ResponseError)
         }
-        await self._all([("XGROUP DESTROY", stream, GROUP) for stream in newest])
+        await self._run_all([("XGROUP DESTROY", stream, GROUP) for stream in newest])
         starts = []
         for stream, last in newest.items():
             start = self._positions.get(stream, BEGINNING).last_id
-            if _order(start) > _order(last):  # the stream ends before its position: another Redis' or clock's
+            if _id_order(start) > _id_order(last):  # the stream ends before its position: another Redis' or clock's
                 start = BEGINNING.last_id
             starts.append(("XGROUP CREATE", stream, GROUP, start))
-        made = await self._all(starts)
+        made = await self._run_all(starts)
         self._to_set -= {stream for stream, answer in zip(newest, made, strict=True) if answer is True}
 
-    def _received(self, stream: str, entries: Entries) -> Received:
+    def _decode(self, stream: str, entries: Entries) -> Received:
         read, position, unreadable = [], self._positions.get(stream), 0
         for entry_id, fields in entries:
-            position = _behind(position, entry_id, _number(fields))
+            position = _advance(position, entry_id, _parse_number(fields))
             try:
                 if "record" in fields:
                     entry: Entry | TurnRecord | None = TurnRecord.model_validate_json(fields["record"])
@@ -168,7 +168,7 @@ class RecordReader:
         self._positions[stream] = position
         return Received(stream, tuple(entry_id for entry_id, _ in entries), tuple(read), position)
 
-    async def _all(self, commands: Sequence[Command]) -> list[Any]:
+    async def _run_all(self, commands: Sequence[Command]) -> list[Any]:
         """Return the answers to commands, in one round trip; a ResponseError if the stream or its group is missing."""
         if not commands:
             return []
@@ -192,7 +192,7 @@ def _entries(answer: Any) -> Entries:
     return [(entry_id, fields or {}) for _, entries in streams for entry_id, fields in entries]
 
 
-def _behind(position: Position | None, entry_id: str, n: int | None) -> Position:
+def _advance(position: Position | None, entry_id: str, n: int | None) -> Position:
     """Return the position behind an entry.
 
     An `n` that is too large for its place tells of entries that were dropped. Before the first entry that this file
@@ -206,11 +206,11 @@ def _behind(position: Position | None, entry_id: str, n: int | None) -> Position
     return Position(entry_id, n, position.dropped + missing)
 
 
-def _number(fields: Mapping[str, str]) -> int | None:
+def _parse_number(fields: Mapping[str, str]) -> int | None:
     text = fields.get("n", "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 18 else None
 
 
-def _order(entry_id: str) -> tuple[int, int]:
+def _id_order(entry_id: str) -> tuple[int, int]:
     milliseconds, _, within = entry_id.partition("-")
     return int(milliseconds), int(within or 0)

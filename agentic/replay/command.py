@@ -21,7 +21,7 @@ from agentic.local.models import check_model
 from agentic.local.settings import LOCAL
 from agentic.process.logs import set_up_logging
 from agentic.process.redaction import Redactor
-from agentic.record.database import opened
+from agentic.record.database import open_record
 from agentic.record.queries.posts import last_conversation
 from agentic.record.queries.turns import calls_of_turn, turns_of_conversation, whole_turn
 from agentic.replay.replay import (
@@ -123,7 +123,7 @@ async def _replay_all(
     console = Console(highlight=False, soft_wrap=False)
     found: list[Comparison] = []
     try:
-        async with ledger_for(settings, paid=sum(_costs(plan).values()) > 0) as ledger:
+        async with open_ledger(settings, paid=sum(_costs(plan).values()) > 0) as ledger:
             replayer = Replayer(settings, models, ledger.replay_costs if ledger else None, persona=persona)
             for turn, each in plan:
                 found.append(compare(turn, problem=each) if isinstance(each, str) else await replayer.replay(each))
@@ -186,7 +186,7 @@ def _is_confirmed(options: argparse.Namespace, plan: Plan) -> bool:
 
 async def recorded_turns(path: Path, options: argparse.Namespace) -> list[RecordedTurn]:
     """Read the turns that the options name, in order. Raises RecordError."""
-    async with opened(path) as db:
+    async with open_record(path) as db:
         if options.turn is not None:
             whole = await whole_turn(db, *options.turn)
             turns = [whole.turn] if whole is not None else []
@@ -200,7 +200,7 @@ async def recorded_turns(path: Path, options: argparse.Namespace) -> list[Record
 
 
 @asynccontextmanager
-async def ledger_for(settings: Settings, *, paid: bool) -> AsyncIterator[Ledger | None]:
+async def open_ledger(settings: Settings, *, paid: bool) -> AsyncIterator[Ledger | None]:
     """Open the ledger of the day's budgets if a call costs money. Raises RedisStartError, RedisAddressError."""
     if not paid:
         yield None

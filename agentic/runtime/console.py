@@ -23,7 +23,7 @@ from agentic.agent.persona import read_fronts
 from agentic.agent.services import AgentServices
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import unfinished, without_mark
-from agentic.console.app import console_app, serving_console
+from agentic.console.app import console_app, serve_app
 from agentic.console.parts import (
     BotState,
     Change,
@@ -63,7 +63,7 @@ async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
     store = RecordFile(settings.record_file if settings.records else None)
     stack.push_async_callback(store.aclose)
     app = console_app(_parts(runtime, store))
-    if await stack.enter_async_context(serving_console(app, settings, runtime.connections)):
+    if await stack.enter_async_context(serve_app(app, settings, runtime.connections)):
         runtime.console = settings.console_link
 
 

@@ -111,18 +111,18 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
 
     @table.get("/api/agents")
     async def list_agents(_: web.Request) -> web.Response:
-        return web.json_response({"items": await _cards(parts, tuple(parts.names))})
+        return web.json_response({"items": await _read_cards(parts, tuple(parts.names))})
 
     @table.get("/api/agents/{name}")
     async def show_agent(request: web.Request) -> web.Response:
-        name = _known(parts, request)
-        (card,) = await _cards(parts, (name,))
+        name = _query_agent(parts, request)
+        (card,) = await _read_cards(parts, (name,))
         return web.json_response({**card, **await _persona(parts, name)})
 
     @table.get("/api/agents/{name}/files/{file}")
     async def show_file(request: web.Request) -> web.Response:
         """A persona file with its changes."""
-        folder, name = parts.settings.persona_folder(_known(parts, request)), request.match_info["file"]
+        folder, name = parts.settings.persona_folder(_query_agent(parts, request)), request.match_info["file"]
         if name not in PERSONA_FILES:
             raise Refused(404, f"a persona has the files {', '.join(PERSONA_FILES)}")
 
@@ -157,7 +157,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
     return table
 
 
-def _known(parts: ConsoleParts, request: web.Request) -> str:
+def _query_agent(parts: ConsoleParts, request: web.Request) -> str:
     name = request.match_info["name"]
     if name not in parts.names:
         raise Refused(404, "there is no such agent")
@@ -167,7 +167,7 @@ def _known(parts: ConsoleParts, request: web.Request) -> str:
 # -- what an agent is doing --------------------------------------------------------------------------------------------
 
 
-async def _cards(parts: ConsoleParts, names: Sequence[str]) -> list[Json]:
+async def _read_cards(parts: ConsoleParts, names: Sequence[str]) -> list[Json]:
     ledger, now, date, most = parts.ledger, parts.clock(), today(parts), parts.settings.agent_max_daily
     days = (date, free_day(date))  # turns of models that cost nothing don't count toward the day's limit
     online, muted, backoffs, turns, uses, cooldowns = await asyncio.gather(
@@ -178,7 +178,7 @@ async def _cards(parts: ConsoleParts, names: Sequence[str]) -> list[Json]:
         ledger.budgets.uses(date, [f"agent:{name}" for name in names]),
         asyncio.gather(*(_cooldowns(parts, name) for name in names)),
     )
-    recorded = await _recorded(parts, names)
+    recorded = await _read_record(parts, names)
     return [
         {
             "agent": name,
@@ -206,7 +206,7 @@ async def _cooldowns(parts: ConsoleParts, agent: str) -> list[tuple[int, float]]
     return [(channel, seconds) for channel, seconds in zip(channels, left, strict=True) if seconds > 0]
 
 
-async def _recorded(parts: ConsoleParts, names: Sequence[str]) -> dict[str, Json]:
+async def _read_record(parts: ConsoleParts, names: Sequence[str]) -> dict[str, Json]:
     """Read a part of each agent's card from the record; it is empty if there is no record."""
     found: dict[str, Json] = {
         name: {"outcomes": {}, "failures": 0, "speeds": [], "reactions": [], "errors": []} for name in names

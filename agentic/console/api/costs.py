@@ -49,7 +49,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
     async def show_costs(request: web.Request) -> web.Response:
         days = _query_days(parts, request)
         db, first, last = await parts.store.open(), str(days.first), str(days.last)
-        page = _page(parts, days, await read_costs(db, first, last))
+        page = _costs_json(parts, days, await read_costs(db, first, last))
         costliest = [turn_json(parts, turn) for turn in await costliest_turns(db, first, last)]
         return web.json_response({**page, "costliest": costliest})
 
@@ -143,7 +143,7 @@ async def _forecast(parts: ConsoleParts, spent: float) -> Json | None:
 # -- costs -------------------------------------------------------------------------------------------------------------
 
 
-def _page(parts: ConsoleParts, days: Days, costs: CostSums) -> Json:
+def _costs_json(parts: ConsoleParts, days: Days, costs: CostSums) -> Json:
     people = [
         ({"person": id_text(person), "name": person_name(parts, person)}, spent)
         for person, spent in costs.people.items()
@@ -154,21 +154,23 @@ def _page(parts: ConsoleParts, days: Days, costs: CostSums) -> Json:
         "total": spent_json(costs.total),
         "imported_usd": costs.imported.cost_usd,
         "replays_usd": costs.replays.cost_usd,
-        "days": [_day(day, costs) for day in days],
-        "agents": _sorted([({"agent": agent}, spent) for agent, spent in costs.agents.items()]),
-        "models": _sorted([({"model": model}, spent) for model, spent in costs.models.items()]),
-        "channels": _sorted([({"channel": channel_json(parts, id_)}, spent) for id_, spent in costs.channels.items()]),
-        "people": _sorted(people)[:MAX_COST_PEOPLE],
+        "days": [_day_json(day, costs) for day in days],
+        "agents": _sort_by_cost([({"agent": agent}, spent) for agent, spent in costs.agents.items()]),
+        "models": _sort_by_cost([({"model": model}, spent) for model, spent in costs.models.items()]),
+        "channels": _sort_by_cost(
+            [({"channel": channel_json(parts, id_)}, spent) for id_, spent in costs.channels.items()]
+        ),
+        "people": _sort_by_cost(people)[:MAX_COST_PEOPLE],
         "more_people": max(0, len(people) - MAX_COST_PEOPLE),
     }
 
 
-def _sorted(sums: Iterable[tuple[Json, Spent]]) -> list[Json]:
+def _sort_by_cost(sums: Iterable[tuple[Json, Spent]]) -> list[Json]:
     """Sort the most expensive first."""
     return [key | spent_json(spent) for key, spent in sorted(sums, key=lambda pair: -pair[1].cost_usd)]
 
 
-def _day(day: str, costs: CostSums) -> Json:
+def _day_json(day: str, costs: CostSums) -> Json:
     agents = {agent: spent for (its_day, agent), spent in costs.days.items() if its_day == day}
     total = sum(agents.values(), Spent())
     return {"day": day, "agents": {agent: spent.cost_usd for agent, spent in agents.items()}, **spent_json(total)}

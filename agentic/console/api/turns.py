@@ -90,7 +90,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
 
     @table.get("/api/turns/{agent}/{id}")
     async def show_turn(request: web.Request) -> web.Response:
-        return web.json_response(_whole(parts, await find_turn(request)))
+        return web.json_response(_whole_turn_json(parts, await find_turn(request)))
 
     @table.get("/api/pictures/{message}")
     async def show_picture(request: web.Request) -> web.Response:
@@ -131,7 +131,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
     return table
 
 
-def _whole(parts: ConsoleParts, whole: WholeTurn) -> Json:
+def _whole_turn_json(parts: ConsoleParts, whole: WholeTurn) -> Json:
     turn = whole.turn
     return {
         **turn_json(parts, turn),
@@ -143,7 +143,7 @@ def _whole(parts: ConsoleParts, whole: WholeTurn) -> Json:
         "reacted_text": _text(parts, turn, turn.reacted_to),
         "conversation": conversation_json(parts, whole.conversation) if whole.conversation else None,
         "skipped": [turn_json(parts, each) for each in whole.skipped],
-        "calls": [_call(parts, call, turn.at) for call in whole.calls],
+        "calls": [_call_json(parts, call, turn.at) for call in whole.calls],
         "tools": [tool.model_dump() for tool in whole.tool_calls],
         "searches": [search.model_dump(include={"n", "query", "pages"}) for search in whole.searches],
         "posts": [post_json(parts, post, turn.guild_id) for post in whole.posts],
@@ -161,7 +161,7 @@ def _text(parts: ConsoleParts, turn: Turn, message_id: int | None) -> str | None
     return message.text[:MAX_QUOTE] if message is not None else None
 
 
-def _call(parts: ConsoleParts, call: Call, at: float) -> Json:
+def _call_json(parts: ConsoleParts, call: Call, at: float) -> Json:
     """Return a call with its words; their `stable` says how many characters of `system` a provider caches."""
     words = call.words and {
         **pick(call.words, "system stable text prefill completion stop"),

@@ -25,7 +25,7 @@ import aiosqlite
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from agentic.record.database import opened
+from agentic.record.database import open_record
 from agentic.record.export.story import GREY, Look, Message, Story, emoji_name, messages_of, read_story
 from agentic.record.queries.posts import (
     Conversation,
@@ -87,7 +87,7 @@ async def room_page(record_file: Path, thread_id: int, kind: str = "html", look:
 
     Raises RecordError, sqlite3.Error.
     """
-    async with opened(record_file) as db:
+    async with open_record(record_file) as db:
         return await export_room(db, thread_id, kind, look or Look())
 
 
@@ -273,23 +273,23 @@ def to_html(text: str, look: Look) -> Markup:
     text = text.strip("\n")
     found, end = Markup(""), 0
     for fence in _FENCE.finditer(text):
-        found += _blocks(text[end : fence.start()], look)
+        found += _render_blocks(text[end : fence.start()], look)
         found += Markup("<pre><code>{}</code></pre>").format(fence[2].strip("\n"))
         end = fence.end()
-    return found + _blocks(text[end:], look)
+    return found + _render_blocks(text[end:], look)
 
 
-def _blocks(text: str, look: Look) -> Markup:
+def _render_blocks(text: str, look: Look) -> Markup:
     rest = _REST_QUOTED.search(text)
     if rest is not None:
-        quoted = Markup("<blockquote>{}</blockquote>").format(_blocks_by_lines(text[rest.end() :], look))
-        return _blocks_by_lines(text[: rest.start()], look) + quoted
-    return _blocks_by_lines(text, look)
+        quoted = Markup("<blockquote>{}</blockquote>").format(_render_by_lines(text[rest.end() :], look))
+        return _render_by_lines(text[: rest.start()], look) + quoted
+    return _render_by_lines(text, look)
 
 
-def _blocks_by_lines(text: str, look: Look) -> Markup:
+def _render_by_lines(text: str, look: Look) -> Markup:
     kinds = groupby(text.split("\n"), key=_kind)
-    return Markup("").join(_block(kind, list(lines), look) for kind, lines in kinds)
+    return Markup("").join(_render_block(kind, list(lines), look) for kind, lines in kinds)
 
 
 def _kind(line: str) -> str:
@@ -302,7 +302,7 @@ def _kind(line: str) -> str:
     return "heading" if _HEADING.fullmatch(line) else "paragraph"
 
 
-def _block(kind: str, lines: list[str], look: Look) -> Markup:
+def _render_block(kind: str, lines: list[str], look: Look) -> Markup:
     """Render lines of the same kind."""
     if kind == "nothing":
         return Markup("")
@@ -332,12 +332,12 @@ def inline(text: str, look: Look, *, linked: bool = False) -> Markup:
     its kind, so marks within marks are as deep as there are kinds of them."""
     found, end = Markup(""), 0
     for match in _INLINE.finditer(text):
-        found += _lines(text[end : match.start()]) + _marked(match, look, linked)
+        found += _render_text(text[end : match.start()]) + _render_mark(match, look, linked)
         end = match.end()
-    return found + _lines(text[end:])
+    return found + _render_text(text[end:])
 
 
-def _marked(match: re.Match[str], look: Look, linked: bool) -> Markup:
+def _render_mark(match: re.Match[str], look: Look, linked: bool) -> Markup:
     kind, whole = match.lastgroup, match[0]
     if kind in ("strong", "u", "s"):
         return Markup("<{0}>{1}</{0}>").format(kind, inline(whole[2:-2], look, linked=linked))
@@ -350,7 +350,7 @@ def _marked(match: re.Match[str], look: Look, linked: bool) -> Markup:
         return Markup("<code>{}</code>").format(whole.strip("`").strip())
     if kind in ("link", "address"):
         if linked:
-            return _lines(whole)
+            return _render_text(whole)
         address = match["to"] or whole.strip("<>")
         label = inline(match["label"], look, linked=True) if match["label"] else escape(address)
         link = Markup('<a href="{}" target="_blank" rel="noopener noreferrer nofollow">{}</a>')
@@ -380,5 +380,5 @@ def name_of(match: re.Match[str], look: Look) -> str:
     return match[0][1:]
 
 
-def _lines(text: str) -> Markup:
+def _render_text(text: str) -> Markup:
     return escape(text).replace("\n", Markup("<br>"))

@@ -108,7 +108,7 @@ async def messages_of(
                 datetime.fromtimestamp(post.at, look.zone),
                 post.text,
                 await picture_of(db, post.message_id) if post.picture in PICTURES else None,
-                _given(post, turns),
+                _merge_reactions(post, turns),
                 costs.pop((post.agent, post.turn_id), 0.0),
             )
             for post in posts
@@ -117,7 +117,7 @@ async def messages_of(
     )
 
 
-def _given(post: Post, turns: Iterable[Turn]) -> tuple[Given, ...]:
+def _merge_reactions(post: Post, turns: Iterable[Turn]) -> tuple[Given, ...]:
     """Join what Discord reported of a post with what agents did: their reactions are in both, as a rule."""
     counts: dict[str, int] = defaultdict(int)
     for reaction in post.reactions:

@@ -186,20 +186,20 @@ async def read_costs(db: aiosqlite.Connection, first_day: str, last_day: str) ->
     found: dict[str, list[Any]] = {"days": [*imported, *of_replays], "channels": [], "people": []}
     for by, key, agent, *sums in await rows(db, RECORDED, first_day, last_day):
         found[by].append(((key, agent) if by == "days" else key, Spent(*sums)))
-    days = _summed(found["days"])
+    days = _add_up(found["days"])
     return CostSums(
         total=sum(days.values(), Spent()),
         imported=sum((spent for _, spent in imported), Spent()),
         replays=sum((spent for _, spent in of_replays), Spent()),
         days=dict(sorted(days.items())),
-        agents=_summed((agent, spent) for (_, agent), spent in days.items()),
-        models=_summed([*models, *((model, spent) for _, _, model, spent in replayed)]),
+        agents=_add_up((agent, spent) for (_, agent), spent in days.items()),
+        models=_add_up([*models, *((model, spent) for _, _, model, spent in replayed)]),
         channels=dict(found["channels"]),
         people=dict(found["people"]),
     )
 
 
-def _summed(pairs: Iterable[tuple[K, Spent]]) -> dict[K, Spent]:
+def _add_up(pairs: Iterable[tuple[K, Spent]]) -> dict[K, Spent]:
     sums: dict[K, Spent] = defaultdict(Spent)
     for key, spent in pairs:
         sums[key] += spent

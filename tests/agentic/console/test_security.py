@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from support.console import NOWHERE, console_client, console_parts, csrf
 
 from agent_config import SettingsError, load_settings
-from agentic.console.app import MAX_BYTES, console_app, free_port, serving_console
+from agentic.console.app import MAX_BYTES, console_app, free_port, serve_app
 from agentic.console.security import COOKIE, HEADERS, MAX_ADDRESSES, SESSION_SECONDS, LoginThrottle
 from agentic.net.http_server import Connections
 from agentic.wire.connection import RedisLink
@@ -343,7 +343,7 @@ async def test_a_port_in_use_is_one_warning_and_local_mode_takes_the_next(caplog
         port = str(other.port)
         async with RedisLink(NOWHERE) as link:
             parts = console_parts(link, {"CONSOLE_PORT": port})
-            async with serving_console(console_app(parts), parts.settings, Connections()) as served:
+            async with serve_app(console_app(parts), parts.settings, Connections()) as served:
                 assert not served
         assert [line.getMessage() for line in caplog.records] == [
             f"CONSOLE_PORT {port} is in use by another program, so there is no console; choose another"

@@ -8,7 +8,7 @@ import pytest
 
 from agentic.ids import MAX_ID
 from agentic.record import recall as module
-from agentic.record.recall import Reach, alike, beginning, recall, terms
+from agentic.record.recall import Reach, beginning, is_alike, recall, terms
 from tests.support.recording import said, summary
 
 SAID = (
@@ -196,4 +196,4 @@ def test_terms_are_words_without_marks_and_pairs_where_a_script_has_no_spaces():
     ],
 )
 def test_forms_of_a_word_begin_alike(one, other, expected):
-    assert (alike(one, other), alike(other, one)) == (expected, expected)
+    assert (is_alike(one, other), is_alike(other, one)) == (expected, expected)
