@@ -179,17 +179,17 @@ class LiveChannels(Protocol):
         """Person's id → name, of those whose messages these channels still have."""
 
     def channels(self) -> Sequence[Channel]:
-        """The channels that a bot of this process sees, in the order of the settings, threads after their channel."""
+        """Return the channels that a bot of this process sees, in the settings' order, threads after their channel."""
 
     def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Message] | None:
-        """The newest messages, or the newest before a message: at most `count`, oldest first. None for a channel that
+        """Return the newest messages (before a message): at most `count`, oldest first. Return None for a channel that
         is not shown."""
 
     def message(self, channel_id: int, message_id: int) -> Message | None:
-        """None for one that is gone, or not kept any more."""
+        """Return None if the message is gone, or not kept any more."""
 
     def is_shown(self, channel_id: int) -> bool:
-        """Whether the channel is one of `channels()`, or would be with its first message."""
+        """Return whether the channel is one of `channels()`, or would be with its first message."""
 
     def subscribe(self, on_change: OnChange) -> Callable[[], None]:
         """`on_change` is called once for each change, from the loop. Returns a function that ends this."""
@@ -217,10 +217,10 @@ class People(Protocol):
     def name(self) -> str: ...
 
     def mentions(self) -> Sequence[str]:
-        """The names that may follow an `@`."""
+        """Return the names that may follow an `@`."""
 
     async def say(self, channel_id: int, text: str, reply_to: int | None = None, upload: Upload | None = None) -> int:
-        """Post a message and return its id. The text may be empty where there is a file."""
+        """Post a message and return its id. The text may be empty if there is a file."""
 
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
         """Give a reaction, or take it back."""
@@ -238,10 +238,10 @@ class Replayer(Protocol):
     """Makes recorded turns again, with one thing changed; posts nothing. What is awaited raises Refused."""
 
     def personas(self) -> Sequence[str]:
-        """The names of the personas that a replay may take."""
+        """Return the names of the personas that a replay may take."""
 
     def models(self) -> Sequence[str]:
-        """The models that are set up, as provider/model."""
+        """Return the models that are set up, as provider/model."""
 
     async def estimate(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
         """`most_usd`, `model` and `pictures_missing`, as JSON has them. Calls no model."""
@@ -255,7 +255,7 @@ class ModelPrice:
     """A model of an agent with its prices: US dollars per million tokens, or for a picture.
 
     `known` is false for a model that no price table has: it counts as its provider's most expensive one. `usable` is
-    false where its key is missing.
+    false if its key is missing.
     """
 
     model: str  # provider/model

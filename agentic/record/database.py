@@ -136,7 +136,7 @@ class MigrationError(RecordError):
 
 @dataclass(frozen=True)
 class Migration:
-    """A step from one set of tables to the next. `path` is the file of one that is written in Python."""
+    """A step from one set of tables to the next. `path` is the file of a migration in Python."""
 
     number: int
     name: str

@@ -197,7 +197,7 @@ def _candidate(last: LoggedMessage, **more: Any) -> Candidate:
 
 def _new_messages(db: sqlite3.Connection, person_id: int, upto: int, channels: Sequence[int]) -> list[LoggedMessage]:
     """Return the messages that others could read. Only of a person who writes nowhere else, return those of a private
-    chat: its topics could not be used where others read."""
+    chat: its topics could not be used in front of others."""
     found = db.execute(
         f"SELECT {SELECTED} FROM message_log WHERE author_id = ? AND message_id > ? AND author = 'person'"
         f" AND channel_id IN (SELECT value FROM json_each(?)) ORDER BY message_id DESC LIMIT {MAX_MESSAGES}",

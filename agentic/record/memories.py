@@ -70,7 +70,7 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Chain:
     """Messages before one in its reply chain, the oldest first, all of the channel `channel_id`. `summary` is of what
-    lies before them, up to and with the message `upto`, made of the messages `sources`; "", 0 and () where there is
+    lies before them, up to and with the message `upto`, made of the messages `sources`; "", 0 and () if there is
     none. `people` wrote any of it."""
 
     summary: str = ""
@@ -83,7 +83,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A person's topics. `by`: model, person; the latter where any of it is the person's own. `at`: when it changed."""
+    """A person's topics. `by`: model, person; the latter if any of it is the person's own. `at`: when it changed."""
 
     user_id: int
     name: str
@@ -121,7 +121,7 @@ class MemoryReader:
 
     @property
     def is_here(self) -> bool:
-        """Whether there is a record on this machine by now."""
+        """Return whether there is a record on this machine by now."""
         return self._path is not None and self._path.exists()
 
     async def chain(self, message_id: int, most: int, reply_to: int | None = None) -> Chain:
@@ -265,25 +265,25 @@ def message(db: sqlite3.Connection, message_id: int) -> LoggedMessage | None:
 
 
 def upwards(db: sqlite3.Connection, newest: LoggedMessage, most: int) -> list[LoggedMessage]:
-    """A message and those that it answers, the newest first, in its channel."""
+    """Return a message and its parents in the reply chain, the newest first, in its channel."""
     found = db.execute(_PARENTS, (newest.message_id, newest.channel_id, most - 1))
     return list({said.message_id: said for said in map(message_of, found)}.values())
 
 
 def channels_of(db: sqlite3.Connection, agent: str) -> list[int]:
-    """The channels where an agent takes part, since the log has a message of its own; the newest first."""
+    """Return the channels that have a logged message of the agent; the newest first."""
     return [row["id"] for row in db.execute(_CHANNELS, (agent, MAX_CHANNELS))]
 
 
 def newest_of(db: sqlite3.Connection, agent: str, *, profiles: bool = False) -> int:
-    """The newest message there; 0 for none. `profiles`: or where a profile changed after it, the id of that moment."""
+    """Return the newest message there; 0 for none. `profiles`: or the id of the moment when a profile changed later."""
     row = db.execute(_CHANNELS, (agent, 1)).fetchone()
     changed = db.execute("SELECT max(at) FROM profiles").fetchone()[0] if row and profiles else None
     return max(int(row["newest"]), id_at(changed or 0.0)) if row else 0
 
 
 def chain(db: sqlite3.Connection, message_id: int, most: int, reply_to: int | None = None) -> Chain:
-    """The chain before a message. `reply_to`: what it answers, where the log may not have the message itself yet."""
+    """Return the chain before a message. `reply_to`: what it answers, if the log may lack the message itself."""
     known = message(db, message_id)
     parent = message(db, reply_to or (known.reply_to if known else None) or 0)
     if parent is None or most <= 0 or (known and known.channel_id != parent.channel_id):
@@ -332,7 +332,7 @@ def lines(messages: Iterable[LoggedMessage], first: str = "") -> tuple[str, int]
 
 
 def shown_name(said: LoggedMessage) -> str:
-    """A name that cannot be taken for the end of a name: on one line, without a colon."""
+    """Return the name on one line, without a colon: it can't be taken for the end of a name."""
     name = one_line((said.name or said.agent or "").replace(":", " "))
     return name[:MAX_NAME].rstrip() or "someone"
 
@@ -345,8 +345,10 @@ def one_line(text: str) -> str:
 
 
 def profile(db: sqlite3.Connection, user_id: int) -> Profile | None:
-    """The person's own list, then what a model added to it from newer messages. None where it was removed, or is
-    empty."""
+    """Return the person's own list, then what a model added to it from newer messages.
+
+    Return None if it was removed, or is empty.
+    """
     lists = _read_lists(db, user_id)
     topics = _join_topics(lists)
     if not topics:
@@ -357,8 +359,11 @@ def profile(db: sqlite3.Connection, user_id: int) -> Profile | None:
 
 
 def topics_for(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[str, ...]:
-    """The topics of a profile that may be used in a channel. Where others read, a model's count only as far as they are
-    of messages that others could read; a person's own list is theirs to show."""
+    """Return the topics of a profile that may be used in a channel.
+
+    If others read there, use a model's topics only if they are of messages that others could read; a person's own list
+    is theirs to show.
+    """
     lists = _read_lists(db, user_id)
     has_models = any(row["by"] == MODEL for row in lists)
     if has_models and is_shared(db, channel_id, user_id) and not is_open(db, user_id):
@@ -367,8 +372,8 @@ def topics_for(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[s
 
 
 def origins_of(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[int, ...]:
-    """The channels where the person may have spoken of a model's topics, () where nobody else reads the channel. None
-    is missing: a model's topics go before the last message of such a channel leaves the log (`lost_profiles`)."""
+    """Return the channels in which the person may have spoken of a model's topics, () if nobody else reads the channel.
+    None is missing: a model's topics go before the last message of such a channel leaves the log (`lost_profiles`)."""
     if not is_shared(db, channel_id, user_id):
         return ()
     found = db.execute(
@@ -380,7 +385,7 @@ def origins_of(db: sqlite3.Connection, user_id: int, channel_id: int) -> tuple[i
 
 
 def is_open(db: sqlite3.Connection, user_id: int) -> bool:
-    """Whether a model's topics of a person are of messages that others could read: candidates.py does not mix them."""
+    """Return whether a model's topics of a person are of messages that others could read (idle_queries never mixes)."""
     row = db.execute(
         "SELECT channel_id FROM message_log WHERE message_id ="
         f" (SELECT upto FROM profiles WHERE user_id = ? AND by = '{MODEL}')",
@@ -390,8 +395,8 @@ def is_open(db: sqlite3.Connection, user_id: int) -> bool:
 
 
 def is_shared(db: sqlite3.Connection, channel_id: int, user_id: int) -> bool:
-    """Whether others read there too, as far as the log says it: a channel of a guild, a group, or others wrote there
-    lately."""
+    """Return whether others read there too, as far as the log says it: it is a channel of a guild, a group, or others
+    wrote there lately."""
     newest = "FROM message_log WHERE channel_id = ? ORDER BY message_id DESC LIMIT"
     row = db.execute(f"SELECT guild_id {newest} 1", (channel_id,)).fetchone()
     if row is None or row["guild_id"] is not None:

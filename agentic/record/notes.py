@@ -122,7 +122,7 @@ class MessageLog:
             self.flush()
 
     def changed(self, channel_id: int, message_id: int) -> None:
-        """A message came, changed or was deleted, or its reactions changed."""
+        """Note that a message came, changed or was deleted, or that its reactions changed."""
         if len(self._changed) < MAX_LOGGED:
             self._changed[message_id] = channel_id
             self._more.set()
@@ -312,7 +312,7 @@ class Consents:
         return first
 
     async def allow(self, user_id: int, *, because: str) -> None:
-        """The person wants them."""
+        """Note that the person wants them."""
         await self._unasked.allow(user_id)
         self._note(user_id, True, because)
 

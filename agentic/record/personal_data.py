@@ -1,4 +1,4 @@
-"""What is stored about whom: remove people who asked to be forgotten, and messages that were deleted.
+"""Remove people who asked to be forgotten, and messages that were deleted: one place for what is stored about whom.
 
 Both are remembered for as long as something from before may still arrive (tables `forgotten`, `deleted_messages`,
 `deleted_channels`), so that it does not bring the words back: a prompt may reach the file after the deletion of a
@@ -244,7 +244,7 @@ async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
 
 async def _delete_of_memory(db: aiosqlite.Connection, note: DeletionNote) -> None:
     """Remove messages that were deleted, the summaries and models' profiles that are made of them, and the words of
-    those sent unasked."""
+    unprompted messages."""
     ids = json.dumps(note.message_ids)
     these = "IN (SELECT value FROM json_each(?))"
     await db.execute(lost_profiles(f"gone.message_id {these}"), (ids,))
@@ -314,8 +314,8 @@ async def forget_person(
 
 
 async def _forget_in_memory(db: aiosqlite.Connection, user_id: int, at: float) -> int:
-    """Remove a person; how many messages of theirs went. Their refusal of unasked messages stays, and so does where and
-    when a message was sent to them unasked: else the next would come too soon."""
+    """Remove a person; return how many of their messages went. Their refusal of unprompted messages stays, and so does
+    the place and time of each message to them: else the next would come too soon."""
     before = id_at(at)
     await db.execute(
         "DELETE FROM summaries WHERE at <= ?2 AND message_id IN"
@@ -341,7 +341,7 @@ async def _forget_in_memory(db: aiosqlite.Connection, user_id: int, at: float) -
 
 
 async def _private_chats(db: aiosqlite.Connection, user_id: int, named: Collection[int]) -> set[int]:
-    """The chats that the person has with one agent alone: those that the request named, and more of Discord's.
+    """Return the chats that the person has with one agent alone: those that the request named, and more of Discord's.
 
     A group of Signal is in no server either, so of Signal only named chats count. In Discord a turn may lack the server
     of its channel, which was gone by then. So nothing that any row knows in a server, or with another person or a

@@ -110,7 +110,7 @@ class Reach:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The parameters of REACHED."""
+        """Return the parameters of REACHED."""
         places = [(channel, *ids) for channel, ids in self.between.items()]
         return {"places": json.dumps(places), "ignored": json.dumps(list(self.ignored))}
 

@@ -27,7 +27,7 @@ GROUP = CONSUMER = "recorder"
 READ_SECONDS = 10.0
 AT_ONCE = 200  # entries of a stream
 WORDS_AT_ONCE = 20  # an entry of words may have megabytes
-MISSING = ("NOGROUP", "WRONGTYPE", "The XGROUP", "no such key")  # errors where no stream or no group of ours is there
+MISSING = ("NOGROUP", "WRONGTYPE", "The XGROUP", "no such key")  # errors if there is no stream, or no group of ours
 
 Command = tuple[str, ...]
 Entries = Sequence[tuple[str, Mapping[str, str]]]

@@ -1,1 +1,1 @@
-"""What the pages of the console ask for."""
+"""Answers to the pages of the console."""

@@ -45,7 +45,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
 
     @table.get("/api/schedule")
     async def show_schedule(_: web.Request) -> web.Response:
-        """Today's times, and those of yesterday that are still to come."""
+        """List today's times, and yesterday's times that are still to come."""
         now = datetime.fromtimestamp(parts.clock(), parts.settings.timezone)
         midnight = datetime.combine(now.date(), time(), now.tzinfo).timestamp()
         dates = [(now.date() - timedelta(days=back)).isoformat() for back in (1, 0)]
@@ -57,7 +57,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
 
     @table.get("/api/pause")
     async def show_pause(_: web.Request) -> web.Response:
-        """Whether all bots are paused."""
+        """Say whether all bots are paused."""
         return web.json_response({"paused": parts.stops.paused})
 
     return table

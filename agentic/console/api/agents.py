@@ -1,7 +1,7 @@
-"""The agents: whether they are online and why one is silent, today's turns, models, persona files and memory.
+"""Show the agents: whether they are online, why an agent is silent, today's turns, models, persona files, memory.
 
-Also what every page needs first (names, colors, channels, the token that goes with each action), and the state of the
-record's file.
+The module also has what every page needs first (names, colors, channels, the token that goes with each action), and
+the state of the record's file.
 
 The program keeps a persona file's last ten versions (agentic.personas.store). What an owner changes in an editor is
 part of the next version, so the page shows it as a part of that change.
@@ -68,7 +68,7 @@ class Change:
 class MemoryEntry:
     """An entry of memory.md.
 
-    `section` is the heading above it, `channels` are those where it was learned (empty: the owner wrote it, or it is
+    `section` is the heading above it, `channels` are the ones it was learned in (empty: the owner wrote it, or it is
     for all). `people` caused it; `others` says that more people did, or unknown ones. `readable` is false for an entry
     whose mark is malformed, which no reader sees. `added_at` is unix seconds, None if it is older than the kept
     versions.
@@ -121,7 +121,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
 
     @table.get("/api/agents/{name}/files/{file}")
     async def show_file(request: web.Request) -> web.Response:
-        """A persona file with its changes."""
+        """Show a persona file with its changes."""
         folder, name = parts.settings.persona_folder(_query_agent(parts, request)), request.match_info["file"]
         if name not in PERSONA_FILES:
             raise Refused(404, f"a persona has the files {', '.join(PERSONA_FILES)}")

@@ -1,4 +1,4 @@
-"""Conversations and rooms: lists, one with its messages, a file of it to keep or share, what a new room may have.
+"""Show conversations and rooms: lists, messages, files to keep or share, and what a new room may have.
 
 A conversation reads as a chat with its skipped turns. `/api/pulls` explains why somebody speaks next.
 """
@@ -119,7 +119,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
 
     @table.get("/api/rooms/{thread}")
     async def show_room(request: web.Request) -> web.Response:
-        """The room, with the messages that the record has."""
+        """Show the room, with the messages that the record has."""
         room = await parts.ledger.rooms.read(snowflake(request.match_info["thread"]))
         if room is None:
             raise Refused(404, "there is no such room, or it ended more than 90 days ago")
@@ -141,12 +141,12 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
 
     @table.get("/api/new-room")
     async def show_room_choices(_: web.Request) -> web.Response:
-        """Who may take part in a new room, and its bounds."""
+        """List who may take part in a new room, and its bounds."""
         return web.json_response({**ROOM_BOUNDS, "seats": [_seat_json(seat) for seat in parts.rooms.seats()]})
 
     @table.get("/api/pulls/{channel}")
     async def show_pulls(request: web.Request) -> web.Response:
-        """The last choice of a speaker by pulls, explained."""
+        """Explain the last choice of a speaker by pulls."""
         last = await parts.ledger.pulls.last(snowflake(request.match_info["channel"], "channel"))
         choice = None if last is None else last.model_dump(mode="json", include={"at", "chosen", "because", "pulls"})
         return web.json_response({"choice": choice})

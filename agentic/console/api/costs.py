@@ -1,4 +1,4 @@
-"""Costs: sums over a range of days, as JSON and CSV. Today's budgets. The season of contests.
+"""Show costs (sums over a range of days, as JSON and CSV), today's budgets, and the season of contests.
 
 A range is `?days=30`, or `?from=2026-11-01&to=2026-11-22`: days in the owner's time zone, both included.
 """
@@ -63,7 +63,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
 
     @table.get("/api/budgets")
     async def show_budgets(_: web.Request) -> web.Response:
-        """What is spent and reserved today, of which limit, and what the day will come to."""
+        """Show today's spending and reservations with their limits, and a forecast of the day."""
         agents, channels = parts.names, parts.settings.channels
         scopes = ["all", *(f"agent:{agent}" for agent in agents), *(f"channel:{id_}" for id_ in channels)]
         uses = await parts.ledger.budgets.uses(today(parts), scopes)
@@ -72,7 +72,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
 
     @table.get("/api/arena")
     async def show_season(request: web.Request) -> web.Response:
-        """How agents did in contests in which people voted. Each share comes with its count and its 95% interval."""
+        """Show how agents did in contests in which people voted. A share comes with its count and its 95% interval."""
         kind = query_text(request, "kind")
         if kind is not None and kind not in KINDS:
             raise Refused(400, f"kind: expected one of {', '.join(KINDS)}")

@@ -1,4 +1,4 @@
-"""The Live page: channels, messages, pictures, the stream of events; in local mode also what a person writes."""
+"""Serve the Live page: channels, messages, pictures, the stream of events; in local mode a person's messages too."""
 
 from __future__ import annotations
 

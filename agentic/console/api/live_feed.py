@@ -1,4 +1,4 @@
-"""The stream of events to open pages, and what runs now.
+"""Stream events to open pages, and follow what runs now.
 
 Server-sent events, each encoded once for all readers. Events have ids, `{start}-{number}`; the newest are kept, so that
 a page that lost its connection resumes where it was. If that isn't possible any more, it gets a `reset`.
@@ -144,7 +144,7 @@ class LiveFeed:
 
 
 class Situation:
-    """What goes on besides the messages: turns, conversations, rooms, the next times, stops, mutes; as far as known.
+    """What happens besides the messages: turns, conversations, rooms, the next times, stops, mutes; as far as known.
 
     It is read from Redis while a page is open, and soon after each turn. Only `read` asks Redis; it raises RedisAway.
     """
@@ -235,7 +235,7 @@ class Thinking:
 
 
 class TooManyReaders(Exception):
-    """As many pages are open as may be."""
+    """Too many pages are open already."""
 
 
 class Reader:

@@ -1,4 +1,4 @@
-"""The turns: a list with filters, one turn with all that is kept of it, posted pictures, and replays.
+"""Show the turns: a list with filters, a turn with all that the record has of it, posted pictures, and replays.
 
 A replay asks what an agent would say now. One runs at a time.
 """
@@ -116,7 +116,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
 
     @table.post("/api/turns/{agent}/{id}/replay")
     async def replay_turn(request: web.Request) -> web.Response:
-        """The estimate, or both answers."""
+        """Answer with the estimate, or with both answers."""
         asked = await read_body(request, ReplayRequest)
         if asked.model and asked.persona:
             raise Refused(400, "change the model or the persona, not both")

@@ -1,1 +1,1 @@
-"""What the console and exports read from the record."""
+"""Queries of the console and the exports."""

@@ -28,7 +28,7 @@ ACTION_COLUMNS = ", ".join(ActionNote.model_fields)
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Items, the newest first. `next` is where the next page begins, None where there is none."""
+    """Items, the newest first. `next` is where the next page begins, None if there is no more."""
 
     items: tuple[T, ...]
     next: Cursor | None
@@ -44,7 +44,7 @@ async def first(db: aiosqlite.Connection, sql: str, *values: Any) -> sqlite3.Row
 
 
 def page_of(found: Iterable[T], count: int, cursor: Callable[[T], Cursor]) -> Page[T]:
-    """Cut a page of `count` items; `found` has one more where the list goes on."""
+    """Cut a page of `count` items; `found` has one more if the list continues."""
     items = tuple(found)
     return Page(items[:count], cursor(items[count - 1]) if len(items) > count else None)
 

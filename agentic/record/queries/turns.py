@@ -123,7 +123,7 @@ TEXT_FOUND = r"""EXISTS (SELECT 1 FROM posts
 async def turns_page(
     db: aiosqlite.Connection, wanted: TurnFilter, *, after: Cursor | None = None, count: int = 50
 ) -> Page[Turn]:
-    """A page of turns, `count` at most. A search for text may give few turns, or none, and yet a next page."""
+    """Read a page of turns, `count` at most. A search for text may give few turns, or none, and yet a next page."""
     count = min(count, MAX_PAGE)
     conditions = {
         "turns.agent = ?": wanted.agent,
@@ -188,7 +188,7 @@ async def calls_of_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> t
 
 
 async def costliest_turns(db: aiosqlite.Connection, first_day: str, last_day: str, count: int = 10) -> tuple[Turn, ...]:
-    """The most expensive turns of these days (YYYY-MM-DD, both included), the most expensive first; no free ones."""
+    """Read the most expensive turns of these days (YYYY-MM-DD, both included), the most expensive first."""
     query = f"""SELECT {TURN} FROM turns WHERE seq IN (
             SELECT seq FROM turns WHERE day BETWEEN ? AND ? AND cost_usd > 0 ORDER BY cost_usd DESC LIMIT ?)
         ORDER BY cost_usd DESC"""
