@@ -36,13 +36,12 @@ SELECT id, text FROM (
   UNION ALL SELECT * FROM (SELECT -message_id AS id, text FROM summaries ORDER BY message_id DESC LIMIT ?2)
 ) WHERE length(text) >= ?3 AND id NOT IN (SELECT id FROM embeddings WHERE model = ?1) LIMIT {BATCH}
 """
-_STILL = (
-    "SELECT 1 FROM message_log WHERE message_id = ?1 AND text = ?4"
-    " UNION ALL SELECT 1 FROM summaries WHERE message_id = -?1 AND text = ?4"
-)
+# If the text is still the same.
 _KEEP = (
-    "INSERT INTO embeddings (id, model, vector) SELECT ?1, ?2, ?3"
-    f" WHERE EXISTS ({_STILL}) ON CONFLICT (id) DO UPDATE SET model = excluded.model, vector = excluded.vector"
+    "INSERT INTO embeddings (id, model, vector) SELECT ?1, ?2, ?3 WHERE EXISTS"
+    " (SELECT 1 FROM message_log WHERE message_id = ?1 AND text = ?4"
+    " UNION ALL SELECT 1 FROM summaries WHERE message_id = -?1 AND text = ?4)"
+    " ON CONFLICT (id) DO UPDATE SET model = excluded.model, vector = excluded.vector"
 )
 _NEWEST = f"""
 WITH {PLACES}, vectors AS (SELECT id, vector FROM embeddings WHERE model = :model)

@@ -55,7 +55,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A change of a file, at unix seconds. `lines` is None if the versions are too long to be compared."""
 
     at: float
@@ -261,21 +261,21 @@ async def _persona(parts: ConsoleParts, agent: str) -> Json:
     }
 
 
-def changes_of(versions: Sequence[Version], current: str) -> list[Change]:
+def changes_of(versions: Sequence[Version], current: str) -> list[FileChange]:
     """Return the kept changes, newest first."""
     texts = [*(version.text for version in versions), current]
     pairs = zip(versions, pairwise(texts), strict=True)
     return [_compare(version.replaced_at, old, new) for version, (old, new) in pairs][::-1]
 
 
-def _compare(at: float, old: str, new: str) -> Change:
+def _compare(at: float, old: str, new: str) -> FileChange:
     before, after = old.splitlines(), new.splitlines()
     if max(len(before), len(after)) > MAX_LINES:
-        return Change(at, max(0, len(after) - len(before)), max(0, len(before) - len(after)), None)
+        return FileChange(at, max(0, len(after) - len(before)), max(0, len(before) - len(after)), None)
     compared = difflib.unified_diff(before, after, lineterm="", n=CONTEXT_LINES)
     lines = tuple(Line(line[0], "" if line[0] == "@" else line[1:]) for line in list(compared)[2:])
     signs = [line.sign for line in lines]
-    return Change(at, signs.count("+"), signs.count("-"), lines)
+    return FileChange(at, signs.count("+"), signs.count("-"), lines)
 
 
 def memory_entries(versions: Sequence[Version], current: str) -> list[MemoryEntry]:

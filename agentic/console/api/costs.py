@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import date, timedelta
 
 from aiohttp import web
@@ -31,35 +31,24 @@ TABLES = ("days", "agents", "models", "channels", "people")
 MEASURES = ("cost_usd", "turns", "input_tokens", "cached_tokens", "output_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class Days:
-    """A range of days, both included."""
-
-    first: date
-    last: date
-
-    def __iter__(self) -> Iterator[str]:
-        return (str(self.first + timedelta(days=n)) for n in range((self.last - self.first).days + 1))
-
-
 def routes(parts: ConsoleParts) -> web.RouteTableDef:
     table = web.RouteTableDef()
 
     @table.get("/api/costs")
     async def show_costs(request: web.Request) -> web.Response:
-        days = _query_days(parts, request)
-        db, first, last = await parts.store.open(), str(days.first), str(days.last)
-        page = _costs_json(parts, days, await read_costs(db, first, last))
-        costliest = [turn_json(parts, turn) for turn in await costliest_turns(db, first, last)]
+        first, last = _query_days(parts, request)
+        db = await parts.store.open()
+        page = _costs_json(parts, first, last, await read_costs(db, str(first), str(last)))
+        costliest = [turn_json(parts, turn) for turn in await costliest_turns(db, str(first), str(last))]
         return web.json_response({**page, "costliest": costliest})
 
     @table.get("/api/costs/csv")
     async def export_table(request: web.Request) -> web.Response:
-        days, name = _query_days(parts, request), query_text(request, "table")
+        (first, last), name = _query_days(parts, request), query_text(request, "table")
         if name not in TABLES:
             raise Refused(400, f"table: expected one of {', '.join(TABLES)}")
-        costs = await read_costs(await parts.store.open(), str(days.first), str(days.last))
-        return file_response(_csv(parts, name, costs), "text/csv", f"cost-{name}-{days.first}-{days.last}.csv")
+        costs = await read_costs(await parts.store.open(), str(first), str(last))
+        return file_response(_csv(parts, name, costs), "text/csv", f"cost-{name}-{first}-{last}.csv")
 
     @table.get("/api/budgets")
     async def show_budgets(_: web.Request) -> web.Response:
@@ -82,20 +71,20 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
     return table
 
 
-def _query_days(parts: ConsoleParts, request: web.Request) -> Days:
-    """Read the range of the query. Raises Refused."""
+def _query_days(parts: ConsoleParts, request: web.Request) -> tuple[date, date]:
+    """Read the first and the last day of the query. Raises Refused."""
     begins, ends = query_text(request, "from"), query_text(request, "to")
     now = date.fromisoformat(today(parts))
     if begins is None and ends is None:
         count = query_int(request, "days", DEFAULT_DAYS, 1, MAX_DAYS)
-        return Days(now - timedelta(days=count - 1), now)
+        return now - timedelta(days=count - 1), now
     try:
-        days = Days(date.fromisoformat(begins or ""), date.fromisoformat(ends or str(now)))
+        first, last = date.fromisoformat(begins or ""), date.fromisoformat(ends or str(now))
     except ValueError:
         raise Refused(400, "from, to: expected days as YYYY-MM-DD") from None
-    if not 0 <= (days.last - days.first).days < MAX_DAYS:
+    if not 0 <= (last - first).days < MAX_DAYS:
         raise Refused(400, f"from, to: expected a range of 1 to {MAX_DAYS:,} days, the earlier day first")
-    return days
+    return first, last
 
 
 # -- budgets -----------------------------------------------------------------------------------------------------------
@@ -143,18 +132,18 @@ async def _forecast(parts: ConsoleParts, spent: float) -> Json | None:
 # -- costs -------------------------------------------------------------------------------------------------------------
 
 
-def _costs_json(parts: ConsoleParts, days: Days, costs: CostSums) -> Json:
+def _costs_json(parts: ConsoleParts, first: date, last: date, costs: CostSums) -> Json:
     people = [
         ({"person": id_text(person), "name": person_name(parts, person)}, spent)
         for person, spent in costs.people.items()
     ]
     return {
-        "first": str(days.first),
-        "last": str(days.last),
+        "first": str(first),
+        "last": str(last),
         "total": spent_json(costs.total),
         "imported_usd": costs.imported.cost_usd,
         "replays_usd": costs.replays.cost_usd,
-        "days": [_day_json(day, costs) for day in days],
+        "days": [_day_json(str(first + timedelta(days=n)), costs) for n in range((last - first).days + 1)],
         "agents": _sort_by_cost([({"agent": agent}, spent) for agent, spent in costs.agents.items()]),
         "models": _sort_by_cost([({"model": model}, spent) for model, spent in costs.models.items()]),
         "channels": _sort_by_cost(

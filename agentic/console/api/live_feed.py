@@ -56,9 +56,8 @@ class LiveFeed:
     `running` goes into the application's `cleanup_ctx`, `close` into its `on_shutdown`.
     """
 
-    def __init__(self, parts: ConsoleParts, hub: Hub | None = None, *, look_every: float = LOOK_EVERY) -> None:
-        self.hub = hub or Hub()
-        self._parts, self._look_every = parts, look_every
+    def __init__(self, parts: ConsoleParts) -> None:
+        self.hub, self._parts = Hub(), parts
         self._thinking = Thinking(parts.settings.turn_timeout_seconds + SPARE_SECONDS, parts.clock)
         self._situation = Situation(parts, self._thinking)
         self._changed: dict[int, set[int]] = defaultdict(set)  # channel → messages
@@ -131,7 +130,7 @@ class LiveFeed:
                 self._channels = channels
                 self.hub.publish("channels", {})
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._look_every):
+                async with asyncio.timeout(LOOK_EVERY):
                     await self._look.wait()
                     await asyncio.sleep(LOOK_PAUSE)
             self._look.clear()
@@ -286,7 +285,7 @@ class Hub:
         self._start = secrets.token_hex(4)
         self._number = 0
         self._kept: deque[bytes] = deque(maxlen=kept)  # the last one has `_number`
-        self._readers: set[Reader] = set()
+        self.readers: set[Reader] = set()
         self._most = most_readers
         self._closed = False
         self.watched = asyncio.Event()  # set while a page is open
@@ -295,10 +294,6 @@ class Hub:
     def cursor(self) -> str:
         """The id of the newest event: a page that has asked for everything now continues after it."""
         return f"{self._start}-{self._number}"
-
-    @property
-    def readers(self) -> int:
-        return len(self._readers)
 
     def publish(self, event: str, data: Any) -> None:
         """Send an event, and keep it for pages that are offline for a moment."""
@@ -314,23 +309,23 @@ class Hub:
     def open(self, after: str, cut: Callable[[], None], *first: tuple[str, Any]) -> Reader:
         """Add a reader that first gets what it missed since the event `after` ("" for a page that missed nothing), then
         the events `first`. Raises TooManyReaders."""
-        if len(self._readers) >= self._most or self._closed:
+        if len(self.readers) >= self._most or self._closed:
             raise TooManyReaders
         reader = Reader([*self._missed(after), *(_frame(event, data) for event, data in first)], cut)
-        self._readers.add(reader)
+        self.readers.add(reader)
         self.watched.set()
         return reader
 
     def leave(self, reader: Reader) -> None:
         reader.end()
-        self._readers.discard(reader)
-        if not self._readers:
+        self.readers.discard(reader)
+        if not self.readers:
             self.watched.clear()
 
     def close(self) -> None:
         """End all readers; no new one is let in."""
         self._closed = True
-        for reader in list(self._readers):
+        for reader in list(self.readers):
             self.leave(reader)
 
     def _missed(self, after: str) -> list[bytes]:
@@ -343,7 +338,7 @@ class Hub:
         return list(self._kept)[len(self._kept) - missed :]
 
     def _send(self, frame: bytes) -> None:
-        slow = [reader for reader in self._readers if not reader.put(frame)]
+        slow = [reader for reader in self.readers if not reader.put(frame)]
         for reader in slow:
             log.info("an open page of the console does not read and is cut off; it comes back by itself")
             self.leave(reader)
