@@ -210,32 +210,20 @@ class RecordedRoom(RoomNote):
     posts: int = 0
     cost_usd: float = 0.0
 
-    @property
-    def cursor(self) -> Cursor:
-        return self.opened_at, self.thread_id
-
 
 ROOM_COLUMNS = ", ".join(name for name in RoomNote.model_fields if name != "left") + ", left_members"
 MESSAGE_COLUMNS = ", ".join(RoomMessage.model_fields)
 
 
-async def rooms_page(
-    db: aiosqlite.Connection, *, status: str | None = None, after: Cursor | None = None, count: int = 50
-) -> Page[RecordedRoom]:
-    """Read the rooms of a status (active, paused, closed; None: all), the last opened first."""
-    count = min(count, MAX_PAGE)
-    at, last_id = after or BEFORE_ALL
-    query = f"""SELECT {ROOM_COLUMNS} FROM rooms WHERE (opened_at, thread_id) < (?1, ?2) AND (?3 IS NULL OR status = ?3)
-        ORDER BY opened_at DESC, thread_id DESC LIMIT ?4"""
-    found = await rows(db, query, at, last_id, status, count + 1)
-    page = page_of(map(_room, found), count, lambda room: room.cursor)
-    return replace(page, items=await _with_sums(db, page.items))
-
-
 async def room_of(db: aiosqlite.Connection, thread_id: int) -> RecordedRoom | None:
     """Return None if the record does not have it."""
     row = await first(db, f"SELECT {ROOM_COLUMNS} FROM rooms WHERE thread_id = ?", thread_id)
-    return (await _with_sums(db, (_room(row),)))[0] if row else None
+    if row is None:
+        return None
+    query = "SELECT coalesce(SUM(outcome = 'posted'), 0), coalesce(SUM(cost_usd), 0) FROM turns WHERE channel_id = ?"
+    ((posts, cost),) = await rows(db, query, thread_id)
+    lists = {"members": json.loads(row["members"]), "left": json.loads(row["left_members"])}
+    return RecordedRoom(**{**dict(row), **lists}, posts=posts, cost_usd=cost)
 
 
 async def messages_of_room(db: aiosqlite.Connection, thread_id: int) -> tuple[RoomMessage, ...]:
@@ -244,16 +232,3 @@ async def messages_of_room(db: aiosqlite.Connection, thread_id: int) -> tuple[Ro
         db, f"SELECT {MESSAGE_COLUMNS} FROM room_messages WHERE thread_id = ? ORDER BY message_id", thread_id
     )
     return tuple(RoomMessage(**dict(row)) for row in found)
-
-
-async def _with_sums(db: aiosqlite.Connection, rooms: Sequence[RecordedRoom]) -> tuple[RecordedRoom, ...]:
-    query = """SELECT channel_id, SUM(outcome = 'posted'), SUM(cost_usd) FROM turns
-        WHERE channel_id IN (SELECT value FROM json_each(?)) GROUP BY channel_id"""
-    found = await rows(db, query, json.dumps([room.thread_id for room in rooms]))
-    sums = {thread_id: {"posts": posts, "cost_usd": cost} for thread_id, posts, cost in found}
-    return tuple(room.model_copy(update=sums.get(room.thread_id, {})) for room in rooms)
-
-
-def _room(row: sqlite3.Row) -> RecordedRoom:
-    members, left = json.loads(row["members"]), json.loads(row["left_members"])
-    return RecordedRoom(**{**dict(row), "members": members, "left": left})

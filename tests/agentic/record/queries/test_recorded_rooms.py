@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from agentic.record.database import connect_blocking, migrate
-from agentic.record.queries.posts import messages_of_room, room_of, rooms_page
+from agentic.record.queries.posts import messages_of_room, room_of
 from agentic.record.queries.statistics import season
 from agentic.record.rows import contest_statements, room_statements, room_words_statements, turn_statements
 from agentic.wire.entries import Contender, ContestNote, RoomMessage, RoomNote, RoomWords
@@ -53,14 +53,6 @@ async def db(tmp_path, opened):
     words = room_words_statements(RoomWords(agent="claude", thread_id=4, at=AT, messages=(said, post)))
     contests = [*contest(1, "room", "claude"), *contest(2, "arena", "grok"), *contest(3, "arena", "grok")]
     return await opened(filled(tmp_path / "record.db", *rooms, *turns, *words, *contests))
-
-
-async def test_pages_have_each_room_once_the_last_opened_first(db):
-    first = await rooms_page(db, count=4)
-    second = await rooms_page(db, count=4, after=first.next)
-    assert [room.thread_id for room in (*first.items, *second.items)] == [7, 6, 5, 4, 3, 2, 1]
-    assert second.next is None
-    assert [room.thread_id for room in (await rooms_page(db, status="closed")).items] == [3]
 
 
 async def test_a_room_has_its_members_and_what_its_turns_came_to(db):
