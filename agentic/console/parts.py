@@ -244,10 +244,10 @@ class Replayer(Protocol):
         """Return the models that are set up, as provider/model."""
 
     async def estimate(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
-        """`most_usd`, `model` and `pictures_missing`, as JSON has them. Calls no model."""
+        """Return `most_usd`, `model` and `pictures_missing`, as JSON has them. Calls no model."""
 
     async def replay(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
-        """`old` and `new` answer, as JSON has them."""
+        """Return the `old` and the `new` answer, as JSON has them."""
 
 
 @dataclass(frozen=True, slots=True)

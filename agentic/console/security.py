@@ -96,7 +96,7 @@ class LoginThrottle:
 
 
 class Security:
-    """The check of every request. `clock` gives seconds, and is never set back: a wait would last as long."""
+    """Checks every request. `clock` gives seconds, and is never set back: a wait would last as long."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self._token: SecretStr | None = settings.console_token

@@ -44,9 +44,8 @@ FAILED = {
     *("discord_failed", "signal_failed", "internal_error", "interrupted", "model_failed", "picture_failed"),
     *("reaction_failed", "session_lost", "unreadable"),
 }
-QUIET = frozenset(("skipped", "withdrawn", "stopped", "overtaken", "out_of_turn", "not_ours"))
-
-LEVEL = 9
+QUIET = {"skipped", "withdrawn", "stopped", "overtaken", "out_of_turn", "not_ours"}
+LEVEL = 9  # of compression
 
 RecordEntry = Entry | TurnRecord
 Values = tuple[Any, ...]
@@ -253,11 +252,9 @@ def entry_statements(
                 yield from room_statements(blocklist.without_opener(entry))
             case ContestNote():
                 yield from contest_statements(blocklist.without_asker(entry))
-            case ReactionNote() | LoggedMessage() | SummaryNote() | ProfileNote() | ConsentNote() if blocklist.has(
-                entry
-            ):
+            case ReactionNote() | ProfileNote() | ConsentNote() if blocklist.has(entry):
                 pass
-            case LoggedMessage() | SummaryNote() if not rules.messages:
+            case LoggedMessage() | SummaryNote() if not rules.messages or blocklist.has(entry):
                 pass
             case LoggedMessage():
                 yield from message_statements(entry)
