@@ -41,9 +41,7 @@ from agentic.state.idle import UnaskedMessages
 from agentic.state.rooms import RoomStore
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.call_runner import ToolEvent
-from agentic.tools.own_tools import MOST as MOST_RECALLED
-from agentic.tools.own_tools import NAME as MEMORY
-from agentic.tools.own_tools import Memory, RecallTool
+from agentic.tools.own_tools import MAX_RECALLED, MEMORY, Memory, RecallTool
 from agentic.tools.tool import WEB_SEARCH, Toolbox, ToolContext, ToolSource, is_allowed
 from agentic.tools.toolset import Own, nothing
 
@@ -343,7 +341,7 @@ def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None
             upto = first if first and channel_id == here else MAX_ID
             return await services.resets.since(agent, channel_id), upto
 
-        return await services.memory.recall(query, may_see, MOST_RECALLED, between, services.ignored_people)
+        return await services.memory.recall(query, may_see, MAX_RECALLED, between, services.ignored_people)
 
     recall = RecallTool(Audience(channel_of), find, services.settings.timezone)
     return lambda: (*(persona.tools() if persona is not None else ()), recall)

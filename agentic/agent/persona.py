@@ -45,8 +45,7 @@ from agentic.personas.schedules import Check, Hooks, Job, parse_cron, parse_hear
 from agentic.personas.store import BootReport, bootstrap, hide_notes, remove_leftovers
 from agentic.personas.workspace import Workspace
 from agentic.settings.models import default_of
-from agentic.tools.own_tools import NAME as MEMORY
-from agentic.tools.own_tools import WRITING, MayWrite, MemoryAudience, MemoryTool, file_tools
+from agentic.tools.own_tools import MEMORY, WRITING, MayWrite, MemoryTool, Places, file_tools
 from agentic.tools.tool import RunnableTool
 
 SHARED_FILES = "These files are shared by all servers of the bots, so only the bots' owner may change them."
@@ -249,7 +248,7 @@ class PersonaMemory:
     changes, `may_share` says whether a channel's content may be shown in all others."""
 
     persona: Persona
-    places: MemoryAudience
+    places: Places
     may_write: MayWrite
     may_share: Callable[[int], bool]
 

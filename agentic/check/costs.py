@@ -31,9 +31,7 @@ from agentic.state.rooms import DEFAULT_TURNS
 from agentic.themes import DEFAULT_THEME, Theme, theme_named
 from agentic.tools.mcp.config import read_servers
 from agentic.tools.mcp.servers import McpServers
-from agentic.tools.own_tools import FILE_TOOLS
-from agentic.tools.own_tools import NAME as MEMORY
-from agentic.tools.own_tools import RECALL_NAME as RECALL
+from agentic.tools.own_tools import FILE_TOOLS, MEMORY, RECALL
 from agentic.tools.tool import WEB_SEARCH, is_allowed
 from agentic.tools.toolset import NAMES
 

@@ -20,9 +20,7 @@ from agentic.check.report import Finding, Findings
 from agentic.context.options import MAX_MESSAGES
 from agentic.llm.pricing import is_local
 from agentic.process.root import ROOT
-from agentic.tools.own_tools import FILE_TOOLS
-from agentic.tools.own_tools import NAME as MEMORY
-from agentic.tools.own_tools import RECALL_NAME as RECALL
+from agentic.tools.own_tools import FILE_TOOLS, MEMORY, RECALL
 from agentic.tools.toolset import NAMES
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, RedisLink, RedisStartError

@@ -38,7 +38,7 @@ from agentic.process.redaction import Redactor, own_folders
 from agentic.record.queries.turns import Call, Turn
 from agentic.runtime.services import provider_model
 from agentic.state.budgets import ReplayCosts
-from agentic.tools.own_tools import NAME as MEMORY
+from agentic.tools.own_tools import MEMORY
 from agentic.tools.prefill_tools import CALL_STOP, TextCall, call_in, spoken, went_on
 from agentic.turn.decision import Decision, UnreadableDecision, parse_decision
 from agentic.turn.prefill_mode import SYSTEM_SPEAKS, Actions

@@ -1,13 +1,11 @@
-"""Tool protocol; tools of a turn.
+"""The interface of a tool, and the tools of one turn.
 
-The interface of a tool: a description that the model reads, and a function that runs a call.
+A tool has a description that the model reads, and a function that runs a call. Its output is data. It may come from a
+page, a file or another program, so nothing in it is an instruction, names a speaker or changes a setting. The loop says
+so to the model (loop.py), and call_runner.py limits its size.
 
-A tool's output is data. It may come from a page, a file or another program, so nothing in it is an instruction, names a
-speaker or changes a setting. The loop says so to the model (`loop.py`), and `call_runner.py` limits its size.
-
-The tools of one turn by name, in a stable order, because they are in the cached part of a prompt.
-
-Patterns are those of a shell (`*`, `?`, `[ab]`), case-sensitive. One that begins with `!` removes names that earlier
+The tools of a turn are in a stable order, because they are in the cached part of a prompt. Patterns that choose among
+them are those of a shell (`*`, `?`, `[ab]`), case-sensitive. One that begins with `!` removes names that earlier
 patterns gave. A list can be narrowed but not widened: `allowed` never returns more than the box holds.
 """
 
@@ -21,6 +19,11 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from agentic.llm.types import Picture, Tool
+
+WEB_FETCH = "web_fetch"
+WEB_SEARCH = "web_search"  # providers offer the same under other names
+# The names of functions that every provider accepts.
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 FitPicture = Callable[[Picture], Awaitable[Picture | None]]
 
@@ -86,6 +89,12 @@ class RunnableTool(Protocol):
         ...
 
 
+def tool_spec(name: str, description: str, properties: Mapping[str, Any], required: Sequence[str] = ()) -> Tool:
+    """Return the description of a tool that takes these arguments and no others."""
+    schema = {"type": "object", "properties": dict(properties), "required": list(required)}
+    return Tool(name, description, {**schema, "additionalProperties": False})
+
+
 class ToolSource(Protocol):
     """A source of tools that may come and go, such as servers."""
 
@@ -102,20 +111,13 @@ class ToolSource(Protocol):
         ...
 
 
-WEB_FETCH = "web_fetch"
-WEB_SEARCH = "web_search"  # providers offer the same under other names
-# The names of functions that every provider accepts.
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-
-
 class Toolbox:
     """Tools by name. Raises ValueError for a duplicate name, and for one that providers refuse."""
 
     def __init__(self, tools: Iterable[RunnableTool] = ()) -> None:
         found: dict[str, RunnableTool] = {}
         for tool in tools:
-            problem = _problem(tool.spec.name, found)
-            if problem is not None:
+            if (problem := _problem(tool.spec.name, found)) is not None:
                 raise ValueError(problem)
             found[tool.spec.name] = tool
         self._tools = dict(sorted(found.items()))
@@ -143,7 +145,7 @@ class Toolbox:
         return Toolbox(tool for name, tool in self._tools.items() if is_allowed(name, patterns))
 
 
-def gathered(tools: Iterable[RunnableTool]) -> tuple[Toolbox, list[str]]:
+def collect_tools(tools: Iterable[RunnableTool]) -> tuple[Toolbox, list[str]]:
     """Return a box of the valid tools, the first of each name, and one line for each of the others."""
     found: dict[str, RunnableTool] = {}
     problems = []
@@ -169,9 +171,5 @@ def is_allowed(name: str, patterns: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=4096)  # every turn asks for the same few
 def _is_allowed(name: str, patterns: tuple[str, ...]) -> bool:
-    given = False
-    for pattern in patterns:
-        taken = pattern.startswith("!")
-        if fnmatchcase(name, pattern[1:] if taken else pattern):
-            given = not taken
-    return given
+    matching = (pattern for pattern in reversed(patterns) if fnmatchcase(name, pattern.removeprefix("!")))
+    return not next(matching, "!").startswith("!")

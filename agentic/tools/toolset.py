@@ -1,8 +1,4 @@
-"""All tools of an installation.
-
-Build the tools that every agent may have, web_search and web_fetch, and the search for pictures, from settings.
-
-All tools of an installation, built in and from the owner's MCP servers, and the log of their use.
+"""All tools of an installation: built in, from the owner's MCP servers, and the log of their use.
 
     ALLOWED_TOOLS > the servers' own lists (config/mcp.yaml) > the option `tools` of an agent in a channel
 
@@ -22,27 +18,27 @@ from operator import is_
 import aiohttp
 
 from agentic.tools.call_log import ToolRecords
-from agentic.tools.tool import WEB_SEARCH, RunnableTool, Toolbox, ToolSource, gathered, is_allowed
+from agentic.tools.tool import WEB_SEARCH, RunnableTool, Toolbox, ToolSource, collect_tools, is_allowed
 from agentic.tools.web_fetch import PAGE_CHARACTERS, PageFetcher, WebFetch
 from agentic.tools.web_search import (
     ENGINES,
-    ImageSearch,
     KeyedEngine,
     KeylessEngine,
     PictureSearch,
     Redact,
+    Search,
     SearchEngine,
-    TextSearch,
     WebSearch,
     ddgs_images,
     ddgs_text,
-    unchanged,
 )
 
-log = logging.getLogger(__name__)
-
-
 NAMES = ("web_search", "web_fetch")
+MAX_BOXES = 500
+
+Own = Callable[[], Sequence[RunnableTool]]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +59,8 @@ class ToolSettings:
 class Keyless:
     """The searches without a key: those of the ddgs package, or doubles."""
 
-    text: TextSearch = ddgs_text
-    images: ImageSearch = ddgs_images
+    text: Search = ddgs_text
+    images: Search = ddgs_images
 
 
 KEYLESS = Keyless()
@@ -72,7 +68,7 @@ KEYLESS = Keyless()
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """The tools, and the search for pictures; None where nothing may be asked without a key."""
+    """The tools, and the search for pictures; None if nothing may be asked without a key."""
 
     tools: tuple[RunnableTool, ...]
     pictures: PictureSearch | None
@@ -86,7 +82,7 @@ async def built_in_tools(
     *,
     clock: Callable[[], float] = time.time,
     keyless: Keyless = KEYLESS,
-    redact: Redact = unchanged,
+    redact: Redact = str,
 ) -> AsyncIterator[BuiltIn]:
     """Open the tools. `session` is for the engines with keys; `pages` reads addresses; `redact` removes secrets from
     queries.
@@ -101,7 +97,8 @@ async def built_in_tools(
         for name, key in settings.search_keys.items()
         if key
     ]
-    ddgs, pictures = KeylessEngine(text=keyless.text), PictureSearch(pages, clock, images=keyless.images, redact=redact)
+    ddgs = KeylessEngine(text=keyless.text)
+    pictures = PictureSearch(pages, clock, images=keyless.images, redact=redact)
     if settings.keyless:
         engines.append(ddgs)
     tools: list[RunnableTool] = [WebSearch(engines, clock, redact)] if engines else []
@@ -114,10 +111,6 @@ async def built_in_tools(
         pictures.close()
 
 
-MOST_BOXES = 500
-Own = Callable[[], Sequence[RunnableTool]]
-
-
 def nothing() -> Sequence[RunnableTool]:
     return ()
 
@@ -125,7 +118,7 @@ def nothing() -> Sequence[RunnableTool]:
 @dataclass(slots=True)
 class Toolset:
     """`allowed`: the patterns of ALLOWED_TOOLS; `allowed_of`: those of single agents. An agent has only tools that
-    match. `pictures` looks for a picture beside a search; None where it may not."""
+    match. `pictures` looks for a picture beside a search; None if it may not."""
 
     built_in: Sequence[RunnableTool]
     servers: ToolSource
@@ -134,9 +127,10 @@ class Toolset:
     allowed_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
     pictures: PictureSearch | None = None
     _reported: set[str] = field(default_factory=set)
+    # Each with the tools that it was made from.
     _boxes: dict[tuple[str, tuple[str, ...], bool], tuple[Sequence[RunnableTool], Toolbox]] = field(
         default_factory=dict
-    )  # each with the tools that it was made from
+    )
 
     def toolbox(self, agent: str, patterns: tuple[str, ...], searches: bool, own: Own = nothing) -> Toolbox:
         """Return the agent's tools at this moment whose names match `patterns`, the channel's option `tools`.
@@ -153,7 +147,7 @@ class Toolset:
             for tool in self._known(agent, tools)
             if is_allowed(tool.spec.name, patterns) and not (searches and tool.spec.name == WEB_SEARCH)
         )
-        if len(self._boxes) >= MOST_BOXES:
+        if len(self._boxes) >= MAX_BOXES:
             self._boxes.clear()
         self._boxes[key] = (tools, box)
         return box
@@ -168,7 +162,7 @@ class Toolset:
         return tuple(sorted(tool.spec.name for tool in self._known(agent, tools)))
 
     def _known(self, agent: str, tools: Sequence[RunnableTool]) -> Sequence[RunnableTool]:
-        box, problems = gathered(tools)
+        box, problems = collect_tools(tools)
         for problem in problems:
             if problem not in self._reported:
                 self._reported.add(problem)

@@ -1,23 +1,24 @@
 """web_fetch: a public page as readable text, in pieces.
 
 The address comes from a model, which may have it from anybody, so only the fetcher that checks addresses is used
-(agentic.net.public_fetcher). A fetched page is cached for some minutes, so that reading the next piece costs nothing.
+(agentic/net/fetch.py). A fetched page is cached for some minutes, so that reading the next piece costs nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from cachetools import TTLCache
 
 from agentic.llm.types import Picture, Tool
 from agentic.net.addresses import FetchRefused
 from agentic.net.fetch import Downloaded
 from agentic.net.images import as_picture, media_type_of
 from agentic.net.page_text import HTML, media_type, page_text, readable_page
-from agentic.tools.tool import WEB_FETCH, ToolContext, ToolOutput
+from agentic.tools.tool import WEB_FETCH, ToolContext, ToolOutput, tool_spec
 
 PAGE_CHARACTERS = 8000
 MAX_HTML = 1_000_000  # characters of a page's source that are looked at
@@ -25,30 +26,25 @@ KEPT_PAGES = 32
 KEPT_CHARACTERS = 500_000  # of one page
 KEPT_SECONDS = 600.0
 
-SPEC = Tool(
+SPEC = tool_spec(
     WEB_FETCH,
     "Reads a public web page or picture by its address. Long pages come in pieces: call again with a higher offset.",
     {
-        "type": "object",
-        "properties": {
-            "url": {"type": "string", "description": "the address, beginning with https:// or http://"},
-            "offset": {"type": "integer", "minimum": 0, "description": "characters to skip, 0 at first"},
-        },
-        "required": ["url"],
-        "additionalProperties": False,
+        "url": {"type": "string", "description": "the address, beginning with https:// or http://"},
+        "offset": {"type": "integer", "minimum": 0, "description": "characters to skip, 0 at first"},
     },
+    ("url",),
 )
 
 
 class PageFetcher(Protocol):
-    """agentic.net.public_fetcher.PublicFetcher, or a double."""
+    """agentic.net.fetch.PublicFetcher, or a double."""
 
     async def fetch_page(self, url: str) -> Downloaded: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _CachedPage:
-    at: float
     text: str = ""
     title: str = ""
     address: str = ""
@@ -63,38 +59,30 @@ class WebFetch:
     clock: Callable[[], float]
     characters: int = PAGE_CHARACTERS
     spec: Tool = SPEC
-    _pages: OrderedDict[str, _CachedPage] = field(default_factory=OrderedDict)
+    _pages: TTLCache[str, _CachedPage] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._pages = TTLCache(KEPT_PAGES, KEPT_SECONDS, timer=self.clock)
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         url, offset = str(arguments["url"]).strip(), int(arguments.get("offset") or 0)
         try:
-            page = await self._page(url)
+            page = self._pages.get(url)
+            if page is None:
+                found = await self.fetcher.fetch_page(url)
+                page = self._pages[url] = await asyncio.to_thread(_read, found)
         except FetchRefused as refused:
             return ToolOutput.failed(f"the page was not read: {refused.reason}")
         if page.picture is not None:
             return ToolOutput(f"a picture from {page.address}", (page.picture,))
-        return self._piece(page, offset)
-
-    async def _page(self, url: str) -> _CachedPage:
-        known = self._pages.get(url)
-        if known is not None and 0 <= self.clock() - known.at < KEPT_SECONDS:
-            self._pages.move_to_end(url)
-            return known
-        found = await self.fetcher.fetch_page(url)
-        page = await asyncio.to_thread(_read, found, self.clock())
-        self._pages[url] = page
-        self._pages.move_to_end(url)
-        while len(self._pages) > KEPT_PAGES:
-            self._pages.popitem(last=False)
-        return page
-
-    def _piece(self, page: _CachedPage, offset: int) -> ToolOutput:
         whole = len(page.text)
         if not whole:
             return ToolOutput(f"{page.address} has no text")
         if offset >= whole:
             return ToolOutput.failed(f"the page has only {whole} characters")
-        end = _end_of_piece(page.text, offset, self.characters)
+        end = min(whole, offset + self.characters)
+        if end < whole:  # between lines, if a line ends in the second half of the piece
+            end = page.text.rfind("\n", offset + self.characters // 2, end) + 1 or end
         head = f"address: {page.address}\n" + (f"title: {page.title}\n" if page.title else "")
         more = f"; read on with offset {end}" if end < whole else ""
         if offset or more:
@@ -102,23 +90,14 @@ class WebFetch:
         return ToolOutput(f"{head}\n{page.text[offset:end]}")
 
 
-def _end_of_piece(text: str, offset: int, characters: int) -> int:
-    """Return where the piece ends: between lines, if a line ends in its second half."""
-    end = offset + characters
-    if end >= len(text):
-        return len(text)
-    line_end = text.rfind("\n", offset + characters // 2, end)
-    return line_end + 1 if line_end > 0 else end
-
-
-def _read(found: Downloaded, at: float) -> _CachedPage:
+def _read(found: Downloaded) -> _CachedPage:
     """Parse a download. Takes long, so it runs in a thread."""
     address = str(found.address)
     if media_type_of(found.data) is not None:
         picture = as_picture(found.data)
-        return _CachedPage(at, address=address, picture=Picture(picture.data, picture.media_type))
+        return _CachedPage(address=address, picture=Picture(picture.data, picture.media_type))
     text = page_text(found.data, found.content_type)
     if media_type(found.content_type) not in HTML:
-        return _CachedPage(at, text[:KEPT_CHARACTERS].strip(), address=address)
+        return _CachedPage(text[:KEPT_CHARACTERS].strip(), address=address)
     page = readable_page(text[:MAX_HTML], address)
-    return _CachedPage(at, page.text[:KEPT_CHARACTERS], page.title, address)
+    return _CachedPage(page.text[:KEPT_CHARACTERS], page.title, address)

@@ -1,31 +1,17 @@
-"""Search engines for text and images; query privacy.
+"""Searches of the web: web_search for models without a search of their own, and pictures that fit a query.
 
-Take private details out of what a search engine is asked. Pure.
+web_search asks engines in order until one finds something: some with a key, then ddgs without one. An engine that
+refuses is skipped for a while. Results are cached for some minutes, and equal searches wait for the first: several bots
+search for the same thing in the same conversation. A key is sent in a header, never in an address, and redirects are
+not followed, so that no other server sees it.
 
-A query leaves the machine and is kept by strangers. Removed are e-mail addresses, phone and card numbers, IBANs, ids
-and mentions of Discord, account ids of Signal, `@names`, IP and hardware addresses, street addresses with a number, and
-secrets. It is a net for what a model or a person let slip; a name without one of these shapes stays. So does a street
-address that the person asks about, unless they say that it is their own.
+A query leaves the machine and is kept by strangers, so private details are removed first: e-mail addresses, phone and
+card numbers, IBANs, ids and mentions of Discord, account ids of Signal, `@names`, IP and hardware addresses, street
+addresses with a number, and secrets. It is a net for what a model or a person let slip; a name without one of these
+shapes stays. So does a street address that the person asks about, unless they say that it is their own.
 
-A picture from the web that fits a query, beside a search for pages.
-
-    query → without private details → ddgs, in a thread → addresses → the public fetcher → the first that is a picture
-
-The addresses are strangers': only the fetcher that checks them is used, which limits bytes and pixels and takes a
-picture's kind from its first bytes. Whatever fails, there is no picture, and the text that it would have stood beside
-is posted without it.
-
-Search engines: ddgs without a key, four others with one; each has a name and `search`.
-
-ENGINES says how to ask each and how to read its answer. Sources: docs.tavily.com/api-reference,
-api-dashboard.search.brave.com/app/documentation, docs.perplexity.ai/api-reference, exa.ai/docs/reference/search. A key
-is sent in a header, never in an address, and redirects are not followed, so that no other server sees it.
-
-web_search: one tool over several engines, for models without a search of their own.
-
-Engines are asked in order until one finds something. One that refuses is skipped for a while. Results are cached for
-some minutes, and equal searches wait for the first: several bots search for the same thing in the same conversation.
-Private details are taken out of each query before any engine sees it (query_privacy.py).
+The addresses of pictures are strangers': only the fetcher that checks them is used, which limits bytes and pixels and
+takes a picture's kind from its first bytes. If anything fails, the text is posted without a picture.
 """
 
 from __future__ import annotations
@@ -36,7 +22,6 @@ import json
 import logging
 import re
 import unicodedata
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -49,13 +34,350 @@ from cachetools import TTLCache
 from agentic.llm.types import Picture, Source, Tool
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import as_picture
-from agentic.tools.tool import ToolContext, ToolOutput
+from agentic.tools.tool import WEB_SEARCH, ToolContext, ToolOutput, tool_spec
 from agentic.tools.web_fetch import PageFetcher
+
+KEPT_SEARCHES = 256
+KEPT_SECONDS = 900.0
+REST_SECONDS = 120.0
+MAX_BYTES = 2_000_000
+MAX_SNIPPET = 600  # characters
+DEFAULT_COUNT = 6
+MAX_COUNT = 10
+MAX_QUERY = 400
+MAX_PICTURE_QUERY = 200
+PICTURE_COUNT = 8  # pictures that are asked for
+MAX_PICTURES_TRIED = 4  # of them
+NO_QUERY = "nothing is left of the query without private details"
+
+Redact = Callable[[str], str]
+Search = Callable[[str, int, float], list[dict[str, Any]]]  # query, count, seconds
+
+_LINK = re.compile(r"https?://\S+")
+_SHOWN = re.compile(r"^title: (?P<title>.*)\nurl: (?P<url>https?://\S+)$", re.MULTILINE)
 
 log = logging.getLogger(__name__)
 
+SPEC = tool_spec(
+    WEB_SEARCH,
+    "Searches the web. Returns titles, addresses and a few words of each page. A query holds no private details of"
+    " anybody.",
+    {
+        "query": {"type": "string", "minLength": 1, "maxLength": MAX_QUERY, "description": "what to look for"},
+        "count": {"type": "integer", "minimum": 1, "maximum": MAX_COUNT, "description": f"{DEFAULT_COUNT} by default"},
+    },
+    ("query",),
+)
 
-Redact = Callable[[str], str]
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """A page that a search found."""
+
+    title: str
+    url: str
+    snippet: str
+
+
+class SearchFailed(Exception):
+    """An engine failed. `reason`: one short line without keys. `rests`: do not ask this engine for a while."""
+
+    def __init__(self, reason: str, *, rests: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.rests = reason, rests
+
+
+class SearchEngine(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    async def search(self, query: str, count: int) -> list[SearchResult]:
+        """Return at most `count` pages, best first, [] if there are none. Raises SearchFailed and nothing else."""
+        ...
+
+
+@dataclass(slots=True)
+class WebSearch:
+    """`engines` in the order in which they are asked; `clock` in seconds; `redact` removes secrets from queries."""
+
+    engines: Sequence[SearchEngine]
+    clock: Callable[[], float]
+    redact: Redact = str
+    spec: Tool = SPEC
+    _kept: TTLCache[tuple[str, int], list[SearchResult]] = field(init=False)
+    _rests_until: dict[str, float] = field(default_factory=dict)
+    _locks: WeakValueDictionary[tuple[str, int], asyncio.Lock] = field(default_factory=WeakValueDictionary)
+
+    def __post_init__(self) -> None:
+        self._kept = TTLCache(KEPT_SEARCHES, KEPT_SECONDS, timer=self.clock)
+
+    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        query = without_private(str(arguments["query"]), self.redact, asked=context.asked)
+        if not query:
+            return ToolOutput.refused(NO_QUERY)
+        count = int(arguments.get("count") or DEFAULT_COUNT)
+        key = (query.casefold(), count)
+        try:
+            async with self._locks.setdefault(key, asyncio.Lock()):
+                found = self._kept.get(key)
+                if found is None:
+                    found = self._kept[key] = await self._search(query, count)
+        except SearchFailed as failed:
+            return ToolOutput.failed(f"the search failed: {failed.reason}")
+        shown = (f"title: {page.title}\nurl: {page.url}\nsnippet: {page.snippet}" for page in found)
+        return ToolOutput("\n\n".join(shown) or "Nothing was found.")
+
+    async def _search(self, query: str, count: int) -> list[SearchResult]:
+        """Ask the engines that are not being skipped, or all if all are. Raises SearchFailed with every engine's
+        reason."""
+        awake = [engine for engine in self.engines if self._rests_until.get(engine.name, 0.0) <= self.clock()]
+        reasons = []
+        found: list[SearchResult] | None = None
+        for engine in awake or self.engines:
+            try:
+                found = await engine.search(query, count)
+            except SearchFailed as failed:
+                log.info("web_search: %s", failed.reason)
+                reasons.append(failed.reason)
+                if failed.rests:
+                    self._rests_until[engine.name] = self.clock() + REST_SECONDS
+            if found:
+                break
+        if found is None:
+            raise SearchFailed("; ".join(reasons) or "no engine is set up")
+        return found
+
+
+def pages_in(output: str) -> list[Source]:
+    """Return the pages that an output of `WebSearch.execute` shows, best first."""
+    return [Source(match["title"], match["url"]) for match in _SHOWN.finditer(output)]
+
+
+# --- engines: docs.tavily.com/api-reference, api-dashboard.search.brave.com/app/documentation,
+# --- docs.perplexity.ai/api-reference, exa.ai/docs/reference/search
+
+
+@dataclass(frozen=True, slots=True)
+class _Api:
+    """The API of an engine. `results`: path of the list in its answer. `snippet`: keys to try, in order."""
+
+    base: str
+    path: str
+    body: Callable[[str, int], dict[str, Any]]
+    results: tuple[str, ...] = ("results",)
+    snippet: tuple[str, ...] = ("content",)
+    key_header: str = "Authorization"
+    key_prefix: str = "Bearer "
+    method: str = "POST"
+
+
+ENGINES: Mapping[str, _Api] = {
+    "tavily": _Api("https://api.tavily.com", "/search", lambda query, count: {"query": query, "max_results": count}),
+    "brave": _Api(
+        "https://api.search.brave.com",
+        "/res/v1/web/search",
+        lambda query, count: {"q": query[:400], "count": str(count), "text_decorations": "false"},
+        results=("web", "results"),
+        snippet=("description",),
+        key_header="X-Subscription-Token",
+        key_prefix="",
+        method="GET",
+    ),
+    "perplexity": _Api(
+        "https://api.perplexity.ai",
+        "/search",
+        lambda query, count: {"query": query, "max_results": count, "max_tokens_per_page": 256},
+        snippet=("snippet",),
+    ),
+    "exa": _Api(
+        "https://api.exa.ai",
+        "/search",
+        lambda query, count: {"query": query, "numResults": count, "contents": {"highlights": True}},
+        snippet=("highlights", "summary", "text"),
+        key_header="x-api-key",
+        key_prefix="",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedEngine:
+    """One of ENGINES. `base` replaces its own address; `timeout` is in seconds."""
+
+    name: str
+    key: str = field(repr=False)
+    session: aiohttp.ClientSession = field(repr=False)
+    base: str = ""
+    timeout: float = 8.0
+
+    async def search(self, query: str, count: int) -> list[SearchResult]:
+        api = ENGINES[self.name]
+        try:
+            async with asyncio.timeout(self.timeout):
+                answer = await self._ask(api, api.body(query, count))
+        except TimeoutError:
+            raise SearchFailed(f"{self.name} took too long") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise SearchFailed(f"no connection to {self.name}") from error
+        for step in api.results:
+            answer = answer.get(step) if isinstance(answer, Mapping) else None
+        return _read_results(answer, api.snippet)[:count]
+
+    async def _ask(self, api: _Api, body: Mapping[str, Any]) -> Any:
+        headers = {api.key_header: api.key_prefix + self.key, "Accept": "application/json"}
+        sent: dict[str, Any] = {"params": body} if api.method == "GET" else {"json": body}
+        url = (self.base or api.base).rstrip("/") + api.path
+        async with self.session.request(api.method, url, headers=headers, allow_redirects=False, **sent) as response:
+            if response.status != 200:
+                rests = response.status in (401, 402, 403, 429, 432, 433)
+                raise SearchFailed(f"{self.name} answered HTTP {response.status}", rests=rests)
+            data = bytearray()
+            async for chunk in response.content.iter_chunked(65_536):
+                data += chunk
+                if len(data) > MAX_BYTES:
+                    raise SearchFailed(f"the answer of {self.name} is too long")
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            raise SearchFailed(f"{self.name} did not answer with JSON") from None
+
+
+def ddgs_text(query: str, count: int, seconds: float) -> list[dict[str, Any]]:
+    """Search with the ddgs package. Blocks; raises what ddgs raises."""
+    from ddgs import DDGS  # here, since it loads several engines and lxml, and not every process searches
+
+    return DDGS(timeout=max(1, int(seconds))).text(query, max_results=count)
+
+
+def ddgs_images(query: str, count: int, seconds: float) -> list[dict[str, Any]]:
+    """Search for pictures with the ddgs package.
+
+    DuckDuckGo alone is asked, since ddgs's other engine for pictures ignores that explicit ones are not wanted.
+    """
+    from ddgs import DDGS
+
+    found = DDGS(timeout=max(1, int(seconds))).images(query, safesearch="on", backend="duckduckgo", max_results=count)
+    return list(found)
+
+
+class _Ddgs:
+    """ddgs: no key, but often refused. Its calls block, so they have two threads of their own.
+
+    A thread cannot be cancelled: an abandoned one runs until its own timeout.
+    """
+
+    name = "ddgs"
+
+    def __init__(self, blocking_search: Search, timeout: float) -> None:
+        self._blocking_search, self._timeout = blocking_search, timeout
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ddgs")
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _ask(self, query: str, count: int, seconds: float) -> list[dict[str, Any]]:
+        """Return what was found. Raises SearchFailed, and TimeoutError after that many seconds."""
+        asked = asyncio.get_running_loop().run_in_executor(
+            self._threads, self._blocking_search, query, count, self._timeout
+        )
+        try:
+            async with asyncio.timeout(seconds):
+                return await asked
+        except TimeoutError:
+            raise
+        except Exception as error:
+            # ddgs raises what its engines raise; only the words of an error say that nothing was found.
+            if "no results" in str(error).lower():
+                return []
+            raise SearchFailed("ddgs failed", rests=True) from error
+
+
+class KeylessEngine(_Ddgs):
+    def __init__(self, *, timeout: float = 6.0, text: Search = ddgs_text) -> None:
+        super().__init__(text, timeout)
+
+    async def search(self, query: str, count: int) -> list[SearchResult]:
+        try:
+            return _read_results(await self._ask(query, count, self._timeout * 2), ("body",), url="href")[:count]
+        except TimeoutError:
+            raise SearchFailed("ddgs took too long") from None
+
+
+def _read_results(answer: Any, snippet: tuple[str, ...], url: str = "url") -> list[SearchResult]:
+    """Return the readable results of an answer."""
+    found = []
+    for item in answer if isinstance(answer, list) else ():
+        if isinstance(item, Mapping) and isinstance(item.get(url), str) and _LINK.fullmatch(item[url]):
+            text = next((value for key in snippet if (value := item.get(key))), "")
+            text = " … ".join(map(str, text)) if isinstance(text, list) else str(text)
+            found.append(
+                SearchResult(_plain(str(item.get("title") or ""))[:200], item[url][:2000], _plain(text)[:MAX_SNIPPET])
+            )
+    return found
+
+
+def _plain(text: str) -> str:
+    """Return the text on one line, without tags."""
+    return " ".join(html.unescape(re.sub(r"</?[a-zA-Z][^<>]{0,200}>", "", text)).split())
+
+
+# --- pictures -------------------------------------------------------------------------------------------------------
+
+
+class PictureSearch(_Ddgs):
+    """Finds pictures. `timeout`: seconds for the engine; the whole takes twice as long at most. `clock` is in
+    seconds."""
+
+    def __init__(
+        self,
+        pages: PageFetcher,
+        clock: Callable[[], float],
+        *,
+        images: Search = ddgs_images,
+        redact: Redact = str,
+        timeout: float = 6.0,
+    ) -> None:
+        super().__init__(images, timeout)
+        self._pages, self._clock, self._redact = pages, clock, redact
+        self._kept: TTLCache[str, list[str]] = TTLCache(KEPT_SEARCHES, KEPT_SECONDS, timer=clock)
+        self._rests_until = 0.0
+
+    async def find(self, query: str) -> Picture | None:
+        """Return a picture for the query; None if there is none in time. Raises nothing but CancelledError."""
+        asked = without_private(query, self._redact, asked=query)[:MAX_PICTURE_QUERY].strip()
+        if not asked or self._clock() < self._rests_until:
+            return None
+        try:
+            async with asyncio.timeout(self._timeout * 2):
+                for address in (await self._addresses(asked))[:MAX_PICTURES_TRIED]:
+                    try:
+                        found = await self._pages.fetch_page(address)
+                        picture = await asyncio.to_thread(as_picture, found.data)
+                    except FetchRefused as refused:
+                        log.debug("a found picture was not taken: %s", refused.reason)
+                    else:
+                        return Picture(picture.data, picture.media_type)
+        except TimeoutError:
+            log.info("a picture search took too long, the answer has no picture")
+        except SearchFailed as failed:
+            log.info("ddgs found no pictures, it rests for %.0f s: %s", REST_SECONDS, type(failed.__cause__).__name__)
+            self._rests_until = self._clock() + REST_SECONDS
+        return None
+
+    async def _addresses(self, query: str) -> list[str]:
+        """Return the addresses in an answer, https ones first; a result of another shape is left out."""
+        key = query.casefold()
+        known = self._kept.get(key)
+        if known is None:
+            found = await self._ask(query, PICTURE_COUNT, self._timeout)
+            items = found if isinstance(found, list) else []
+            images = (item.get("image") for item in items if isinstance(item, dict))
+            usable = dict.fromkeys(image for image in images if isinstance(image, str) and image.startswith("http"))
+            known = self._kept[key] = sorted(usable, key=lambda address: not address.startswith("https:"))
+        return known
+
+
+# --- private details ------------------------------------------------------------------------------------------------
 
 _GONE = " "
 _REDACTED = re.compile(r"\[redacted\]", re.IGNORECASE)
@@ -125,11 +447,7 @@ _DATE = re.compile(r"(?:\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./-]\d{1,2}[./-]\d
 _WORD = re.compile(r"\w")
 
 
-def unchanged(text: str) -> str:
-    return text
-
-
-def without_private(query: str, redact: Redact = unchanged, *, asked: str = "") -> str:
+def without_private(query: str, redact: Redact = str, *, asked: str = "") -> str:
     """The query on one line without private details; "" where no word is left. `redact` removes known secrets, and
     writes [redacted] for each. `asked`: what the person wrote, whose street addresses may be searched for."""
     text = _REDACTED.sub(_GONE, redact(_on_one_line(query)))
@@ -142,8 +460,12 @@ def without_private(query: str, redact: Redact = unchanged, *, asked: str = "") 
 
 
 def _on_one_line(text: str) -> str:
-    seen = "".join(_digit_or(char) for char in unicodedata.normalize("NFKC", text) if _is_seen(char))
-    return " ".join(seen.split())
+    seen = []
+    for char in unicodedata.normalize("NFKC", text):
+        if char in "\n\t" or unicodedata.category(char) not in _NOT_SEEN:
+            digit = unicodedata.decimal(char, None)  # of any script: people dial them alike
+            seen.append(char if digit is None else str(digit))
+    return " ".join("".join(seen).split())
 
 
 def _is_asked_about(address: str, asked: str) -> bool:
@@ -155,405 +477,15 @@ def _is_asked_about(address: str, asked: str) -> bool:
     return bool(places) and not any(_OWN.search(words) for words in around)
 
 
-def _is_seen(char: str) -> bool:
-    return char in "\n\t" or unicodedata.category(char) not in _NOT_SEEN
-
-
-def _digit_or(char: str) -> str:
-    """Digits of other scripts as ours: people dial them alike."""
-    value = unicodedata.decimal(char, None)
-    return char if value is None else str(value)
-
-
 def _is_plain_number(text: str) -> bool:
     """Whether a run of digits is a date, several years, or a number, not one that is dialled or charged."""
     digits = re.sub(r"\D", "", text)
     if _YEARS.fullmatch(text):
         return True
-    if 13 <= len(digits) <= 19 and _passes_luhn(digits):
-        return False
+    if 13 <= len(digits) <= 19:
+        doubled = (int(digit) * (2 if place % 2 else 1) for place, digit in enumerate(reversed(digits)))
+        if sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0:
+            return False  # they end in the check digit of payment cards
     if _DATE.match(text):
         return True
     return not digits.startswith("0")
-
-
-def _passes_luhn(digits: str) -> bool:
-    """Whether the digits end in the check digit of payment cards."""
-    doubled = (int(digit) * (2 if place % 2 else 1) for place, digit in enumerate(reversed(digits)))
-    return sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0
-
-
-COUNT = 8  # pictures that are asked for
-MOST_TRIED = 4  # of them
-MAX_QUERY = 200
-KEPT_SEARCHES = 256
-KEPT_SECONDS = 900.0
-REST_SECONDS = 120.0
-
-ImageSearch = Callable[[str, int, float], list[dict[str, Any]]]
-
-
-def ddgs_images(query: str, count: int, seconds: float) -> list[dict[str, Any]]:
-    """Search for pictures with the ddgs package. Blocks; raises what ddgs raises.
-
-    DuckDuckGo alone is asked, since ddgs's other engine for pictures ignores that explicit ones are not wanted.
-    """
-    from ddgs import DDGS  # here, since it loads several engines and lxml, and not every process searches
-
-    found = DDGS(timeout=max(1, int(seconds))).images(query, safesearch="on", backend="duckduckgo", max_results=count)
-    return list(found)
-
-
-class PictureSearch:
-    """Finds pictures. `timeout`: seconds for the engine; the whole takes twice as long at most. `clock` is in seconds.
-
-    A thread cannot be cancelled: an abandoned one runs until its own timeout.
-    """
-
-    def __init__(
-        self,
-        pages: PageFetcher,
-        clock: Callable[[], float],
-        *,
-        images: ImageSearch = ddgs_images,
-        redact: Redact = unchanged,
-        timeout: float = 6.0,
-    ) -> None:
-        self._pages, self._clock, self._images, self._redact, self._timeout = pages, clock, images, redact, timeout
-        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ddgs pictures")
-        self._kept: TTLCache[str, list[str]] = TTLCache(KEPT_SEARCHES, KEPT_SECONDS, timer=clock)
-        self._rests_until = 0.0
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def find(self, query: str) -> Picture | None:
-        """Return a picture for the query; None where there is none in time. Raises nothing but CancelledError."""
-        asked = without_private(query, self._redact, asked=query)[:MAX_QUERY].strip()
-        if not asked or self._clock() < self._rests_until:
-            return None
-        try:
-            async with asyncio.timeout(self._timeout * 2):
-                for address in (await self._addresses(asked))[:MOST_TRIED]:
-                    picture = await self._picture(address)
-                    if picture is not None:
-                        return picture
-        except TimeoutError:
-            log.info("a picture search took too long, the answer has no picture")
-        return None
-
-    async def _addresses(self, query: str) -> list[str]:
-        key = query.casefold()
-        known = self._kept.get(key)
-        if known is not None:
-            return known
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(self._timeout):
-                found = await loop.run_in_executor(self._threads, self._images, query, COUNT, self._timeout)
-            addresses = _addresses_in(found)
-        except TimeoutError:
-            raise
-        except Exception as error:
-            # ddgs raises what its engines raise; only the words of an error say that nothing was found.
-            if "no results" not in str(error).lower():
-                log.info("ddgs found no pictures, it rests for %.0f s: %s", REST_SECONDS, type(error).__name__)
-                self._rests_until = self._clock() + REST_SECONDS
-                return []
-            addresses = []
-        self._kept[key] = addresses
-        return addresses
-
-    async def _picture(self, address: str) -> Picture | None:
-        try:
-            found = await self._pages.fetch_page(address)
-            picture = await asyncio.to_thread(as_picture, found.data)
-        except FetchRefused as refused:
-            log.debug("a found picture was not taken: %s", refused.reason)
-            return None
-        return Picture(picture.data, picture.media_type)
-
-
-def _addresses_in(found: Any) -> list[str]:
-    """The addresses in an answer, https ones first; a result of another shape is left out."""
-    items = found if isinstance(found, list) else []
-    images = (item.get("image") for item in items if isinstance(item, dict))
-    usable = dict.fromkeys(image for image in images if isinstance(image, str) and image.startswith("http"))
-    return sorted(usable, key=lambda address: not address.startswith("https:"))
-
-
-MAX_BYTES = 2_000_000
-MAX_SNIPPET = 600  # characters
-
-_LINK = re.compile(r"https?://\S+")
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """A page that a search found."""
-
-    title: str
-    url: str
-    snippet: str
-
-
-class SearchFailed(Exception):
-    """An engine failed. `reason`: one short line without keys. `rests`: do not ask this engine for a while."""
-
-    def __init__(self, reason: str, *, rests: bool = False) -> None:
-        super().__init__(reason)
-        self.reason, self.rests = reason, rests
-
-
-class SearchEngine(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    async def search(self, query: str, count: int) -> list[SearchResult]:
-        """Return at most `count` pages, best first, [] if there are none. Raises SearchFailed and nothing else."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Asking:
-    """The API of an engine. `results`: path of the list in its answer. `snippet`: keys to try, in order."""
-
-    base: str
-    path: str
-    body: Callable[[str, int], dict[str, Any]]
-    results: tuple[str, ...] = ("results",)
-    snippet: tuple[str, ...] = ("content",)
-    key_header: str = "Authorization"
-    key_prefix: str = "Bearer "
-    method: str = "POST"
-
-
-ENGINES: Mapping[str, _Asking] = {
-    "tavily": _Asking("https://api.tavily.com", "/search", lambda query, count: {"query": query, "max_results": count}),
-    "brave": _Asking(
-        "https://api.search.brave.com",
-        "/res/v1/web/search",
-        lambda query, count: {"q": query[:400], "count": str(count), "text_decorations": "false"},
-        results=("web", "results"),
-        snippet=("description",),
-        key_header="X-Subscription-Token",
-        key_prefix="",
-        method="GET",
-    ),
-    "perplexity": _Asking(
-        "https://api.perplexity.ai",
-        "/search",
-        lambda query, count: {"query": query, "max_results": count, "max_tokens_per_page": 256},
-        snippet=("snippet",),
-    ),
-    "exa": _Asking(
-        "https://api.exa.ai",
-        "/search",
-        lambda query, count: {"query": query, "numResults": count, "contents": {"highlights": True}},
-        snippet=("highlights", "summary", "text"),
-        key_header="x-api-key",
-        key_prefix="",
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class KeyedEngine:
-    """One of ENGINES. `base` replaces its own address; `timeout` is in seconds."""
-
-    name: str
-    key: str = field(repr=False)
-    session: aiohttp.ClientSession = field(repr=False)
-    base: str = ""
-    timeout: float = 8.0
-
-    async def search(self, query: str, count: int) -> list[SearchResult]:
-        asking = ENGINES[self.name]
-        try:
-            async with asyncio.timeout(self.timeout):
-                answer = await self._ask(asking, asking.body(query, count))
-        except TimeoutError:
-            raise SearchFailed(f"{self.name} took too long") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise SearchFailed(f"no connection to {self.name}") from error
-        for step in asking.results:
-            answer = answer.get(step) if isinstance(answer, Mapping) else None
-        return _founds(answer, asking.snippet)[:count]
-
-    async def _ask(self, asking: _Asking, body: Mapping[str, Any]) -> Any:
-        headers = {asking.key_header: asking.key_prefix + self.key, "Accept": "application/json"}
-        sent: dict[str, Any] = {"params": body} if asking.method == "GET" else {"json": body}
-        url = (self.base or asking.base).rstrip("/") + asking.path
-        async with self.session.request(asking.method, url, headers=headers, allow_redirects=False, **sent) as response:
-            if response.status != 200:
-                rests = response.status in (401, 402, 403, 429, 432, 433)
-                raise SearchFailed(f"{self.name} answered HTTP {response.status}", rests=rests)
-            data = bytearray()
-            async for chunk in response.content.iter_chunked(65_536):
-                data += chunk
-                if len(data) > MAX_BYTES:
-                    raise SearchFailed(f"the answer of {self.name} is too long")
-        try:
-            return json.loads(data)
-        except (ValueError, RecursionError):
-            raise SearchFailed(f"{self.name} did not answer with JSON") from None
-
-
-TextSearch = Callable[[str, int, float], list[dict[str, Any]]]
-
-
-def ddgs_text(query: str, count: int, seconds: float) -> list[dict[str, Any]]:
-    """Search with the ddgs package. Blocks; raises what ddgs raises."""
-    from ddgs import DDGS  # here, since it loads several engines and lxml, and not every process searches
-
-    return DDGS(timeout=max(1, int(seconds))).text(query, max_results=count)
-
-
-class KeylessEngine:
-    """ddgs: no key, but often refused. Its calls block, so they have two threads of their own.
-
-    A thread cannot be cancelled: an abandoned one runs until its own timeout.
-    """
-
-    name = "ddgs"
-
-    def __init__(self, *, timeout: float = 6.0, text: TextSearch = ddgs_text) -> None:
-        self._timeout, self._text = timeout, text
-        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="ddgs")
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def search(self, query: str, count: int) -> list[SearchResult]:
-        loop = asyncio.get_running_loop()
-        asked = loop.run_in_executor(self._threads, self._text, query, count, self._timeout)
-        try:
-            async with asyncio.timeout(self._timeout * 2):
-                return _founds(await asked, ("body",), url="href")[:count]
-        except TimeoutError:
-            raise SearchFailed("ddgs took too long") from None
-        except Exception as error:
-            # ddgs raises what its engines raise; only the words of an error say that nothing was found.
-            if "no results" in str(error).lower():
-                return []
-            raise SearchFailed("ddgs failed", rests=True) from error
-
-
-def _founds(answer: Any, snippet: tuple[str, ...], url: str = "url") -> list[SearchResult]:
-    """Return the readable results of an answer."""
-    found = []
-    for item in answer if isinstance(answer, list) else ():
-        if isinstance(item, Mapping) and isinstance(item.get(url), str) and _LINK.fullmatch(item[url]):
-            text = next((value for key in snippet if (value := item.get(key))), "")
-            text = " … ".join(map(str, text)) if isinstance(text, list) else str(text)
-            found.append(
-                SearchResult(_plain(str(item.get("title") or ""))[:200], item[url][:2000], _plain(text)[:MAX_SNIPPET])
-            )
-    return found
-
-
-def _plain(text: str) -> str:
-    """Return the text on one line, without tags."""
-    return " ".join(html.unescape(re.sub(r"</?[a-zA-Z][^<>]{0,200}>", "", text)).split())
-
-
-WEB_SEARCH_COUNT = 6
-MAX_COUNT = 10
-WEB_SEARCH_MAX_QUERY = 400
-
-SPEC = Tool(
-    "web_search",
-    "Searches the web. Returns titles, addresses and a few words of each page. A query holds no private details of"
-    " anybody.",
-    {
-        "type": "object",
-        "properties": {
-            "query": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": WEB_SEARCH_MAX_QUERY,
-                "description": "what to look for",
-            },
-            "count": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": MAX_COUNT,
-                "description": f"{WEB_SEARCH_COUNT} by default",
-            },
-        },
-        "required": ["query"],
-        "additionalProperties": False,
-    },
-)
-
-NO_QUERY = "nothing is left of the query without private details"
-
-_Question = tuple[str, int]
-_SHOWN = re.compile(r"^title: (?P<title>.*)\nurl: (?P<url>https?://\S+)$", re.MULTILINE)
-
-
-@dataclass(slots=True)
-class WebSearch:
-    """`engines` in the order in which they are asked; `clock` in seconds; `redact` removes secrets from queries."""
-
-    engines: Sequence[SearchEngine]
-    clock: Callable[[], float]
-    redact: Redact = unchanged
-    spec: Tool = SPEC
-    _kept: OrderedDict[_Question, tuple[float, list[SearchResult]]] = field(default_factory=OrderedDict)
-    _rests_until: dict[str, float] = field(default_factory=dict)
-    _locks: WeakValueDictionary[_Question, asyncio.Lock] = field(default_factory=WeakValueDictionary)
-
-    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        query = without_private(str(arguments["query"]), self.redact, asked=context.asked)
-        if not query:
-            return ToolOutput.refused(NO_QUERY)
-        question = (query.casefold(), int(arguments.get("count") or WEB_SEARCH_COUNT))
-        try:
-            async with self._locks.setdefault(question, asyncio.Lock()):
-                found = self._known(question)
-                if found is None:
-                    found = await self._search(query, question)
-        except SearchFailed as failed:
-            return ToolOutput.failed(f"the search failed: {failed.reason}")
-        return ToolOutput("\n\n".join(map(_shown, found)) or "Nothing was found.")
-
-    def _known(self, question: _Question) -> list[SearchResult] | None:
-        at, found = self._kept.get(question, (0.0, None))
-        return found if 0 <= self.clock() - at < KEPT_SECONDS else None
-
-    async def _search(self, query: str, question: _Question) -> list[SearchResult]:
-        """Ask the engines that are not being skipped, or all if all are. Raises SearchFailed with every engine's
-        reason."""
-        awake = [engine for engine in self.engines if self._rests_until.get(engine.name, 0.0) <= self.clock()]
-        reasons = []
-        found: list[SearchResult] | None = None
-        for engine in awake or self.engines:
-            try:
-                found = await engine.search(query, question[1])
-            except SearchFailed as failed:
-                log.info("web_search: %s", failed.reason)
-                reasons.append(failed.reason)
-                if failed.rests:
-                    self._rests_until[engine.name] = self.clock() + REST_SECONDS
-            if found:
-                break
-        if found is None:
-            raise SearchFailed("; ".join(reasons) or "no engine is set up")
-        self._keep(question, found)
-        return found
-
-    def _keep(self, question: _Question, found: list[SearchResult]) -> None:
-        self._kept[question] = (self.clock(), found)
-        self._kept.move_to_end(question)
-        while len(self._kept) > KEPT_SEARCHES:
-            self._kept.popitem(last=False)
-
-
-def _shown(found: SearchResult) -> str:
-    return f"title: {found.title}\nurl: {found.url}\nsnippet: {found.snippet}"
-
-
-def pages_in(output: str) -> list[Source]:
-    """The pages that an output of `execute` shows, best first."""
-    return [Source(match["title"], match["url"]) for match in _SHOWN.finditer(output)]

@@ -29,7 +29,7 @@ from agentic.llm.turns import cut_at_stop
 from agentic.llm.types import Message, Prompt, Reply, Source, Tool, ToolCall, Usage
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.tool import WEB_FETCH, WEB_SEARCH, RunnableTool, Toolbox, ToolContext, ToolOutput
-from agentic.tools.web_search import NO_QUERY, WEB_SEARCH_MAX_QUERY, pages_in, without_private
+from agentic.tools.web_search import MAX_QUERY, NO_QUERY, pages_in, without_private
 from agentic.turn.chat_mode import AnswerMode, ChatMode
 from agentic.turn.decision import (
     Decision,
@@ -435,7 +435,7 @@ class SearchFirst:
 
     async def search(self, tools: ToolUse, own_words: str | None = None) -> str | None:
         """Search with these words, or the question's. Returns what to tell the model; None if nothing can be asked."""
-        query = without_private(own_words or self._question, asked=self.asked)[:WEB_SEARCH_MAX_QUERY].strip()
+        query = without_private(own_words or self._question, asked=self.asked)[:MAX_QUERY].strip()
         if not query:
             log.info("%s: not searched, the question has no words for it", self._turn.agent.key)
             return None

@@ -20,9 +20,8 @@ from agentic.llm.types import Prompt, Reply, ToolCall, ToolResult
 from agentic.tools.call_log import ToolRecord, record_text
 from agentic.tools.call_runner import CallRunner, LoopLimits, ToolEvent
 from agentic.tools.loop import run_tools, run_within
-from agentic.tools.own_tools import NAME as MEMORY
-from agentic.tools.own_tools import RECALL_NAME as RECALL
-from agentic.tools.tool import RunnableTool, Toolbox, ToolContext, gathered
+from agentic.tools.own_tools import MEMORY, RECALL
+from agentic.tools.tool import RunnableTool, Toolbox, ToolContext, collect_tools
 from agentic.turn.chat_mode import AnswerMode
 from agentic.turn.progress import Turn
 from agentic.turn.view import TurnView
@@ -88,7 +87,7 @@ class ToolUse:
             within = await run_within(ask, prompt, box, context=context, seen=self._seen, clock=clock, earlier=earlier)
             return within.reply
         if self._mode.tools:
-            box, _ = gathered((*self._mode.tools, *(tool for name in box.names if (tool := box.get(name)))))
+            box, _ = collect_tools((*self._mode.tools, *(tool for name in box.names if (tool := box.get(name)))))
         outcome = await run_tools(
             ask,
             prompt,

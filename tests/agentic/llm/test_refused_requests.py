@@ -17,7 +17,7 @@ from agentic.llm.registry import build_model
 from agentic.llm.retry import Fallbacks
 from agentic.llm.types import Message, Prompt, Reply, Tool
 from agentic.tools.loop import run_tools
-from agentic.tools.tool import gathered
+from agentic.tools.tool import collect_tools
 from tests.support.models.chat_api import ChatAnswer, ChatRequest, ChatServer
 from tests.support.models.chat_doubles import chatting
 from tests.support.models.model_doubles import SCHEMA, talking
@@ -362,7 +362,7 @@ async def test_a_turn_whose_tools_are_refused_halfway_is_answered_with_their_res
     models: Sequence[Sequence[ChatAnswer | str]],
 ) -> None:
     tool = FakeTool("weather", lambda arguments: f"dry in {arguments['town']}")
-    box, _ = gathered([tool])
+    box, _ = collect_tools([tool])
     context = replace(CONTEXT, deadline=4_000_000_000.0)
     async with AsyncExitStack() as stack:
         made = [await stack.enter_async_context(chatting(*answers)) for answers in models]

@@ -11,7 +11,7 @@ import pytest
 
 from agentic.llm.types import Prompt
 from agentic.tools.loop import run_tools
-from agentic.tools.tool import gathered
+from agentic.tools.tool import collect_tools
 from tests.support.models.chat_api import ChatAnswer
 from tests.support.models.chat_doubles import chatting
 from tests.support.models.model_doubles import talking
@@ -25,7 +25,7 @@ QUERIES = ("a", "b", "c", "d")
 
 
 async def run(model: Any, *tools: FakeTool, **prompt: Any) -> str:
-    box, _ = gathered(tools or (SEARCH, FETCH))
+    box, _ = collect_tools(tools or (SEARCH, FETCH))
     return (await run_tools(model.complete, Prompt(text="?", **prompt), box, context=LATER)).reply.text
 
 

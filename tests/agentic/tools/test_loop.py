@@ -11,7 +11,7 @@ from agentic.llm.types import Picture, Prompt, Reply, Source, Usage
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import AGAIN, LoopLimits
 from agentic.tools.loop import RESULTS_ARE_DATA, run_tools
-from agentic.tools.tool import Toolbox, ToolOutput, gathered
+from agentic.tools.tool import Toolbox, ToolOutput, collect_tools
 from tests.support.doubles import LoopTime
 from tests.support.tools.tool_doubles import CONTEXT, FakeModel, FakeTool, call
 
@@ -379,7 +379,7 @@ def test_a_box_has_its_tools_in_one_order_and_refuses_names_that_providers_refus
 
 def test_tools_of_many_sources_are_gathered_and_what_does_not_fit_is_told():
     first, second = FakeTool("a", lambda _: "first"), FakeTool("a", lambda _: "second")
-    box, problems = gathered([first, second, FakeTool("b c", lambda _: "")])
+    box, problems = collect_tools([first, second, FakeTool("b c", lambda _: "")])
     assert box.names == ("a",)
     assert box.get("a") is first
     assert problems == ["two tools are named a", "not a tool's name: 'b c'"]

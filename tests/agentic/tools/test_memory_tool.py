@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agentic.tools.call_runner import problem_with
-from agentic.tools.own_tools import SPEC, MemoryTool, to_its_end
+from agentic.tools.own_tools import MEMORY_SPEC, MemoryTool, run_to_end
 from tests.support.tools.tool_doubles import CONTEXT
 
 OPEN, CLOSED, THREAD = 7, 8, 9
@@ -36,7 +36,7 @@ def memory_tool(folder, *, may_write=True):
 
 async def change(tool, action, text, *, channel=OPEN, section=None):
     arguments = {"action": action, "text": text, **({"section": section} if section else {})}
-    assert problem_with(arguments, SPEC.parameters) is None
+    assert problem_with(arguments, MEMORY_SPEC.parameters) is None
     return await tool.execute(arguments, replace(CONTEXT, channel_id=channel))
 
 
@@ -115,7 +115,7 @@ async def test_an_event_does_not_count_as_done_while_its_change_is_being_written
         ended.append(True)
         return "noted"
 
-    turn = asyncio.create_task(to_its_end(write))
+    turn = asyncio.create_task(run_to_end(write))
     await asyncio.sleep(0)
     turn.cancel()
     for _ in range(5):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC
 
-from agentic.tools.own_tools import MAX_TEXT, MOST, NOTHING, RecallTool
+from agentic.tools.own_tools import MAX_RECALLED, MAX_TEXT, NOTHING, RecallTool
 from agentic.tools.own_tools import RECALL_SPEC as SPEC
 from agentic.tools.tool import ToolContext
 
@@ -81,8 +81,8 @@ async def test_what_the_model_sees_anyway_is_left_out() -> None:
 async def test_results_have_bounds() -> None:
     made = tool(*(Said(text="x" * 5_000, message_id=number) for number in range(20)))
     output = await made.execute(QUERY, context())
-    assert output.text.count("\n- ") == MOST
-    assert output.text.count("x") == MOST * MAX_TEXT
+    assert output.text.count("\n- ") == MAX_RECALLED
+    assert output.text.count("x") == MAX_RECALLED * MAX_TEXT
 
 
 async def test_outside_of_a_channel_and_without_words_it_fails() -> None:

@@ -13,7 +13,7 @@ from agentic.process.root import ROOT
 from agentic.tools.loop import run_tools
 from agentic.tools.mcp.config import ServerConfig
 from agentic.tools.mcp.servers import McpServers
-from agentic.tools.tool import gathered
+from agentic.tools.tool import collect_tools
 from tests.support.redis_server import until
 from tests.support.tools.mcp_doubles import asking, call, names
 from tests.support.tools.mcp_server import PNG, http_server
@@ -84,7 +84,7 @@ async def new_tools_are_found(servers):
 
 async def test_a_model_that_calls_tools_gets_what_a_real_server_answers():
     async with over_http() as servers:
-        box, problems = gathered(servers.tools_for("claude"))
+        box, problems = collect_tools(servers.tools_for("claude"))
         assert problems == []
         model = FakeModel([tool_call("t__add", 1, a=1, b=2), tool_call("t__draw", 2)], "three")
         outcome = await run_tools(model, Prompt(text="?", tools=box.specs), box, context=asking())
