@@ -227,14 +227,14 @@ def arguments_of(given: Any) -> Mapping[str, Any]:
         return given
     said = given if isinstance(given, str) else ""
     try:
-        read = json.loads(said or "{}", parse_constant=_refuse)
+        read = json.loads(said or "{}", parse_constant=refuse_constant)
         json.dumps(read, ensure_ascii=False).encode()  # half a surrogate pair could not be sent back
     except (ValueError, RecursionError):
         return {RAW: said}
     return read if isinstance(read, dict) else {RAW: said}
 
 
-def _refuse(constant: str) -> Any:
+def refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 

@@ -39,7 +39,7 @@ from agentic.record.queries.turns import Call, Turn
 from agentic.runtime.services import provider_model
 from agentic.state.budgets import ReplayCosts
 from agentic.tools.own_tools import MEMORY
-from agentic.tools.prefill_tools import CALL_STOP, TextCall, call_in, spoken, went_on
+from agentic.tools.prefill_tools import CALL_STOP, TextCall, call_in, continued_prefill, speech_text
 from agentic.turn.decision import Decision, UnreadableDecision, parse_decision
 from agentic.turn.prefill_mode import SYSTEM_SPEAKS, Actions
 from agentic.wire.connection import RedisAway
@@ -404,11 +404,11 @@ class Replaying:
             if call is not None and action is not None:
                 action.note(call.arguments or {})
             if call is None or (action is not None and action.ends_turn):
-                return self._end(whole, actions.decision(spoken(parts, speaker)))
+                return self._end(whole, actions.decision(speech_text(parts, speaker)))
             if action is None:
                 prefill = results.prefill_after(prompt.prefill or "", call)
             else:
-                prefill = went_on(prompt.prefill or "", call, ToolResult("", call.name, "done"))
+                prefill = continued_prefill(prompt.prefill or "", call, ToolResult("", call.name, "done"))
             if prefill is None:
                 return self._end(whole, problem=_wants([call.name or "a tool"]))
             prompt = replace(prompt, prefill=prefill)
@@ -475,7 +475,7 @@ class RecordedResults:
 
 
 def _text_up_to(prefill: str, call: TextCall) -> str:
-    """Return what agentic.tools.prefill_tools.went_on begins with."""
+    """Return what agentic.tools.prefill_tools.continued_prefill begins with."""
     return f"{prefill}{call.before}{call.text}{CALL_STOP}\n"
 
 

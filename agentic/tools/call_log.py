@@ -1,33 +1,27 @@
-"""Log of calls in files and as text.
+"""The record of every tool call and its result: the one part of a context that Discord does not keep.
 
-The record of one tool call, and its line of JSON.
+    call → add() ─┬→ memory, by agent and channel → for_channel() when a context is built → prune()
+                  └→ one thread → data/tools/<agent>/<channel>/<YYYY-MM-DDTHH>.jsonl
 
-Records on the disk: one file of lines for an agent, a channel and an hour (UTC, of the call).
+A record is added at the call, again with the result, and again when its post is known; the last one of an id counts.
+Files, one for an agent, a channel and an hour (UTC, of the call), are read once, at the start, from the newest back
+until memory is full. They are deleted only for a person who asks to be forgotten. One thread does all writes, in the
+order of the calls; `aclose` waits for the last.
 
 A line is appended by one write, and a file is open only during that write, so nothing happens at the end of an hour. A
 killed process may leave a torn last line: reading skips it, and the next append starts a new line. Rewriting creates a
 new file and renames it. Other processes may write into the same folder (a stand-by that took over an agent), so
 appending takes a shared lock and rewriting an exclusive one.
 
-The record of every tool call and its result: the one part of a context that Discord does not keep.
-
-    call → add() ─┬→ memory, by agent and channel → for_channel() when a context is built → prune()
-                  └→ one thread → data/tools/<agent>/<channel>/<YYYY-MM-DDTHH>.jsonl (files.py)
-
-A record is added at the call, again with the result, and again when its post is known; the last one of an id counts.
-Files are read once, at the start, from the newest back until memory is full. They are deleted only for a person who
-asks to be forgotten. One thread does all writes, in the order of the calls; `aclose` waits for the last.
-
-Calls and results as text: for people in Discord, and for a model that reads the channel later.
+As text, for people in Discord and for a model that reads the channel later, JSON is unrolled:
 
     .claude>[web_search]: query: tallest tree
     .claude<[web_search]: results:
       - title: …
         url: …
 
-JSON is unrolled: one `key: value` a line, nested values indented below. In Discord every post begins with exactly one
-period, whatever the name, so that no bot reads it; two periods are an ordinary person's ellipsis. Numbers stay as
-written.
+In Discord every post begins with exactly one period, whatever the name, so that no bot reads it; two periods are an
+ordinary person's ellipsis. Numbers stay as written.
 """
 
 from __future__ import annotations
@@ -48,6 +42,19 @@ from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+MAX_OF_CHANNEL = 200  # records
+MAX_CHARACTERS = 16_000_000  # of all records together
+MAX_POST = 2000  # UTF-16 units
+MAX_POSTS = 3
+MAX_DEPTH = 12
+MAX_NAME = 80
+INDENT = "  "
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+_BESIDE = ".new"
+_AGENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+Place = tuple[str, int]  # agent, channel
 
 log = logging.getLogger(__name__)
 
@@ -84,192 +91,6 @@ class ToolRecord:
         return 500 + len(self.output or "") + len(str(self.arguments))
 
 
-_KINDS: Mapping[str, type | tuple[type, ...]] = {
-    "id": str,
-    "agent": str,
-    "channel_id": int,
-    "turn_id": str,
-    "after_message_id": int,
-    "message_id": (int, type(None)),
-    "name": str,
-    "arguments": dict,
-    "output": (str, type(None)),
-    "at": (int, float),
-    "is_error": bool,
-    "asked_by": (int, type(None)),
-}
-
-
-def encoded(record: ToolRecord) -> str:
-    """Return the record as one line of JSON, without the newline."""
-    values = {name: getattr(record, name) for name in _KINDS} | {"arguments": dict(record.arguments)}
-    return json.dumps(values, ensure_ascii=False, default=str).encode("utf-8", "replace").decode()
-
-
-def decoded(line: str | bytes) -> ToolRecord | None:
-    """Parse a line. None if it is torn or not a record. Unknown fields, of later versions, are ignored."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, dict):
-        return None
-    known = {name: value for name, value in found.items() if name in _KINDS}
-    if any(not isinstance(known.get(name, _default(name)), kind) for name, kind in _KINDS.items()):
-        return None
-    return ToolRecord(**known)
-
-
-def _default(name: str) -> object:
-    """Return the default of an optional field, and a value of no valid type for a required one."""
-    return {"message_id": None, "output": None, "asked_by": None, "is_error": False}.get(name, ...)
-
-
-PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
-_BESIDE = ".new"
-_HOUR = "%Y-%m-%dT%H"
-_AGENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-
-def without_person(line: bytes, user_id: int) -> bytes | None:
-    """Remove a person's id from a record's line, or return None to remove the line.
-
-    The line is removed if the person asked for the call, or nobody did. A call that another person asked for is kept,
-    with 0 for the id. A torn line is removed too, because its owner is unknown.
-    """
-    named = _number(user_id)
-    record = decoded(line)
-    if record is not None and named.search(line) is None:
-        return line
-    if record is None or record.asked_by in (None, user_id):
-        return None
-    return named.sub(b"0", line)
-
-
-@lru_cache(maxsize=8)
-def _number(user_id: int) -> re.Pattern[bytes]:
-    """Match the id as a whole number."""
-    return re.compile(rb"(?<!\d)%d(?!\d)" % user_id)
-
-
-class RecordFiles:
-    """The files of a folder. All methods block: call them in a thread."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def append(self, record: ToolRecord, line: str) -> None:
-        """Append a line. Raises OSError."""
-        path = self.path_of(record)
-        self._folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with self._locked(fcntl.LOCK_SH):
-            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
-            with os.fdopen(descriptor, "r+b", buffering=0) as file:
-                torn = file.seek(0, os.SEEK_END) > 0 and os.pread(descriptor, 1, file.tell() - 1) != b"\n"
-                _write_all(descriptor, (b"\n" if torn else b"") + line.encode() + b"\n")
-
-    def path_of(self, record: ToolRecord) -> Path:
-        if not _AGENT.fullmatch(record.agent):
-            raise ValueError("not an agent's key")
-        hour = datetime.fromtimestamp(record.at, UTC).strftime(_HOUR)
-        return self._folder / record.agent / str(int(record.channel_id)) / f"{hour}.jsonl"
-
-    def read(self, max_of_channel: int, max_characters: int) -> list[ToolRecord]:
-        """The newest records, oldest first, each once, as it was written last. Removes what a rewriting that was cut
-        off left beside a file: it may hold what was forgotten since."""
-        self._remove_leftovers()
-        newest: dict[str, ToolRecord] = {}
-        channels: Counter[Path] = Counter()
-        characters = 0
-        for path in sorted(self._paths(), key=lambda path: path.name, reverse=True):
-            if channels[path.parent] >= max_of_channel:
-                continue
-            for record in reversed(_last_of_each(path)):
-                if record.id in newest:
-                    continue
-                if channels[path.parent] >= max_of_channel or characters + record.size > max_characters:
-                    break
-                newest[record.id] = record
-                channels[path.parent] += 1
-                characters += record.size
-        return sorted(newest.values(), key=lambda record: record.at)
-
-    def forget(self, user_id: int) -> int:
-        """Rewrite every file that contains the person's id, as `without_person` says. Returns how many lines were
-        removed."""
-        if not self._folder.exists():
-            return 0
-        with self._locked(fcntl.LOCK_EX):
-            return sum(_without(path, user_id) for path in self._paths())
-
-    def _remove_leftovers(self) -> None:
-        if next(self._folder.glob(f"*/*/*{_BESIDE}"), None) is None:
-            return
-        with self._locked(fcntl.LOCK_EX):
-            for path in self._folder.glob(f"*/*/*{_BESIDE}"):
-                path.unlink(missing_ok=True)
-
-    def _paths(self) -> Iterator[Path]:
-        return self._folder.glob("*/*/*.jsonl")
-
-    @contextmanager
-    def _locked(self, kind: int) -> Iterator[None]:
-        with open(self._folder / "records.lock", "ab") as lock:
-            fcntl.flock(lock, kind)
-            yield
-
-
-def _last_of_each(path: Path) -> list[ToolRecord]:
-    """Return a file's records in the order of their calls, the last line of each."""
-    found: dict[str, ToolRecord] = {}
-    skipped = 0
-    for line in path.read_bytes().splitlines():
-        record = decoded(line)
-        if record is None:
-            skipped += bool(line.strip())
-        else:
-            found[record.id] = record
-    if skipped:
-        log.warning("tool records %s: skipped %d unreadable lines", path.name, skipped)
-    return list(found.values())
-
-
-def _without(path: Path, user_id: int) -> int:
-    data = path.read_bytes()
-    if _number(user_id).search(data) is None:
-        return 0
-    lines = data.splitlines(keepends=True)
-    kept = [line for found in lines if (line := without_person(found, user_id)) is not None]
-    if not kept:
-        path.unlink()
-        return len(lines)
-    beside = path.with_suffix(_BESIDE)
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
-    try:
-        _write_all(descriptor, b"".join(kept))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.replace(beside, path)
-    return len(lines) - len(kept)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
-
-
-MAX_OF_CHANNEL = 200  # records
-MAX_CHARACTERS = 16_000_000  # of all records together
-
-_Place = tuple[str, int]
-
-
-def unchanged(text: str) -> str:
-    return text
-
-
 class ToolRecords:
     """`async with ToolRecords(folder) as records`. `folder` is data/tools, created when needed.
 
@@ -280,14 +101,14 @@ class ToolRecords:
         self,
         folder: Path,
         *,
-        redact: Callable[[str], str] = unchanged,
+        redact: Callable[[str], str] = str,
         max_of_channel: int = MAX_OF_CHANNEL,
         max_characters: int = MAX_CHARACTERS,
     ) -> None:
         self._files = RecordFiles(folder)
         self._redact = redact
         self._max_of_channel, self._max_characters = max_of_channel, max_characters
-        self._channels: OrderedDict[_Place, OrderedDict[str, ToolRecord]] = OrderedDict()
+        self._channels: OrderedDict[Place, OrderedDict[str, ToolRecord]] = OrderedDict()
         self._characters = 0
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tool-records")
 
@@ -359,7 +180,7 @@ class ToolRecords:
             longest_unused = next(iter(self._channels))
             self._forget(longest_unused, next(iter(self._channels[longest_unused])))
 
-    def _forget(self, place: _Place, record_id: str) -> None:
+    def _forget(self, place: Place, record_id: str) -> None:
         records = self._channels[place]
         self._characters -= records.pop(record_id).size
         if not records:
@@ -373,13 +194,169 @@ def _log_failure(written: Future[None]) -> None:
         log.error("tool record not written, kept in memory only: %s", error)
 
 
-LIMIT = 2000  # UTF-16 units of a post
-INDENT = "  "
-MAX_POSTS = 3
-MAX_DEPTH = 12
-MAX_NAME = 80
+# --- lines and files ------------------------------------------------------------------------------------------------
 
-_RUNNING = "(no result)"
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "id": str,
+    "agent": str,
+    "channel_id": int,
+    "turn_id": str,
+    "after_message_id": int,
+    "message_id": (int, type(None)),
+    "name": str,
+    "arguments": dict,
+    "output": (str, type(None)),
+    "at": (int, float),
+    "is_error": bool,
+    "asked_by": (int, type(None)),
+}
+_DEFAULTS: Mapping[str, object] = {"message_id": None, "output": None, "asked_by": None, "is_error": False}
+
+
+def encoded(record: ToolRecord) -> str:
+    """Return the record as one line of JSON, without the newline."""
+    values = {name: getattr(record, name) for name in _KINDS} | {"arguments": dict(record.arguments)}
+    return json.dumps(values, ensure_ascii=False, default=str).encode("utf-8", "replace").decode()
+
+
+def decoded(line: str | bytes) -> ToolRecord | None:
+    """Parse a line. None if it is torn or not a record. Unknown fields, of later versions, are ignored."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    known = {**_DEFAULTS, **{name: value for name, value in found.items() if name in _KINDS}}
+    if any(not isinstance(known.get(name, ...), kind) for name, kind in _KINDS.items()):
+        return None
+    return ToolRecord(**known)
+
+
+def without_person(line: bytes, user_id: int) -> bytes | None:
+    """Remove a person's id from a record's line, or return None to remove the line.
+
+    The line is removed if the person asked for the call, or nobody did. A call that another person asked for is kept,
+    with 0 for the id. A torn line is removed too, because its owner is unknown.
+    """
+    named = _number(user_id)
+    record = decoded(line)
+    if record is not None and named.search(line) is None:
+        return line
+    if record is None or record.asked_by in (None, user_id):
+        return None
+    return named.sub(b"0", line)
+
+
+@lru_cache(maxsize=8)
+def _number(user_id: int) -> re.Pattern[bytes]:
+    """Match the id as a whole number."""
+    return re.compile(rb"(?<!\d)%d(?!\d)" % user_id)
+
+
+class RecordFiles:
+    """The files of a folder. All methods block: call them in a thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def append(self, record: ToolRecord, line: str) -> None:
+        """Append a line. Raises OSError."""
+        path = self.path_of(record)
+        self._folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._locked(fcntl.LOCK_SH):
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
+            with os.fdopen(descriptor, "r+b", buffering=0) as file:
+                torn = file.seek(0, os.SEEK_END) > 0 and os.pread(descriptor, 1, file.tell() - 1) != b"\n"
+                _write_all(descriptor, (b"\n" if torn else b"") + line.encode() + b"\n")
+
+    def path_of(self, record: ToolRecord) -> Path:
+        if not _AGENT.fullmatch(record.agent):
+            raise ValueError("not an agent's key")
+        hour = datetime.fromtimestamp(record.at, UTC).strftime("%Y-%m-%dT%H")
+        return self._folder / record.agent / str(int(record.channel_id)) / f"{hour}.jsonl"
+
+    def read(self, max_of_channel: int, max_characters: int) -> list[ToolRecord]:
+        """The newest records, oldest first, each once, as it was written last. Removes what a rewriting that was cut
+        off left beside a file: it may hold what was forgotten since."""
+        leftovers = list(self._folder.glob(f"*/*/*{_BESIDE}"))
+        if leftovers:
+            with self._locked(fcntl.LOCK_EX):
+                for path in leftovers:
+                    path.unlink(missing_ok=True)
+        newest: dict[str, ToolRecord] = {}
+        channels: Counter[Path] = Counter()
+        characters = 0
+        for path in sorted(self._folder.glob("*/*/*.jsonl"), key=lambda path: path.name, reverse=True):
+            if channels[path.parent] >= max_of_channel:
+                continue
+            for record in reversed(_last_of_each(path)):
+                if record.id in newest:
+                    continue
+                if channels[path.parent] >= max_of_channel or characters + record.size > max_characters:
+                    break
+                newest[record.id] = record
+                channels[path.parent] += 1
+                characters += record.size
+        return sorted(newest.values(), key=lambda record: record.at)
+
+    def forget(self, user_id: int) -> int:
+        """Rewrite every file that contains the person's id, as `without_person` says. Returns how many lines were
+        removed."""
+        if not self._folder.exists():
+            return 0
+        with self._locked(fcntl.LOCK_EX):
+            return sum(_without(path, user_id) for path in self._folder.glob("*/*/*.jsonl"))
+
+    @contextmanager
+    def _locked(self, kind: int) -> Iterator[None]:
+        with open(self._folder / "records.lock", "ab") as lock:
+            fcntl.flock(lock, kind)
+            yield
+
+
+def _last_of_each(path: Path) -> list[ToolRecord]:
+    """Return a file's records in the order of their calls, the last line of each."""
+    found: dict[str, ToolRecord] = {}
+    skipped = 0
+    for line in path.read_bytes().splitlines():
+        record = decoded(line)
+        if record is None:
+            skipped += bool(line.strip())
+        else:
+            found[record.id] = record
+    if skipped:
+        log.warning("tool records %s: skipped %d unreadable lines", path.name, skipped)
+    return list(found.values())
+
+
+def _without(path: Path, user_id: int) -> int:
+    data = path.read_bytes()
+    if _number(user_id).search(data) is None:
+        return 0
+    lines = data.splitlines(keepends=True)
+    kept = [line for found in lines if (line := without_person(found, user_id)) is not None]
+    if not kept:
+        path.unlink()
+        return len(lines)
+    beside = path.with_suffix(_BESIDE)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
+    try:
+        _write_all(descriptor, b"".join(kept))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(beside, path)
+    return len(lines) - len(kept)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+# --- text -----------------------------------------------------------------------------------------------------------
 
 
 def unrolled(value: Any) -> str:
@@ -392,28 +369,20 @@ def _lines(value: Any, depth: int) -> Iterator[str]:
         yield "…"
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _headed(f"{' '.join(str(key).split())}:", item, depth)
+            head, inner = f"{' '.join(str(key).split())}:", list(_lines(item, depth + 1))
+            if inner and (isinstance(item, Mapping | list | tuple) or len(inner) > 1):
+                yield head
+                yield from (f"{INDENT}{line}" for line in inner)
+            else:
+                yield f"{head} {inner[0] if inner else '(nothing)'}".rstrip()
     elif isinstance(value, list | tuple):
         for item in value:
             inner = list(_lines(item, depth + 1)) or ["(nothing)"]
             yield f"- {inner[0]}"
             yield from (f"{INDENT}{line}" for line in inner[1:])
     else:
-        yield from _scalar(value).splitlines() or [""]
-
-
-def _headed(head: str, item: Any, depth: int) -> Iterator[str]:
-    inner = list(_lines(item, depth + 1))
-    is_block = isinstance(item, Mapping | list | tuple) or len(inner) > 1
-    if is_block and inner:
-        yield head
-        yield from (f"{INDENT}{line}" for line in inner)
-    else:
-        yield f"{head} {inner[0] if inner else '(nothing)'}".rstrip()
-
-
-def _scalar(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        yield from said.splitlines() or [""]
 
 
 def readable(text: str) -> str:
@@ -433,7 +402,7 @@ def call_line(name: str, record: ToolRecord) -> str:
 
 def result_line(name: str, record: ToolRecord) -> str:
     failed = "error: " if record.is_error else ""
-    return _headline(f"{_plain(name)}<[{_plain(record.name)}]:", failed + readable(record.output or _RUNNING))
+    return _headline(f"{_plain(name)}<[{_plain(record.name)}]:", failed + readable(record.output or "(no result)"))
 
 
 def record_text(name: str, record: ToolRecord, limit: int = 4000) -> str:
@@ -442,7 +411,7 @@ def record_text(name: str, record: ToolRecord, limit: int = 4000) -> str:
     return text if len(text) <= limit else f"{text[:limit]}\n[cut here]"
 
 
-def posts(name: str, record: ToolRecord, *, limit: int = LIMIT, max_posts: int = MAX_POSTS) -> list[str]:
+def posts(name: str, record: ToolRecord, *, limit: int = MAX_POST, max_posts: int = MAX_POSTS) -> list[str]:
     """Return the posts that show a call in Discord, at least one. The first is made at the call and edited with the
     result.
 
@@ -452,7 +421,8 @@ def posts(name: str, record: ToolRecord, *, limit: int = LIMIT, max_posts: int =
     if record.output is not None:
         text += f"\n{result_line(name, record)}"
     again = f"{_plain(name)}<[{_plain(record.name)}] …"
-    pieces = _pieces(_shown(text), limit - len(again.encode("utf-16-le")) // 2 - 60)
+    text = text.replace("```", "`\u200b`\u200b`")  # a code fence would swallow the rest
+    pieces = _pieces(text, limit - len(again.encode("utf-16-le")) // 2 - 60)
     left = sum(map(len, pieces[max_posts:]))
     shown = [f".{pieces[0]}", *(f".{again}\n{piece}" for piece in pieces[1:max_posts])]
     if left:
@@ -469,11 +439,6 @@ def _plain(name: str) -> str:
     """Return a name on one line that cannot end its brackets, does not begin with a period and is not empty."""
     kept = " ".join("".join(char for char in name if char.isprintable() and char not in "[]<>:`*|~@#").split())
     return kept.lstrip(". ")[:MAX_NAME] or "tool"
-
-
-def _shown(text: str) -> str:
-    """Break up code fences, which would swallow the rest."""
-    return text.replace("```", "`\u200b`\u200b`")
 
 
 def _pieces(text: str, room: int) -> list[str]:

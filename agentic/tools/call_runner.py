@@ -1,16 +1,12 @@
-"""Runs and validates calls, with limits.
-
-Validate a call's arguments against the tool's JSON schema, with a one-line message for the model.
-
-A schema may come from another program. References are not fetched, and one that cannot be resolved accepts anything.
-Regular expressions are not run, because one can take forever. An invalid schema, or one whose references never end,
-accepts anything too: the tool checks its own arguments. `oneOf` is read as `anyOf`, which is what other programs mean
-by it.
-
-Run the calls of one answer: validated, concurrently, with limits of time and size, each call once a turn.
+"""Validates and runs the calls of one answer: concurrently, with limits of time and size, each call once a turn.
 
 A model reads an error and may do better, so no failing tool ends a turn. An unknown name, arguments that do not fit,
 and a tool that fails or hangs become results of one line. A traceback goes to the log only.
+
+The arguments are validated against the tool's JSON schema, which may come from another program. References are not
+fetched, and one that cannot be resolved accepts anything. Regular expressions are not run, because one can take
+forever. An invalid schema, or one whose references never end, accepts anything too: the tool checks its own arguments.
+`oneOf` is read as `anyOf`, which is what other programs mean by it.
 """
 
 from __future__ import annotations
@@ -20,26 +16,23 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from agentic.llm.turns import RAW
 from agentic.llm.types import Picture, ToolCall, ToolResult
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import as_picture
 from agentic.tools.call_log import ToolRecord
-from agentic.tools.tool import RunnableTool, Toolbox, ToolContext, ToolOutput
+from agentic.tools.tool import Toolbox, ToolContext, ToolOutput
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
-log = logging.getLogger(__name__)
-
-
-MOST_REFERENCES = 10_000  # followed for one call: a few references that double each other would never end
-RAW = "_raw"  # the key under which a provider's module puts arguments that are not JSON
-
+MAX_REFERENCES = 10_000  # followed for one call: a few references that double each other would never end
 _WITH_PATTERNS = ("pattern", "patternProperties", "unevaluatedProperties")
 _WORDS: Mapping[str, Callable[[Any], str]] = {
     "type": lambda kinds: f"must be {kinds if isinstance(kinds, str) else ' or '.join(kinds)}",
@@ -58,73 +51,10 @@ _WORDS: Mapping[str, Callable[[Any], str]] = {
 }
 _references_left: ContextVar[list[int]] = ContextVar("references_left")
 
-
-def problem_with(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
-    """Say what does not fit, in one line that the model can act on. None if everything fits."""
-    if set(arguments) == {RAW} and RAW not in (schema.get("properties") or {}):
-        return "the arguments are not one JSON object"
-    from referencing import Registry  # no registry retrieves by itself
-    from referencing.exceptions import Unresolvable
-
-    _references_left.set([MOST_REFERENCES])
-    try:
-        validator = _validator()({"type": "object", **schema}, registry=Registry())
-        error = next(validator.iter_errors(dict(arguments)), None)
-        return None if error is None else _described(error)
-    except (Unresolvable, RecursionError, TypeError, ValueError, AttributeError, LookupError):
-        return None  # not a valid schema
-
-
-@cache
-def _validator() -> Any:
-    """Return the validator class, without the keywords that run a schema's regular expressions."""
-    from jsonschema import Draft202012Validator, validators  # 60 ms, and only needed to call tools
-    from jsonschema.exceptions import UnknownType
-    from referencing.exceptions import Unresolvable
-
-    known = Draft202012Validator.VALIDATORS
-
-    def lenient(keyword: str) -> Any:
-        def check(*judged: Any) -> Iterator[ValidationError]:
-            left = _references_left.get()
-            left[0] -= keyword != "type"
-            if left[0] < 0:
-                raise RecursionError
-            try:
-                yield from known[keyword](*judged) or ()
-            except (Unresolvable, UnknownType):
-                return
-
-        return check
-
-    def others(validator: Any, wanted: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
-        if not schema.get("patternProperties"):
-            yield from known["additionalProperties"](validator, wanted, value, schema) or ()
-
-    judged = {keyword: check for keyword, check in known.items() if keyword not in _WITH_PATTERNS}
-    judged |= {keyword: lenient(keyword) for keyword in ("$ref", "$dynamicRef", "type")}
-    return validators.create(
-        Draft202012Validator.META_SCHEMA,
-        judged | {"additionalProperties": others, "oneOf": known["anyOf"]},
-        type_checker=Draft202012Validator.TYPE_CHECKER,
-    )
-
-
-def _described(error: Any) -> str:
-    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)[:200]
-    path, keyword, value = place.lstrip("."), str(error.validator), error.instance
-    if keyword == "required" and isinstance(value, dict):
-        lacking = next(name for name in error.validator_value if name not in value)
-        return f"{path}.{lacking} is missing".lstrip(".")
-    if keyword == "additionalProperties" and isinstance(value, dict):
-        other = next(name for name in value if name not in error.schema.get("properties", {}))
-        return f"{path}.{other[:100]} is not one of its arguments".lstrip(".")
-    words = _WORDS[keyword](error.validator_value) if keyword in _WORDS else error.message[:200]
-    return f"{path or 'the arguments'} {words}"
-
-
 AGAIN = "[This call was already made in this turn and is not run again; its result was:]\n"
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,13 +117,22 @@ class CallRunner:
 
     async def run(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
         """Return one result for each call, in order. Raises nothing but CancelledError."""
-        calls = [_sound(call) for call in calls]
+        calls = [_without_bad_arguments(call) for call in calls]
         new: dict[str, ToolCall] = {}
         for call in calls[: self.limits.calls]:
             key = _key(call)
             if key not in self._done:
                 new.setdefault(key, call)
-        await self._run_all(new)
+        room = asyncio.Semaphore(self.limits.at_once)
+
+        async def run(key: str, call: ToolCall) -> None:
+            async with room:
+                known = self._known.get(key)
+                self._done[key] = known if known is not None else await self._run_recorded(call)
+
+        async with asyncio.TaskGroup() as group:
+            for key, call in new.items():
+                group.create_task(run(key, call), name=f"tool {call.name}")
         brought = any(not self._done[key].was_refused for key in new)
         self.idle = 0 if brought else self.idle + 1
         first = {id(call) for call in new.values()}
@@ -206,18 +145,6 @@ class CallRunner:
         self.idle += 1
         return ToolResult(call.id, call.name, problem, is_error=True)
 
-    async def _run_all(self, calls: dict[str, ToolCall]) -> None:
-        room = asyncio.Semaphore(self.limits.at_once)
-
-        async def run(key: str, call: ToolCall) -> None:
-            async with room:
-                known = self._known.get(key)
-                self._done[key] = known if known is not None else await self._recorded(call)
-
-        async with asyncio.TaskGroup() as group:
-            for key, call in calls.items():
-                group.create_task(run(key, call), name=f"tool {call.name}")
-
     def _result(self, call: ToolCall, is_first: bool) -> ToolResult:
         output = self._done.get(_key(call))
         if output is None:
@@ -226,7 +153,7 @@ class CallRunner:
             return ToolResult(call.id, call.name, output.text, output.pictures, output.is_error)
         return ToolResult(call.id, call.name, AGAIN + output.text, is_error=output.is_error)
 
-    async def _recorded(self, call: ToolCall) -> ToolOutput:
+    async def _run_recorded(self, call: ToolCall) -> ToolOutput:
         """Run a call and record it before and after."""
         context, place = self.context, len(self.records)
         record = ToolRecord(
@@ -242,19 +169,17 @@ class CallRunner:
         )
         self.records.append(record)
         self.seen(ToolEvent("call", record))
-        output = limited(await self._fitted(await self._output(call)), self.limits)
+        output = await self._output(call)
+        fit, limit = context.fit, self.limits.pictures
+        if fit is not None and output.pictures:
+            # One that cannot be scaled for the model is checked as it is.
+            scaled = [await fit(picture) or picture for picture in output.pictures[:limit]]
+            output = replace(output, pictures=(*scaled, *output.pictures[limit:]))
+        output = limit_output(output, self.limits)
         self.ended = self.ended or output.ends_turn
         record = self.records[place] = replace(record, output=output.text, is_error=output.is_error)
         self.seen(ToolEvent("result", record, output.people, output.messages))
         return output
-
-    async def _fitted(self, output: ToolOutput) -> ToolOutput:
-        """Scale the pictures for the model. One that cannot be scaled is checked as it is."""
-        fit = self.context.fit
-        if fit is None or not output.pictures:
-            return output
-        pictures = [await fit(picture) or picture for picture in output.pictures[: self.limits.pictures]]
-        return replace(output, pictures=(*pictures, *output.pictures[self.limits.pictures :]))
 
     async def _output(self, call: ToolCall) -> ToolOutput:
         tool = self.box.get(call.name)
@@ -266,9 +191,6 @@ class CallRunner:
         seconds = min(self.limits.call_seconds, self.ends - self.limits.answer_seconds - self.clock())
         if seconds <= 0:
             return ToolOutput.refused("there is no time left in this turn")
-        return await self._within(seconds, tool, call)
-
-    async def _within(self, seconds: float, tool: RunnableTool, call: ToolCall) -> ToolOutput:
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
@@ -288,31 +210,25 @@ class CallRunner:
         return ToolOutput.failed("the tool failed")
 
 
-def limited(output: ToolOutput, limits: LoopLimits) -> ToolOutput:
+def limit_output(output: ToolOutput, limits: LoopLimits) -> ToolOutput:
     """Replace control characters and cut the output down to the limits."""
     text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", output.text)
     if len(text) > limits.characters:
         text = f"{text[: limits.characters]}\n[cut here; it has {len(text)} characters]"
-    usable = (_usable(picture, limits.picture_bytes) for picture in output.pictures)
-    pictures = tuple(picture for picture in usable if picture is not None)[: limits.pictures]
+    pictures: list[Picture] = []
+    for picture in output.pictures:
+        if len(picture.data) <= limits.picture_bytes:
+            # Typed by its bytes. A picture that the provider would refuse fails the whole request.
+            with suppress(FetchRefused):
+                pictures.append(Picture(picture.data, as_picture(picture.data).media_type))
+    pictures = pictures[: limits.pictures]
     lost = len(output.pictures) - len(pictures)
     if lost:
         text = f"{text}\n[{lost} of {len(output.pictures)} pictures left out: too many, too large or broken]".lstrip()
-    return replace(output, text=text or "(nothing)", pictures=pictures)
+    return replace(output, text=text or "(nothing)", pictures=tuple(pictures))
 
 
-def _usable(picture: Picture, most: int) -> Picture | None:
-    """Return the picture with the type of its bytes, None if a provider would refuse it, which fails the whole
-    request."""
-    if len(picture.data) > most:
-        return None
-    try:
-        return Picture(picture.data, as_picture(picture.data).media_type)
-    except FetchRefused:
-        return None
-
-
-def _sound(call: ToolCall) -> ToolCall:
+def _without_bad_arguments(call: ToolCall) -> ToolCall:
     """Return the call; arguments that cannot be written as JSON (too deep, a number too long) are dropped."""
     try:
         _key(call)
@@ -324,3 +240,70 @@ def _sound(call: ToolCall) -> ToolCall:
 def _key(call: ToolCall | ToolRecord) -> str:
     """Return a key that is equal for equal calls."""
     return f"{call.name} {json.dumps(call.arguments, sort_keys=True, default=str)}"
+
+
+# --- arguments ------------------------------------------------------------------------------------------------------
+
+
+def problem_with(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
+    """Say what does not fit, in one line that the model can act on. None if everything fits."""
+    if set(arguments) == {RAW} and RAW not in (schema.get("properties") or {}):
+        return "the arguments are not one JSON object"
+    from referencing import Registry  # no registry retrieves by itself
+    from referencing.exceptions import Unresolvable
+
+    _references_left.set([MAX_REFERENCES])
+    try:
+        validator = _validator()({"type": "object", **schema}, registry=Registry())
+        error = next(validator.iter_errors(dict(arguments)), None)
+        return None if error is None else _described(error)
+    except (Unresolvable, RecursionError, TypeError, ValueError, AttributeError, LookupError):
+        return None  # not a valid schema
+
+
+@cache
+def _validator() -> Any:
+    """Return the validator class, without the keywords that run a schema's regular expressions."""
+    from jsonschema import Draft202012Validator, validators  # 60 ms, and only needed to call tools
+    from jsonschema.exceptions import UnknownType
+    from referencing.exceptions import Unresolvable
+
+    known = Draft202012Validator.VALIDATORS
+
+    def lenient(keyword: str) -> Any:
+        def check(*judged: Any) -> Iterator[ValidationError]:
+            left = _references_left.get()
+            left[0] -= keyword != "type"
+            if left[0] < 0:
+                raise RecursionError
+            try:
+                yield from known[keyword](*judged) or ()
+            except (Unresolvable, UnknownType):
+                return
+
+        return check
+
+    def others(validator: Any, wanted: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+        if not schema.get("patternProperties"):
+            yield from known["additionalProperties"](validator, wanted, value, schema) or ()
+
+    judged = {keyword: check for keyword, check in known.items() if keyword not in _WITH_PATTERNS}
+    judged |= {keyword: lenient(keyword) for keyword in ("$ref", "$dynamicRef", "type")}
+    return validators.create(
+        Draft202012Validator.META_SCHEMA,
+        judged | {"additionalProperties": others, "oneOf": known["anyOf"]},
+        type_checker=Draft202012Validator.TYPE_CHECKER,
+    )
+
+
+def _described(error: Any) -> str:
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)[:200]
+    path, keyword, value = place.lstrip("."), str(error.validator), error.instance
+    if keyword == "required" and isinstance(value, dict):
+        lacking = next(name for name in error.validator_value if name not in value)
+        return f"{path}.{lacking} is missing".lstrip(".")
+    if keyword == "additionalProperties" and isinstance(value, dict):
+        other = next(name for name in value if name not in error.schema.get("properties", {}))
+        return f"{path}.{other[:100]} is not one of its arguments".lstrip(".")
+    words = _WORDS[keyword](error.validator_value) if keyword in _WORDS else error.message[:200]
+    return f"{path or 'the arguments'} {words}"

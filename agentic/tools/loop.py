@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentic.llm.markup import strip_reasoning
@@ -23,10 +23,16 @@ from agentic.llm.turns import rounds_in_words, unique_sources
 from agentic.llm.types import Prompt, Reply, Source, ToolCall, ToolResult, ToolRound, Usage
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import CallRunner, LoopLimits, ToolEvent
-from agentic.tools.prefill_tools import CALL_STOP, TextCall, call_in, spoken, visible, went_on, with_description
+from agentic.tools.prefill_tools import (
+    CALL_STOP,
+    TextCall,
+    call_in,
+    continued_prefill,
+    speech_text,
+    visible,
+    with_description,
+)
 from agentic.tools.tool import Toolbox, ToolContext
-
-__all__ = ["RESULTS_ARE_DATA", "LoopLimits", "LoopOutcome", "ToolEvent", "run_tools", "run_within"]
 
 MAX_DEPTH = 100
 
@@ -67,6 +73,7 @@ async def run_tools(
     may_go_on: Callable[[], Awaitable[bool]] = always,
     speaker: str = "",
     earlier: Sequence[ToolRecord] = (),
+    own_loop: bool = False,
 ) -> LoopOutcome:
     """Ask, run the calls of the answer, and ask again.
 
@@ -75,64 +82,49 @@ async def run_tools(
     line of the prefill. The turn ends at the context's deadline or after the prompt's timeout, whichever is first.
     `earlier`: the turn's calls before a crash of the program; those that succeeded are not run again.
 
+    `own_loop`: the model runs tools by itself, so it is asked once and uses the prompt's `call`.
+
     Raises what `ask` raises, unchanged. `ask` books the cost of each completion; the reply's usage repeats their sum.
     """
     if not box:
         return LoopOutcome(await ask(prompt))
-    limits = limits or LoopLimits()
     ends = min(context.deadline, clock() + prompt.timeout)
-    runner = CallRunner(box, context, limits, seen, clock, ends, earlier)
-    loop = _Loop(ask, prompt, runner, max_depth, may_go_on, speaker)
-    reply = await (loop.chat() if prompt.prefill is None else loop.prefilled())
-    return LoopOutcome(replace(reply, usage=loop.usage, sources=unique_sources(loop.sources)), tuple(runner.records))
+    runner = CallRunner(box, context, limits or LoopLimits(), seen, clock, ends, earlier)
+    if own_loop:
+        one_at_a_time = asyncio.Lock()
 
+        async def call(asked: ToolCall) -> ToolResult:
+            async with one_at_a_time:
+                (result,) = await runner.run((asked,))
+            return result
 
-async def run_within(
-    ask: Ask,
-    prompt: Prompt,
-    box: Toolbox,
-    *,
-    context: ToolContext,
-    seen: Callable[[ToolEvent], None] = ignore_event,
-    clock: Callable[[], float] = time.time,
-    limits: LoopLimits | None = None,
-    earlier: Sequence[ToolRecord] = (),
-) -> LoopOutcome:
-    """Like `run_tools`, for a model that runs tools by itself: it is asked once and uses the prompt's `call`."""
-    if not box:
-        return LoopOutcome(await ask(prompt))
-    ends = min(context.deadline, clock() + prompt.timeout)
-    runner, one_at_a_time = CallRunner(box, context, limits or LoopLimits(), seen, clock, ends, earlier), asyncio.Lock()
-
-    async def call(asked: ToolCall) -> ToolResult:
-        async with one_at_a_time:
-            (result,) = await runner.run((asked,))
-        return result
-
-    system = f"{prompt.system}\n\n{RESULTS_ARE_DATA}".lstrip()
-    reply = await ask(replace(prompt, system=system, tools=box.specs, call=call))
+        reply = await ask(replace(prompt, system=_system_of(prompt), tools=box.specs, call=call))
+    else:
+        loop = _Loop(ask, prompt, runner, max_depth, may_go_on, speaker)
+        reply = await (loop.chat() if prompt.prefill is None else loop.prefilled())
+        reply = replace(reply, usage=loop.usage, sources=unique_sources(loop.sources))
     return LoopOutcome(reply, tuple(runner.records))
 
 
+def _system_of(prompt: Prompt) -> str:
+    return f"{prompt.system}\n\n{RESULTS_ARE_DATA}".lstrip()
+
+
+@dataclass(slots=True)
 class _Loop:
-    def __init__(
-        self,
-        ask: Ask,
-        prompt: Prompt,
-        runner: CallRunner,
-        max_depth: int,
-        may_go_on: Callable[[], Awaitable[bool]],
-        speaker: str,
-    ) -> None:
-        self._asked, self._prompt, self._runner = ask, prompt, runner
-        self._max_depth, self._may_go_on, self._speaker = max_depth, may_go_on, speaker
-        self._depth = 0
-        self.usage = Usage()
-        self.sources: list[Source] = []
+    _asked: Ask
+    _prompt: Prompt
+    _runner: CallRunner
+    _max_depth: int
+    _may_go_on: Callable[[], Awaitable[bool]]
+    _speaker: str
+    _depth: int = 0
+    usage: Usage = field(default_factory=Usage)
+    sources: list[Source] = field(default_factory=list)
 
     async def chat(self) -> Reply:
         prompt, rounds = self._prompt, list[ToolRound]()
-        system = f"{prompt.system}\n\n{RESULTS_ARE_DATA}".lstrip()
+        system = _system_of(prompt)
         while True:
             reply = await self._ask(prompt, system=system, tools=self._runner.box.specs, rounds=tuple(rounds))
             if not reply.tool_calls:
@@ -159,16 +151,16 @@ class _Loop:
             if call is not None and goes_on:
                 prefill = await self._run_text_call(prefill, call)
             if call is None or not goes_on or runner.ended:
-                return replace(reply, text=spoken(parts, self._speaker))
+                return replace(reply, text=speech_text(parts, self._speaker))
             goes_on = await self._goes_on()
 
     async def _run_text_call(self, prefill: str, call: TextCall) -> str:
         """Run the call, unless it is unreadable, and return the text to continue from."""
         asked = ToolCall(f"call_{self._depth + 1}", call.name, call.arguments or {})
         if call.arguments is None:
-            return went_on(prefill, call, self._runner.refuse(asked, call.problem))
+            return continued_prefill(prefill, call, self._runner.refuse(asked, call.problem))
         (result,) = await self._runner.run((asked,))
-        prefill = went_on(prefill, call, result, len(self._prompt.pictures))
+        prefill = continued_prefill(prefill, call, result, len(self._prompt.pictures))
         self._prompt = replace(self._prompt, pictures=(*self._prompt.pictures, *result.pictures))
         return prefill
 
@@ -179,7 +171,7 @@ class _Loop:
         def on_text(text: str) -> None:
             if listener is not None:
                 said = visible(strip_reasoning(text, growing=True))
-                listener(spoken((*parts, said), self._speaker) if parts else said)
+                listener(speech_text((*parts, said), self._speaker) if parts else said)
 
         stop = (CALL_STOP, *prompt.stop)
         return replace(prompt, prefill=prefill, stop=stop, on_text=on_text if listener is not None else None)

@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentic.llm.turns import refuse_constant
 from agentic.llm.types import Tool, ToolResult
 
 CALL_STOP = "\n</call>"
@@ -31,6 +32,8 @@ _BEGIN = "<call"
 _OPENING = re.compile(r"<call\s+name\s*=\s*")
 _WHOLE_OPENING = re.compile(r"<call\s+name\s*=\s*(?P<quote>[\"']?)(?P<name>[a-zA-Z0-9_-]{1,64})(?P=quote)\s*>\s*")
 _CLOSING = re.compile(r"\s*</call>")
+_BEGINS_CALL = re.compile(r"<call(\s+(n(a(m(e(\s*(=\s*)?)?)?)?)?)?)?")
+_DECODER = json.JSONDecoder(strict=False, parse_constant=refuse_constant)
 
 _DESCRIPTION = """\
 System: {speaker} can use tools. A call is written inside a message, at the beginning of a line, exactly like this:
@@ -59,13 +62,11 @@ class TextCall:
 
 def describe(tools: Sequence[Tool], speaker: str = "") -> str:
     """Return the ephemeral message, without surrounding whitespace."""
-    lines = "\n".join(f"{INDENT}{_described(tool)}" for tool in tools)
-    return _DESCRIPTION.format(speaker=speaker or "The one who speaks last", indent=INDENT, tools=lines)
-
-
-def _described(tool: Tool) -> str:
-    schema = json.dumps(tool.parameters, ensure_ascii=False, default=dict)
-    return f"{tool.name}: {' '.join(tool.description.split())} {schema}"
+    lines = []
+    for tool in tools:
+        schema = json.dumps(tool.parameters, ensure_ascii=False, default=dict)
+        lines.append(f"{INDENT}{tool.name}: {' '.join(tool.description.split())} {schema}")
+    return _DESCRIPTION.format(speaker=speaker or "The one who speaks last", indent=INDENT, tools="\n".join(lines))
 
 
 def with_description(prefill: str, tools: Sequence[Tool], speaker: str = "") -> str:
@@ -95,7 +96,7 @@ def call_in(completion: str) -> TextCall | None:
     if _CLOSING.match(rest, whole.end()) or not rest[whole.end() :].strip():
         return TextCall(before, rest[: whole.end()].rstrip(), name, {})
     try:
-        arguments, end = _decoder.raw_decode(rest, whole.end())
+        arguments, end = _DECODER.raw_decode(rest, whole.end())
     except (ValueError, RecursionError):
         return TextCall(before, rest[:MAX_CALL].rstrip(), name, problem="its arguments are not one whole JSON object")
     text = rest[:end]
@@ -104,28 +105,21 @@ def call_in(completion: str) -> TextCall | None:
     return TextCall(before, text, name, arguments)
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
-
-
-_decoder = json.JSONDecoder(strict=False, parse_constant=_refuse)
-
-
 def result_text(result: ToolResult, pictures_before: int = 0) -> str:
     """Return a result to append to its call. No line is at the margin, so none can pose as a speaker or an end.
 
     An assistant's message cannot hold pictures, so they are shown before it, after `pictures_before` others.
     """
     text = result.text
-    for number in range(len(result.pictures)):
-        text += f"\n[picture {pictures_before + number + 1} of the tools, shown above to who can see pictures]"
+    for number in range(pictures_before + 1, pictures_before + len(result.pictures) + 1):
+        text += f"\n[picture {number} of the tools, shown above to who can see pictures]"
     lines = "\n".join(f"{INDENT}{line.rstrip()}".rstrip() for line in text.splitlines())
     name = re.sub(r"[^a-zA-Z0-9_-]", "", result.name)
     kind = "error" if result.is_error else "result"
     return f'<{kind} name="{name}">\n{lines}\n</{kind}>'
 
 
-def went_on(prefill: str, call: TextCall, result: ToolResult, pictures_before: int = 0) -> str:
+def continued_prefill(prefill: str, call: TextCall, result: ToolResult, pictures_before: int = 0) -> str:
     """Return the text to continue from, without trailing whitespace, which some providers refuse."""
     return f"{prefill}{call.before}{call.text}{CALL_STOP}\n{result_text(result, pictures_before)}"
 
@@ -136,18 +130,13 @@ def visible(text: str) -> str:
     if opening is not None:
         return text[: opening.start()]
     begun = text.rfind("<")
-    return text[:begun] if begun >= 0 and _may_become_a_call(text[begun:]) else text
+    end = text[begun:] if begun >= 0 else ""
+    return text[:begun] if end and (_BEGIN.startswith(end) or _BEGINS_CALL.fullmatch(end)) else text
 
 
-def _may_become_a_call(end: str) -> bool:
-    return _BEGIN.startswith(end) or re.fullmatch(r"<call(\s+(n(a(m(e(\s*(=\s*)?)?)?)?)?)?)?", end) is not None
-
-
-def spoken(parts: Sequence[str], speaker: str = "") -> str:
+def speech_text(parts: Sequence[str], speaker: str = "") -> str:
     """Join the texts between the calls into one message."""
-    said = [_unlabelled(part.strip(), speaker) for part in parts]
+    said = [part.strip() for part in parts]
+    if speaker:
+        said = [part.removeprefix(f"{speaker}:").lstrip() for part in said]
     return "\n".join(part for part in said if part)
-
-
-def _unlabelled(text: str, speaker: str) -> str:
-    return text.removeprefix(f"{speaker}:").lstrip() if speaker else text

@@ -19,7 +19,7 @@ from agentic.llm.profiles import PROVIDERS, Profile, profile_of
 from agentic.llm.types import Prompt, Reply, ToolCall, ToolResult
 from agentic.tools.call_log import ToolRecord, record_text
 from agentic.tools.call_runner import CallRunner, LoopLimits, ToolEvent
-from agentic.tools.loop import run_tools, run_within
+from agentic.tools.loop import run_tools
 from agentic.tools.own_tools import MEMORY, RECALL
 from agentic.tools.tool import RunnableTool, Toolbox, ToolContext, collect_tools
 from agentic.turn.chat_mode import AnswerMode
@@ -81,24 +81,21 @@ class ToolUse:
 
     async def run(self, ask: Ask, prompt: Prompt) -> Reply:
         """The model's last answer; `ask` charges the cost of each call. Raises what `ask` and `may_continue` do."""
-        box, context, clock = self.box, self._context(), self._turn.agent.clock
-        if self._turn.agent.model.own_loop:
-            earlier = calls_before(self._turn)
-            within = await run_within(ask, prompt, box, context=context, seen=self._seen, clock=clock, earlier=earlier)
-            return within.reply
-        if self._mode.tools:
+        box, own_loop = self.box, self._turn.agent.model.own_loop
+        if self._mode.tools and not own_loop:
             box, _ = collect_tools((*self._mode.tools, *(tool for name in box.names if (tool := box.get(name)))))
         outcome = await run_tools(
             ask,
             prompt,
             box,
-            context=context,
+            context=self._context(),
             max_depth=max(1, self._view.options.max_tool_depth),
             seen=self._seen,
-            clock=clock,
+            clock=self._turn.agent.clock,
             may_go_on=self._may_continue,
             speaker=self._mode.speaker,
             earlier=calls_before(self._turn),
+            own_loop=own_loop,
         )
         return outcome.reply
 

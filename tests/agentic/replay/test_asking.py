@@ -8,7 +8,7 @@ import pytest
 
 from agentic.llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound
 from agentic.replay.replay import NotReplayable, Replaying, inputs_of, with_persona
-from agentic.tools.prefill_tools import call_in, went_on
+from agentic.tools.prefill_tools import call_in, continued_prefill
 from tests.support.models.chat_api import ChatAnswer
 from tests.support.models.chat_doubles import chatting
 from tests.support.recorded_calls import PERSONA, SYSTEM, recorded_call
@@ -62,7 +62,7 @@ async def test_a_model_that_makes_the_same_call_for_ever_is_asked_no_more_often_
 async def test_in_prefill_mode_the_recorded_result_is_part_of_the_text_that_goes_on():
     wrote = 'Let me look.\n<call name="web_search">\n{"query": "tea"}'
     prompt = Prompt(text="", system=SYSTEM, prefill="Ada: tea?\n\nClaude:", stop=("\n</call>", "\nAda:"))
-    following = went_on(prompt.prefill, call_in(wrote), ToolResult("", "web_search", "It is old."))
+    following = continued_prefill(prompt.prefill, call_in(wrote), ToolResult("", "web_search", "It is old."))
     words = (
         recorded_call(wrote, prompt=prompt),
         recorded_call(" Old.", n=1, prompt=Prompt(text="", system=SYSTEM, prefill=following, stop=prompt.stop)),
