@@ -19,11 +19,11 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from agentic.tools.tool import is_allowed
 
-# No "__" and no "_" at the end: `server__tool` then names one tool of one server (tools.py).
+# No "__" and no "_" at the end: `server__tool` then names one tool of one server (servers.py).
 _NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
-_LONGEST_NAME = 24
+_MAX_NAME = 24
 _SETTING = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_SHORTEST_SECRET = 6  # characters; a shorter one would also match ordinary words
+_MIN_SECRET = 6  # characters; a shorter one would also match ordinary words
 
 Place = tuple[str | int, ...]
 
@@ -54,8 +54,8 @@ class ServerConfig(BaseModel):
     @field_validator("name")
     @classmethod
     def _is_a_name(cls, name: str) -> str:
-        if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
-            raise ValueError(f"a server's name has a-z, 0-9 and single - or _, at most {_LONGEST_NAME} characters")
+        if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+            raise ValueError(f"a server's name has a-z, 0-9 and single - or _, at most {_MAX_NAME} characters")
         return name
 
     @field_validator("url")
@@ -80,11 +80,10 @@ class ServerConfig(BaseModel):
     def _is_one_kind(self) -> ServerConfig:
         if (self.command is None) == (self.url is None):
             raise ValueError("a server has either a command or a url")
-        foreign = ("headers",) if self.command is not None else ("args", "env", "cwd")
-        given = [field for field in foreign if field in self.model_fields_set]
-        if given:
-            kind = "command" if self.command is not None else "url"
-            raise ValueError(f"{given[0]} has no meaning beside a {kind}")
+        kind, others = ("command", ("headers",)) if self.command is not None else ("url", ("args", "env", "cwd"))
+        for field in others:
+            if field in self.model_fields_set:
+                raise ValueError(f"{field} has no meaning beside a {kind}")
         return self
 
     def redacted(self, text: str) -> str:
@@ -113,7 +112,8 @@ def read_servers(path: Path, settings: Mapping[str, str]) -> tuple[tuple[ServerC
     except UnicodeDecodeError:
         return (), [f"{path}: not UTF-8 text"]
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        return (), [f"{path}{_line_of(error)}: not YAML"]
+        mark = getattr(error, "problem_mark", None)
+        return (), [f"{path}{f':{mark.line + 1}' if mark is not None else ''}: not YAML"]
     return _ConfigReader(str(path), settings, dict(_places(node))).read(content, node)
 
 
@@ -161,9 +161,13 @@ class _ConfigReader:
             server = ServerConfig.model_validate({**filled, "name": str(name)})
         except ValidationError as error:
             for problem in error.errors(include_input=False, include_url=False):
-                self._add((*place, *problem["loc"]), _in_words(problem))
+                said = str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
+                if problem["type"] == "extra_forbidden":
+                    keys = ", ".join(key for key in ServerConfig.model_fields if key != "name")
+                    said = f"unknown key; the keys are {keys}"
+                self._add((*place, *problem["loc"]), said)
             return None
-        server._secrets = frozenset(value for value in used if len(value) >= _SHORTEST_SECRET)
+        server._secrets = frozenset(value for value in used if len(value) >= _MIN_SECRET)
         return server
 
     def _filled(self, value: Any, place: Place, missing: dict[Place, str], used: set[str]) -> Any:
@@ -186,13 +190,6 @@ class _ConfigReader:
         line = self._lines.get(inner, 1)
         where = ".".join(map(str, place)) + ": " if place else ""
         self._problems.append(f"{self._file}:{line}: {where}{problem}")
-
-
-def _in_words(problem: Mapping[str, Any]) -> str:
-    """Say what is wrong, for the owner; pydantic's messages speak of inputs."""
-    if problem["type"] == "extra_forbidden":
-        return f"unknown key; the keys are {', '.join(name for name in ServerConfig.model_fields if name != 'name')}"
-    return str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
 
 
 def _places(node: yaml.Node | None, place: Place = ()) -> Iterator[tuple[Place, int]]:
@@ -221,8 +218,3 @@ def _doubled(node: yaml.Node | None, place: Place = ()) -> Iterator[Place]:
             yield (*place, name)
         seen.add(name)
         yield from _doubled(value, (*place, name))
-
-
-def _line_of(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return f":{mark.line + 1}" if mark is not None else ""

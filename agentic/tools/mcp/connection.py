@@ -1,21 +1,16 @@
-"""SDK connection and results.
-
-Convert an MCP server's answers for models: text and pictures.
-
-A result may hold text, a structured value (which the standard says to repeat as text), pictures, sounds, and resources,
-whole or as links. What a model cannot take is mentioned in square brackets instead of silently dropped. A picture's
-type is taken from its bytes, not from the server (agentic/net/images.py).
-
-A connection to one MCP server by the official SDK (mcp 2): over a program's standard streams, or streamable HTTP.
+"""A connection to one MCP server by the official SDK (mcp 2): over a program's standard streams, or streamable HTTP.
 
 This module turns the SDK's errors into McpFailure and limits what a server sends: pages and number of tools, sizes of
 schemas, descriptions and answers. The client declares that it takes no requests from the server: no sampling at our
 cost, no questions to people, no folders.
 
 A server over HTTP that was restarted does not know our session. `_HttpClient` recognizes that by the status of its
-answer and ends the connection; the call raises CallNotRun, and server.py makes it again in a new session.
+answer and ends the connection; the call raises CallNotRun, and servers.py makes it again in a new session. Servers of
+2026-07-28 report changed tools on a stream that the client opens (`listen`), older ones by a notification.
 
-Servers of 2026-07-28 report changed tools on a stream that the client opens (`listen`), older ones by a notification.
+Answers are converted for models to text and pictures. A result may hold text, a structured value (which the standard
+says to repeat as text), pictures, sounds, and resources, whole or as links. What a model cannot take is mentioned in
+square brackets instead of silently dropped. A picture's type is taken from its bytes, not from the server.
 """
 
 from __future__ import annotations
@@ -33,7 +28,7 @@ import anyio
 import httpx2
 from mcp import Client
 from mcp.client import Transport
-from mcp.client.session import IncomingMessage, MessageHandlerFnT
+from mcp.client.session import IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
@@ -72,141 +67,11 @@ from agentic.tools.mcp.process import ServerProcess
 from agentic.tools.mcp.servers import CallNotRun, Connect, McpFailure, Offer, Watch
 from agentic.tools.tool import ToolOutput
 
-log = logging.getLogger(__name__)
-
-
 MAX_CHARACTERS = 50_000  # of one result; the tool loop cuts further, this keeps the rest out of memory
 MAX_PICTURES = 4
 MAX_PICTURE_BYTES = 5_000_000
 MAX_LISTED = 200
 _NAME_CHARACTERS, _LINK_CHARACTERS = 200, 500
-
-
-def output_of(result: CallToolResult) -> ToolOutput:
-    """Convert the result of a call."""
-    gathered = _Gathered()
-    for block in result.content:
-        gathered.add(block)
-    if result.structured_content is not None:
-        gathered.add_structured(result.structured_content)
-    return gathered.output(result.is_error)
-
-
-def output_of_resource(result: ReadResourceResult) -> ToolOutput:
-    """Convert the contents of a resource: several if its address stands for several."""
-    gathered = _Gathered()
-    for contents in result.contents:
-        gathered.add_contents(contents, named=len(result.contents) > 1)
-    return gathered.output()
-
-
-def output_of_listing(resources: Sequence[Resource], templates: Sequence[ResourceTemplate]) -> ToolOutput:
-    """List resources, one a line: address, name, description."""
-    lines = [_described(one.uri, one) for one in resources]
-    lines += [_described(f"{one.uri_template} (fill in what stands in braces)", one) for one in templates]
-    left = len(lines) - MAX_LISTED
-    if left > 0:
-        lines = [*lines[:MAX_LISTED], f"[and {left} more]"]
-    gathered = _Gathered()
-    gathered.add_text("\n".join(lines) or "[no resources]")
-    return gathered.output()
-
-
-class _Gathered:
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-        self._room = MAX_CHARACTERS
-        self._cut = False
-        self._pictures: list[Picture] = []
-
-    def add(self, block: ContentBlock) -> None:
-        match block:
-            case TextContent():
-                self.add_text(block.text)
-            case ImageContent():
-                self._add_picture(block.data, "picture")
-            case AudioContent():
-                self.add_text(f"[sound, {_short(block.mime_type)}: it cannot be heard here]")
-            case ResourceLink():
-                self.add_text(f"[resource {_described(block.uri, block)}]")
-            case EmbeddedResource():
-                self.add_contents(block.resource, named=True)
-
-    def add_text(self, text: str) -> None:
-        self._cut = self._cut or len(text) > self._room
-        text = text[: self._room]
-        self._room -= len(text)
-        if text:
-            self._texts.append(text)
-
-    def add_structured(self, value: object) -> None:
-        """Add a structured value, unless its text is there already."""
-        if not any(_says(text, value) for text in self._texts):
-            self.add_text(json.dumps(value, ensure_ascii=False, default=str))
-
-    def add_contents(self, contents: TextResourceContents | BlobResourceContents, *, named: bool) -> None:
-        name = f"resource {_short(contents.uri, _LINK_CHARACTERS)}"
-        if isinstance(contents, BlobResourceContents):
-            self._add_picture(contents.blob, name, contents.mime_type or "unknown kind")
-            return
-        if named:
-            self.add_text(f"[{name}]")
-        self.add_text(contents.text)
-
-    def _add_picture(self, data: str, what: str, kind: str = "") -> None:
-        """Add a picture in base64, or a mention of it if it cannot be used."""
-        size = len(data) * 3 // 4
-        if len(self._pictures) == MAX_PICTURES:
-            self.add_text(f"[{what}: left out, there are {MAX_PICTURES} already]")
-            return
-        if size > MAX_PICTURE_BYTES:
-            self.add_text(f"[{what}: left out, {size} bytes are too many]")
-            return
-        picture = _picture(data)
-        if picture is None:
-            self.add_text(f"[{what}: {_short(kind) or 'no picture that can be shown'}, {size} bytes]")
-            return
-        self._pictures.append(picture)
-
-    def output(self, is_error: bool = False) -> ToolOutput:
-        if self._cut:
-            self._texts.append(f"[cut here, at {MAX_CHARACTERS} characters]")
-        text = "\n".join(self._texts)
-        return ToolOutput(text or ("" if self._pictures else "[nothing]"), tuple(self._pictures), is_error)
-
-
-def _picture(data: str) -> Picture | None:
-    """Decode a picture. None if it is not base64, not a picture, too large or cut off: a provider would refuse it."""
-    try:
-        found = as_picture(base64.b64decode(data, validate=True))
-    except (binascii.Error, ValueError, FetchRefused):
-        return None
-    whole = size_of(found.data, found.media_type) is not None
-    return Picture(found.data, found.media_type) if whole else None
-
-
-def _says(text: str, value: object) -> bool:
-    """Whether a text is the value in JSON. The official server wraps a non-object as {"result": …}."""
-    if value == {"result": text}:
-        return True
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return bool(said == value or {"result": said} == value)
-
-
-def _described(address: str, one: Resource | ResourceTemplate) -> str:
-    parts: Iterable[str | None] = (one.title or one.name, one.mime_type, one.description)
-    about = ", ".join(_short(part) for part in parts if part)
-    return f"{_short(address, _LINK_CHARACTERS)}: {about}" if about else _short(address, _LINK_CHARACTERS)
-
-
-def _short(text: str, most: int = _NAME_CHARACTERS) -> str:
-    """Return the text on one line, at most `most` characters."""
-    return " ".join(text.split())[:most]
-
-
 MAX_TOOLS = 128  # of one server: the most that every provider takes
 MAX_PAGES = 50
 MAX_SCHEMA = 20_000  # characters
@@ -228,6 +93,8 @@ _HANDSHAKE = ("initialize", "server/discover")  # the SDK negotiates by the erro
 _CLOSED = "Connection closed"  # the SDK's own words: jsonrpc_dispatcher.py
 _CUT = "SSE stream"  # the first words of the SDK's errors for an answer that was cut off: streamable_http.py
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 
@@ -244,10 +111,14 @@ def connector(environment: Mapping[str, str]) -> Connect:
 
     @asynccontextmanager
     async def connect(config: ServerConfig, watch: Watch) -> AsyncIterator[SdkConnection]:
+        async def on_message(message: IncomingMessage) -> None:
+            if isinstance(message, ToolListChangedNotification | ResourceListChangedNotification):
+                watch.change()
+
         async with _transport(config, environment, watch) as (transport, http):
             client = Client(
                 transport,
-                message_handler=_change_handler(watch),
+                message_handler=on_message,
                 client_info=Implementation(name="agentic-discord", version="1"),
                 cache=None,
             )
@@ -405,14 +276,6 @@ class _BoundedStream(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def _change_handler(watch: Watch) -> MessageHandlerFnT:
-    async def handle(message: IncomingMessage) -> None:
-        if isinstance(message, ToolListChangedNotification | ResourceListChangedNotification):
-            watch.change()
-
-    return handle
-
-
 async def _listen(client: Client, watch: Watch) -> None:
     """Report changes that a server sends on a stream, reopening the stream when it is cut."""
     if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
@@ -432,7 +295,7 @@ async def _listen(client: Client, watch: Watch) -> None:
 
 
 class SdkConnection:
-    """Implements `server.McpConnection` with the SDK."""
+    """Implements `servers.McpConnection` with the SDK."""
 
     def __init__(self, client: Client, config: ServerConfig, watch: Watch) -> None:
         self._client, self._config, self._watch = client, config, watch
@@ -446,7 +309,13 @@ class SdkConnection:
         found = tuple(usable for tool in tools if (usable := self._usable(tool)) is not None)
         if len(found) > MAX_TOOLS:
             log.warning("MCP server %s: %d tools, only the first %d are used", self._config.name, len(found), MAX_TOOLS)
-        return Offer(found[:MAX_TOOLS], await self._has_resources())
+        has_resources = False  # a server that cannot list them has none
+        if self._capabilities.resources is not None:
+            try:
+                has_resources = any(await self._resources())
+            except McpFailure as failure:
+                log.debug("MCP server %s does not list its resources: %s", self._config.name, failure)
+        return Offer(found[:MAX_TOOLS], has_resources)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
         try:
@@ -460,16 +329,6 @@ class SdkConnection:
 
     async def read_resource(self, uri: str) -> ToolOutput:
         return output_of_resource(await self._asked(self._client.read_resource(uri)))
-
-    async def _has_resources(self) -> bool:
-        """Whether there is a resource now. A server that cannot list them has none."""
-        if self._capabilities.resources is None:
-            return False
-        try:
-            return any(await self._resources())
-        except McpFailure as failure:
-            log.debug("MCP server %s does not list its resources: %s", self._config.name, failure)
-            return False
 
     async def _resources(self) -> tuple[list[Resource], list[ResourceTemplate]]:
         pages = await self._asked(self._pages(self._client.list_resources))
@@ -519,3 +378,128 @@ class SdkConnection:
             return None
         description = " ".join((tool.description or tool.title or "").split(" "))
         return Tool(tool.name, description[:MAX_DESCRIPTION], schema)
+
+
+# --- answers --------------------------------------------------------------------------------------------------------
+
+
+def output_of(result: CallToolResult) -> ToolOutput:
+    """Convert the result of a call."""
+    builder = _OutputBuilder()
+    for block in result.content:
+        builder.add(block)
+    if result.structured_content is not None:
+        builder.add_structured(result.structured_content)
+    return builder.output(result.is_error)
+
+
+def output_of_resource(result: ReadResourceResult) -> ToolOutput:
+    """Convert the contents of a resource: several if its address stands for several."""
+    builder = _OutputBuilder()
+    for contents in result.contents:
+        builder.add_contents(contents, named=len(result.contents) > 1)
+    return builder.output()
+
+
+def output_of_listing(resources: Sequence[Resource], templates: Sequence[ResourceTemplate]) -> ToolOutput:
+    """List resources, one a line: address, name, description."""
+    lines = [_described(one.uri, one) for one in resources]
+    lines += [_described(f"{one.uri_template} (fill in what stands in braces)", one) for one in templates]
+    left = len(lines) - MAX_LISTED
+    if left > 0:
+        lines = [*lines[:MAX_LISTED], f"[and {left} more]"]
+    builder = _OutputBuilder()
+    builder.add_text("\n".join(lines) or "[no resources]")
+    return builder.output()
+
+
+class _OutputBuilder:
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._room = MAX_CHARACTERS
+        self._cut = False
+        self._pictures: list[Picture] = []
+
+    def add(self, block: ContentBlock) -> None:
+        match block:
+            case TextContent():
+                self.add_text(block.text)
+            case ImageContent():
+                self._add_picture(block.data, "picture")
+            case AudioContent():
+                self.add_text(f"[sound, {_short(block.mime_type)}: it cannot be heard here]")
+            case ResourceLink():
+                self.add_text(f"[resource {_described(block.uri, block)}]")
+            case EmbeddedResource():
+                self.add_contents(block.resource, named=True)
+
+    def add_text(self, text: str) -> None:
+        self._cut = self._cut or len(text) > self._room
+        text = text[: self._room]
+        self._room -= len(text)
+        if text:
+            self._texts.append(text)
+
+    def add_structured(self, value: object) -> None:
+        """Add a structured value, unless its text is there already."""
+        if not any(_says(text, value) for text in self._texts):
+            self.add_text(json.dumps(value, ensure_ascii=False, default=str))
+
+    def add_contents(self, contents: TextResourceContents | BlobResourceContents, *, named: bool) -> None:
+        name = f"resource {_short(contents.uri, _LINK_CHARACTERS)}"
+        if isinstance(contents, BlobResourceContents):
+            self._add_picture(contents.blob, name, contents.mime_type or "unknown kind")
+            return
+        if named:
+            self.add_text(f"[{name}]")
+        self.add_text(contents.text)
+
+    def _add_picture(self, data: str, what: str, kind: str = "") -> None:
+        """Add a picture in base64, or a mention of it if it cannot be used."""
+        size = len(data) * 3 // 4
+        if len(self._pictures) == MAX_PICTURES:
+            self.add_text(f"[{what}: left out, there are {MAX_PICTURES} already]")
+        elif size > MAX_PICTURE_BYTES:
+            self.add_text(f"[{what}: left out, {size} bytes are too many]")
+        elif (picture := _picture(data)) is None:
+            self.add_text(f"[{what}: {_short(kind) or 'no picture that can be shown'}, {size} bytes]")
+        else:
+            self._pictures.append(picture)
+
+    def output(self, is_error: bool = False) -> ToolOutput:
+        if self._cut:
+            self._texts.append(f"[cut here, at {MAX_CHARACTERS} characters]")
+        text = "\n".join(self._texts)
+        return ToolOutput(text or ("" if self._pictures else "[nothing]"), tuple(self._pictures), is_error)
+
+
+def _picture(data: str) -> Picture | None:
+    """Decode a picture. None if it is not base64, not a picture, too large or cut off: a provider would refuse it."""
+    try:
+        found = as_picture(base64.b64decode(data, validate=True))
+    except (binascii.Error, ValueError, FetchRefused):
+        return None
+    whole = size_of(found.data, found.media_type) is not None
+    return Picture(found.data, found.media_type) if whole else None
+
+
+def _says(text: str, value: object) -> bool:
+    """Whether a text is the value in JSON. The official server wraps a non-object as {"result": …}."""
+    if value == {"result": text}:
+        return True
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return bool(said == value or {"result": said} == value)
+
+
+def _described(address: str, one: Resource | ResourceTemplate) -> str:
+    parts: Iterable[str | None] = (one.title or one.name, one.mime_type, one.description)
+    about = ", ".join(_short(part) for part in parts if part)
+    return f"{_short(address, _LINK_CHARACTERS)}: {about}" if about else _short(address, _LINK_CHARACTERS)
+
+
+def _short(text: str, limit: int = _NAME_CHARACTERS) -> str:
+    """Return the text on one line, at most `limit` characters."""
+    return " ".join(text.split())[:limit]

@@ -26,7 +26,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client import Transport
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
+from mcp_types import jsonrpc_message_adapter
 
 from agentic.tools.mcp.config import ServerConfig
 
@@ -112,15 +112,17 @@ class ServerProcess(Transport):
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            _close_pipes(process)
+            # Pipes that a process outside the group may hold open; asyncio exposes them only here.
+            if (transport := getattr(process, "_transport", None)) is not None:
+                transport.close()
 
     async def _end(self, process: Process) -> None:
         if process.stdin is not None:
             process.stdin.close()
-        if await _within(self._grace, lambda: process.returncode is not None) and not _group_lives(process):
+        if await _within(self._grace, lambda: process.returncode is not None) and not _signal_group(process, 0):
             return
         _signal_group(process, signal.SIGTERM)
-        if not await _within(self._grace, lambda: process.returncode is not None and not _group_lives(process)):
+        if not await _within(self._grace, lambda: process.returncode is not None and not _signal_group(process, 0)):
             log.debug("MCP server %s did not stop and is killed", self._config.name)
             _signal_group(process, signal.SIGKILL)
             await _within(self._grace, lambda: process.returncode is not None)
@@ -131,7 +133,11 @@ class ServerProcess(Transport):
             problem = await self._pass_on(process.stdout, incoming)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             problem = "it was stopped"
-        self._ended(problem or await self._last_words(process, hearing))
+        if problem is None:
+            if await _within(self._grace, lambda: process.returncode is not None):
+                await asyncio.wait({hearing}, timeout=self._grace)
+            problem = self._end_of(process)
+        self._ended(problem)
         incoming.close()
         while await process.stdout.read(65536):
             """Discard the rest: a server that cannot write its output would not end."""
@@ -146,12 +152,13 @@ class ServerProcess(Transport):
                 return f"it sent a line of more than {MAX_LINE // 1024 // 1024} MiB"
             if not line:
                 return None
-            message = _message(line)
-            if message is not None:
+            try:
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                garbage += bool(line.strip())
+            else:
                 await incoming.send(SessionMessage(message))
                 continue
-            if line.strip():
-                garbage += 1
             if garbage > MAX_GARBAGE:
                 return "it prints other text than MCP messages on its standard output"
             log.debug("MCP server %s printed a line that is not a message: %s", self._config.name, self._line(line))
@@ -197,11 +204,6 @@ class ServerProcess(Transport):
         self._ended(self._end_of(process))
         incoming.close()
 
-    async def _last_words(self, process: Process, hearing: asyncio.Task[None]) -> str:
-        if await _within(self._grace, lambda: process.returncode is not None):
-            await asyncio.wait({hearing}, timeout=self._grace)
-        return self._end_of(process)
-
     def _end_of(self, process: Process) -> str:
         code = process.returncode
         if code is None:
@@ -209,13 +211,6 @@ class ServerProcess(Transport):
         else:
             how = f"it ended with exit code {code}" if code >= 0 else f"it was ended by signal {-code}"
         return f"{how}; it said: {' | '.join(self._said)}" if self._said else how
-
-
-def _message(line: bytes) -> JSONRPCMessage | None:
-    try:
-        return jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValueError:
-        return None
 
 
 async def _within(seconds: float, condition: Callable[[], bool]) -> bool:
@@ -229,13 +224,9 @@ async def _within(seconds: float, condition: Callable[[], bool]) -> bool:
     return True
 
 
-def _group_lives(process: Process) -> bool:
-    """Whether the program, or a child that stayed in its group, is alive."""
-    return _signal_group(process, 0)
-
-
 def _signal_group(process: Process, number: int) -> bool:
-    """Signal the group, whose id is the leader's even after the leader has ended. False if the group is gone."""
+    """Signal the group, whose id is the leader's even after the leader has ended. False if the group is gone; 0 only
+    asks."""
     try:
         os.killpg(process.pid, number)
     except ProcessLookupError:
@@ -243,10 +234,3 @@ def _signal_group(process: Process, number: int) -> bool:
     except PermissionError:  # macOS, for a group whose last process is not reaped yet
         return process.returncode is None
     return True
-
-
-def _close_pipes(process: Process) -> None:
-    """Close pipes that a process outside the group may hold open. asyncio exposes them only here."""
-    transport = getattr(process, "_transport", None)
-    if transport is not None:
-        transport.close()

@@ -1,6 +1,14 @@
-"""Life of servers; their tools.
+"""The MCP servers of an installation: their lives, and their tools as a source of tools.
 
-The life of one MCP server: connect, list its tools, list again when they change, reconnect when it is gone.
+    servers, problems = read_servers(Path("config/mcp.yaml"), settings)
+    async with McpServers(servers, environment=settings) as mcp:
+        mcp.tools_for("claude")
+
+Entering starts the servers concurrently and waits for none. A turn waits for them (`ready`), but only until
+READY_SECONDS after the start: without their tools its prompt would begin differently from all later ones, and the
+cached part would be lost. The tools of a slower server appear when it is up. The SDK is imported in a thread, and only
+if a server is configured, since that takes most of a second. Leaving ends each connection in its own task, waits a
+limited time, and leaves no process behind.
 
 `McpServer.run` is a loop with one connection at a time; everything of a connection happens in its task. Calls come from
 other tasks, through `use`: they wait for a connection within their own time limit. A connection that breaks during a
@@ -12,24 +20,6 @@ The first restart is immediate, later ones follow growing pauses, until the serv
 that fails to start `MAX_STARTS` times in a row is given up. An address is retried forever, and at least every second
 while a call waits for it; if it refuses our key, calls fail immediately, and each starts one more attempt. This module
 does not know the SDK: `Connect` opens a connection (connection.py), which reports through `Watch`.
-
-The tools of MCP servers under names that providers accept.
-
-Providers accept letters, digits, `_` and `-`, 64 at most. Servers name their tools freely, and two servers may use the
-same name. So a tool is called `server__tool`, with other characters replaced. If that is too long or not unique, it
-ends in a short hash of the full name, which never changes. A server's resources are two more tools.
-
-The MCP servers of an installation, started and stopped together: a source of tools.
-
-    servers, problems = read_servers(Path("config/mcp.yaml"), settings)
-    async with McpServers(servers, environment=settings) as mcp:
-        mcp.tools_for("claude")
-
-Entering starts the servers concurrently and waits for none. A turn waits for them (`ready`), but only until
-READY_SECONDS after the start: without their tools its prompt would begin differently from all later ones, and the
-cached part would be lost. The tools of a slower server appear when it is up. The SDK is
-imported in a thread, and only if a server is configured, since that takes most of a second. Leaving ends each
-connection in its own task, waits a limited time, and leaves no process behind.
 """
 
 from __future__ import annotations
@@ -49,18 +39,23 @@ from typing import Any, Protocol, cast
 
 from agentic.llm.types import Tool
 from agentic.tools.mcp.config import ServerConfig
-from agentic.tools.tool import ToolContext, ToolOutput, is_allowed
+from agentic.tools.tool import ToolContext, ToolOutput, is_allowed, tool_spec
 
-log = logging.getLogger(__name__)
-
-
+STOP_SECONDS = 10.0
+READY_SECONDS = 10.0
 PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)  # seconds before the restarts in a row
 LAST_PAUSE = 300.0
 WAITING_PAUSE = 1.0  # seconds between attempts to reach an address that a call waits for
 SETTLED = 60.0  # seconds after which an end is no longer one in a row
 MAX_STARTS = 8
 RELIST_PAUSE = 1.0  # seconds from one listing to the next, however often the server asks
+MAX_NAME = 64
+LIST, READ = "list_resources", "read_resource"
 _REASON_CHARACTERS = 400
+_MARK_CHARACTERS = 6
+_ODD = re.compile(r"[^a-zA-Z0-9_-]")
+
+log = logging.getLogger(__name__)
 
 
 class McpFailure(Exception):
@@ -137,14 +132,9 @@ class McpServer:
         self._wake = asyncio.Event()  # ends the pause before the next attempt
         self._turned = asyncio.Event()  # there is a connection, or there will never be one again
         self._first = asyncio.Event()
-        self._over: str | None = None
+        self.is_over = False  # given up or stopped, and will not come back
         self._in_row = 0  # ends that came too early
         self._starts_in_row = 0  # starts that failed
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it was given up or stopped and will not come back."""
-        return self._over is not None
 
     @property
     def is_up(self) -> bool:
@@ -176,7 +166,7 @@ class McpServer:
 
     async def _connected(self) -> McpConnection:
         while True:
-            if self._over is not None:
+            if self.is_over:
                 raise McpFailure(f"the server {self.config.name} is not running")
             if self._connection is not None and self._watch.ended is None:
                 return self._connection
@@ -199,7 +189,7 @@ class McpServer:
 
     def give_up(self) -> None:
         """Start it no more, and wake up the calls that wait. Its tools stay in the prompts."""
-        self._over = self._over or "given up"
+        self.is_over = True
         self._first.set()
         self._turned.set()
 
@@ -210,13 +200,11 @@ class McpServer:
                 began = self._clock()
                 was_up, reason = await self._once(connect)
                 if not self._stopping.is_set():
-                    self._count(was_up, self._clock() - began >= SETTLED, reason)
+                    self._note_end(was_up, self._clock() - began >= SETTLED, reason)
                     self._first.set()
                     await self._pause()
         finally:
-            self._over = self._over or "stopped"
-            self._first.set()
-            self._turned.set()
+            self.give_up()
 
     async def _once(self, connect: Connect) -> tuple[bool, str]:
         """Run one connection. Returns whether it was ever up, and why it ended."""
@@ -230,7 +218,12 @@ class McpServer:
                     connection = await stack.enter_async_context(connect(self.config, watch))
                     self.offer = await connection.offer()
                 was_up = True
-                self._up(connection)
+                self._connection = connection
+                self._starts_in_row = 0
+                names = ", ".join(tool.name for tool in self.offer.tools) or "no tools"
+                log.info("MCP server %s is running: %s", self.config.name, self._line(names))
+                self._first.set()
+                self._turned.set()
                 await self._stay(connection, watch)
         except Exception as error:
             # The outermost edge of a foreign program, and of the SDK's task groups.
@@ -242,30 +235,19 @@ class McpServer:
                 self._turned.set()  # the calls that wait fail
         return was_up, watch.ended or "the connection is gone"
 
-    def _up(self, connection: McpConnection) -> None:
-        self._connection = connection
-        self._starts_in_row = 0
-        names = ", ".join(tool.name for tool in self.offer.tools) or "no tools"
-        log.info("MCP server %s is running: %s", self.config.name, self._line(names))
-        self._first.set()
-        self._turned.set()
-
     async def _stay(self, connection: McpConnection, watch: Watch) -> None:
         """Wait for the end of the connection, listing again whenever the offer has changed."""
         while watch.ended is None:
             await watch.wait()
             if watch.changed and watch.ended is None:
                 watch.changed = False
-                await self._relist(connection)
+                try:
+                    async with asyncio.timeout(self.config.call_seconds):
+                        self.offer = await connection.offer()
+                except (McpFailure, TimeoutError) as error:
+                    reason = self._line(str(error) or "no answer in time")
+                    log.warning("MCP server %s: listing its changed tools failed: %s", self.config.name, reason)
                 await self._rest(watch)
-
-    async def _relist(self, connection: McpConnection) -> None:
-        try:
-            async with asyncio.timeout(self.config.call_seconds):
-                self.offer = await connection.offer()
-        except (McpFailure, TimeoutError) as error:
-            reason = self._line(str(error) or "no answer in time")
-            log.warning("MCP server %s: listing its changed tools failed: %s", self.config.name, reason)
 
     async def _rest(self, watch: Watch) -> None:
         """Pause between listings, or until the connection is over."""
@@ -279,7 +261,7 @@ class McpServer:
             if changed:
                 watch.change()
 
-    def _count(self, was_up: bool, settled: bool, reason: str) -> None:
+    def _note_end(self, was_up: bool, settled: bool, reason: str) -> None:
         """Count an end and log it; repeated ones only once."""
         name, self.reason = self.config.name, self._line(reason)
         self._in_row = 0 if was_up and settled else self._in_row + 1
@@ -327,10 +309,7 @@ def _reason(error: BaseException, config: ServerConfig) -> str:
     return str(error) or "it gave no reason"
 
 
-LONGEST_NAME = 64
-LIST, READ = "list_resources", "read_resource"
-_ODD = re.compile(r"[^a-zA-Z0-9_-]")
-_MARK_CHARACTERS = 6
+# --- tools ----------------------------------------------------------------------------------------------------------
 
 Operation = Callable[[McpConnection, Mapping[str, Any]], Awaitable[ToolOutput]]
 
@@ -350,9 +329,17 @@ class McpTool:
 
 def tools_of(server: McpServer) -> tuple[McpTool, ...]:
     """Return the tools that the server offers and its entry allows, by name."""
-    offered = [(tool, _calling(tool.name)) for tool in server.offer.tools]
+    offered: list[tuple[Tool, Operation]] = [(tool, _call_of(tool.name)) for tool in server.offer.tools]
     if server.offer.resources:
-        offered += _resource_tools(server.config.name)
+        name = server.config.name
+        uri = {"uri": {"type": "string", "description": "an address from the list"}}
+        listing = f"Lists the resources of {name}, one a line, with their addresses."
+        nothing = {"type": "object", "properties": {}, "additionalProperties": False}
+        reading = tool_spec(READ, f"Reads one resource of {name} by its address.", uri, ("uri",))
+        offered += [
+            (Tool(LIST, listing, nothing), lambda connection, _: connection.list_resources()),
+            (reading, lambda connection, arguments: connection.read_resource(str(arguments.get("uri", "")))),
+        ]
     allowed = [(tool, operation) for tool, operation in offered if is_allowed(tool.name, server.config.tools)]
     names = provider_names(server.config.name, [tool.name for tool, _ in allowed])
     tools = (
@@ -362,52 +349,31 @@ def tools_of(server: McpServer) -> tuple[McpTool, ...]:
     return tuple(sorted(tools, key=lambda tool: tool.spec.name))
 
 
-def provider_names(server: str, tools: Sequence[str]) -> list[str]:
-    """Return a unique name for each tool of a server, in order, as every provider accepts them.
+def _call_of(name: str) -> Operation:
+    return lambda connection, arguments: connection.call(name, arguments)
 
-    They do not depend on the order, and those of two servers are never equal.
+
+def provider_names(server: str, tools: Sequence[str]) -> list[str]:
+    """Return a unique name for each tool of a server, in order: `server__tool`, with the characters replaced that
+    providers do not accept.
+
+    A name that is too long or not unique ends in a short hash of the full one. Names do not depend on the order, and
+    those of two servers are never equal.
     """
     plain = [f"{server}__{_ODD.sub('_', tool)}" for tool in tools]
     counted = Counter(plain)
     seen: Counter[str] = Counter()
     names = []
     for name, tool in zip(plain, tools, strict=True):
-        if counted[name] > 1 or len(name) > LONGEST_NAME:
+        if counted[name] > 1 or len(name) > MAX_NAME:
             seen[tool] += 1
             mark = hashlib.sha256(f"{server}\0{tool}\0{seen[tool]}".encode("utf-8", "replace")).hexdigest()
-            name = f"{name[: LONGEST_NAME - _MARK_CHARACTERS - 1]}_{mark[:_MARK_CHARACTERS]}"
+            name = f"{name[: MAX_NAME - _MARK_CHARACTERS - 1]}_{mark[:_MARK_CHARACTERS]}"
         names.append(name)
     return names
 
 
-def _calling(name: str) -> Operation:
-    return lambda connection, arguments: connection.call(name, arguments)
-
-
-def _resource_tools(server: str) -> list[tuple[Tool, Operation]]:
-    listing = Tool(
-        LIST,
-        f"Lists the resources of {server}, one a line, with their addresses.",
-        {"type": "object", "properties": {}, "additionalProperties": False},
-    )
-    reading = Tool(
-        READ,
-        f"Reads one resource of {server} by its address.",
-        {
-            "type": "object",
-            "properties": {"uri": {"type": "string", "description": "an address from the list"}},
-            "required": ["uri"],
-            "additionalProperties": False,
-        },
-    )
-    return [
-        (listing, lambda connection, _: connection.list_resources()),
-        (reading, lambda connection, arguments: connection.read_resource(str(arguments.get("uri", "")))),
-    ]
-
-
-STOP_SECONDS = 10.0
-READY_SECONDS = 10.0
+# --- all servers ----------------------------------------------------------------------------------------------------
 
 
 class McpServers:
@@ -471,7 +437,8 @@ class McpServers:
 
     def status(self) -> dict[str, str]:
         """Return each server's name → running, starting or stopped."""
-        return {server.config.name: _state(server) for server in self._servers}
+        states = {server: "running" if server.is_up else "starting" for server in self._servers}
+        return {server.config.name: "stopped" if server.is_over else state for server, state in states.items()}
 
     def reasons(self) -> dict[str, str]:
         """Return each server's name → why its last start or connection ended, "" if none did."""
@@ -481,7 +448,8 @@ class McpServers:
         try:
             opened = self._connect
             if opened is None:
-                opened = await asyncio.to_thread(_sdk_connector, self._environment)
+                module = await asyncio.to_thread(importlib.import_module, "agentic.tools.mcp.connection")
+                opened = cast(Connect, module.connector(self._environment))
         except ImportError as error:
             log.error("MCP servers: none can be used, the package mcp cannot be imported: %s", error)
             for server in self._servers:
@@ -490,14 +458,3 @@ class McpServers:
         async with asyncio.TaskGroup() as group:
             for server in self._servers:
                 group.create_task(server.run(opened), name=f"mcp {server.config.name}")
-
-
-def _sdk_connector(environment: Mapping[str, str]) -> Connect:
-    module = importlib.import_module("agentic.tools.mcp.connection")
-    return cast(Connect, module.connector(environment))
-
-
-def _state(server: McpServer) -> str:
-    if server.is_over:
-        return "stopped"
-    return "running" if server.is_up else "starting"
