@@ -31,7 +31,7 @@ from agentic.ids import MAX_ID
 from agentic.llm.profiles import PrefillMemory
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Drawing, Message, Model, Picture, Prompt, Reply
-from agentic.net.images import Fit
+from agentic.net.images import ImageLimits
 from agentic.personas.prompt import PersonaPrompt
 from agentic.record.memories import MemoryReader
 from agentic.services.discord.channels import Audience, ChannelOf
@@ -108,7 +108,7 @@ class ModelBinding:
     draw: Draw
     can_draw: bool
     tariff: Tariff
-    fit: Fit
+    fit: ImageLimits
     max_pictures: int
     backoff: ProviderBackoff
     own_loop: bool = False
@@ -161,7 +161,7 @@ class Agent:
     find_picture: Callable[[str], Coroutine[Any, Any, Picture | None]] | None = None  # None: not looked for
     reported: set[str] = field(default_factory=set)  # what the log has said once
     tool_records: ToolRecords | None = None
-    fitted: Callable[[Picture, Fit], Awaitable[Picture | None]]  # makes a tool's picture fit
+    fitted: Callable[[Picture, ImageLimits], Awaitable[Picture | None]]  # makes a tool's picture fit
     show_tools: ShowTools
     persona: PersonaMemory | None = None  # None: persona files are not read
     barge_in: BargeIn  # what a person's message does to a conversation's turns
@@ -298,7 +298,7 @@ def bind_model(
         draw=draw,
         can_draw=model.can_draw,
         tariff=Tariff.of(settings, free=model.free, query=coding.config.max_usd if coding else None),
-        fit=Fit(  # for all of these models, since any of them may answer
+        fit=ImageLimits(  # for all of these models, since any of them may answer
             min(one.picture_pixels for one in profiles),
             min(one.picture_bytes for one in profiles),
             frozenset.intersection(*(one.sees for one in profiles)),

@@ -19,12 +19,12 @@ from agentic.context.blocks import MAX_BYTES, is_candidate, is_text
 from agentic.context.entries import Attachment, Entry
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.net.images import FetchedPicture, Fit, Scaler, as_picture, media_type_of
+from agentic.net.images import ImageLimits, Scaler, as_picture, media_type_of
 
 MAX_PICTURES = 4
 MAX_FILES = 8  # of a turn that are no claimed pictures, the newest
 MAX_TEXT = 100_000  # characters that are kept of a text; the option max_file_characters is never higher
-ANY_MODEL = Fit()
+ANY_MODEL = ImageLimits()
 READ_TIMEOUT = 4.0  # seconds for each
 CACHE_BYTES = 8_000_000
 SAMPLE = 10_000  # bytes or characters that tell a text's encoding
@@ -42,7 +42,7 @@ class Fetcher(Protocol):
     """Reads what people attach, by its address. Each service has its own rules for addresses: Discord's are
     agentic.net.images's. Raises FetchRefused."""
 
-    async def fetch(self, url: str) -> FetchedPicture: ...
+    async def fetch(self, url: str) -> Picture: ...
     async def fetch_bytes(self, url: str, max_bytes: int) -> bytes: ...
 
 
@@ -52,7 +52,7 @@ class AttachmentLimits:
     text files."""
 
     pictures: int = MAX_PICTURES
-    fit: Fit = ANY_MODEL
+    fit: ImageLimits = ANY_MODEL
     characters: int = 8_000
 
 
@@ -120,22 +120,20 @@ class AttachmentReader:
     async def original(self, attachment: Attachment) -> Picture | None:
         """Return the picture as it was posted; None if it can't be read."""
         try:
-            fetched = await self._fetcher.fetch(attachment.url)
+            return await self._fetcher.fetch(attachment.url)
         except FetchRefused as error:
             log.info("picture %d could not be read (%s), it is not shown", attachment.id, error)
             return None
-        return Picture(fetched.data, fetched.media_type)
 
-    async def fitted(self, picture: Picture, fit: Fit) -> Picture | None:
+    async def fitted(self, picture: Picture, fit: ImageLimits) -> Picture | None:
         """Return a tool's picture scaled and converted to `fit`; None if that fails."""
         try:
-            made = await self._scaler.fit(as_picture(picture.data), fit)
+            return await self._scaler.fit(as_picture(picture.data), fit)
         except FetchRefused as error:
             log.info("a tool's picture cannot be converted (%s), it is left out", error)
             return None
-        return Picture(made.data, made.media_type)
 
-    async def _read_one(self, attachment: Attachment, fit: Fit) -> Picture | _Text | None:
+    async def _read_one(self, attachment: Attachment, fit: ImageLimits) -> Picture | _Text | None:
         if attachment.id in self._unreadable:
             return None
         if (known := self._texts.get(attachment.id)) is not None:
@@ -144,8 +142,7 @@ class AttachmentReader:
             async with asyncio.timeout(READ_TIMEOUT):
                 data = await self._fetcher.fetch_bytes(attachment.url, MAX_BYTES)
                 if media_type_of(data) is not None:
-                    made = await self._scaler.fit(as_picture(data), fit)
-                    return Picture(made.data, made.media_type)
+                    return await self._scaler.fit(as_picture(data), fit)
         except (FetchRefused, TimeoutError) as error:
             log.info("file %d could not be read (%s), it is left out", attachment.id, error or "too slow")
             return None

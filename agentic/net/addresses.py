@@ -1,7 +1,7 @@
 """Which addresses from outside may be requested at all. Pure: resolves no names and opens no connection.
 
 With an address in a message a stranger asks this machine to make a request, and this machine is inside a network: its
-loopback, its neighbours, its cloud's metadata service. So an address is checked twice. `public_url` checks the text:
+loopback, its neighbors, its cloud's metadata service. So an address is checked twice. `public_url` checks the text:
 scheme, port, user info, names and numbers that cannot be public. `is_public` checks the IP address of each connection
 when it is made, because a name may resolve differently by then (rebinding).
 
@@ -58,16 +58,7 @@ _ISATAP = (0x00005EFE, 0x02005EFE)  # the middle of an IPv6 address whose last 3
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
 _HOME_NAMES = (
-    "localhost",
-    "local",
-    "localdomain",
-    "internal",
-    "intranet",
-    "lan",
-    "home",
-    "corp",
-    "private",
-    "home.arpa",
+    *("localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "private", "home.arpa"),
 )
 
 
@@ -112,7 +103,14 @@ def public_url(text: str, ports: Collection[int] = PORTS) -> URL:
         raise FetchRefused("a port that is not allowed")
     if "[" in text.partition("://")[2].partition("/")[0] and ":" not in (url.raw_host or ""):
         raise FetchRefused("not an address")  # [v1.a]: brackets around something else than IPv6
-    _check_host(url.raw_host or "")
+    host = url.raw_host or ""
+    try:
+        number = ipaddress.ip_address(host)
+    except ValueError:
+        _check_name(host.lower())
+        return url
+    if not is_public(number):
+        raise FetchRefused("an address that is not public")
     return url
 
 
@@ -122,24 +120,13 @@ def parsed_url(text: str) -> URL:
         raise FetchRefused("not an address")
     try:
         url = URL(text)
-        whole = bool(url.absolute and url.scheme and url.raw_host and url.port != 0)
+        if not (url.absolute and url.scheme and url.raw_host and url.port != 0):
+            raise ValueError
     except ValueError:
         raise FetchRefused("not an address") from None
-    if not whole:
-        raise FetchRefused("not an address")
     if "@" in text.partition("://")[2].partition("/")[0]:  # also if it is empty, or after a ? or #
         raise FetchRefused("an address with a user name")
     return url
-
-
-def _check_host(host: str) -> None:
-    try:
-        number = ipaddress.ip_address(host)
-    except ValueError:
-        _check_name(host.lower())
-        return
-    if not is_public(number):
-        raise FetchRefused("an address that is not public")
 
 
 def _check_name(name: str) -> None:

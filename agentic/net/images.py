@@ -1,22 +1,16 @@
 """Fetch, identify, and scale images.
 
-Read a picture's kind and size from its first bytes. Names and HTTP headers are strangers' claims and ignored.
+A picture's kind and size are read from its first bytes: names and HTTP headers are strangers' claims and ignored. One
+with more pixels than any model takes is refused.
 
-Fetch pictures and text files that people attach in Discord.
+PictureFetcher gets what people attach in Discord. Only a few exact hosts are requested, over https on the usual port,
+and a redirect must lead to one of them again; addresses outside Discord go through fetch.PublicFetcher. Several bots
+look at the same message, so results are cached for a while, and concurrent requests for one address share one fetch.
 
-Only a few exact hosts are requested, over https on the usual port, and a redirect must lead to one of them again
-(download.py). A picture's kind is taken from its first bytes, and one with more pixels than any model takes is refused.
-Addresses outside Discord go through public_fetcher.py.
-
-Several bots look at the same message, so results are cached for a while, and concurrent requests for one address share
-one fetch.
-
-Scale pictures down that a provider would refuse, or would scale down itself at our cost.
-
-The header says whether a picture fits; most do and are passed on unchanged. Decoding is where a decompression bomb
-would go off: only pictures that `picture_fetcher` accepted get here (at most `MAX_PIXELS`), and Pillow's own limit
-stays on. Decoding runs in a thread, few at once. Results are cached by content, because Discord's addresses keep
-changing.
+Scaler scales pictures down that a provider would refuse, or would scale down itself at our cost. The header says
+whether a picture fits; most do and are passed on unchanged. Decoding is where a decompression bomb would go off: only
+pictures that `as_picture` accepted get here, and Pillow's own limit stays on. Decoding runs in a thread, few at once.
+Results are cached by content, because Discord's addresses keep changing.
 """
 
 from __future__ import annotations
@@ -25,28 +19,113 @@ import asyncio
 import hashlib
 import io
 import struct
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import aiohttp
 from cachetools import LRUCache
 from yarl import URL
 
-from agentic.net.addresses import FetchRefused as FetchRefused
-from agentic.net.addresses import parsed_url
-from agentic.net.fetch import download
+from agentic.llm.types import Picture
+from agentic.net.addresses import FetchRefused, parsed_url
+from agentic.net.fetch import MAX_AT_ONCE, MAX_BYTES, TIMEOUT_SECONDS, download, fetching_within
 
 if TYPE_CHECKING:
     from PIL import Image
 
+DISCORD_HOSTS = ("cdn.discordapp.com", "media.discordapp.net")
+ALL_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+MAX_SIDE = 8000  # pixels; Anthropic's limit, the lowest of the providers'
+MAX_PIXELS = 40_000_000
+MAX_DECODED_AT_ONCE = 2  # a decoded picture takes up to 160 MB
+MAX_TRIES = 9
+CACHE_BYTES = 24_000_000
+QUALITIES = (88, 75, 60)  # of JPEG, until it is small enough
+SMALLER = 0.7  # then the sides, again and again
+_ACCEPT = "image/png,image/jpeg,image/gif,image/webp,text/*,*/*;q=0.1"
+_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length
 
 Size = tuple[int, int]  # width and height in pixels
 
-_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length
+
+class PictureFetcher:
+    """Fetches pictures with a session that it does not own.
+
+    `extra_origins` such as "http://127.0.0.1:8080" are trusted like the hosts, http included: for a stand-in on
+    loopback. `timeout`: seconds for a whole fetch.
+    """
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        *,
+        allowed_hosts: Collection[str] = DISCORD_HOSTS,
+        extra_origins: Collection[str] = (),
+        max_bytes: int = MAX_BYTES,
+        timeout: float = TIMEOUT_SECONDS,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self._session = session
+        self._hosts = frozenset(allowed_hosts)
+        self._origins = frozenset(URL(origin).origin() for origin in extra_origins)
+        self._max_bytes, self._timeout = max_bytes, timeout
+        self._cache: LRUCache[str, bytes] = LRUCache(cache_bytes, len)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._at_once = asyncio.Semaphore(MAX_AT_ONCE)
+
+    async def fetch(self, url: str) -> Picture:
+        """Return the picture at this address. Raises FetchRefused, also for connection errors and timeouts."""
+        return as_picture(await self.fetch_bytes(url, self._max_bytes))
+
+    async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:
+        """Return the bytes at this address. Raises FetchRefused, also for more than `max_bytes`, for connection errors
+        and timeouts."""
+        address = self._allowed(url)
+        async with fetching_within(self._timeout), self._locks.setdefault(url, asyncio.Lock()):
+            data = self._cache.get(url)
+            if data is None:
+                async with self._at_once:
+                    found = await download(
+                        self._session, address, allowed=self._allowed, max_bytes=max_bytes, accept=_ACCEPT
+                    )
+                data = found.data
+                with suppress(ValueError):  # larger than all that is kept
+                    self._cache[url] = data
+            elif len(data) > max_bytes:
+                raise FetchRefused("too large")
+            return data
+
+    def _allowed(self, url: str) -> URL:
+        address = parsed_url(url)
+        try:
+            origin = address.origin()
+        except ValueError:  # a scheme without origins, such as data:
+            raise FetchRefused("not an address") from None
+        if origin in self._origins:
+            return address
+        if address.scheme != "https" or address.port != 443:
+            raise FetchRefused("not https")
+        if address.raw_host not in self._hosts:
+            raise FetchRefused("not one of Discord's hosts")
+        return address
+
+
+# --- headers --------------------------------------------------------------------------------------------------------
+
+
+def as_picture(data: bytes) -> Picture:
+    """Check that the bytes are a picture that models take. Raises FetchRefused."""
+    media_type = media_type_of(data)
+    if media_type is None:
+        raise FetchRefused("not a picture")
+    width, height = size_of(data, media_type) or (0, 0)
+    if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
+        raise FetchRefused("too many pixels")
+    return Picture(data, media_type)
 
 
 def media_type_of(data: bytes) -> str | None:
@@ -114,121 +193,11 @@ _SIZES: dict[str, Callable[[bytes], Size | None]] = {
 }
 
 
-DISCORD_HOSTS = ("cdn.discordapp.com", "media.discordapp.net")
-MAX_BYTES = 8_000_000
-MAX_SIDE = 8000  # pixels; Anthropic's limit, the lowest of the providers'
-MAX_PIXELS = 40_000_000
-MAX_AT_ONCE = 8
-CACHE_BYTES = 24_000_000
-TIMEOUT = 10.0  # seconds for one picture, redirects included
-
-T = TypeVar("T")
-
-_ACCEPT = "image/png,image/jpeg,image/gif,image/webp,text/*,*/*;q=0.1"
+# --- scaling --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedPicture:
-    """`media_type`, taken from the bytes: image/png, image/jpeg, image/gif or image/webp."""
-
-    data: bytes = field(repr=False)
-    media_type: str
-
-
-class PictureFetcher:
-    """Fetches pictures with a session that it does not own.
-
-    `extra_origins` such as "http://127.0.0.1:8080" are trusted like the hosts, http included: for a stand-in on
-    loopback. `timeout`: seconds for a whole fetch.
-    """
-
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        *,
-        allowed_hosts: Collection[str] = DISCORD_HOSTS,
-        extra_origins: Collection[str] = (),
-        max_bytes: int = MAX_BYTES,
-        timeout: float = TIMEOUT,
-        cache_bytes: int = CACHE_BYTES,
-    ) -> None:
-        self._session = session
-        self._hosts = frozenset(allowed_hosts)
-        self._origins = frozenset(URL(origin).origin() for origin in extra_origins)
-        self._max_bytes = max_bytes
-        self._timeout = timeout
-        self._cache: LRUCache[str, bytes] = LRUCache(cache_bytes, len)
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._at_once = asyncio.Semaphore(MAX_AT_ONCE)
-
-    async def fetch(self, url: str) -> FetchedPicture:
-        """Return the picture at this address. Raises FetchRefused, also for connection errors and timeouts."""
-        return as_picture(await self.fetch_bytes(url, self._max_bytes))
-
-    async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:
-        """Return the bytes at this address. Raises FetchRefused, also for more than `max_bytes`, for connection errors
-        and timeouts."""
-        address = self._allowed(url)
-        return await self._in_time(self._fetch_once(url, address, max_bytes))
-
-    async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await work
-        except TimeoutError:
-            raise FetchRefused("it took too long") from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise FetchRefused("no connection") from error
-
-    async def _fetch_once(self, url: str, address: URL, max_bytes: int) -> bytes:
-        async with self._locks.setdefault(url, asyncio.Lock()):
-            data = self._cache.get(url)
-            if data is None:
-                async with self._at_once:
-                    data = await download(
-                        self._session, address, allowed=self._allowed, max_bytes=max_bytes, accept=_ACCEPT
-                    )
-                with suppress(ValueError):  # larger than all that is kept
-                    self._cache[url] = data
-            elif len(data) > max_bytes:
-                raise FetchRefused("too large")
-            return data
-
-    def _allowed(self, url: str) -> URL:
-        address = parsed_url(url)
-        try:
-            origin = address.origin()
-        except ValueError:  # a scheme without origins, such as data:
-            raise FetchRefused("not an address") from None
-        if origin in self._origins:
-            return address
-        if address.scheme != "https" or address.port != 443:
-            raise FetchRefused("not https")
-        if address.raw_host not in self._hosts:
-            raise FetchRefused("not one of Discord's hosts")
-        return address
-
-
-def as_picture(data: bytes) -> FetchedPicture:
-    """Check that the bytes are a picture that models take. Raises FetchRefused."""
-    media_type = media_type_of(data)
-    if media_type is None:
-        raise FetchRefused("not a picture")
-    width, height = size_of(data, media_type) or (0, 0)
-    if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
-        raise FetchRefused("too many pixels")
-    return FetchedPicture(data, media_type)
-
-
-ALL_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-AT_ONCE = 2  # a decoded picture takes up to 160 MB
-QUALITIES = (88, 75, 60)  # of JPEG, until it is small enough
-SMALLER = 0.7  # then the sides, again and again
-TRIES = 9
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
+class ImageLimits:
     """The limits of a provider: longer side in pixels, bytes, media types."""
 
     longest_side: int = 2048
@@ -240,36 +209,36 @@ class Scaler:
     """Scales and caches; shared by all bots of a process."""
 
     def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
-        self._cache: LRUCache[tuple[bytes, Fit], FetchedPicture] = LRUCache(cache_bytes, lambda kept: len(kept.data))
-        self._at_once = asyncio.Semaphore(AT_ONCE)
+        self._cache: LRUCache[tuple[bytes, ImageLimits], Picture] = LRUCache(cache_bytes, lambda kept: len(kept.data))
+        self._at_once = asyncio.Semaphore(MAX_DECODED_AT_ONCE)
 
-    async def fit(self, picture: FetchedPicture, fit: Fit) -> FetchedPicture:
-        """Return the picture scaled to `fit`. Raises FetchRefused if it cannot be read or made small enough."""
-        if fits(picture, fit):
+    async def fit(self, picture: Picture, limits: ImageLimits) -> Picture:
+        """Return the picture scaled to `limits`. Raises FetchRefused if it cannot be read or made small enough."""
+        if fits(picture, limits):
             return picture
-        key = (hashlib.sha256(picture.data).digest(), fit)
+        key = (hashlib.sha256(picture.data).digest(), limits)
         known = self._cache.get(key)
         if known is not None:
             return known
         async with self._at_once:
-            scaled = await asyncio.to_thread(scale, picture.data, fit)
+            scaled = await asyncio.to_thread(scale, picture.data, limits)
         with suppress(ValueError):  # larger than all that is kept
             self._cache[key] = scaled
         return scaled
 
 
-def fits(picture: FetchedPicture, fit: Fit) -> bool:
+def fits(picture: Picture, limits: ImageLimits) -> bool:
     """Whether the picture needs no scaling. One whose header has no size does."""
     size = size_of(picture.data, picture.media_type)
     return (
         size is not None
-        and max(size) <= fit.longest_side
-        and len(picture.data) <= fit.max_bytes
-        and picture.media_type in fit.media_types
+        and max(size) <= limits.longest_side
+        and len(picture.data) <= limits.max_bytes
+        and picture.media_type in limits.media_types
     )
 
 
-def scale(data: bytes, fit: Fit) -> FetchedPicture:
+def scale(data: bytes, limits: ImageLimits) -> Picture:
     """Decode, scale and encode: JPEG, or PNG if it is transparent and small enough. Raises FetchRefused.
 
     Only the first frame is kept, and no metadata.
@@ -280,44 +249,39 @@ def scale(data: bytes, fit: Fit) -> FetchedPicture:
         with Image.open(io.BytesIO(data)) as opened:
             if opened.width * opened.height > MAX_PIXELS:
                 raise FetchRefused("too many pixels")
-            opened.draft("RGB", (fit.longest_side, fit.longest_side))  # decode a JPEG at a smaller size
+            opened.draft("RGB", (limits.longest_side, limits.longest_side))  # decode a JPEG at a smaller size
             image: Image.Image = ImageOps.exif_transpose(opened)
             if image.mode in ("P", "1"):  # a palette is scaled without smoothing
                 image = image.convert("RGBA" if image.has_transparency_data else "RGB")
-            image.thumbnail((fit.longest_side, fit.longest_side))
-            return _encoded(image, fit)
+            image.thumbnail((limits.longest_side, limits.longest_side))
+            return _encode(image, limits)
     except (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError) as error:
         raise FetchRefused("not a whole picture") from error
 
 
-def _encoded(image: Image.Image, fit: Fit) -> FetchedPicture:
+def _encode(image: Image.Image, limits: ImageLimits) -> Picture:
+    from PIL import Image
+
     transparent = image.has_transparency_data
-    if (transparent or "image/jpeg" not in fit.media_types) and "image/png" in fit.media_types:
-        png = _as(image.convert("RGBA" if transparent else "RGB"), "PNG")
-        if len(png) <= fit.max_bytes:
-            return FetchedPicture(png, "image/png")
-    flat = _on_white(image)
-    for _ in range(TRIES):
+    if (transparent or "image/jpeg" not in limits.media_types) and "image/png" in limits.media_types:
+        png = _write(image.convert("RGBA" if transparent else "RGB"), "PNG")
+        if len(png) <= limits.max_bytes:
+            return Picture(png, "image/png")
+    if transparent:
+        white = Image.new("RGBA", image.size, "white")
+        white.alpha_composite(image.convert("RGBA"))
+        image = white
+    flat = image.convert("RGB")
+    for _ in range(MAX_TRIES):
         for quality in QUALITIES:
-            jpeg = _as(flat, "JPEG", quality)
-            if len(jpeg) <= fit.max_bytes:
-                return FetchedPicture(jpeg, "image/jpeg")
+            jpeg = _write(flat, "JPEG", quality)
+            if len(jpeg) <= limits.max_bytes:
+                return Picture(jpeg, "image/jpeg")
         flat = flat.resize((max(1, int(flat.width * SMALLER)), max(1, int(flat.height * SMALLER))))
     raise FetchRefused("too large even after scaling")
 
 
-def _on_white(image: Image.Image) -> Image.Image:
-    if not image.has_transparency_data:
-        return image.convert("RGB")
-    from PIL import Image
-
-    coloured = image.convert("RGBA")
-    white = Image.new("RGBA", coloured.size, "white")
-    white.alpha_composite(coloured)
-    return white.convert("RGB")
-
-
-def _as(image: Image.Image, form: str, quality: int | None = None) -> bytes:
+def _write(image: Image.Image, form: str, quality: int | None = None) -> bytes:
     out = io.BytesIO()
     image.save(out, form, **({"quality": quality} if quality is not None else {"optimize": False}))
     return out.getvalue()

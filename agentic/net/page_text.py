@@ -1,14 +1,9 @@
-"""Page bytes and HTML to readable text.
-
-Decode a page's bytes: which kinds are read as text, and with which encoding. Pure.
+"""A page's bytes as readable text: headings, paragraphs, lists, tables and links, without its navigation and the like.
 
 The server's content type decides whether the bytes are text; zero bytes show that they are not. The encoding comes from
 the byte order mark, else the header, else the page's own `meta`, else UTF-8 if the bytes are valid, else windows-1252,
 as in browsers (encoding.spec.whatwg.org). Only encodings used by pages are accepted: a name from outside must not
 choose among all of Python's codecs.
-
-Convert HTML to readable text: headings, paragraphs, lists, tables and links, without the page's navigation and the
-like.
 
 lxml parses: it is written in C, limits depth and time on hostile pages (the standard library's parser takes quadratic
 time on some), fetches nothing, and ddgs requires it anyway. The tree is walked without recursion. Blocks for some
@@ -43,56 +38,7 @@ _CODECS = frozenset(
 _LATIN = frozenset({"iso8859-1", "ascii"})  # browsers read both as windows-1252
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s*+=\s*+[\"']?\s*+([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE)
 _META_BYTES = 4096
-
-
-def media_type(content_type: str) -> str:
-    """Return the media type in a header, in lower case: text/html."""
-    return content_type.partition(";")[0].strip().lower()
-
-
-def page_text(data: bytes, content_type: str) -> str:
-    """Decode a page. Raises FetchRefused for other kinds than text."""
-    kind = media_type(content_type) or "text/plain"
-    is_text = kind.startswith("text/") or kind in HTML or kind in _TEXT or kind.endswith(_TEXT_ENDS)
-    if not is_text or kind in _NO_TEXT:
-        raise FetchRefused("not a text page")
-    for mark, name in _MARKS:
-        if data.startswith(mark):
-            return data[len(mark) :].decode(name, "replace")
-    name = _claimed(content_type) or (_meta(data) if kind in HTML else None) or _guessed(data)
-    if b"\0" in data and not name.startswith("utf-16"):
-        raise FetchRefused("not a text page")
-    return data.decode("cp1252" if name in _LATIN else name, "replace")
-
-
-def _claimed(content_type: str) -> str | None:
-    found = re.search(r"charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([a-zA-Z0-9_:.-]{1,40})", content_type, re.IGNORECASE)
-    return _known(found[1]) if found else None
-
-
-def _meta(data: bytes) -> str | None:
-    found = _META.search(data, 0, _META_BYTES)
-    name = _known(found[1].decode("ascii")) if found else None
-    return (
-        "utf-8" if name and name.startswith("utf-16") else name
-    )  # the declaration itself would be unreadable in UTF-16
-
-
-def _known(name: str) -> str | None:
-    try:
-        found = codecs.lookup(name).name
-    except LookupError:
-        return None
-    return found if found in _CODECS else None
-
-
-def _guessed(data: bytes) -> str:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return "cp1252"
-    return "utf-8"
-
+_CHARSET = re.compile(r"charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([a-zA-Z0-9_:.-]{1,40})", re.IGNORECASE)
 
 _DROPPED = frozenset(
     {
@@ -118,6 +64,46 @@ _LINES = re.compile(r"\n[\s]*\n")
 _EMPTY_LINK = re.compile(r"\[\s*\]\([^()\s]*\)")
 
 
+def media_type(content_type: str) -> str:
+    """Return the media type in a header, in lower case: text/html."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def page_text(data: bytes, content_type: str) -> str:
+    """Decode a page. Raises FetchRefused for other kinds than text."""
+    kind = media_type(content_type) or "text/plain"
+    is_text = kind.startswith("text/") or kind in HTML or kind in _TEXT or kind.endswith(_TEXT_ENDS)
+    if not is_text or kind in _NO_TEXT:
+        raise FetchRefused("not a text page")
+    for mark, codec in _MARKS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(codec, "replace")
+    claim = _CHARSET.search(content_type)
+    name = _known_codec(claim[1]) if claim else None
+    if name is None and kind in HTML and (meta := _META.search(data, 0, _META_BYTES)):
+        name = _known_codec(meta[1].decode("ascii"))
+        if name is not None and name.startswith("utf-16"):
+            name = "utf-8"  # in UTF-16 the declaration itself would be unreadable
+    if name is None:
+        name = "utf-8"
+        try:
+            data.decode(name)
+        except UnicodeDecodeError:
+            name = "cp1252"
+    if b"\0" in data and not name.startswith("utf-16"):
+        raise FetchRefused("not a text page")
+    return data.decode("cp1252" if name in _LATIN else name, "replace")
+
+
+def _known_codec(name: str) -> str | None:
+    """Return the codec's own name. None unless pages use it."""
+    try:
+        found = codecs.lookup(name).name
+    except LookupError:
+        return None
+    return found if found in _CODECS else None
+
+
 @dataclass(frozen=True, slots=True)
 class ReadablePage:
     title: str
@@ -126,8 +112,15 @@ class ReadablePage:
 
 def readable_page(html: str, address: str) -> ReadablePage:
     """Return the title and the text of a page. Links in it are absolute, `[words](address)`."""
-    tree = _parsed(html)
-    if tree is None:
+    # Imported here, since it takes 24 ms and 8 MiB, and not every process reads pages.
+    from lxml import etree  # type: ignore[import-untyped]
+    from lxml import html as lxml_html
+
+    # As bytes, so that the page's own declaration of its encoding is ignored.
+    parser = lxml_html.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
+    try:
+        tree = lxml_html.document_fromstring(html.replace(_KEPT, "").encode("utf-8", "replace"), parser=parser)
+    except (etree.ParserError, etree.XMLSyntaxError, ValueError):  # nothing in it
         return ReadablePage("", "")
     title = " ".join((tree.findtext(".//title") or "").split())[:200]
     for path in (".//main", ".//article", ".//body"):
@@ -136,19 +129,6 @@ def readable_page(html: str, address: str) -> ReadablePage:
         if len(text) >= _MIN_MAIN_TEXT:
             return ReadablePage(title, text)
     return ReadablePage(title, _text(tree, address))
-
-
-def _parsed(html: str) -> Any:
-    # Imported here, since it takes 24 ms and 8 MiB, and not every process reads pages.
-    from lxml import etree  # type: ignore[import-untyped]
-    from lxml import html as lxml_html
-
-    # As bytes, so that the page's own declaration of its encoding is ignored.
-    parser = lxml_html.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
-    try:
-        return lxml_html.document_fromstring(html.replace(_KEPT, "").encode("utf-8", "replace"), parser=parser)
-    except (etree.ParserError, etree.XMLSyntaxError, ValueError):  # nothing in it
-        return None
 
 
 def _text(root: Any, address: str) -> str:
@@ -165,7 +145,11 @@ def _pieces(root: Any, address: str) -> Iterator[str]:
     in_pre = 0
     targets: list[str] = []  # of the links that are open
     for event, element in walk:
-        left_out = _is_left_out(element, root)
+        is_hidden = element.get("hidden") is not None or element.get("aria-hidden") == "true"
+        parent = element.getparent()
+        is_around = element.tag in _AROUND and parent is not None and parent.tag == "body"
+        is_dropped = not isinstance(element.tag, str) or element.tag in _DROPPED
+        left_out = element is not root and (is_hidden or is_around or is_dropped)
         if event == "start":
             in_pre += element.tag == "pre"
             if left_out:
@@ -178,14 +162,6 @@ def _pieces(root: Any, address: str) -> Iterator[str]:
         in_pre -= element.tag == "pre"
         after = "" if left_out else _after(element.tag, targets)
         yield after + (_words(element.tail, in_pre) if element is not root else "")
-
-
-def _is_left_out(element: Any, root: Any) -> bool:
-    if element is root:
-        return False
-    hidden = element.get("hidden") is not None or element.get("aria-hidden") == "true"
-    around = element.tag in _AROUND and element.getparent() is not None and element.getparent().tag == "body"
-    return hidden or around or not isinstance(element.tag, str) or element.tag in _DROPPED
 
 
 def _before(element: Any, targets: list[str]) -> str:

@@ -33,8 +33,8 @@ from agentic.llm.providers.agent_sdk import AgentSdkModel, QueryConfig
 from agentic.llm.registry import LazyEmbedder, LazyModel, build_model, in_order
 from agentic.llm.retry import RetryPolicy
 from agentic.llm.types import Model
+from agentic.net.fetch import PublicFetcher
 from agentic.net.images import PictureFetcher
-from agentic.net.public_fetcher import PublicFetcher
 from agentic.record.embeddings import Embeddings
 from agentic.record.idle_queries import IdleMemory
 from agentic.record.memories import MemoryReader

@@ -220,7 +220,7 @@ def limit_output(output: ToolOutput, limits: LoopLimits) -> ToolOutput:
         if len(picture.data) <= limits.picture_bytes:
             # Typed by its bytes. A picture that the provider would refuse fails the whole request.
             with suppress(FetchRefused):
-                pictures.append(Picture(picture.data, as_picture(picture.data).media_type))
+                pictures.append(as_picture(picture.data))
     pictures = pictures[: limits.pictures]
     lost = len(output.pictures) - len(pictures)
     if lost:

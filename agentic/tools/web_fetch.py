@@ -94,8 +94,7 @@ def _read(found: Downloaded) -> _CachedPage:
     """Parse a download. Takes long, so it runs in a thread."""
     address = str(found.address)
     if media_type_of(found.data) is not None:
-        picture = as_picture(found.data)
-        return _CachedPage(address=address, picture=Picture(picture.data, picture.media_type))
+        return _CachedPage(address=address, picture=as_picture(found.data))
     text = page_text(found.data, found.content_type)
     if media_type(found.content_type) not in HTML:
         return _CachedPage(text[:KEPT_CHARACTERS].strip(), address=address)

@@ -352,11 +352,9 @@ class PictureSearch(_Ddgs):
                 for address in (await self._addresses(asked))[:MAX_PICTURES_TRIED]:
                     try:
                         found = await self._pages.fetch_page(address)
-                        picture = await asyncio.to_thread(as_picture, found.data)
+                        return await asyncio.to_thread(as_picture, found.data)
                     except FetchRefused as refused:
                         log.debug("a found picture was not taken: %s", refused.reason)
-                    else:
-                        return Picture(picture.data, picture.media_type)
         except TimeoutError:
             log.info("a picture search took too long, the answer has no picture")
         except SearchFailed as failed:

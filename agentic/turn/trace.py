@@ -23,7 +23,7 @@ from agentic.context.entries import Entry as Heard
 from agentic.context.prompt import TurnContext, persona_part
 from agentic.llm.types import Message, Picture, Prompt, Reply, ToolRound, Usage
 from agentic.net.addresses import FetchRefused
-from agentic.net.images import FetchedPicture, Fit, fits, scale
+from agentic.net.images import ImageLimits, fits, scale
 from agentic.state.record_stream import TurnWords
 from agentic.state.turn_records import TurnRecord
 from agentic.tools.call_runner import ToolEvent
@@ -47,7 +47,7 @@ CallKind = Literal["text", "picture", "gate", "summary", "profile"]
 Phase = Literal["waiting", "context", "model", "tools", "posting"]
 NO_USAGE = Usage()
 MAX_NAME = 100  # characters of a tool's or a model's name
-RECORDED = Fit(longest_side=1024, max_bytes=400_000)
+RECORDED = ImageLimits(longest_side=1024, max_bytes=400_000)
 
 _COUNTS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "searches")
 _PLAIN = Prompt(text="")
@@ -399,11 +399,10 @@ def quoted_in(sources: Sources) -> Iterator[Quoted]:
         yield Quoted(message_id=-person, author_id=person)
 
 
-def small(picture: Picture) -> FetchedPicture | None:
+def small(picture: Picture) -> Picture | None:
     """The picture as it is recorded: scaled down. None for one that cannot be."""
-    whole = FetchedPicture(picture.data, picture.media_type)
     try:
-        return whole if fits(whole, RECORDED) else scale(picture.data, RECORDED)
+        return picture if fits(picture, RECORDED) else scale(picture.data, RECORDED)
     except FetchRefused as error:
         log.warning("a posted picture is not recorded: %s", error)
         return None

@@ -17,8 +17,8 @@ from typing import Any
 import discord
 
 from agentic.ids import id_at
+from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.net.images import FetchedPicture
 from agentic.state.budgets import Bill, Caps, MemoryBudgets, hold_name, millionths
 from agentic.state.context import Summary
 from agentic.state.idle import UnaskedMessage
@@ -333,10 +333,10 @@ class Pictures:
     def __init__(self) -> None:
         self.known: dict[str, bytes] = {}
 
-    async def fetch(self, url: str) -> FetchedPicture:
+    async def fetch(self, url: str) -> Picture:
         if url not in self.known:
             raise FetchRefused("not there")
-        return FetchedPicture(self.known[url], "image/png")
+        return Picture(self.known[url], "image/png")
 
     async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:
         return (await self.fetch(url)).data

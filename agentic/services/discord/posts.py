@@ -30,7 +30,7 @@ from agentic.chat.outlet import UNFINISHED, CannotPost, Post, Posted, TurnCost, 
 from agentic.chat.transcript import Transcript, Transcripts
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.net.images import Fit, scale
+from agentic.net.images import ImageLimits, scale
 from agentic.services.discord.channels import Channel, refusal_in
 from agentic.services.discord.gate import (
     FILE_NOTE_ROOM,
@@ -374,11 +374,10 @@ async def _within_file_limit(picture: Picture, channel: Channel) -> Picture:
     if len(picture.data) <= limit:
         return picture
     try:
-        scaled = await asyncio.to_thread(scale, picture.data, Fit(MAX_SIDE, limit))
+        return await asyncio.to_thread(scale, picture.data, ImageLimits(MAX_SIDE, limit))
     except FetchRefused as error:
         log.warning("channel %d: a picture of %d bytes cannot be scaled: %s", channel.id, len(picture.data), error)
         return picture
-    return Picture(scaled.data, scaled.media_type)
 
 
 def picture_file(picture: Picture) -> discord.File:

@@ -36,7 +36,8 @@ from yarl import URL
 
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.net.images import MAX_BYTES, FetchedPicture, as_picture
+from agentic.net.fetch import MAX_BYTES
+from agentic.net.images import as_picture
 from agentic.services.signal.envelopes import ATTACHMENT, ListedContact, ListedGroup, masked, read_list
 
 CONNECT_SECONDS = 5.0
@@ -504,7 +505,7 @@ class SignalFetcher:
             self._posted[url] = picture.data
         return url
 
-    async def fetch(self, url: str) -> FetchedPicture:
+    async def fetch(self, url: str) -> Picture:
         return as_picture(await self.fetch_bytes(url, MAX_BYTES))
 
     async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:

@@ -479,8 +479,7 @@ def _picture(data: str) -> Picture | None:
         found = as_picture(base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError, FetchRefused):
         return None
-    whole = size_of(found.data, found.media_type) is not None
-    return Picture(found.data, found.media_type) if whole else None
+    return found if size_of(found.data, found.media_type) is not None else None
 
 
 def _says(text: str, value: object) -> bool:

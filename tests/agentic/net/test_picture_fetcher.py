@@ -12,8 +12,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.net.images import FetchedPicture, PictureFetcher, as_picture
+from agentic.net.images import PictureFetcher, as_picture
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\0\0\0\x10\0\0\0\x10" + b"rest"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -44,7 +45,7 @@ async def refusal(fetcher: PictureFetcher, url: str) -> str:
 
 async def test_a_picture_is_fetched_and_told_by_its_bytes() -> None:
     async with serving(answering(content_type="text/html")) as (fetcher, origin):
-        assert await fetcher.fetch(f"{origin}/a.jpg?ex=1") == FetchedPicture(PNG, "image/png")
+        assert await fetcher.fetch(f"{origin}/a.jpg?ex=1") == Picture(PNG, "image/png")
 
 
 @pytest.mark.promise(25)

@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from agentic.llm.types import Picture
 from agentic.net import images as picture_scaling
 from agentic.net.addresses import FetchRefused
-from agentic.net.images import FetchedPicture, Fit, Scaler, media_type_of, scale, size_of
+from agentic.net.images import ImageLimits, Scaler, media_type_of, scale, size_of
 
-SMALL = Fit(longest_side=100, max_bytes=50_000)
+SMALL = ImageLimits(longest_side=100, max_bytes=50_000)
 JPEG_ONLY = frozenset({"image/jpeg"})
 
 
@@ -27,7 +28,7 @@ def noise(size):
 
 
 def picture(data):
-    return FetchedPicture(data, media_type_of(data))
+    return Picture(data, media_type_of(data))
 
 
 async def test_a_picture_that_fits_is_not_touched():
@@ -44,7 +45,7 @@ async def test_a_large_picture_keeps_its_shape(form):
 
 
 async def test_what_is_too_many_bytes_becomes_a_jpeg_that_is_few_enough():
-    fitted = await Scaler().fit(picture(noise((400, 400))), Fit(longest_side=1000, max_bytes=20_000))
+    fitted = await Scaler().fit(picture(noise((400, 400))), ImageLimits(longest_side=1000, max_bytes=20_000))
     assert fitted.media_type == media_type_of(fitted.data) == "image/jpeg"
     assert len(fitted.data) <= 20_000
 
@@ -58,13 +59,13 @@ async def test_what_is_transparent_stays_so():
 
 async def test_what_is_transparent_stands_on_white_where_only_jpeg_is_taken():
     clear = drawn((300, 200), mode="RGBA", colour=(255, 0, 0, 0))
-    fitted = await Scaler().fit(picture(clear), Fit(media_types=JPEG_ONLY))
+    fitted = await Scaler().fit(picture(clear), ImageLimits(media_types=JPEG_ONLY))
     assert fitted.media_type == "image/jpeg"
     assert min(Image.open(io.BytesIO(fitted.data)).getpixel((5, 5))) > 250
 
 
 async def test_a_kind_that_is_not_taken_becomes_one_that_is():
-    fitted = await Scaler().fit(picture(drawn((50, 50), "GIF")), Fit(media_types=JPEG_ONLY))
+    fitted = await Scaler().fit(picture(drawn((50, 50), "GIF")), ImageLimits(media_types=JPEG_ONLY))
     assert media_type_of(fitted.data) == "image/jpeg"
 
 
@@ -83,7 +84,7 @@ async def test_the_same_content_is_scaled_once(monkeypatch):
     scaler = Scaler()
     first, again = await scaler.fit(picture(drawn()), SMALL), await scaler.fit(picture(drawn()), SMALL)
     assert (first, len(done)) == (again, 1)
-    await scaler.fit(picture(drawn()), Fit(longest_side=50))
+    await scaler.fit(picture(drawn()), ImageLimits(longest_side=50))
     assert len(done) == 2
 
 

@@ -11,7 +11,7 @@ from aiohttp.abc import AbstractResolver
 from aiohttp.test_utils import TestServer
 
 from agentic.net.addresses import FetchRefused, is_public
-from agentic.net.public_fetcher import CheckedResolver, PublicFetcher
+from agentic.net.fetch import CheckedResolver, PublicFetcher
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\0\0\0\x10\0\0\0\x10" + b"rest"
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 from ddgs.engines import ENGINES
 
-from agentic.net.public_fetcher import PublicFetcher
+from agentic.net.fetch import PublicFetcher
 from agentic.tools.web_search import PictureSearch, ddgs_images
 from tests.support.tools.search_web import PHOTO, search_web
 

@@ -13,7 +13,7 @@ from PIL import Image
 from agentic.context.options import Options
 from agentic.llm.errors import BadAnswer, ServerFailed
 from agentic.llm.types import Picture, Reply, ToolCall, Usage
-from agentic.net.images import Fit
+from agentic.net.images import ImageLimits
 from agentic.state.budgets import Caps
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.tool import ToolOutput
@@ -65,7 +65,7 @@ async def test_a_picture_that_a_tool_brings_is_made_into_one_that_the_model_take
     Image.new("RGB", (300, 200), "red").save(out, "WEBP")
     brought = ToolOutput("a painting", (Picture(out.getvalue(), "image/webp"), Picture(b"none", "image/webp")))
     scene = await stage(FakeTool("look", lambda _: brought))
-    model = replace(scene.cog.host.agent.model, fit=Fit(100, 10_000, frozenset({"image/jpeg"})))
+    model = replace(scene.cog.host.agent.model, fit=ImageLimits(100, 10_000, frozenset({"image/jpeg"})))
     object.__setattr__(scene.cog.host.agent, "model", model)
     scene.answers(calls(("look", {})), lambda _: asked.set() or NOON)
     await scene.ask()

@@ -14,7 +14,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 
 from agentic.net.addresses import is_public
-from agentic.net.public_fetcher import PublicFetcher
+from agentic.net.fetch import PublicFetcher
 from agentic.tools.toolset import Keyless
 from tests.support.asking import picture
 
