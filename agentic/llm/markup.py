@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from agentic.llm.types import Source
 
 MAX_NESTING = 16  # marks within reasoning
-LONGEST_HEADER = 24  # characters that may belong to a control token before them
+MAX_HEADER = 24  # characters that may belong to a control token before them
 MAX_ROUNDS = 10  # a removal may join the halves of another mark
 
 _FLAGS = re.IGNORECASE | re.MULTILINE
@@ -259,6 +259,7 @@ _REASONING_BEGUN = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_BEGUN = 1100
+_TOOL_NAME = re.compile(r"(?:\A|(?<=\n))[\w.:-]{1,64}\s{0,9}\Z")
 _ADDRESS = re.compile(r"https?://[^\s<>()\[\]\"'`|]++", re.IGNORECASE)
 _decoder = json.JSONDecoder(strict=False)
 
@@ -323,7 +324,9 @@ def strip_additions(text: str, *, known: KnownSources = NOTHING_KNOWN) -> str:
     tokens at the end."""
     text = _Scanner(text, growing=False, removes=_ADDITIONS, known=known).run()
     begins = 0
-    while (mark := _MARK.match(text, _after_spaces(text, begins))) and (mark.lastgroup or "").startswith(_ALONE):
+    while (mark := _MARK.match(text, len(text) - len(text[begins:].lstrip()))) and (
+        (mark.lastgroup or "").startswith(_ALONE)
+    ):
         begins = mark.end()
     if not _TELLS.match(text, begins):
         text = text[begins:]
@@ -332,10 +335,6 @@ def strip_additions(text: str, *, known: KnownSources = NOTHING_KNOWN) -> str:
             break
         text = text[: end.start()]
     return text
-
-
-def _after_spaces(text: str, at: int) -> int:
-    return next((place for place in range(at, len(text)) if not text[place].isspace()), len(text))
 
 
 def _is_closing_tag(text: str, mark: re.Match[str], start: int = 0) -> bool:
@@ -397,8 +396,10 @@ class _Scanner:
         if kind in ("reasoning", "lone"):
             if "reasoning" not in self._removes:
                 return mark.end()
-            closes = kind == "lone" or mark["r_close"] is not None
-            return self._close_reasoning(mark) if closes else self._remove_block(mark, _REASONING_CLOSE, reasoning=True)
+            if kind != "lone" and mark["r_close"] is None:
+                return self._remove_block(mark, _REASONING_CLOSE, reasoning=True)
+            # The chat template has opened the reasoning in the prompt.
+            return mark.end() if self._is_mentioned(at, mark.end()) else self._forget(mark.end())
         if kind[0] == "p":
             number = int(kind[1:])
             reasoning = number < len(_REASONING_PAIRS)
@@ -414,13 +415,16 @@ class _Scanner:
         if kind == "turn" and at > self._begins:
             return mark.end() if not self._growing and self._is_mentioned(at, mark.end()) else self._cut(at)
         if kind == "image":
-            return self._cut(at) if self._growing else self._remove(at, mark.end(), self._linked(mark))
+            described, address = mark["described"].strip(), mark["address"] or ""
+            link = f"[{described or _host(address)}](<{address}>)" if self._known.has_host(address) else described
+            return self._cut(at) if self._growing else self._remove(at, mark.end(), link)
         if kind.startswith("cite"):
             if self._growing and (
                 text[mark.end() : mark.end() + 40].isalnum() or mark.end() == len(text) or mark[0] == "\ue200"
             ):
                 return self._cut(at)
-            spaces = 0 if text[mark.end() : mark.end() + 1].isalnum() else self._spaces_before(at)
+            before = text[max(self._copied, at - 8) : at]
+            spaces = 0 if text[mark.end() : mark.end() + 1].isalnum() else len(before) - len(before.rstrip(" \t"))
             return self._remove(at - spaces, mark.end(), self._cited(mark[0]))
         return self._remove_token(mark)
 
@@ -433,7 +437,7 @@ class _Scanner:
         return self._remove(at, len(self._text))
 
     def _remove_token(self, mark: re.Match[str]) -> int:
-        if self._growing and len(self._text) - mark.end() < LONGEST_HEADER:
+        if self._growing and len(self._text) - mark.end() < MAX_HEADER:
             return self._cut(mark.start())
         if self._is_mentioned(mark.start(), mark.end(), opens=True) or _is_closing_tag(self._text, mark, self._copied):
             return mark.end()
@@ -446,7 +450,8 @@ class _Scanner:
         if mark[0].endswith("/>"):
             return end if mentioned else self._remove(start, end)
         if mark[0].lower().startswith("<arg_key"):  # the tool's name is before it
-            start -= len(_name_before(self._text[max(self._copied, start - 80) : start]))
+            name = _TOOL_NAME.search(self._text[max(self._copied, start - 80) : start])
+            start -= len(name[0]) if name else 0
         glued = reasoning and mark[0][0] == "<" and self._text[max(0, start - 1) : start].isalnum()
         weak = (start > self._begins or mark[0][0] != "<") and _ONLY_IF_CLOSED.match(mark[0]) is not None
         closing = self._next_close(close, end) if close is not None else None
@@ -479,12 +484,6 @@ class _Scanner:
         before = text[max(0, start - 24) : start]
         quoted = before[-1:] in ('"', "'") and before[-1:] == after[:1] and "\n" not in within and len(before) > 1
         return (quoted or not within) and bool(_WORDS_BEFORE.search(before) and _WORDS_AFTER.match(after))
-
-    def _close_reasoning(self, mark: re.Match[str]) -> int:
-        """Remove everything before a closing mark: the chat template has opened the reasoning in the prompt."""
-        if self._is_mentioned(mark.start(), mark.end()):
-            return mark.end()
-        return self._forget(mark.end())
 
     def _forget(self, at: int) -> int:
         """Remove everything up to here."""
@@ -563,10 +562,6 @@ class _Scanner:
             return True
         return opens and bool(_WIDE_BEFORE.search(before) and (ends_line or _WIDE_AFTER.match(after)))
 
-    def _spaces_before(self, at: int) -> int:
-        before = self._text[max(self._copied, at - 8) : at]
-        return len(before) - len(before.rstrip(" \t"))
-
     def _cited(self, mark: str) -> str:
         """Return what a citation mark becomes: its own words, a link to its source, or nothing."""
         if mark.startswith(("\ue200entity", "\ue200url")):
@@ -579,22 +574,10 @@ class _Scanner:
         link = next(filter(None, links), None)
         return f" {link}" if link else ""
 
-    def _linked(self, mark: re.Match[str]) -> str:
-        """Return what a picture by address becomes: a link if its site is known, otherwise its description."""
-        described, address = mark["described"].strip(), mark["address"] or ""
-        if not self._known.has_host(address):
-            return described
-        return f"[{described or _host(address)}](<{address}>)"
-
 
 @lru_cache(maxsize=64)
 def _closing_tag(name: str) -> re.Pattern[str]:
     return re.compile(rf"</{_NAMESPACE}{re.escape(name)}\s{{0,9}}>", _FLAGS)
-
-
-def _name_before(text: str) -> str:
-    found = re.search(r"(?:\A|(?<=\n))[\w.:-]{1,64}\s{0,9}\Z", text)
-    return found[0] if found else ""
 
 
 # --- formats in which a header says what follows --------------------------------------------------------------------

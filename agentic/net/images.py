@@ -19,7 +19,7 @@ import asyncio
 import hashlib
 import io
 import struct
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -142,22 +142,18 @@ def media_type_of(data: bytes) -> str | None:
 def size_of(data: bytes, media_type: str) -> Size | None:
     """Return the size in the header, None if it has none."""
     try:
-        return _SIZES[media_type](data)
+        if media_type == "image/png":
+            width, height = struct.unpack_from(">II", data, 16)
+            return (width, height) if data[12:16] == b"IHDR" else None
+        if media_type == "image/gif":
+            width, height = struct.unpack_from("<HH", data, 6)
+            return width, height
+        return _webp_size(data) if media_type == "image/webp" else _jpeg_size(data)
     except (struct.error, IndexError):
         return None  # the header is cut off
 
 
-def _png(data: bytes) -> Size | None:
-    width, height = struct.unpack_from(">II", data, 16)
-    return (width, height) if data[12:16] == b"IHDR" else None
-
-
-def _gif(data: bytes) -> Size | None:
-    width, height = struct.unpack_from("<HH", data, 6)
-    return width, height
-
-
-def _webp(data: bytes) -> Size | None:
+def _webp_size(data: bytes) -> Size | None:
     kind = data[12:16]
     if kind == b"VP8X":
         width, height = struct.unpack_from("<3s3s", data, 24)
@@ -171,7 +167,7 @@ def _webp(data: bytes) -> Size | None:
     return None
 
 
-def _jpeg(data: bytes) -> Size | None:
+def _jpeg_size(data: bytes) -> Size | None:
     at = 2
     while data[at] == 0xFF:
         marker = data[at + 1]
@@ -183,14 +179,6 @@ def _jpeg(data: bytes) -> Size | None:
         else:
             at += 2 + max(2, struct.unpack_from(">H", data, at + 2)[0])
     return None
-
-
-_SIZES: dict[str, Callable[[bytes], Size | None]] = {
-    "image/png": _png,
-    "image/jpeg": _jpeg,
-    "image/gif": _gif,
-    "image/webp": _webp,
-}
 
 
 # --- scaling --------------------------------------------------------------------------------------------------------

@@ -36,12 +36,12 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_type_hints
 
 MAX_OF_CHANNEL = 200  # records
 MAX_CHARACTERS = 16_000_000  # of all records together
@@ -196,21 +196,8 @@ def _log_failure(written: Future[None]) -> None:
 
 # --- lines and files ------------------------------------------------------------------------------------------------
 
-_KINDS: Mapping[str, type | tuple[type, ...]] = {
-    "id": str,
-    "agent": str,
-    "channel_id": int,
-    "turn_id": str,
-    "after_message_id": int,
-    "message_id": (int, type(None)),
-    "name": str,
-    "arguments": dict,
-    "output": (str, type(None)),
-    "at": (int, float),
-    "is_error": bool,
-    "asked_by": (int, type(None)),
-}
-_DEFAULTS: Mapping[str, object] = {"message_id": None, "output": None, "asked_by": None, "is_error": False}
+_KINDS: Mapping[str, Any] = {**get_type_hints(ToolRecord), "arguments": dict, "at": int | float}
+_DEFAULTS = {each.name: each.default for each in fields(ToolRecord) if each.default is not MISSING}
 
 
 def encoded(record: ToolRecord) -> str:

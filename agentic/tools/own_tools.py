@@ -116,7 +116,39 @@ CLOSED = (
     " tool for what belongs to a channel"
 )
 
-Do = Callable[[Workspace, Mapping[str, Any]], str]
+_PATH = {"type": "string", "maxLength": MAX_PATH, "description": "relative to your folder, with / between folders"}
+_PATTERN = {"type": "string", "maxLength": MAX_PATTERN, "description": "such as **/*.md; default: all files"}
+_WORDS = {"type": "string", "maxLength": MAX_PATTERN}
+_TEXT = {"type": "string"}
+_FIRST_LINE = {"type": "integer", "minimum": 1}
+_LINES = {"type": "integer", "minimum": 1, "maximum": MAX_LINES}
+_FILE_SPECS = (
+    tool_spec(
+        "files_read",
+        "Reads a file in your own folder.",
+        {"path": _PATH, "first_line": _FIRST_LINE, "lines": _LINES},
+        ("path",),
+    ),
+    tool_spec("files_glob", "Lists the files in your own folder.", {"pattern": _PATTERN}),
+    tool_spec(
+        "files_grep",
+        "Finds lines with these words in your own folder.",
+        {"words": _WORDS, "pattern": _PATTERN},
+        ("words",),
+    ),
+    tool_spec(
+        "files_write",
+        "Creates or replaces a file in your own folder.",
+        {"path": _PATH, "text": _TEXT},
+        ("path", "text"),
+    ),
+    tool_spec(
+        "files_edit",
+        "Replaces old text, which must be in the file exactly once unless everywhere is true, with new text.",
+        {"path": _PATH, "old": _TEXT, "new": _TEXT, "everywhere": {"type": "boolean"}},
+        ("path", "old", "new"),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,79 +158,40 @@ class FileTool:
 
     spec: Tool
     workspace: Workspace
-    do: Do
     may_share: Callable[[int], bool]
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         if self.spec.name in WRITING and not self.may_share(context.channel_id):
             return ToolOutput.failed(CLOSED)
         try:
-            return ToolOutput(await run_to_end(lambda: self.do(self.workspace, arguments)))
+            return ToolOutput(await run_to_end(lambda: self._run(arguments)))
         except PersonaError as error:
             return ToolOutput.failed(str(error))
+
+    def _run(self, arguments: Mapping[str, Any]) -> str:
+        folder, path = self.workspace, str(arguments.get("path") or "")
+        pattern = str(arguments.get("pattern") or "**")
+        match self.spec.name:
+            case "files_read":
+                first, lines = int(arguments.get("first_line") or 1), int(arguments.get("lines") or DEFAULT_LINES)
+                return folder.read(path, first, lines) or "(these lines are empty)"
+            case "files_glob":
+                return "\n".join(folder.glob(pattern)) or "(no files)"
+            case "files_grep":
+                hits = (f"{hit.path}:{hit.line}: {hit.text}" for hit in folder.grep(str(arguments["words"]), pattern))
+                return "\n".join(hits) or "(no line contains these words)"
+            case "files_write":
+                folder.write(path, str(arguments["text"]))
+                return "written"
+            case _:
+                everywhere = bool(arguments.get("everywhere"))
+                times = folder.edit(path, str(arguments["old"]), str(arguments["new"]), everywhere=everywhere)
+                return "changed" if times == 1 else f"changed {times} times"
 
 
 def file_tools(workspace: Workspace, may_share: Callable[[int], bool]) -> tuple[RunnableTool, ...]:
     """Return all of them. The caller decides which an agent has."""
-    return tuple(
-        FileTool(tool_spec(name, description, properties, required), workspace, do, may_share)
-        for name, description, properties, required, do in _FILE_TOOLS
-    )
-
-
-def _read(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
-    first, lines = int(arguments.get("first_line") or 1), int(arguments.get("lines") or DEFAULT_LINES)
-    text = workspace.read(str(arguments["path"]), first, lines)
-    return text or "(these lines are empty)"
-
-
-def _glob(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
-    return "\n".join(workspace.glob(str(arguments.get("pattern") or "**"))) or "(no files)"
-
-
-def _grep(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
-    hits = workspace.grep(str(arguments["words"]), str(arguments.get("pattern") or "**"))
-    return "\n".join(f"{hit.path}:{hit.line}: {hit.text}" for hit in hits) or "(no line contains these words)"
-
-
-def _write(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
-    workspace.write(str(arguments["path"]), str(arguments["text"]))
-    return "written"
-
-
-def _edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
-    everywhere = bool(arguments.get("everywhere"))
-    times = workspace.edit(str(arguments["path"]), str(arguments["old"]), str(arguments["new"]), everywhere=everywhere)
-    return "changed" if times == 1 else f"changed {times} times"
-
-
-_PATH = {"type": "string", "maxLength": MAX_PATH, "description": "relative to your folder, with / between folders"}
-_PATTERN = {"type": "string", "maxLength": MAX_PATTERN, "description": "such as **/*.md; default: all files"}
-_TEXT = {"type": "string"}
-_LINES = {
-    "first_line": {"type": "integer", "minimum": 1},
-    "lines": {"type": "integer", "minimum": 1, "maximum": MAX_LINES},
-}
-_WORDS = {"type": "string", "maxLength": MAX_PATTERN}
-_FILE_TOOLS: tuple[tuple[str, str, Mapping[str, Any], tuple[str, ...], Do], ...] = (
-    ("files_read", "Reads a file in your own folder.", {"path": _PATH, **_LINES}, ("path",), _read),
-    ("files_glob", "Lists the files in your own folder.", {"pattern": _PATTERN}, (), _glob),
-    (
-        *("files_grep", "Finds lines with these words in your own folder."),
-        *({"words": _WORDS, "pattern": _PATTERN}, ("words",), _grep),
-    ),
-    (
-        *("files_write", "Creates or replaces a file in your own folder."),
-        *({"path": _PATH, "text": _TEXT}, ("path", "text"), _write),
-    ),
-    (
-        "files_edit",
-        "Replaces old text, which must be in the file exactly once unless everywhere is true, with new text.",
-        {"path": _PATH, "old": _TEXT, "new": _TEXT, "everywhere": {"type": "boolean"}},
-        ("path", "old", "new"),
-        _edit,
-    ),
-)
+    return tuple(FileTool(spec, workspace, may_share) for spec in _FILE_SPECS)
 
 
 # --- recall ---------------------------------------------------------------------------------------------------------
