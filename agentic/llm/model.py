@@ -13,18 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from agentic.llm import embeddings, pricing
+from agentic.llm import embeddings, errors, pricing
 from agentic.llm.embeddings import Embedded
-from agentic.llm.errors import (
-    BadAnswer,
-    BadRequest,
-    CannotDraw,
-    FeatureRefused,
-    ModelError,
-    PrefillRefused,
-    PromptTooLong,
-    Refused,
-)
+from agentic.llm.errors import ModelError
 from agentic.llm.profiles import Aws, Endpoint, Profile, profile_at, profile_of
 from agentic.llm.retry import Retrier
 from agentic.llm.schemas import schema_for
@@ -131,7 +122,7 @@ class ProviderModel:
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
         """Return one answer within `prompt.timeout` seconds, retries included. Raises ModelError only."""
         if prompt.prefill is not None and not self.profile.prefill:
-            raise PrefillRefused(provider=self.provider, model=self.access.model)  # before a call that must fail
+            raise errors.PrefillRefused(provider=self.provider, model=self.access.model)  # before a call that must fail
         ends = time.monotonic() + prompt.timeout
         prompt = replace(prompt, on_text=listen_until_stop(prompt.on_text, prompt.stop))
         prompt, history = with_newest_pictures(prompt, history, self.profile.max_pictures)
@@ -152,12 +143,12 @@ class ProviderModel:
         """
         try:
             return await self._shaped(prompt, history, ends)
-        except BadRequest as error:
-            if error.status in self.no_such_model or isinstance(error, PrefillRefused):
+        except errors.BadRequest as error:
+            if error.status in self.no_such_model or isinstance(error, errors.PrefillRefused):
                 raise
             if count_pictures(prompt, history):
                 prompt, history = with_newest_pictures(prompt, history, 0)
-            elif prompt.rounds and self.profile.tools and not isinstance(error, PromptTooLong):
+            elif prompt.rounds and self.profile.tools and not isinstance(error, errors.PromptTooLong):
                 log.warning("%s: it rejected the tool calls of this turn; it gets their results as text", self.name)
                 prompt = rounds_in_words(prompt)
             else:
@@ -180,7 +171,7 @@ class ProviderModel:
         has_schema = schema_for(fitted, profile) is not None
         try:
             return await self._complete(fitted, history, ends - time.monotonic())
-        except FeatureRefused as error:
+        except errors.FeatureRefused as error:
             asked = {"tools": bool(fitted.tools), "schema": has_schema, "temperature": fitted.temperature is not None}
             if not asked[error.feature]:
                 raise
@@ -188,9 +179,9 @@ class ProviderModel:
             lacking: dict[str, Any] = {error.feature: False}
             self.profile = replace(self.profile, **lacking)
             return await self._shaped(prompt, history, ends)
-        except BadRequest as error:
+        except errors.BadRequest as error:
             is_doubtful = self.doubts_schema and has_schema and error.status in REFUSED_SHAPES
-            if not is_doubtful or isinstance(error, PrefillRefused | PromptTooLong):
+            if not is_doubtful or isinstance(error, errors.PrefillRefused | errors.PromptTooLong):
                 raise
         self.profile = replace(self.profile, schema=False)
         try:
@@ -211,10 +202,10 @@ class ProviderModel:
             # The model may have nothing to add to a prefilled answer.
             may_be_empty = prompt.prefill is not None and reply.stop == "stop"
             if reply.stop == "refusal":
-                error = Refused(request_id=reply.request_id)
+                error = errors.Refused(request_id=reply.request_id)
             elif not reply.text.strip() and not reply.tool_calls and not may_be_empty:
                 why = "cut off before the answer began" if reply.stop == "length" else "empty"
-                error = BadAnswer(why, request_id=reply.request_id)
+                error = errors.BadAnswer(why, request_id=reply.request_id)
             if error is not None:
                 error.usage = reply.usage
                 raise error
@@ -228,7 +219,7 @@ class ProviderModel:
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         """Return one picture within `timeout` seconds. Raises ModelError only."""
         if not self.can_draw:
-            raise CannotDraw(provider=self.provider, model=self.access.model)
+            raise errors.CannotDraw(provider=self.provider, model=self.access.model)
         lost = partial(Usage, calls=1, pictures=1)
         model = self.access.image_model
         drawing = await self._run(model, timeout, partial(self._paint, prompt), lost)
@@ -264,10 +255,10 @@ class ProviderModel:
         raise NotImplementedError
 
     async def _paint(self, prompt: str, seconds: float) -> Drawing:
-        raise CannotDraw
+        raise errors.CannotDraw
 
     async def _embed(self, texts: Sequence[str], seconds: float) -> Embedded:
-        raise BadRequest("this provider makes no embeddings")
+        raise errors.BadRequest("this provider makes no embeddings")
 
     def _explain(self, error: Exception) -> ModelError:
         """Return our error for one of `_sdk_errors`."""

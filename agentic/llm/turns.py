@@ -57,7 +57,7 @@ class Turn:
     parts: list[Part] = field(default_factory=list)
 
 
-def turns_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> list[Turn]:
+def build_turns(prompt: Prompt, history: Sequence[Message], profile: Profile) -> list[Turn]:
     """Return the history's turns, then the prompt's text as the last user turn.
 
     If the profile says so, roles alternate and the user comes first. A prefilled answer comes last, without trailing

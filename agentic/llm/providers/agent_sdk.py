@@ -28,21 +28,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
-from agentic.llm import pricing
-from agentic.llm.errors import (
-    BadAnswer,
-    BadKey,
-    BadRequest,
-    CannotDraw,
-    ConnectionFailed,
-    ModelError,
-    NotInstalled,
-    PrefillRefused,
-    RateLimited,
-    ServerFailed,
-    SessionLost,
-    TimedOut,
-)
+from agentic.llm import errors, pricing
+from agentic.llm.errors import ModelError
 from agentic.llm.providers.anthropic import usage_of
 from agentic.llm.types import Drawing, Message, Prompt, Reply, Tool, ToolCall, ToolResult, Usage
 
@@ -63,7 +50,7 @@ QUIET: Mapping[str, str] = {
     "DISABLE_AUTOUPDATER": "1",
 }
 _LOST = ("no conversation found", "resume rejected", "session id")
-_BY_STATUS: Mapping[int, type[ModelError]] = {401: BadKey, 403: BadKey, 429: RateLimited}
+_BY_STATUS: Mapping[int, type[ModelError]] = {401: errors.BadKey, 403: errors.BadKey, 429: errors.RateLimited}
 
 RunCall = Callable[[ToolCall], Awaitable[ToolResult]]
 
@@ -140,13 +127,13 @@ class AgentSdkModel:
             return import_module(SDK)
         except ImportError:
             hint = "pip install -r requirements-agent-sdk.txt"
-            raise NotInstalled(hint, provider=PROVIDER, model=self.config.model) from None
+            raise errors.NotInstalled(hint, provider=PROVIDER, model=self.config.model) from None
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
         """Run one query within `prompt.timeout` seconds. Raises ModelError only, with the cost so far in `usage` if the
         SDK reported it."""
         if prompt.prefill is not None:
-            raise PrefillRefused(provider=PROVIDER, model=self.config.model)
+            raise errors.PrefillRefused(provider=PROVIDER, model=self.config.model)
         sdk = await self.get_ready()
         try:
             async with asyncio.timeout(prompt.timeout):
@@ -154,7 +141,7 @@ class AgentSdkModel:
                 text = "\n\n".join(message.text for message in history if message.text)
                 reply = await self._converse(sdk, prompt, text)
         except TimeoutError:
-            raise self._cut_off(TimedOut) from None
+            raise self._cut_off(errors.TimedOut) from None
         if prompt.on_text is not None:
             prompt.on_text(reply.text)
         return reply
@@ -185,16 +172,16 @@ class AgentSdkModel:
         except (sdk.ClaudeSDKError, OSError, ValueError) as error:
             if result is None:
                 failure = self._explain(error, resumed=session_id is not None, began=began)
-                if isinstance(failure, SessionLost) and self.sessions is not None and channel_id is not None:
+                if isinstance(failure, errors.SessionLost) and self.sessions is not None and channel_id is not None:
                     await self.sessions.drop(channel_id)
                 # Without its cause or text, which may quote the prompt, a path or a key.
                 raise failure from None
         if result is None:
-            raise self._cut_off(BadAnswer, "the query ended without a result")
+            raise self._cut_off(errors.BadAnswer, "the query ended without a result")
         usage = self._priced(result.usage or {}, result.num_turns)
         said = (result.result or "").strip()
         if not said:
-            empty = BadAnswer("empty", provider=PROVIDER, model=self.config.model)
+            empty = errors.BadAnswer("empty", provider=PROVIDER, model=self.config.model)
             empty.usage = usage
             raise empty
         return Reply(text=said, usage=usage, model=self.name)
@@ -226,7 +213,7 @@ class AgentSdkModel:
         return ours
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
-        raise CannotDraw(provider=PROVIDER, model=self.config.model)
+        raise errors.CannotDraw(provider=PROVIDER, model=self.config.model)
 
     async def aclose(self) -> None:
         """Do nothing: between two queries nothing is open."""
@@ -294,17 +281,17 @@ def _kind_of(error: Exception, *, resumed: bool) -> type[ModelError]:
     """Return the class of our error for one of the SDK's."""
     name, said = type(error).__name__, str(error).lower()
     if resumed and any(words in said for words in _LOST):
-        return SessionLost
+        return errors.SessionLost
     if name == "CLINotFoundError":
-        return NotInstalled
+        return errors.NotInstalled
     if name == "CLIConnectionError" or isinstance(error, OSError):
-        return ConnectionFailed
+        return errors.ConnectionFailed
     if getattr(error, "subtype", None) in ("error_max_turns", "error_max_budget_usd"):
-        return BadAnswer
+        return errors.BadAnswer
     status = getattr(error, "api_error_status", None)
     if isinstance(status, int):
-        return _BY_STATUS.get(status, BadRequest if 400 <= status < 500 else ServerFailed)
-    return ServerFailed
+        return _BY_STATUS.get(status, errors.BadRequest if 400 <= status < 500 else errors.ServerFailed)
+    return errors.ServerFailed
 
 
 def unread(text: str, session: AgentSession | None) -> str:

@@ -14,27 +14,13 @@ from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequenc
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from agentic.llm import http
+from agentic.llm import http, turns
 from agentic.llm.errors import ConnectionFailed, ModelError, error_of_status
 from agentic.llm.model import Access, ProviderModel, StreamListener
 from agentic.llm.profiles import Profile, with_max_searches
 from agentic.llm.retry import Retrier
 from agentic.llm.schemas import json_object, number, part, parts, schema_for, text
-from agentic.llm.turns import (
-    Part,
-    arguments_of,
-    base64_of,
-    cache_marks,
-    echo_of,
-    own_round,
-    parameters_of,
-    stops_for_request,
-    system_parts,
-    turns_of,
-    unique_sources,
-    visible_result,
-    with_ids,
-)
+from agentic.llm.turns import Part, build_turns
 from agentic.llm.types import CacheTtl, Message, Prompt, Reply, Source, StopReason, ToolCall, ToolRound, Usage
 
 if TYPE_CHECKING:
@@ -112,12 +98,12 @@ class AnthropicModel(ProviderModel):
         """Return the fields of POST /v1/messages. The system prompt, which tools come before, gets the first cache
         marks."""
         profile = with_max_searches(self.profile, prompt.max_searches)
-        turns = turns_of(prompt, history, profile)
-        system = system_parts(prompt)
-        marks = cache_marks(turns, profile.cache_marks - len(system))
+        built = build_turns(prompt, history, profile)
+        system = turns.system_parts(prompt)
+        marks = turns.cache_marks(built, profile.cache_marks - len(system))
         mark = _EPHEMERAL[prompt.cache_ttl]
         messages: list[dict[str, Any]] = []
-        for turn in turns:
+        for turn in built:
             messages.append({"role": turn.role, "content": [_block(piece, marks, mark) for piece in turn.parts]})
         for place, step in enumerate(prompt.rounds):
             messages += _round(step, place, profile, self.name)
@@ -128,13 +114,13 @@ class AnthropicModel(ProviderModel):
         }
         if system:
             request["system"] = [{"type": "text", "text": piece, "cache_control": mark} for piece in system]
-        if stops := stops_for_request(prompt.stop, profile.max_stops):
+        if stops := turns.stops_for_request(prompt.stop, profile.max_stops):
             request["stop_sequences"] = stops
         if prompt.temperature is not None:
             request["temperature"] = prompt.temperature
         tools: list[dict[str, Any]] = [dict(profile.search)] if prompt.search else []
         for tool in prompt.tools:
-            parameters = parameters_of(tool.parameters, profile)
+            parameters = turns.parameters_of(tool.parameters, profile)
             tools.append({"name": tool.name, "description": tool.description, "input_schema": parameters})
         if tools:
             request["tools"] = tools
@@ -185,22 +171,22 @@ def _block(piece: Part, marks: Container[int] = (), mark: Mapping[str, str] | No
     if piece.picture is None:
         block: dict[str, Any] = {"type": "text", "text": piece.text}
     else:
-        source = {"type": "base64", "media_type": piece.picture.media_type, "data": base64_of(piece.picture)}
+        source = {"type": "base64", "media_type": piece.picture.media_type, "data": turns.base64_of(piece.picture)}
         block = {"type": "image", "source": source}
     return block | {"cache_control": mark} if id(piece) in marks else block
 
 
 def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list[dict[str, Any]]:
     """Return the assistant's text and calls, then the user's results."""
-    own, pairs = own_round(step, place, asked_by)
-    said: list[dict[str, Any]] = with_ids(own, "tool_use", "id", step.calls)
+    own, pairs = turns.own_round(step, place, asked_by)
+    said: list[dict[str, Any]] = turns.with_ids(own, "tool_use", "id", step.calls)
     if not own:
         said += [{"type": "text", "text": step.text}] if step.text.strip() else []
         for call, _ in pairs:
             said.append({"type": "tool_use", "id": call.id, "name": call.name, "input": dict(call.arguments)})
     results: list[dict[str, Any]] = []
     for _, result in pairs:
-        shown, pictures = visible_result(result, profile)
+        shown, pictures = turns.visible_result(result, profile)
         content = [_block(Part(shown))] if shown.strip() else []  # no part may be empty
         content += [_block(Part(picture=picture)) for picture in pictures]
         results.append({"type": "tool_result", "tool_use_id": result.call_id})
@@ -239,7 +225,7 @@ class StreamedMessage:
         elif kind == "content_block_stop":
             written = self._pieces.pop(place, "")
             if written.strip():
-                self._blocks[place]["input"] = arguments_of(written)
+                self._blocks[place]["input"] = turns.arguments_of(written)
         elif kind == "message_delta":  # null means unchanged
             self._message |= {key: value for key, value in part(event, "delta").items() if value is not None}
             counted = {key: value for key, value in part(event, "usage").items() if value is not None}
@@ -292,7 +278,7 @@ def _reply(answer: Mapping[str, Any], usage: Usage, request_id: str | None, aske
         said = _texts(blocks)
     cited = (note for block in said for note in parts(block, "citations"))
     calls = tuple(
-        ToolCall(text(block, "id"), text(block, "name"), arguments_of(block.get("input")))
+        ToolCall(text(block, "id"), text(block, "name"), turns.arguments_of(block.get("input")))
         for block in blocks
         if block.get("type") == "tool_use"
     )
@@ -303,9 +289,9 @@ def _reply(answer: Mapping[str, Any], usage: Usage, request_id: str | None, aske
         usage=usage,
         request_id=request_id,
         stop=_STOPS.get(stop, "other"),
-        sources=unique_sources(Source(text(note, "title"), text(note, "url")) for note in cited),
+        sources=turns.unique_sources(Source(text(note, "title"), text(note, "url")) for note in cited),
         tool_calls=calls,
-        echo=echo_of(asked_by, kept) if calls else None,
+        echo=turns.echo_of(asked_by, kept) if calls else None,
     )
 
 

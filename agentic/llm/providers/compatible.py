@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from agentic.llm import http
+from agentic.llm import http, turns
 from agentic.llm.errors import BadAnswer, ConnectionFailed, error_of_body
 from agentic.llm.markup import strip_reasoning
 from agentic.llm.model import Access, StreamListener
@@ -24,20 +24,7 @@ from agentic.llm.profiles import Endpoint, Prefill, Profile
 from agentic.llm.providers.openai import OpenAIModel
 from agentic.llm.retry import Retrier
 from agentic.llm.schemas import json_object, number, part, parts, schema_for, text
-from agentic.llm.turns import (
-    RAW,
-    Part,
-    arguments_of,
-    arguments_text,
-    cache_marks,
-    calls_with_results,
-    data_url,
-    parameters_of,
-    stops_for_request,
-    system_parts,
-    turns_of,
-    with_newest_pictures,
-)
+from agentic.llm.turns import Part, build_turns
 from agentic.llm.types import Message, Prompt, Reply, StopReason, ToolCall, ToolRound, Usage
 
 MAX_CHARACTERS = 100_000  # a server that ignores its limit is cut here, with the same outcome
@@ -98,7 +85,7 @@ def request_of(
 ) -> tuple[str, dict[str, Any]]:
     """Return a request's path and body: /chat/completions, or /completions if a base model is to continue a text."""
     body: dict[str, Any] = {"model": model, "max_tokens": prompt.max_output_tokens}
-    if stops := stops_for_request(prompt.stop, profile.max_stops):
+    if stops := turns.stops_for_request(prompt.stop, profile.max_stops):
         body["stop"] = stops
     if prompt.temperature is not None:
         body["temperature"] = prompt.temperature
@@ -110,7 +97,7 @@ def request_of(
     if prompt.tools:
         body["tools"] = []
     for tool in prompt.tools:
-        parameters = parameters_of(tool.parameters, profile)
+        parameters = turns.parameters_of(tool.parameters, profile)
         function = {"name": tool.name, "description": tool.description, "parameters": parameters}
         body["tools"].append({"type": "function", "function": function})
     if (schema := schema_for(prompt, profile)) is not None:
@@ -121,24 +108,24 @@ def request_of(
 
 def _plain_text(prompt: Prompt, history: Sequence[Message], profile: Profile) -> str:
     """Return system, history and the prefilled answer as one text, with blank lines between roles."""
-    turns = turns_of(*with_newest_pictures(prompt, history, 0), replace(profile, alternate=False))
-    texts = ((turn.role, "".join(piece.text for piece in turn.parts)) for turn in turns)
+    built = build_turns(*turns.with_newest_pictures(prompt, history, 0), replace(profile, alternate=False))
+    texts = ((turn.role, "".join(piece.text for piece in turn.parts)) for turn in built)
     by_role = groupby(((role, said) for role, said in texts if said), key=lambda turn: turn[0])
     said = ["".join(words for _, words in same) for _, same in by_role]  # joins the parts of a prefilled answer
     return "\n\n".join(piece for piece in (prompt.system, *said) if piece)
 
 
 def _messages(endpoint: Endpoint, prompt: Prompt, history: Sequence[Message], profile: Profile) -> list[dict[str, Any]]:
-    turns = turns_of(prompt, history, profile)
-    system = system_parts(prompt)
-    marks = cache_marks(turns, profile.cache_marks - len(system))
+    built = build_turns(prompt, history, profile)
+    system = turns.system_parts(prompt)
+    marks = turns.cache_marks(built, profile.cache_marks - len(system))
     mark = {"type": "ephemeral"} if prompt.cache_ttl == "5m" else {"type": "ephemeral", "ttl": prompt.cache_ttl}
     messages: list[dict[str, Any]] = []
     if prompt.system:
         marked = [{"type": "text", "text": piece, "cache_control": mark} for piece in system]
         messages.append({"role": "system", "content": marked if profile.cache_marks else prompt.system})
     between = "\n\n" if prompt.prefill is None else ""
-    for turn in turns:
+    for turn in built:
         content: Any = between.join(piece.text for piece in turn.parts)
         if any(piece.picture is not None or id(piece) in marks for piece in turn.parts):
             content = [
@@ -156,23 +143,23 @@ def _messages(endpoint: Endpoint, prompt: Prompt, history: Sequence[Message], pr
 def _content(piece: Part) -> dict[str, Any]:
     if piece.picture is None:
         return {"type": "text", "text": piece.text}
-    return {"type": "image_url", "image_url": {"url": data_url(piece.picture)}}
+    return {"type": "image_url", "image_url": {"url": turns.data_url(piece.picture)}}
 
 
 def _round(step: ToolRound, place: int, asked_by: str, profile: Profile) -> list[dict[str, Any]]:
     """Return the model's calls, their results, and the results' pictures, which a result cannot carry."""
     own = step.echo if isinstance(step.echo, Mapping) and step.echo.get("by") == asked_by else {}
-    pairs = calls_with_results(step, place, own=bool(own))
+    pairs = turns.calls_with_results(step, place, own=bool(own))
     calls = []
     for call, _ in pairs:
-        function = {"name": call.name, "arguments": arguments_text(call.arguments)}
+        function = {"name": call.name, "arguments": turns.arguments_text(call.arguments)}
         calls.append({"id": call.id, "type": "function", "function": function})
     messages = [{"role": "assistant", "content": step.text, "tool_calls": calls, **part(own, "reasoning")}]
     for _, result in pairs:
         said = f"Error: {result.text}" if result.is_error else result.text
         messages.append({"role": "tool", "tool_call_id": result.call_id, "content": said})
     pictures = Message("user", "", tuple(picture for result in step.results for picture in result.pictures))
-    for turn in turns_of(Prompt(text=""), [pictures], profile):
+    for turn in build_turns(Prompt(text=""), [pictures], profile):
         messages.append({"role": "user", "content": [_content(piece) for piece in turn.parts]})
     return messages
 
@@ -192,7 +179,7 @@ def reply_of(answer: Mapping[str, Any], asked_by: str, request_id: str | None = 
     said = strip_reasoning(_text_in(message))
     functions = [(text(call, "id"), part(call, "function")) for call in parts(message, "tool_calls")]
     # An id may be missing, or there twice.
-    calls = tuple(ToolCall(id, text(each, "name"), arguments_of(each.get("arguments"))) for id, each in functions)
+    calls = tuple(ToolCall(id, text(each, "name"), turns.arguments_of(each.get("arguments"))) for id, each in functions)
     refused = not said and not calls and bool(text(message, "refusal"))
     reasoning = {key: message[key] for key in _REASONING if message.get(key)}
     # DeepSeek reports cached tokens in a field of its own.
@@ -299,7 +286,7 @@ def _begins_another(call: Mapping[str, Any], so_far: Mapping[str, Any]) -> bool:
     function, written = part(call, "function"), part(so_far, "function").get("arguments")
     if not text(function, "name") or not function.get("arguments") or not written:
         return False
-    return isinstance(written, Mapping) or RAW not in arguments_of(written)
+    return isinstance(written, Mapping) or turns.RAW not in turns.arguments_of(written)
 
 
 async def gather(pieces: AsyncIterable[Mapping[str, Any]], on_text: Callable[[str], None]) -> dict[str, Any]:

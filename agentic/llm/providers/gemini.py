@@ -20,24 +20,13 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies
 
-from agentic.llm import http
+from agentic.llm import http, turns
 from agentic.llm.errors import BadAnswer, ConnectionFailed, ModelError, QuotaUsedUp, Refused, error_of_status
 from agentic.llm.model import KEEP_ALIVE_SECONDS, Access, ProviderModel, StreamListener
 from agentic.llm.profiles import Profile
 from agentic.llm.retry import Retrier
 from agentic.llm.schemas import json_object, number, part, parts, picture_of, schema_for, text
-from agentic.llm.turns import (
-    Part,
-    arguments_of,
-    base64_of,
-    echo_of,
-    own_round,
-    parameters_of,
-    stops_for_request,
-    turns_of,
-    unique_sources,
-    visible_result,
-)
+from agentic.llm.turns import Part, build_turns
 from agentic.llm.types import Drawing, Message, Prompt, Reply, Source, StopReason, ToolCall, ToolRound, Usage
 
 if TYPE_CHECKING:
@@ -116,12 +105,12 @@ class GeminiModel(ProviderModel):
         if (schema := schema_for(prompt, profile)) is not None:
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = schema
-        if stops := stops_for_request(prompt.stop, profile.max_stops):
+        if stops := turns.stops_for_request(prompt.stop, profile.max_stops):
             config["stopSequences"] = stops
         if prompt.temperature is not None:
             config["temperature"] = prompt.temperature
         contents: list[dict[str, Any]] = []
-        for turn in turns_of(prompt, history, profile):
+        for turn in build_turns(prompt, history, profile):
             role = "model" if turn.role == "assistant" else "user"
             contents.append({"role": role, "parts": [_part(piece) for piece in turn.parts]})
         for place, step in enumerate(prompt.rounds):
@@ -233,7 +222,7 @@ def _options(seconds: float, body: dict[str, Any] | None = None) -> types.HttpOp
 def _part(piece: Part) -> dict[str, Any]:
     if piece.picture is None:
         return {"text": piece.text}
-    return {"inlineData": {"mimeType": piece.picture.media_type, "data": base64_of(piece.picture)}}
+    return {"inlineData": {"mimeType": piece.picture.media_type, "data": turns.base64_of(piece.picture)}}
 
 
 def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list[dict[str, Any]]:
@@ -241,7 +230,7 @@ def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list
 
     A response has the id of its call, if the call has one.
     """
-    own, pairs = own_round(step, place, asked_by)
+    own, pairs = turns.own_round(step, place, asked_by)
     said: list[Mapping[str, Any]] = list(own)
     if not own:
         said += [{"text": step.text}] if step.text.strip() else []
@@ -253,7 +242,7 @@ def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list
     responses: list[dict[str, Any]] = []
     follow: list[dict[str, Any]] = []
     for at, (call, result) in enumerate(pairs):
-        shown, pictures = visible_result(result, profile)
+        shown, pictures = turns.visible_result(result, profile)
         seen = [_part(Part(picture=picture)) for picture in pictures]
         response: dict[str, Any] = {"name": call.name, "response": {"error" if result.is_error else "output": shown}}
         response |= {"id": ids[at]} if at < len(ids) and ids[at] else {}
@@ -269,7 +258,7 @@ def _tools(prompt: Prompt, profile: Profile) -> dict[str, Any]:
     tools: list[dict[str, Any]] = [dict(profile.search)] if prompt.search else []
     functions = []
     for tool in prompt.tools:
-        parameters = parameters_of(tool.parameters, profile)
+        parameters = turns.parameters_of(tool.parameters, profile)
         # An object without properties is refused.
         taken = {"parametersJsonSchema": parameters} if parameters["properties"] else {}
         functions.append({"name": tool.name, "description": tool.description, **taken})
@@ -359,16 +348,18 @@ def _reply(answer: Mapping[str, Any], asked_by: str) -> Reply:
     pieces = parts(part(candidate, "content"), "parts")
     called = [part(piece, "functionCall") for piece in pieces if part(piece, "functionCall")]
     # Older models give calls no ids.
-    calls = tuple(ToolCall(text(call, "id"), text(call, "name"), arguments_of(call.get("args"))) for call in called)
+    calls = tuple(
+        ToolCall(text(call, "id"), text(call, "name"), turns.arguments_of(call.get("args"))) for call in called
+    )
     pages = [part(chunk, "web") for chunk in parts(part(candidate, "groundingMetadata"), "groundingChunks")]
     return Reply(
         text="".join(text(piece, "text") for piece in pieces if not piece.get("thought")),
         usage=_usage(answer, candidate),
         request_id=_request_id(answer),
         stop=_stop(candidate),
-        sources=unique_sources(Source(text(page, "title"), text(page, "uri")) for page in pages),
+        sources=turns.unique_sources(Source(text(page, "title"), text(page, "uri")) for page in pages),
         tool_calls=calls,
-        echo=echo_of(asked_by, pieces) if calls else None,
+        echo=turns.echo_of(asked_by, pieces) if calls else None,
     )
 
 

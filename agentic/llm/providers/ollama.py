@@ -24,17 +24,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from agentic.llm import http
+from agentic.llm import errors, http
 from agentic.llm.embeddings import Embedded, vectors_of
-from agentic.llm.errors import (
-    BadAnswer,
-    BadRequest,
-    ConnectionFailed,
-    ModelError,
-    ServerFailed,
-    error_of_status,
-    not_made,
-)
+from agentic.llm.errors import ModelError
 from agentic.llm.model import CONNECT_SECONDS, KEEP_ALIVE_SECONDS, Access, ProviderModel, StreamListener
 from agentic.llm.pricing import input_tokens
 from agentic.llm.providers import compatible
@@ -45,7 +37,6 @@ from agentic.llm.types import Message, Prompt, Reply, Usage
 
 if TYPE_CHECKING:
     import httpx
-    import pydantic
 
 Json = Mapping[str, Any]
 
@@ -172,19 +163,24 @@ class OllamaModel(ProviderModel):
         import pydantic
 
         if isinstance(error, pydantic.ValidationError):
-            return ServerFailed(WITHIN) if _reports_error(error) else BadAnswer("not what the API promises")
+            # Gateways send errors with status 200.
+            answers = (each["input"] for each in error.errors(include_url=False) if each["type"] == "missing")
+            if any(isinstance(answer, dict) and answer.get("error") for answer in answers):
+                return errors.ServerFailed(WITHIN)
+            return errors.BadAnswer("not what the API promises")
         if isinstance(error, ollama.ResponseError):
             status, said = error.status_code, str(error.error)
             if status < 300:
-                return ServerFailed(WITHIN)
-            ours = error_of_status(status, said)
-            if status == 404 and type(ours) is BadRequest and "not found" in said.lower():
-                return BadRequest(f"the model is not pulled; run: ollama pull {self.access.model}", status=status)
+                return errors.ServerFailed(WITHIN)
+            ours = errors.error_of_status(status, said)
+            if status == 404 and type(ours) is errors.BadRequest and "not found" in said.lower():
+                hint = f"the model is not pulled; run: ollama pull {self.access.model}"
+                return errors.BadRequest(hint, status=status)
             return ours
         if type(error) is ConnectionError:  # the client's own, for a connection that was not made
             place = urlsplit(self._address)
             hint = f"nothing answers at {place.hostname}:{place.port}; start it: ollama serve"
-            return not_made(ConnectionFailed(hint))
+            return errors.not_made(errors.ConnectionFailed(hint))
         return http.explain_connection(error)
 
 
@@ -200,7 +196,7 @@ def _odd_answers() -> Iterator[None]:
     try:
         yield
     except (TypeError, AttributeError):
-        raise BadAnswer("not what the API promises") from None
+        raise errors.BadAnswer("not what the API promises") from None
 
 
 @cache
@@ -210,12 +206,6 @@ def _parameters(method: str) -> tuple[frozenset[str], frozenset[str]]:
 
     taken = inspect.signature(getattr(ollama.AsyncClient, method)).parameters
     return frozenset(taken) - {"self"}, frozenset(ollama.Options.model_fields)
-
-
-def _reports_error(invalid: pydantic.ValidationError) -> bool:
-    """Whether the answer that does not fit is an error with status 200, as gateways send it."""
-    answers = (problem["input"] for problem in invalid.errors(include_url=False) if problem["type"] == "missing")
-    return any(isinstance(answer, dict) and answer.get("error") for answer in answers)
 
 
 # --- requests -------------------------------------------------------------------------------------------------------

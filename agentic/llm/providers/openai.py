@@ -14,38 +14,14 @@ from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from agentic.llm import http
+from agentic.llm import errors, http, turns
 from agentic.llm.embeddings import Embedded, vectors_of
-from agentic.llm.errors import (
-    BadAnswer,
-    ConnectionFailed,
-    ModelError,
-    QuotaUsedUp,
-    RateLimited,
-    Refused,
-    ServerFailed,
-    error_of_status,
-)
+from agentic.llm.errors import ModelError
 from agentic.llm.model import Access, ProviderModel, StreamListener
 from agentic.llm.profiles import Profile, with_max_searches
 from agentic.llm.retry import Retrier
 from agentic.llm.schemas import json_object, number, part, parts, picture_of, schema_for, text
-from agentic.llm.turns import (
-    Part,
-    Turn,
-    arguments_of,
-    arguments_text,
-    cache_marks,
-    data_url,
-    echo_of,
-    is_strict,
-    own_round,
-    parameters_of,
-    turns_of,
-    unique_sources,
-    visible_result,
-    with_ids,
-)
+from agentic.llm.turns import Part, Turn, build_turns
 from agentic.llm.types import Drawing, Message, Prompt, Reply, Source, StopReason, ToolCall, ToolRound, Usage
 
 if TYPE_CHECKING:
@@ -93,9 +69,9 @@ class OpenAIModel(ProviderModel):
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         """Return the fields of POST /v1/responses."""
         profile = with_max_searches(self.profile, prompt.max_searches)
-        turns = turns_of(prompt, history, profile)
-        marks = cache_marks(turns, profile.cache_marks, roles=("user",))
-        items = [_item(turn, marks) for turn in turns]
+        built = build_turns(prompt, history, profile)
+        marks = turns.cache_marks(built, profile.cache_marks, roles=("user",))
+        items = [_item(turn, marks) for turn in built]
         for place, step in enumerate(prompt.rounds):
             items += _round(step, place, profile, self.name)
         request: dict[str, Any] = {
@@ -139,7 +115,7 @@ class OpenAIModel(ProviderModel):
         answer = json_object((await http.post(self._client, "/images/generations", request, seconds)).content)
         images = parts(answer, "data")
         if not images or not text(images[0], "b64_json"):
-            raise BadAnswer("no picture")
+            raise errors.BadAnswer("no picture")
         usage = Usage(
             calls=1,
             pictures=1,
@@ -184,22 +160,22 @@ def _input(piece: Part, marked: bool) -> dict[str, Any]:
     if piece.picture is None:
         content: dict[str, Any] = {"type": "input_text", "text": piece.text}
     else:
-        content = {"type": "input_image", "image_url": data_url(piece.picture), "detail": "auto"}
+        content = {"type": "input_image", "image_url": turns.data_url(piece.picture), "detail": "auto"}
     return content | {"prompt_cache_breakpoint": _EXPLICIT} if marked else content
 
 
 def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list[dict[str, Any]]:
     """Return the model's text and calls, each call's output, and the pictures that an output cannot carry."""
-    own, pairs = own_round(step, place, asked_by)
-    items: list[dict[str, Any]] = with_ids(own, "function_call", "call_id", step.calls)
+    own, pairs = turns.own_round(step, place, asked_by)
+    items: list[dict[str, Any]] = turns.with_ids(own, "function_call", "call_id", step.calls)
     if not own:
         items += [{"role": "assistant", "content": step.text}] if step.text.strip() else []
         for call, _ in pairs:
-            written = arguments_text(call.arguments)
+            written = turns.arguments_text(call.arguments)
             items.append({"type": "function_call", "call_id": call.id, "name": call.name, "arguments": written})
     follow: list[dict[str, Any]] = []
     for call, result in pairs:
-        said, pictures = visible_result(result, profile)
+        said, pictures = turns.visible_result(result, profile)
         said = f"Error: {said}" if result.is_error else said
         contents = [_input(Part(picture=picture), False) for picture in pictures]
         output: Any = said
@@ -221,10 +197,10 @@ def _tools(prompt: Prompt, profile: Profile) -> dict[str, Any]:
             included += extra.get("include", ())
     tools: list[dict[str, Any]] = [dict(profile.search)] if prompt.search else []
     for tool in prompt.tools:
-        parameters = parameters_of(tool.parameters, profile)
+        parameters = turns.parameters_of(tool.parameters, profile)
         # Strict mode, the API's default, closes and requires everything: use it only if that changes nothing.
         function = {"name": tool.name, "description": tool.description, "parameters": parameters}
-        tools.append({"type": "function", **function, "strict": is_strict(parameters)})
+        tools.append({"type": "function", **function, "strict": turns.is_strict(parameters)})
     return fields | ({"tools": tools} if tools else {}) | ({"include": included} if included else {})
 
 
@@ -271,7 +247,7 @@ async def gather(chunks: AsyncIterator[bytes], listener: StreamListener) -> Mapp
                 await http.read_rest(events)
                 return response.answer
             listener(response.said)
-    raise ConnectionFailed("cut in mid-answer")
+    raise errors.ConnectionFailed("cut in mid-answer")
 
 
 def _is_commentary(item: Mapping[str, Any]) -> bool:
@@ -298,7 +274,7 @@ def _reply(answer: Mapping[str, Any], request_id: str | None, asked_by: str) -> 
     cited = (note for content in texts for note in parts(content, "annotations") if note.get("type") == "url_citation")
     searched = [item for item in output if item.get("type") == "web_search_call"]
     calls = tuple(
-        ToolCall(text(item, "call_id"), text(item, "name"), arguments_of(item.get("arguments")))
+        ToolCall(text(item, "call_id"), text(item, "name"), turns.arguments_of(item.get("arguments")))
         for item in output
         if item.get("type") == "function_call"
     )
@@ -316,9 +292,9 @@ def _reply(answer: Mapping[str, Any], request_id: str | None, asked_by: str) -> 
         ),
         request_id=request_id,
         stop=stop,
-        sources=unique_sources(Source(text(note, "title"), text(note, "url")) for note in cited),
+        sources=turns.unique_sources(Source(text(note, "title"), text(note, "url")) for note in cited),
         tool_calls=calls,
-        echo=echo_of(asked_by, output) if calls else None,
+        echo=turns.echo_of(asked_by, output) if calls else None,
     )
 
 
@@ -328,11 +304,11 @@ def _raise_if_failed(answer: Mapping[str, Any], request_id: str | None) -> None:
         return
     code = text(error, "code")
     if code == "insufficient_quota":
-        raise QuotaUsedUp(code, request_id=request_id)
+        raise errors.QuotaUsedUp(code, request_id=request_id)
     if code == "rate_limit_exceeded":
-        raise RateLimited(code, request_id=request_id)
+        raise errors.RateLimited(code, request_id=request_id)
     if "policy" in code:
-        raise Refused(code, request_id=request_id)
+        raise errors.Refused(code, request_id=request_id)
     if code in ("", "server_error", "vector_store_timeout"):
-        raise ServerFailed(code, request_id=request_id)
-    raise error_of_status(400, error, code=code, request_id=request_id)
+        raise errors.ServerFailed(code, request_id=request_id)
+    raise errors.error_of_status(400, error, code=code, request_id=request_id)

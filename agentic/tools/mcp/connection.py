@@ -22,40 +22,17 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import httpx2
+import mcp_types as types
 from mcp import Client
 from mcp.client import Transport
 from mcp.client.session import IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    REQUEST_TIMEOUT,
-    AudioContent,
-    BlobResourceContents,
-    CallToolResult,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    Implementation,
-    JSONRPCError,
-    ReadResourceResult,
-    Resource,
-    ResourceLink,
-    ResourceListChangedNotification,
-    ResourceTemplate,
-    TextContent,
-    TextResourceContents,
-    ToolListChangedNotification,
-    jsonrpc_message_adapter,
-)
-from mcp_types import Tool as ServerTool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -88,7 +65,7 @@ SESSION_STATUSES = (400, 404, 410)
 KEY_STATUSES = (401, 403, 407)  # our key, or that of a proxy, is missing or wrong
 # Codes of JSON-RPC that servers give to a session they don't know. Any other code with the id of the request is the
 # answer to that request: mcp 2 sends its errors with status 400 or 404 as well.
-SESSION_CODES = (INVALID_REQUEST, CONNECTION_CLOSED, REQUEST_TIMEOUT)
+SESSION_CODES = (types.INVALID_REQUEST, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
 _HANDSHAKE = ("initialize", "server/discover")  # the SDK negotiates by the errors of these two
 _CLOSED = "Connection closed"  # the SDK's own words: jsonrpc_dispatcher.py
 _CUT = "SSE stream"  # the first words of the SDK's errors for an answer that was cut off: streamable_http.py
@@ -98,11 +75,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class _ResultPage(Protocol):
-    next_cursor: str | None
-
-
-P = TypeVar("P", bound=_ResultPage)
+P = TypeVar("P", bound=types.PaginatedResult)
 
 
 def connector(environment: Mapping[str, str]) -> Connect:
@@ -112,14 +85,14 @@ def connector(environment: Mapping[str, str]) -> Connect:
     @asynccontextmanager
     async def connect(config: ServerConfig, watch: Watch) -> AsyncIterator[SdkConnection]:
         async def on_message(message: IncomingMessage) -> None:
-            if isinstance(message, ToolListChangedNotification | ResourceListChangedNotification):
+            if isinstance(message, types.ToolListChangedNotification | types.ResourceListChangedNotification):
                 watch.change()
 
         async with _transport(config, environment, watch) as (transport, http):
             client = Client(
                 transport,
                 message_handler=on_message,
-                client_info=Implementation(name="agentic-discord", version="1"),
+                client_info=types.Implementation(name="agentic-discord", version="1"),
                 cache=None,
             )
             async with client:
@@ -212,7 +185,7 @@ class _HttpClient(httpx2.AsyncClient):
             return _rejection(request, status, call, NOT_RUN, reason)
         if said is not None:
             return response
-        return _rejection(request, status, call, INTERNAL_ERROR, f"HTTP {status} {response.reason_phrase}")
+        return _rejection(request, status, call, types.INTERNAL_ERROR, f"HTTP {status} {response.reason_phrase}")
 
     def _end(self, reason: str) -> None:
         self._has_session = False
@@ -232,15 +205,15 @@ def _call_in(request: httpx2.Request) -> Mapping[str, Any] | None:
     return message if "id" in message and "method" in message else None
 
 
-async def _error_in(response: httpx2.Response) -> JSONRPCError | None:
+async def _error_in(response: httpx2.Response) -> types.JSONRPCError | None:
     """Read a rejection to its end. Return its JSON-RPC error, None if it is something else."""
     try:
-        message = jsonrpc_message_adapter.validate_json(await response.aread(), by_name=False)
+        message = types.jsonrpc_message_adapter.validate_json(await response.aread(), by_name=False)
     except (httpx2.StreamError, httpx2.TransportError, ValidationError):
         return None
     finally:
         await response.aclose()
-    return message if isinstance(message, JSONRPCError) else None
+    return message if isinstance(message, types.JSONRPCError) else None
 
 
 def _rejection(
@@ -302,7 +275,7 @@ class SdkConnection:
         self._capabilities = client.server_capabilities
 
     async def offer(self) -> Offer:
-        tools: list[ServerTool] = []
+        tools: list[types.Tool] = []
         if self._capabilities.tools is not None:
             pages = await self._asked(self._pages(self._client.list_tools))
             tools = [tool for page in pages for tool in page.tools]
@@ -330,7 +303,7 @@ class SdkConnection:
     async def read_resource(self, uri: str) -> ToolOutput:
         return output_of_resource(await self._asked(self._client.read_resource(uri)))
 
-    async def _resources(self) -> tuple[list[Resource], list[ResourceTemplate]]:
+    async def _resources(self) -> tuple[list[types.Resource], list[types.ResourceTemplate]]:
         pages = await self._asked(self._pages(self._client.list_resources))
         resources = [one for page in pages for one in page.resources]
         try:
@@ -355,9 +328,9 @@ class SdkConnection:
         except MCPError as error:
             if error.code == NOT_RUN and self._config.url is not None:
                 raise CallNotRun(error.message) from error
-            if error.code == CONNECTION_CLOSED and error.message.startswith(_CUT):
+            if error.code == types.CONNECTION_CLOSED and error.message.startswith(_CUT):
                 raise McpFailure("the server's answer was cut off; the call may have run") from error
-            if error.code == CONNECTION_CLOSED and error.message == _CLOSED:
+            if error.code == types.CONNECTION_CLOSED and error.message == _CLOSED:
                 self._watch.end("the connection was lost")
             if self._watch.ended is not None:
                 raise McpFailure("the connection to the server was lost; it is being restarted") from error
@@ -369,7 +342,7 @@ class SdkConnection:
             log.debug("MCP server %s: unreadable answer: %s", self._config.name, error)
             raise McpFailure("the server's answer could not be read") from error
 
-    def _usable(self, tool: ServerTool) -> Tool | None:
+    def _usable(self, tool: types.Tool) -> Tool | None:
         """Convert a tool for models. None if its schema is not an object's or too large."""
         schema = {"type": "object", "properties": {}, **tool.input_schema}
         size = len(json.dumps(schema, ensure_ascii=False, default=str))
@@ -383,7 +356,7 @@ class SdkConnection:
 # --- answers --------------------------------------------------------------------------------------------------------
 
 
-def output_of(result: CallToolResult) -> ToolOutput:
+def output_of(result: types.CallToolResult) -> ToolOutput:
     """Convert the result of a call."""
     builder = _OutputBuilder()
     for block in result.content:
@@ -393,7 +366,7 @@ def output_of(result: CallToolResult) -> ToolOutput:
     return builder.output(result.is_error)
 
 
-def output_of_resource(result: ReadResourceResult) -> ToolOutput:
+def output_of_resource(result: types.ReadResourceResult) -> ToolOutput:
     """Convert the contents of a resource: several if its address stands for several."""
     builder = _OutputBuilder()
     for contents in result.contents:
@@ -401,7 +374,7 @@ def output_of_resource(result: ReadResourceResult) -> ToolOutput:
     return builder.output()
 
 
-def output_of_listing(resources: Sequence[Resource], templates: Sequence[ResourceTemplate]) -> ToolOutput:
+def output_of_listing(resources: Sequence[types.Resource], templates: Sequence[types.ResourceTemplate]) -> ToolOutput:
     """List resources, one a line: address, name, description."""
     lines = [_described(one.uri, one) for one in resources]
     lines += [_described(f"{one.uri_template} (fill in what stands in braces)", one) for one in templates]
@@ -420,17 +393,17 @@ class _OutputBuilder:
         self._cut = False
         self._pictures: list[Picture] = []
 
-    def add(self, block: ContentBlock) -> None:
+    def add(self, block: types.ContentBlock) -> None:
         match block:
-            case TextContent():
+            case types.TextContent():
                 self.add_text(block.text)
-            case ImageContent():
+            case types.ImageContent():
                 self._add_picture(block.data, "picture")
-            case AudioContent():
+            case types.AudioContent():
                 self.add_text(f"[sound, {_short(block.mime_type)}: it cannot be heard here]")
-            case ResourceLink():
+            case types.ResourceLink():
                 self.add_text(f"[resource {_described(block.uri, block)}]")
-            case EmbeddedResource():
+            case types.EmbeddedResource():
                 self.add_contents(block.resource, named=True)
 
     def add_text(self, text: str) -> None:
@@ -445,9 +418,9 @@ class _OutputBuilder:
         if not any(_says(text, value) for text in self._texts):
             self.add_text(json.dumps(value, ensure_ascii=False, default=str))
 
-    def add_contents(self, contents: TextResourceContents | BlobResourceContents, *, named: bool) -> None:
+    def add_contents(self, contents: types.TextResourceContents | types.BlobResourceContents, *, named: bool) -> None:
         name = f"resource {_short(contents.uri, _LINK_CHARACTERS)}"
-        if isinstance(contents, BlobResourceContents):
+        if isinstance(contents, types.BlobResourceContents):
             self._add_picture(contents.blob, name, contents.mime_type or "unknown kind")
             return
         if named:
@@ -493,7 +466,7 @@ def _says(text: str, value: object) -> bool:
     return bool(said == value or {"result": said} == value)
 
 
-def _described(address: str, one: Resource | ResourceTemplate) -> str:
+def _described(address: str, one: types.Resource | types.ResourceTemplate) -> str:
     parts: Iterable[str | None] = (one.title or one.name, one.mime_type, one.description)
     about = ", ".join(_short(part) for part in parts if part)
     return f"{_short(address, _LINK_CHARACTERS)}: {about}" if about else _short(address, _LINK_CHARACTERS)

@@ -13,7 +13,7 @@ from agentic.llm.profiles import ENDPOINTS, Profile, profile_at, profile_of
 from agentic.llm.registry import build_model, in_order, split_model_name
 from agentic.llm.retry import Fallbacks
 from agentic.llm.schemas import schema_for
-from agentic.llm.turns import OPENING, cache_marks, count_pictures, turns_of, with_newest_pictures
+from agentic.llm.turns import OPENING, build_turns, cache_marks, count_pictures, with_newest_pictures
 from agentic.llm.types import Message, Model, Picture, Prompt, ToolResult, ToolRound
 
 NESTED = {
@@ -49,7 +49,7 @@ def test_what_a_provider_refuses_in_a_schema_is_left_out() -> None:
 
 def test_roles_alternate_and_the_user_begins_where_the_api_wants_it() -> None:
     history = [Message("assistant", "a"), Message("assistant", "b"), Message("user", "c")]
-    turns = turns_of(Prompt(text="d"), history, Profile(alternate=True))
+    turns = build_turns(Prompt(text="d"), history, Profile(alternate=True))
     assert [(turn.role, [part.text for part in turn.parts]) for turn in turns] == [
         ("user", [OPENING]),
         ("assistant", ["a", "b"]),
@@ -61,7 +61,7 @@ def test_only_the_last_marks_are_kept_and_each_on_a_part_that_can_carry_it() -> 
     picture = Picture(b"x", "image/png")
     history = [Message("user", str(number), cache=True) for number in range(5)]
     history += [Message("user", "seen", (picture,), cache=True), Message("assistant", "mine", cache=True)]
-    turns = turns_of(Prompt(text="tail"), history, Profile())
+    turns = build_turns(Prompt(text="tail"), history, Profile())
     marks = cache_marks(turns, 2, roles=("user",))
     marked = [part for turn in turns for part in turn.parts if id(part) in marks]
     assert [(part.text, part.picture) for part in marked] == [("4", None), ("", picture)]
@@ -86,7 +86,7 @@ def test_a_picture_that_would_fail_the_request_is_left_out(provider: str, model:
     large = Picture(bytes(profile.picture_bytes + 1), "image/png")
     history = [Message("user", "", (picture,), cache=True) for picture in (*pictures, large)]
     history.append(Message("user", "look", (large,), cache=True))
-    parts = [part for turn in turns_of(Prompt(text="tail"), history, profile) for part in turn.parts]
+    parts = [part for turn in build_turns(Prompt(text="tail"), history, profile) for part in turn.parts]
     assert [part.picture.media_type for part in parts if part.picture] == [f"image/{kind}" for kind in kinds]
     assert [part.text for part in parts if part.cache and not part.picture] == ["look"]
 
@@ -209,7 +209,7 @@ def test_an_unknown_provider_is_a_key_error() -> None:
 def test_the_last_picture_of_a_message_carries_its_mark() -> None:
     pictures = tuple(Picture(bytes(number), "image/png") for number in range(1, 4))
     profile = profile_of("anthropic", "claude-haiku-5-5")
-    (turn,) = turns_of(Prompt(text=""), [Message("user", "look", pictures, cache=True)], profile)
+    (turn,) = build_turns(Prompt(text=""), [Message("user", "look", pictures, cache=True)], profile)
     assert [part.cache for part in turn.parts[:4]] == [False, False, False, True]
 
 
