@@ -167,29 +167,16 @@ def not_made(error: ModelError) -> ModelError:
 
 
 _NO_MONEY = (
-    "insufficient_quota",
-    "billing_hard_limit_reached",
-    "credit balance",
-    "available credits",
-    "monthly spending limit",
-    "spending cap",
-    "credits exhausted",
-    "billing_error",
+    *("insufficient_quota", "billing_hard_limit_reached", "credit balance", "available credits", "billing_error"),
+    *("monthly spending limit", "spending cap", "credits exhausted"),
 )
 _BAD_KEY = ("api_key_invalid", "api key not valid", "incorrect api key", "invalid_api_key")
 _REFUSED = (
-    "content_policy_violation",
-    "moderation_blocked",
-    "usage guidelines",
-    "content_filter",
-    "safety_violations",
+    *("content_policy_violation", "moderation_blocked", "usage guidelines", "content_filter", "safety_violations"),
 )
 # The words of Anthropic and Bedrock, Mistral, vLLM, and of DeepSeek outside its beta address.
 _NO_PREFILL = (
-    "prefill",
-    "must end with a user message",
-    "expected last role",
-    "continue_final_message",
+    *("prefill", "must end with a user message", "expected last role", "continue_final_message"),
     "chat prefix completion",
 )
 _CODE = re.compile(r"[A-Za-z0-9_.:\[\]-]{1,60}")
@@ -258,12 +245,8 @@ _UNSUPPORTED = {"unsupported_parameter", "unsupported_value", "extra_forbidden"}
 # --- a prompt that is longer than the context -----------------------------------------------------------------------
 
 _TOO_LONG_CODES = {
-    "context_length_exceeded",
-    "context_window_exceeded",
-    "exceed_context_size_error",
-    "model_context_window_exceeded",
-    "request_too_large",
-    "tokens_limit_reached",
+    *("context_length_exceeded", "context_window_exceeded", "exceed_context_size_error", "request_too_large"),
+    *("model_context_window_exceeded", "tokens_limit_reached"),
     "1261",  # Zhipu, whose words may be Chinese
 }
 _LENGTH = r"(?:length|window|size|limit)"

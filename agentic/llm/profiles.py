@@ -222,18 +222,13 @@ _SEARCH_LIMITS = frozenset({"max_uses", "max_tool_calls"})  # fields of a search
 
 def profile_of(provider: str, model: str) -> Profile:
     """Return a model's profile. A model that no rule matches gets its provider's."""
-    bare, profile = bare_name(provider, model), Profile()
+    # Bedrock's names have a prefix (`us.anthropic.claude-…`, and ARNs that end so).
+    at = max(0, model.rfind("claude-")) if provider == "bedrock" else 0
+    bare, profile = model[at:], Profile()
     for name, prefixes, changes in _RULES:
         if name in (provider, _KIN.get(provider)) and bare.startswith(prefixes):
             profile = replace(profile, **changes)
     return profile
-
-
-def bare_name(provider: str, model: str) -> str:
-    """Strip Bedrock's prefix (`us.anthropic.claude-…`, and ARNs that end so) up to `claude`. Other names stay as they
-    are."""
-    at = model.rfind("claude-")
-    return model[at:] if provider == "bedrock" and at >= 0 else model
 
 
 def limits_searches(profile: Profile) -> bool:

@@ -70,7 +70,7 @@ def build_turns(prompt: Prompt, history: Sequence[Message], profile: Profile) ->
         last.append(Message("assistant", prompt.prefill))
     turns: list[Turn] = []
     for message in (*history, *last):
-        for turn in _turns_of_message(message, profile):
+        for turn in _build_message(message, profile):
             if profile.alternate and turns and turns[-1].role == turn.role:
                 turns[-1].parts.extend(turn.parts)
             else:
@@ -83,7 +83,7 @@ def build_turns(prompt: Prompt, history: Sequence[Message], profile: Profile) ->
     return turns
 
 
-def _turns_of_message(message: Message, profile: Profile) -> list[Turn]:
+def _build_message(message: Message, profile: Profile) -> list[Turn]:
     """Return one turn, or two: no provider takes pictures from the assistant, so they follow as the user's."""
     seen = [picture for picture in message.pictures if is_seen(picture, profile)]
     text = [Part(message.text, cache=message.cache and not seen)] if message.text.strip() else []

@@ -69,17 +69,14 @@ class Connections:
     def add(self, connection: _Connection) -> None:
         """Add a new connection. If there are too many, end another one."""
         if len(self._open) >= self.limit:
-            ended = self._find_expendable()
+            # The connection that has waited longest for its client, of the address that has most connections. If none
+            # waits, one with a running request.
+            waiting = [each for each in self._open if each.waits_for_client]
+            ended = max(waiting or self._open, key=lambda each: self._counts[each.address])
             self.remove(ended)
             ended.abort()
         self._open[connection] = None
         self._counts[connection.address] += 1
-
-    def _find_expendable(self) -> _Connection:
-        """Return the connection that has waited longest for its client, of the address that has most connections. If
-        none waits, take one with a running request."""
-        waiting = [each for each in self._open if each.waits_for_client]
-        return max(waiting or self._open, key=lambda each: self._counts[each.address])
 
     def move_to_end(self, connection: _Connection) -> None:
         """Note that something happened on the connection."""

@@ -40,7 +40,6 @@ from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, get_type_hints
 
 MAX_OF_CHANNEL = 200  # records
@@ -119,9 +118,7 @@ class ToolRecords:
             self._remember(record)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -432,19 +429,15 @@ def _pieces(text: str, room: int) -> list[str]:
     """Cut the text into pieces of at most `room` UTF-16 units, between lines if possible."""
     pieces: list[str] = []
     while text:
-        end = _reach(text, room)
+        units, end = 0, len(text)
+        for index, char in enumerate(text):
+            units += 2 if char > "\uffff" else 1
+            if units > room:
+                end = index
+                break
         if end < len(text):
             line_end = text.rfind("\n", end // 2, end)
             end = line_end if line_end > 0 else end
         pieces.append(text[:end].rstrip() or "…")
         text = text[end:].lstrip("\n")
     return pieces or ["…"]
-
-
-def _reach(text: str, room: int) -> int:
-    units = 0
-    for index, char in enumerate(text):
-        units += 2 if char > "\uffff" else 1
-        if units > room:
-            return index
-    return len(text)

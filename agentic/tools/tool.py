@@ -12,7 +12,7 @@ patterns gave. A list can be narrowed but not widened: `allowed` never returns m
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -115,11 +115,9 @@ class Toolbox:
     """Tools by name. Raises ValueError for a duplicate name, and for one that providers refuse."""
 
     def __init__(self, tools: Iterable[RunnableTool] = ()) -> None:
-        found: dict[str, RunnableTool] = {}
-        for tool in tools:
-            if (problem := _problem(tool.spec.name, found)) is not None:
-                raise ValueError(problem)
-            found[tool.spec.name] = tool
+        found, problems = _by_name(tools)
+        if problems:
+            raise ValueError(problems[0])
         self._tools = dict(sorted(found.items()))
 
     def __len__(self) -> int:
@@ -147,21 +145,22 @@ class Toolbox:
 
 def collect_tools(tools: Iterable[RunnableTool]) -> tuple[Toolbox, list[str]]:
     """Return a box of the valid tools, the first of each name, and one line for each of the others."""
-    found: dict[str, RunnableTool] = {}
-    problems = []
-    for tool in tools:
-        problem = _problem(tool.spec.name, found)
-        if problem is None:
-            found[tool.spec.name] = tool
-        else:
-            problems.append(problem)
+    found, problems = _by_name(tools)
     return Toolbox(found.values()), problems
 
 
-def _problem(name: str, taken: Container[str]) -> str | None:
-    if not NAME.fullmatch(name):
-        return f"not a tool's name: {name!r}"
-    return f"two tools are named {name}" if name in taken else None
+def _by_name(tools: Iterable[RunnableTool]) -> tuple[dict[str, RunnableTool], list[str]]:
+    found: dict[str, RunnableTool] = {}
+    problems = []
+    for tool in tools:
+        name = tool.spec.name
+        if not NAME.fullmatch(name):
+            problems.append(f"not a tool's name: {name!r}")
+        elif name in found:
+            problems.append(f"two tools are named {name}")
+        else:
+            found[name] = tool
+    return found, problems
 
 
 def is_allowed(name: str, patterns: Sequence[str]) -> bool:

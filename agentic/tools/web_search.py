@@ -212,34 +212,32 @@ class KeyedEngine:
 
     async def search(self, query: str, count: int) -> list[SearchResult]:
         api = ENGINES[self.name]
+        headers = {api.key_header: api.key_prefix + self.key, "Accept": "application/json"}
+        sent: dict[str, Any] = {"params" if api.method == "GET" else "json": api.body(query, count)}
+        url = (self.base or api.base).rstrip("/") + api.path
+        data = bytearray()
         try:
-            async with asyncio.timeout(self.timeout):
-                answer = await self._ask(api, api.body(query, count))
+            async with (
+                asyncio.timeout(self.timeout),
+                self.session.request(api.method, url, headers=headers, allow_redirects=False, **sent) as response,
+            ):
+                if response.status != 200:
+                    rests = response.status in (401, 402, 403, 429, 432, 433)
+                    raise SearchFailed(f"{self.name} answered HTTP {response.status}", rests=rests)
+                async for chunk in response.content.iter_chunked(65_536):
+                    data += chunk
+                    if len(data) > MAX_BYTES:
+                        raise SearchFailed(f"the answer of {self.name} is too long")
+            answer = json.loads(data)
         except TimeoutError:
             raise SearchFailed(f"{self.name} took too long") from None
         except (aiohttp.ClientError, OSError) as error:
             raise SearchFailed(f"no connection to {self.name}") from error
+        except (ValueError, RecursionError):
+            raise SearchFailed(f"{self.name} did not answer with JSON") from None
         for step in api.results:
             answer = answer.get(step) if isinstance(answer, Mapping) else None
         return _read_results(answer, api.snippet)[:count]
-
-    async def _ask(self, api: _Api, body: Mapping[str, Any]) -> Any:
-        headers = {api.key_header: api.key_prefix + self.key, "Accept": "application/json"}
-        sent: dict[str, Any] = {"params": body} if api.method == "GET" else {"json": body}
-        url = (self.base or api.base).rstrip("/") + api.path
-        async with self.session.request(api.method, url, headers=headers, allow_redirects=False, **sent) as response:
-            if response.status != 200:
-                rests = response.status in (401, 402, 403, 429, 432, 433)
-                raise SearchFailed(f"{self.name} answered HTTP {response.status}", rests=rests)
-            data = bytearray()
-            async for chunk in response.content.iter_chunked(65_536):
-                data += chunk
-                if len(data) > MAX_BYTES:
-                    raise SearchFailed(f"the answer of {self.name} is too long")
-        try:
-            return json.loads(data)
-        except (ValueError, RecursionError):
-            raise SearchFailed(f"{self.name} did not answer with JSON") from None
 
 
 def ddgs_text(query: str, count: int, seconds: float) -> list[dict[str, Any]]:

@@ -20,7 +20,6 @@ import signal
 from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Callable, Mapping
-from types import TracebackType
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -98,9 +97,7 @@ class ServerProcess(Transport):
         ]
         return read, write
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         process = self._process
         assert process is not None
         try:
@@ -182,13 +179,12 @@ class ServerProcess(Transport):
         while chunk := await process.stderr.read(65536):
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
-                self._say(line)
+                self._note(line)
             rest = rest[-65536:]
-        self._say(rest)
+        self._note(rest)
 
-    def _say(self, line: bytes) -> None:
-        text = self._line(line)
-        if text:
+    def _note(self, line: bytes) -> None:
+        if text := self._line(line):
             self._said.append(text)
             log.debug("MCP server %s: %s", self._config.name, text)
 

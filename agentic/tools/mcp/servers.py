@@ -34,7 +34,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Protocol, cast
 
 from agentic.llm.types import Tool
@@ -402,9 +401,7 @@ class McpServers:
             self._running = asyncio.create_task(self._run(), name="mcp servers")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._running is None:
             return
         for server in self._servers:
