@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 Role = Literal["user", "assistant"]
 StopReason = Literal["stop", "length", "refusal", "other"]
 CacheTtl = Literal["5m", "1h"]
-NO_LABELS: Mapping[str, str] = MappingProxyType({})
-NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,51 +74,36 @@ class ToolRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """Everything that frames a history: `system` before it (stable to the byte), `text` after it (changes each turn).
-
-    `stable`: this many first characters of `system` change even less than the rest, so a cache may end there; 0 if
-    there is no difference.
-
-    `schema` asks for one JSON object of that JSON schema. `search` offers the provider's own web search, at most
-    `max_searches` times in this call where the provider takes a limit; None: its profile's. `tools` are our functions,
-    and `rounds`, which follow `text`, their calls and results in this turn. `call` runs a call of `tools` for a model
-    that runs tools by itself, in the middle of its answer. `timeout`: seconds for all attempts together. `labels`
-    describe the turn (agent, theme, …) for logs and stand-ins; they are never sent.
-
-    `conversation`: the channel, for a model that keeps a session of its own per channel; `since`: the message after
-    which the conversation was last restarted.
-
-    `prefill`: the beginning of the model's own answer, the last thing it reads; `text` is then empty. `stop`: sequences
-    that end the answer. `retries`: how often a failed call is retried, None for the model's own policy. `fields` go
-    into the request unchanged, at OpenAI-compatible addresses; they come from the owner's configuration only. `on_text`
-    asks for a streamed answer and gets the whole text so far each time it grows; a further attempt begins again with
-    "".
-    """
+    """Everything that frames a history: `system` before it (stable to the byte), `text` after it (it changes)."""
 
     text: str
     system: str = ""
-    stable: int = 0
+    stable: int = 0  # this many first characters of `system` change even less, so a cache may end there
     pictures: tuple[Picture, ...] = ()
-    schema: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | None = None  # asks for one JSON object of this JSON schema
     schema_name: str = "decision"
-    search: bool = False
-    max_searches: int | None = None
+    search: bool = False  # offers the provider's own web search
+    max_searches: int | None = None  # in this call, if the provider takes a limit; None: its profile's
     max_output_tokens: int = 4000
-    timeout: float = 75.0
+    timeout: float = 75.0  # seconds for all attempts together
     cache_key: str | None = None
-    conversation: int | None = None
-    since: int = 0
+    conversation: int | None = None  # the channel, for a model that keeps a session of its own per channel
+    since: int = 0  # the message after which the conversation was last restarted
     cache_ttl: CacheTtl = "5m"
-    tools: tuple[Tool, ...] = ()
-    rounds: tuple[ToolRound, ...] = ()
-    stop: tuple[str, ...] = ()
-    prefill: str | None = None
+    tools: tuple[Tool, ...] = ()  # our functions
+    rounds: tuple[ToolRound, ...] = ()  # their calls and results in this turn, which follow `text`
+    stop: tuple[str, ...] = ()  # sequences that end the answer
+    prefill: str | None = None  # the beginning of the model's own answer, the last thing it reads; `text` is then empty
     temperature: float | None = None
-    retries: int | None = None
-    fields: Mapping[str, Any] = field(default_factory=lambda: NO_FIELDS)
+    retries: int | None = None  # how often a failed call is retried, None for the model's own policy
+    # Go into the request unchanged, at OpenAI-compatible addresses; they come from the owner's configuration only.
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    # Asks for a streamed answer and gets the whole text so far each time it grows; a further attempt begins with "".
     on_text: Callable[[str], None] | None = field(default=None, compare=False)
+    # Runs a call of `tools` for a model that runs tools by itself, in the middle of its answer.
     call: Callable[[ToolCall], Awaitable[ToolResult]] | None = field(default=None, compare=False)
-    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    # Describe the turn (agent, theme, …) for logs and stand-ins; never sent.
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, prompt: Prompt | str) -> Prompt:
@@ -180,7 +162,7 @@ class Reply:
     sources: tuple[Source, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
     echo: object = field(default=None, repr=False, compare=False)
-    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

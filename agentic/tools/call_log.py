@@ -1,27 +1,16 @@
 """The record of every tool call and its result: the one part of a context that Discord does not keep.
 
     call → add() ─┬→ memory, by agent and channel → for_channel() when a context is built → prune()
-                  └→ one thread → data/tools/<agent>/<channel>/<YYYY-MM-DDTHH>.jsonl
+                  └→ one thread → data/tools/<agent>/<channel>/<YYYY-MM-DDTHH>.jsonl (UTC, of the call)
 
 A record is added at the call, again with the result, and again when its post is known; the last one of an id counts.
-Files, one for an agent, a channel and an hour (UTC, of the call), are read once, at the start, from the newest back
-until memory is full. They are deleted only for a person who asks to be forgotten. One thread does all writes, in the
-order of the calls; `aclose` waits for the last.
+Files are read once, at the start, from the newest back until memory is full. They are deleted only for a person who
+asks to be forgotten. A killed process may leave a torn last line: reading skips it, and the next append starts a new
+line. Other processes may write into the same folder (a stand-by that took over an agent), so appending takes a shared
+lock and rewriting an exclusive one.
 
-A line is appended by one write, and a file is open only during that write, so nothing happens at the end of an hour. A
-killed process may leave a torn last line: reading skips it, and the next append starts a new line. Rewriting creates a
-new file and renames it. Other processes may write into the same folder (a stand-by that took over an agent), so
-appending takes a shared lock and rewriting an exclusive one.
-
-As text, for people in Discord and for a model that reads the channel later, JSON is unrolled:
-
-    .claude>[web_search]: query: tallest tree
-    .claude<[web_search]: results:
-      - title: …
-        url: …
-
-In Discord every post begins with exactly one period, whatever the name, so that no bot reads it; two periods are an
-ordinary person's ellipsis. Numbers stay as written.
+As text, JSON is unrolled to one `key: value` a line. In Discord every post begins with exactly one period, whatever the
+name, so that no bot reads it; two periods are an ordinary person's ellipsis. Numbers stay as written.
 """
 
 from __future__ import annotations

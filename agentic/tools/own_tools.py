@@ -1,18 +1,14 @@
 """Tools of one agent: its memory, its files, and the recall of what was said.
 
-memory: an agent changes its own memory.md. The change is on the disk when the call returns. An agent notes what people
-in the channel may have said. So an entry records the channel where it was learned and the person who caused it. Only
-entries that may be shown in the channel can be replaced or forgotten from there, and each person can cause a limited
-number of changes a day. agentic.personas.memory sanitizes and limits the text.
+memory: an agent notes what people in the channel may have said. So an entry records the channel where it was learned
+and the person who caused it. Only entries that may be shown in the channel can be replaced or forgotten from there, and
+each person can cause a limited number of changes a day. agentic.personas.memory sanitizes and limits the text.
 
-files_*: an agent reads, writes, edits and searches files in its own folder. agentic.personas.workspace refuses paths
-that lead out of it. What a file holds may have been written after strangers' words, so it is data like every output of
-a tool. A file does not record where its text was learned and can be read in every channel, so nothing is written in a
-channel that not everybody can read.
+files_*: agentic.personas.workspace refuses paths that lead out of the agent's folder. A file does not record where its
+text was learned and can be read in every channel, so nothing is written in a channel that not everybody can read.
 
-recall: an agent finds what was said before, in the log of messages and its summaries. It is given only what everybody
-who reads the channel could have read where it was said. The results are other people's words: they are data, and they
-are kept nowhere but in the prompt of the turn.
+recall: the agent is given only what everybody who reads the channel could have read where it was said. The results are
+other people's words: they are data, and they are kept nowhere but in the prompt of the turn.
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
 """Searches of the web: web_search for models without a search of their own, and pictures that fit a query.
 
 web_search asks engines in order until one finds something: some with a key, then ddgs without one. An engine that
-refuses is skipped for a while. Results are cached for some minutes, and equal searches wait for the first: several bots
-search for the same thing in the same conversation. A key is sent in a header, never in an address, and redirects are
-not followed, so that no other server sees it.
+refuses is skipped for a while. Results are cached, and equal searches wait for the first: several bots search for the
+same thing in the same conversation. A key is sent in a header, never in an address, and redirects are not followed, so
+that no other server sees it.
 
-A query leaves the machine and is kept by strangers, so private details are removed first: e-mail addresses, phone and
-card numbers, IBANs, ids and mentions of Discord, account ids of Signal, `@names`, IP and hardware addresses, street
-addresses with a number, and secrets. It is a net for what a model or a person let slip; a name without one of these
-shapes stays. So does a street address that the person asks about, unless they say that it is their own.
-
-The addresses of pictures are strangers': only the fetcher that checks them is used, which limits bytes and pixels and
-takes a picture's kind from its first bytes. If anything fails, the text is posted without a picture.
+A query leaves the machine and is kept by strangers, so private details are removed first. It is a net for what a model
+or a person let slip; a name without one of the shapes below stays. So does a street address that the person asks about,
+unless they say that it is their own.
 """
 
 from __future__ import annotations

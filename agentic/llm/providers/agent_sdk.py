@@ -2,16 +2,13 @@
 
 Each call starts the SDK's command-line program (a second, about 200 MiB). Its system prompt is the persona, its prompt
 the part of the channel that it has not read yet, and its last words are the reply. The program keeps sessions on the
-disk; an `AgentSessionStore` maps channels to sessions. Tools of ours (memory) are an MCP server of the SDK's in this
-process. If a session cannot be resumed it is dropped and the call fails with SessionLost; the next call starts a new
-one.
+disk; an `AgentSessionStore` maps channels to sessions. If a session cannot be resumed it is dropped and the call fails
+with SessionLost; the next call starts a new one. Nothing is retried here: the program retries its own requests, and a
+query that was cut off may have written files.
 
 A tool named in Claude Code's `allowed_tools` is allowed everywhere: a plain "Read" reads any file of the machine, this
 program's `.env` included. So the configured tools become the list of available ones, and tools for files are allowed in
 the working folder only, which also covers links out of it. https://code.claude.com/docs/en/permissions
-
-The SDK is an extra (requirements-agent-sdk.txt), imported in a thread at the first call. Nothing is retried here: the
-program retries its own requests, and a query that was cut off may have written files.
 """
 
 from __future__ import annotations

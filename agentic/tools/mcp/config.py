@@ -9,7 +9,7 @@ other servers run.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -114,15 +114,18 @@ def read_servers(path: Path, settings: Mapping[str, str]) -> tuple[tuple[ServerC
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         return (), [f"{path}{f':{mark.line + 1}' if mark is not None else ''}: not YAML"]
-    return _ConfigReader(str(path), settings, dict(_places(node))).read(content, node)
+    return _ConfigReader(str(path), settings, node).read(content)
 
 
 class _ConfigReader:
-    def __init__(self, file: str, settings: Mapping[str, str], lines: Mapping[Place, int]) -> None:
-        self._file, self._settings, self._lines = file, settings, lines
+    def __init__(self, file: str, settings: Mapping[str, str], node: yaml.Node | None) -> None:
+        self._file, self._settings = file, settings
+        self._lines: dict[Place, int] = {}
+        self._doubled: set[Place] = set()
+        _walk(node, self._lines, self._doubled)
         self._problems: list[str] = []
 
-    def read(self, content: object, node: yaml.Node | None) -> tuple[tuple[ServerConfig, ...], list[str]]:
+    def read(self, content: object) -> tuple[tuple[ServerConfig, ...], list[str]]:
         entries = content.get("servers") if isinstance(content, dict) else None
         if content is None or (isinstance(content, dict) and content == {"servers": None}):
             return (), []
@@ -131,7 +134,7 @@ class _ConfigReader:
             return (), self._problems
         for key in content.keys() - {"servers"}:
             self._add((key,), "unknown key; the only one is `servers`")
-        twice = {place for place in _doubled(node) if place[:1] == ("servers",)}
+        twice = {place for place in self._doubled if place[:1] == ("servers",)}
         for place in sorted(twice, key=str):
             self._add(place, "is given twice")
         if ("servers",) in twice:
@@ -192,29 +195,21 @@ class _ConfigReader:
         self._problems.append(f"{self._file}:{line}: {where}{problem}")
 
 
-def _places(node: yaml.Node | None, place: Place = ()) -> Iterator[tuple[Place, int]]:
-    """Yield the place of each key and item in the file → its line, from 1."""
+def _walk(node: yaml.Node | None, lines: dict[Place, int], doubled: set[Place], place: Place = ()) -> None:
+    """Note the line of each key and item, from 1, and the duplicate keys, of which YAML readers silently keep the last
+    one."""
     if node is None:
         return
-    yield place, node.start_mark.line + 1
+    lines[place] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
+        seen: set[Place] = set()
         for key, value in node.value:
             inside = (*place, str(key.value))
-            yield from _places(value, inside)
-            yield inside, key.start_mark.line + 1  # the key's line wins over its value's
+            if inside in seen:
+                doubled.add(inside)
+            seen.add(inside)
+            _walk(value, lines, doubled, inside)
+            lines[inside] = key.start_mark.line + 1  # the key's line wins over its value's
     elif isinstance(node, yaml.SequenceNode):
         for number, item in enumerate(node.value):
-            yield from _places(item, (*place, number))
-
-
-def _doubled(node: yaml.Node | None, place: Place = ()) -> Iterator[Place]:
-    """Yield the places of duplicate keys: YAML readers silently keep the last one."""
-    if not isinstance(node, yaml.MappingNode):
-        return
-    seen: set[str] = set()
-    for key, value in node.value:
-        name = str(key.value)
-        if name in seen:
-            yield (*place, name)
-        seen.add(name)
-        yield from _doubled(value, (*place, name))
+            _walk(item, lines, doubled, (*place, number))

@@ -1,16 +1,12 @@
 """A connection to one MCP server by the official SDK (mcp 2): over a program's standard streams, or streamable HTTP.
 
-This module turns the SDK's errors into McpFailure and limits what a server sends: pages and number of tools, sizes of
-schemas, descriptions and answers. The client declares that it takes no requests from the server: no sampling at our
-cost, no questions to people, no folders.
+This module turns the SDK's errors into McpFailure, and answers into text and pictures for models. It limits what a
+server sends: pages and number of tools, sizes of schemas, descriptions and answers. The client declares that it takes
+no requests from the server: no sampling at our cost, no questions to people, no folders.
 
 A server over HTTP that was restarted does not know our session. `_HttpClient` recognizes that by the status of its
 answer and ends the connection; the call raises CallNotRun, and servers.py makes it again in a new session. Servers of
 2026-07-28 report changed tools on a stream that the client opens (`listen`), older ones by a notification.
-
-Answers are converted for models to text and pictures. A result may hold text, a structured value (which the standard
-says to repeat as text), pictures, sounds, and resources, whole or as links. What a model cannot take is mentioned in
-square brackets instead of silently dropped. A picture's type is taken from its bytes, not from the server.
 """
 
 from __future__ import annotations

@@ -4,22 +4,13 @@
     async with McpServers(servers, environment=settings) as mcp:
         mcp.tools_for("claude")
 
-Entering starts the servers concurrently and waits for none. A turn waits for them (`ready`), but only until
-READY_SECONDS after the start: without their tools its prompt would begin differently from all later ones, and the
-cached part would be lost. The tools of a slower server appear when it is up. The SDK is imported in a thread, and only
-if a server is configured, since that takes most of a second. Leaving ends each connection in its own task, waits a
-limited time, and leaves no process behind.
-
-`McpServer.run` is a loop with one connection at a time; everything of a connection happens in its task. Calls come from
-other tasks, through `use`: they wait for a connection within their own time limit. A connection that breaks during a
-call is an error for that call and restarted for the next. A call that the server certainly did not run (CallNotRun) is
-made once more on the next connection. While a server is away, or given up, its tools are still offered, because they
-are in the cached part of a prompt; their calls fail.
-
-The first restart is immediate, later ones follow growing pauses, until the server has run well for a minute. A program
-that fails to start `MAX_STARTS` times in a row is given up. An address is retried forever, and at least every second
-while a call waits for it; if it refuses our key, calls fail immediately, and each starts one more attempt. This module
-does not know the SDK: `Connect` opens a connection (connection.py), which reports through `Watch`.
+Entering starts the servers concurrently and waits for none. The tools of a server that is away, or given up, are still
+offered, because they are in the cached part of a prompt; their calls fail. A call that the server certainly did not run
+(CallNotRun) is made once more on the next connection. The first restart is immediate, later ones follow growing pauses,
+until the server has run well for a minute. A program that fails to start `MAX_STARTS` times in a row is given up. An
+address is retried forever, and at least every second while a call waits for it; if it refuses our key, calls fail
+immediately, and each starts one more attempt. This module does not know the SDK, which takes most of a second to
+import: `Connect` opens a connection (connection.py), which reports through `Watch`.
 """
 
 from __future__ import annotations
@@ -117,7 +108,11 @@ Connect = Callable[[ServerConfig, Watch], AbstractAsyncContextManager[McpConnect
 
 
 class McpServer:
-    """Call `run` once, in a task of its own; `stop` ends it. `clock` is in unix seconds."""
+    """Call `run` once, in a task of its own; `stop` ends it. `clock` is in unix seconds.
+
+    `run` is a loop with one connection at a time; everything of a connection happens in its task. Calls come from other
+    tasks, through `use`: they wait for a connection within their own time limit.
+    """
 
     def __init__(self, config: ServerConfig, *, clock: Callable[[], float], pauses: Sequence[float] = PAUSES) -> None:
         self.config = config
@@ -424,7 +419,7 @@ class McpServers:
 
     async def ready(self, agent: str) -> None:
         """Wait until every server of this agent has started or failed once, at most until READY_SECONDS after the
-        start of all."""
+        start of all: without their tools a prompt would begin differently from all later ones."""
         waits = [server.tried() for server in self._servers if server.config.may_be_used_by(agent)]
         try:
             async with asyncio.timeout_at(self._ready_until):

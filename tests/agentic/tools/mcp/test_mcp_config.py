@@ -133,7 +133,7 @@ WRONG_NAMES = st.text("#?", max_size=8) | st.text("ab", min_size=25)
     st.dictionaries(WRONG_NAMES, st.dictionaries(FIELDS, VALUES, max_size=4) | VALUES, max_size=3),
 )
 def test_whatever_stands_there_is_a_server_or_a_line(good, wrong):
-    servers, problems = _ConfigReader("f", {"A": "b"}, {}).read({"servers": good | wrong}, None)
+    servers, problems = _ConfigReader("f", {"A": "b"}, None).read({"servers": good | wrong})
     assert {server.name: (server.command, server.url) for server in servers} == {
         name: (fields.get("command"), fields.get("url")) for name, fields in good.items()
     }
