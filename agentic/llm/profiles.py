@@ -215,8 +215,6 @@ _RULES = (
     _rule("compatible", "anthropic/", prefill=False, cache_marks=4),
     _rule("compatible", *_ROUTED_CLAUDE, prefill=True),
 )
-# The provider whose rules apply before a provider's own.
-_KIN = {"bedrock": "anthropic"}
 _SEARCH_LIMITS = frozenset({"max_uses", "max_tool_calls"})  # fields of a search tool
 
 
@@ -226,7 +224,7 @@ def profile_of(provider: str, model: str) -> Profile:
     at = max(0, model.rfind("claude-")) if provider == "bedrock" else 0
     bare, profile = model[at:], Profile()
     for name, prefixes, changes in _RULES:
-        if name in (provider, _KIN.get(provider)) and bare.startswith(prefixes):
+        if (name == provider or (provider == "bedrock" and name == "anthropic")) and bare.startswith(prefixes):
             profile = replace(profile, **changes)
     return profile
 

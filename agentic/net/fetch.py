@@ -76,29 +76,24 @@ async def download(
     for _ in range(MAX_REDIRECTS + 1):
         async with session.get(address, headers=headers, allow_redirects=False) as response:
             if response.status not in _REDIRECTS:
-                data = await _body(response, max_bytes)
-                return Downloaded(data, response.headers.get("Content-Type", ""), address)
+                if response.status != 200:
+                    raise FetchRefused(f"HTTP {response.status}")
+                if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+                    raise FetchRefused("a compressed answer")
+                if (response.content_length or 0) > max_bytes:
+                    raise FetchRefused("too large")
+                data = bytearray()
+                async for chunk in response.content.iter_chunked(_READ_SIZE):
+                    data += chunk
+                    if len(data) > max_bytes:
+                        raise FetchRefused("too large")
+                return Downloaded(bytes(data), response.headers.get("Content-Type", ""), address)
             try:
                 target = str(address.join(URL(response.headers.get("Location", ""))))
             except ValueError:
                 raise FetchRefused("a redirect without a valid address") from None
             address = allowed(target)
     raise FetchRefused("too many redirects")
-
-
-async def _body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    if response.status != 200:
-        raise FetchRefused(f"HTTP {response.status}")
-    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise FetchRefused("a compressed answer")
-    if (response.content_length or 0) > max_bytes:
-        raise FetchRefused("too large")
-    data = bytearray()
-    async for chunk in response.content.iter_chunked(_READ_SIZE):
-        data += chunk
-        if len(data) > max_bytes:
-            raise FetchRefused("too large")
-    return bytes(data)
 
 
 class PublicFetcher:

@@ -235,7 +235,10 @@ class RecordFiles:
 
     def append(self, record: ToolRecord, line: str) -> None:
         """Append a line. Raises OSError."""
-        path = self.path_of(record)
+        if not _AGENT.fullmatch(record.agent):
+            raise ValueError("not an agent's key")
+        hour = datetime.fromtimestamp(record.at, UTC).strftime("%Y-%m-%dT%H")
+        path = self._folder / record.agent / str(int(record.channel_id)) / f"{hour}.jsonl"
         self._folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._locked(fcntl.LOCK_SH):
@@ -243,12 +246,6 @@ class RecordFiles:
             with os.fdopen(descriptor, "r+b", buffering=0) as file:
                 torn = file.seek(0, os.SEEK_END) > 0 and os.pread(descriptor, 1, file.tell() - 1) != b"\n"
                 _write_all(descriptor, (b"\n" if torn else b"") + line.encode() + b"\n")
-
-    def path_of(self, record: ToolRecord) -> Path:
-        if not _AGENT.fullmatch(record.agent):
-            raise ValueError("not an agent's key")
-        hour = datetime.fromtimestamp(record.at, UTC).strftime("%Y-%m-%dT%H")
-        return self._folder / record.agent / str(int(record.channel_id)) / f"{hour}.jsonl"
 
     def read(self, max_of_channel: int, max_characters: int) -> list[ToolRecord]:
         """The newest records, oldest first, each once, as it was written last. Removes what a rewriting that was cut

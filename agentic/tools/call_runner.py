@@ -117,7 +117,12 @@ class CallRunner:
 
     async def run(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
         """Return one result for each call, in order. Raises nothing but CancelledError."""
-        calls = [_without_bad_arguments(call) for call in calls]
+        calls = list(calls)
+        for place, call in enumerate(calls):
+            try:
+                _key(call)
+            except (ValueError, RecursionError):  # too deep, a number too long: cannot be written as JSON
+                calls[place] = replace(call, arguments={RAW: ""})
         new: dict[str, ToolCall] = {}
         for call in calls[: self.limits.calls]:
             key = _key(call)
@@ -226,15 +231,6 @@ def limit_output(output: ToolOutput, limits: LoopLimits) -> ToolOutput:
     if lost:
         text = f"{text}\n[{lost} of {len(output.pictures)} pictures left out: too many, too large or broken]".lstrip()
     return replace(output, text=text or "(nothing)", pictures=tuple(pictures))
-
-
-def _without_bad_arguments(call: ToolCall) -> ToolCall:
-    """Return the call; arguments that cannot be written as JSON (too deep, a number too long) are dropped."""
-    try:
-        _key(call)
-    except (ValueError, RecursionError):
-        return replace(call, arguments={RAW: ""})
-    return call
 
 
 def _key(call: ToolCall | ToolRecord) -> str:

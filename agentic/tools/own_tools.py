@@ -257,15 +257,15 @@ class RecallTool:
         shown = (await self.find(query, self.places.may_see(here), here, context.first_message_id))[:MAX_RECALLED]
         if not shown:
             return ToolOutput(NOTHING)
+        lines = [HEAD]
+        for memory in shown:
+            day = f"{datetime.fromtimestamp(memory.at, self.timezone):%Y-%m-%d}"
+            name = self.places.name_of(memory.channel_id) if memory.channel_id != here else None
+            place = "here" if memory.channel_id == here else f"in #{name}" if name else "in another channel"
+            who = "summary" if memory.kind == "summary" else " ".join(memory.name.split()) or "someone"
+            lines.append(f"- {day}, {place}, {who}: {' '.join(memory.text.split())[:MAX_TEXT]}")
         return ToolOutput(
-            "\n".join((HEAD, *(self._line(memory, here) for memory in shown))),
+            "\n".join(lines),
             people=frozenset().union(*(memory.people for memory in shown)),
             messages=tuple(memory.message_id for memory in shown),
         )
-
-    def _line(self, memory: Memory, here: int) -> str:
-        day = f"{datetime.fromtimestamp(memory.at, self.timezone):%Y-%m-%d}"
-        name = self.places.name_of(memory.channel_id) if memory.channel_id != here else None
-        place = "here" if memory.channel_id == here else f"in #{name}" if name else "in another channel"
-        who = "summary" if memory.kind == "summary" else " ".join(memory.name.split()) or "someone"
-        return f"- {day}, {place}, {who}: {' '.join(memory.text.split())[:MAX_TEXT]}"

@@ -185,7 +185,7 @@ class AgentSdkModel:
 
     def _priced(self, counts: Mapping[str, Any], steps: int) -> Usage:
         """Price the usage with our own table: the SDK's sum includes earlier queries of the session."""
-        usage = usage_of(counts, max(steps, 1))
+        usage = usage_of({"usage": counts}, max(steps, 1))
         return replace(pricing.price(PROVIDER, self.config.model, usage, free=self.free), model=self.name)
 
     def most(self) -> Usage:
@@ -252,7 +252,7 @@ def options_of(
         strict_mcp_config=True,
         skills=[],
         verbatim_prompts=True,
-        stderr=_log_output,
+        stderr=lambda line: log.warning("Claude Agent SDK: its program printed: %.300s", line.strip()),
     )
 
 
@@ -267,11 +267,6 @@ def _tool_server(sdk: ModuleType, tools: Sequence[Tool], call: RunCall) -> Any:
         return sdk.tool(spec.name, spec.description, dict(spec.parameters))(run)
 
     return sdk.create_sdk_mcp_server(OURS, tools=[sdk_tool(tool) for tool in tools])
-
-
-def _log_output(line: str) -> None:
-    """Log a line that the program prints, such as why it could not start."""
-    log.warning("Claude Agent SDK: its program printed: %.300s", line.strip())
 
 
 def _kind_of(error: Exception, *, resumed: bool) -> type[ModelError]:

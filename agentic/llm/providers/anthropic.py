@@ -136,7 +136,7 @@ class AnthropicModel(ProviderModel):
 
         def on_usage(answer: Mapping[str, Any]) -> None:
             assert listener is not None
-            listener.billed = spent + _usage(answer)
+            listener.billed = spent + usage_of(answer)
 
         def on_blocks(blocks: Sequence[Block]) -> None:
             assert listener is not None
@@ -151,7 +151,7 @@ class AnthropicModel(ProviderModel):
             else:
                 async with http.stream(self._client, "/v1/messages", asked, seconds) as response:
                     answer = await gather(response.aiter_bytes(), on_usage, on_blocks)
-            spent += _usage(answer)
+            spent += usage_of(answer)
             said += parts(answer, "content")
             if answer.get("stop_reason") != "pause_turn" or not said or not left:
                 break
@@ -309,11 +309,8 @@ def _join(said: Sequence[Block]) -> str:
     return "".join(text(block, "text") for block in said)
 
 
-def _usage(answer: Mapping[str, Any]) -> Usage:
-    return usage_of(part(answer, "usage"))
-
-
-def usage_of(counts: Mapping[str, Any], calls: int = 1) -> Usage:
+def usage_of(answer: Mapping[str, Any], calls: int = 1) -> Usage:
+    counts = part(answer, "usage")
     cached = number(counts, "cache_read_input_tokens")
     written = number(counts, "cache_creation_input_tokens")
     return Usage(

@@ -18,7 +18,7 @@ import inspect
 import json
 import logging
 from base64 import b64decode
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -113,8 +113,10 @@ class OllamaModel(ProviderModel):
         """
         self._context = context_for(input_tokens(prompt, history), self._context)
         path, body = compatible.request_of(self.endpoint, prompt, history, self.access.model, self.profile)
-        method = "generate" if path == "/completions" else "chat"
-        request = (_generate_arguments if method == "generate" else _chat_arguments)(body)
+        if path == "/completions":  # a text that the model continues, without a template
+            method, request = "generate", {"model": body["model"], "prompt": body["prompt"], "raw": True}
+        else:
+            method, request = "chat", _chat_arguments(body)
         options = {"num_ctx": self._context, "num_predict": body["max_tokens"]}
         options |= {key: body[key] for key in ("stop", "temperature") if key in body}
         for fields in (self.endpoint.fields, prompt.fields):
@@ -138,8 +140,8 @@ class OllamaModel(ProviderModel):
             choice = {"message": _message_of(native), "finish_reason": _finish_of(native)}
             answer: Json = {"choices": [choice], "usage": _usage_of(native)}
         else:
-            async with aclosing(_objects(answered)) as objects:
-                answer = await compatible.gather(_pieces_of(objects), listener)
+            async with aclosing(_pieces_of(answered)) as pieces:
+                answer = await compatible.gather(pieces, listener)
         return compatible.reply_of(answer, self.provider)
 
     async def _look(self, seconds: float) -> None:
@@ -220,11 +222,6 @@ def context_for(input_tokens: int, at_least: int = MIN_CONTEXT) -> int:
     return size
 
 
-def _generate_arguments(body: Json) -> dict[str, Any]:
-    """Translate the body of POST /completions: a text that the model continues, without a template."""
-    return {"model": body["model"], "prompt": body["prompt"], "raw": True}
-
-
 def _chat_arguments(body: Json) -> dict[str, Any]:
     """Translate the body of POST /chat/completions."""
     calls = (call for each in body["messages"] for call in parts(each, "tool_calls"))
@@ -282,22 +279,18 @@ def _property(schema: Any) -> dict[str, Any]:
 # --- answers --------------------------------------------------------------------------------------------------------
 
 
-async def _objects(stream: AsyncGenerator[Any]) -> AsyncGenerator[Json]:
-    """Yield the objects of a streamed answer. Closing this ends the request, and Ollama stops."""
+async def _pieces_of(stream: AsyncGenerator[Any]) -> AsyncGenerator[Json]:
+    """Translate the objects of a streamed answer. Calls are numbered, since each comes whole and without a number.
+    Closing this ends the request, and Ollama stops."""
+    calls = 0
     async with aclosing(stream):
         with _odd_answers():
             async for piece in stream:
-                yield piece.model_dump(exclude_none=True)
-
-
-async def _pieces_of(objects: AsyncIterator[Json]) -> AsyncGenerator[Json]:
-    """Translate the objects of a streamed answer. Calls are numbered, since each comes whole and without a number."""
-    calls = 0
-    async for native in objects:
-        said = _message_of(native, calls)
-        calls += len(said.get("tool_calls", ()))
-        done = {"usage": _usage_of(native)} if native.get("done") else {}
-        yield {"choices": [{"delta": said, "finish_reason": _finish_of(native) if done else None}], **done}
+                native = piece.model_dump(exclude_none=True)
+                said = _message_of(native, calls)
+                calls += len(said.get("tool_calls", ()))
+                done = {"usage": _usage_of(native)} if native.get("done") else {}
+                yield {"choices": [{"delta": said, "finish_reason": _finish_of(native) if done else None}], **done}
 
 
 def _message_of(native: Json, calls_before: int = 0) -> dict[str, Any]:

@@ -154,7 +154,9 @@ class _HttpClient(httpx2.AsyncClient):
             await asyncio.wait(self._unanswered, timeout=SETTLE_SECONDS)
 
     async def _send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        call = _call_in(request)
+        # The JSON-RPC request of a POST, None if it is a notification or a response of ours.
+        message = json.loads(request.content) if request.method == "POST" else {}
+        call: Mapping[str, Any] | None = message if "id" in message and "method" in message else None
         try:
             response = await super().send(request, **options)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
@@ -193,12 +195,6 @@ class _HttpClient(httpx2.AsyncClient):
             return httpx2.Response(204, request=request)
         async with asyncio.timeout(CLOSE_SECONDS):  # the SDK logs a TimeoutError
             return await super().send(request, **options)
-
-
-def _call_in(request: httpx2.Request) -> Mapping[str, Any] | None:
-    """Return the JSON-RPC request of a POST. None if it is a notification or a response of ours."""
-    message = json.loads(request.content) if request.method == "POST" else {}
-    return message if "id" in message and "method" in message else None
 
 
 async def _error_in(response: httpx2.Response) -> types.JSONRPCError | None:
