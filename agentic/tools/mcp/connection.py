@@ -17,7 +17,7 @@ import binascii
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
 import anyio
@@ -84,41 +84,30 @@ def connector(environment: Mapping[str, str]) -> Connect:
             if isinstance(message, types.ToolListChangedNotification | types.ResourceListChangedNotification):
                 watch.change()
 
-        async with _transport(config, environment, watch) as (transport, http):
-            client = Client(
-                transport,
-                message_handler=on_message,
-                client_info=types.Implementation(name="agentic-discord", version="1"),
-                cache=None,
-            )
-            async with client:
-                listening = asyncio.create_task(_listen(client, watch), name=f"mcp {config.name} listen")
-                try:
-                    yield SdkConnection(client, config, watch)
-                finally:
-                    if http is not None:
-                        await http.settle()
-                    listening.cancel()
-                    await asyncio.gather(listening, return_exceptions=True)
+        async with AsyncExitStack() as stack:
+            http: _HttpClient | None = None
+            transport: Transport
+            if config.url is None:
+                transport = ServerProcess(config, environment, watch.end)
+            else:
+                timeout = httpx2.Timeout(CONNECT_SECONDS, read=max(config.call_seconds, SILENCE_SECONDS))
+                headers = {"Accept-Encoding": "identity", **config.headers}
+                http = _HttpClient(watch, headers=headers, timeout=timeout, event_hooks={"response": [_bounded]})
+                await stack.enter_async_context(http)
+                transport = streamable_http_client(config.url, http_client=http, max_sse_event_size=MAX_ANSWER)
+            about = types.Implementation(name="agentic-discord", version="1")
+            client = Client(transport, message_handler=on_message, client_info=about, cache=None)
+            await stack.enter_async_context(client)
+            listening = asyncio.create_task(_listen(client, watch), name=f"mcp {config.name} listen")
+            try:
+                yield SdkConnection(client, config, watch)
+            finally:
+                if http is not None:
+                    await http.settle()
+                listening.cancel()
+                await asyncio.gather(listening, return_exceptions=True)
 
     return connect
-
-
-@asynccontextmanager
-async def _transport(
-    config: ServerConfig, environment: Mapping[str, str], watch: Watch
-) -> AsyncIterator[tuple[Transport, _HttpClient | None]]:
-    if config.url is None:
-        yield ServerProcess(config, environment, watch.end), None
-        return
-    http = _HttpClient(
-        watch,
-        headers={"Accept-Encoding": "identity", **config.headers},
-        timeout=httpx2.Timeout(CONNECT_SECONDS, read=max(config.call_seconds, SILENCE_SECONDS)),
-        event_hooks={"response": [_bounded]},
-    )
-    async with http:
-        yield streamable_http_client(config.url, http_client=http, max_sse_event_size=MAX_ANSWER), http
 
 
 class _HttpClient(httpx2.AsyncClient):
@@ -171,7 +160,8 @@ class _HttpClient(httpx2.AsyncClient):
                 self._end(f"it does not know the session any more (HTTP {status})")
         if status in KEY_STATUSES and call is not None and call["method"] in _HANDSHAKE:
             self._has_session = False
-            self._watch.refuse(f"HTTP {status} {response.reason_phrase}; check its key in config/mcp.yaml")
+            self._watch.is_refused = True
+            self._watch.end(f"HTTP {status} {response.reason_phrase}; check its key in config/mcp.yaml")
         if status < 400 or call is None or call["method"] in _HANDSHAKE:
             return response
         said = await _error_in(response)

@@ -23,7 +23,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -61,7 +61,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.ended: str | None = None
-        self.is_refused = False  # the server does not let us in; waiting does not help
+        self.is_refused = False  # the server does not let us in with our key; waiting does not help
         self.changed = False
         self._news = asyncio.Event()
 
@@ -70,11 +70,6 @@ class Watch:
         if self.ended is None:
             self.ended = reason
         self._news.set()
-
-    def refuse(self, reason: str) -> None:
-        """Report that the server accepts no connection with our key."""
-        self.is_refused = True
-        self.end(reason)
 
     def change(self) -> None:
         self.changed = True
@@ -233,26 +228,20 @@ class McpServer:
         """Wait for the end of the connection, listing again whenever the offer has changed."""
         while watch.ended is None:
             await watch.wait()
-            if watch.changed and watch.ended is None:
-                watch.changed = False
-                try:
-                    async with asyncio.timeout(self.config.call_seconds):
-                        self.offer = await connection.offer()
-                except (McpFailure, TimeoutError) as error:
-                    reason = self._line(str(error) or "no answer in time")
-                    log.warning("MCP server %s: listing its changed tools failed: %s", self.config.name, reason)
-                await self._rest(watch)
-
-    async def _rest(self, watch: Watch) -> None:
-        """Pause between listings, or until the connection is over."""
-        changed = watch.changed
-        try:
-            async with asyncio.timeout(RELIST_PAUSE):
-                while watch.ended is None:
-                    await watch.wait()
-                    changed = changed or watch.changed
-        except TimeoutError:
-            if changed:
+            if not watch.changed or watch.ended is not None:
+                continue
+            watch.changed = False
+            try:
+                async with asyncio.timeout(self.config.call_seconds):
+                    self.offer = await connection.offer()
+            except (McpFailure, TimeoutError) as error:
+                reason = self._line(str(error) or "no answer in time")
+                log.warning("MCP server %s: listing its changed tools failed: %s", self.config.name, reason)
+            with suppress(TimeoutError):  # a pause before the next listing
+                async with asyncio.timeout(RELIST_PAUSE):
+                    while watch.ended is None:
+                        await watch.wait()
+            if watch.changed:
                 watch.change()
 
     def _note_end(self, was_up: bool, settled: bool, reason: str) -> None:
@@ -281,11 +270,9 @@ class McpServer:
         self._wake.clear()
         if self._stopping.is_set():
             return
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
-        except TimeoutError:
-            return
 
     def _line(self, text: str) -> str:
         """Return the text on one line, shortened, without secrets."""
@@ -421,11 +408,9 @@ class McpServers:
         """Wait until every server of this agent has started or failed once, at most until READY_SECONDS after the
         start of all: without their tools a prompt would begin differently from all later ones."""
         waits = [server.tried() for server in self._servers if server.config.may_be_used_by(agent)]
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout_at(self._ready_until):
                 await asyncio.gather(*waits)
-        except TimeoutError:
-            return
 
     def status(self) -> dict[str, str]:
         """Return each server's name → running, starting or stopped."""
