@@ -180,9 +180,6 @@ def _warn_once(provider: str, model: str) -> None:
         log.warning("no price is known for %s: counted as its provider's most expensive model", name)
 
 
-# --- prices of tokens -----------------------------------------------------------------------------------------------
-
-
 def _token_cost(provider: str, model: str, usage: Usage, now: datetime) -> float:
     if not (usage.input_tokens or usage.output_tokens):
         return 0.0
@@ -270,9 +267,6 @@ def _row(provider: str, model: str) -> tuple[Provider, ModelInfo]:
     sellers = [seller for seller in snapshot.providers if seller.id in (_IDS.get(provider) or _IDS.values())]
     rows = [(seller, info) for seller in sellers for info in seller.models]
     return max(rows, key=lambda row: _cost(row[0], row[1], now, usage))
-
-
-# --- estimates ------------------------------------------------------------------------------------------------------
 
 
 def tokens_of(characters: int) -> int:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -98,7 +97,6 @@ def build_model(
     price_in: float | None = None,
     price_out: float | None = None,
     retry: RetryPolicy | None = None,
-    rng: random.Random | None = None,
     endpoint: Endpoint | None = None,
     aws: Aws | None = None,
 ) -> ProviderModel:
@@ -127,7 +125,7 @@ def build_model(
         aws=aws,
         rates=None if price_in is None and price_out is None else pricing.Rates(price_in or 0.0, price_out or 0.0),
     )
-    retrier = Retrier(policy=retry or RetryPolicy(), rng=rng or random.Random())
+    retrier = Retrier(policy=retry or RetryPolicy())
     with _importing, _gc_disabled():
         entry.load()
         if not access.free:

@@ -246,9 +246,6 @@ def arguments_text(arguments: Mapping[str, Any]) -> str:
     return json.dumps(dict(arguments), ensure_ascii=False, default=str)
 
 
-# --- rounds of the tool loop ----------------------------------------------------------------------------------------
-
-
 def echo_of(name: str, content: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return a model's answer in its provider's shape, for `ToolRound.echo`. `name` is `provider/model`."""
     return {"by": name, "content": list(content)}
@@ -341,9 +338,6 @@ def visible_result(result: ToolResult, profile: Profile) -> tuple[str, list[Pict
         return result.text, seen
     line = f"[{missing} picture{'s' if missing > 1 else ''} came with this and cannot be shown here]"
     return f"{result.text}\n{line}".lstrip("\n"), seen
-
-
-# --- stop sequences -------------------------------------------------------------------------------------------------
 
 
 def stops_for_request(stops: Sequence[str], limit: int) -> list[str]:

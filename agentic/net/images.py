@@ -63,14 +63,12 @@ class PictureFetcher:
         self,
         session: aiohttp.ClientSession,
         *,
-        allowed_hosts: Collection[str] = DISCORD_HOSTS,
         extra_origins: Collection[str] = (),
         max_bytes: int = MAX_BYTES,
         timeout: float = TIMEOUT_SECONDS,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         self._session = session
-        self._hosts = frozenset(allowed_hosts)
         self._origins = frozenset(URL(origin).origin() for origin in extra_origins)
         self._max_bytes, self._timeout = max_bytes, timeout
         self._cache: LRUCache[str, bytes] = LRUCache(cache_bytes, len)
@@ -109,12 +107,9 @@ class PictureFetcher:
             return address
         if address.scheme != "https" or address.port != 443:
             raise FetchRefused("not https")
-        if address.raw_host not in self._hosts:
+        if address.raw_host not in DISCORD_HOSTS:
             raise FetchRefused("not one of Discord's hosts")
         return address
-
-
-# --- headers --------------------------------------------------------------------------------------------------------
 
 
 def as_picture(data: bytes) -> Picture:
@@ -179,9 +174,6 @@ def _jpeg_size(data: bytes) -> Size | None:
         else:
             at += 2 + max(2, struct.unpack_from(">H", data, at + 2)[0])
     return None
-
-
-# --- scaling --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

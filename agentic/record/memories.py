@@ -25,8 +25,9 @@ from agentic.record import recall
 from agentic.record.database import RecordError, connect_blocking, identity
 from agentic.record.embeddings import Embeddings, find_near
 from agentic.record.personal_data import MODEL, PERSON
-from agentic.record.recall import Memory, Reach
+from agentic.record.recall import Reach
 from agentic.state.idle import MAX_MATERIAL
+from agentic.tools.own_tools import Memory
 from agentic.wire.entries import MAX_TOPICS, LoggedMessage, UnaskedNote
 
 QUESTION_SECONDS = 2.0  # then a question has found nothing

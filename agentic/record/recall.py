@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import aiosqlite
 
 from agentic.text import runs
+from agentic.tools.own_tools import Memory
 
 MIN_LETTERS = 3  # of a word; with digits also fewer
 MAX_LETTERS = 40  # of a term
@@ -113,22 +114,6 @@ class Reach:
         """Return the parameters of REACHED."""
         places = [(channel, *ids) for channel, ids in self.between.items()]
         return {"places": json.dumps(places), "ignored": json.dumps(list(self.ignored))}
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Something that was said, or a summary of it. `kind`: message, summary. `name` is the author's, "" of a summary;
-    `people` wrote it. `message_id` is of the message, or of the last one that the summary is made of, `first_id` of the
-    first one."""
-
-    kind: str
-    channel_id: int
-    message_id: int
-    name: str
-    text: str
-    at: float
-    people: frozenset[int]
-    first_id: int
 
 
 def channels(db: sqlite3.Connection) -> tuple[int, ...]:

@@ -238,9 +238,6 @@ def _key(call: ToolCall | ToolRecord) -> str:
     return f"{call.name} {json.dumps(call.arguments, sort_keys=True, default=str)}"
 
 
-# --- arguments ------------------------------------------------------------------------------------------------------
-
-
 def problem_with(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
     """Say what does not fit, in one line that the model can act on. None if everything fits."""
     if set(arguments) == {RAW} and RAW not in (schema.get("properties") or {}):

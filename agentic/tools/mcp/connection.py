@@ -335,9 +335,6 @@ class SdkConnection:
         return Tool(tool.name, description[:MAX_DESCRIPTION], schema)
 
 
-# --- answers --------------------------------------------------------------------------------------------------------
-
-
 def output_of(result: types.CallToolResult) -> ToolOutput:
     """Convert the result of a call."""
     builder = _OutputBuilder()

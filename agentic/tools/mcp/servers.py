@@ -290,8 +290,6 @@ def _reason(error: BaseException, config: ServerConfig) -> str:
     return str(error) or "it gave no reason"
 
 
-# --- tools ----------------------------------------------------------------------------------------------------------
-
 Operation = Callable[[McpConnection, Mapping[str, Any]], Awaitable[ToolOutput]]
 
 
@@ -352,9 +350,6 @@ def provider_names(server: str, tools: Sequence[str]) -> list[str]:
             name = f"{name[: MAX_NAME - _MARK_CHARACTERS - 1]}_{mark[:_MARK_CHARACTERS]}"
         names.append(name)
     return names
-
-
-# --- all servers ----------------------------------------------------------------------------------------------------
 
 
 class McpServers:
