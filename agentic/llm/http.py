@@ -113,11 +113,7 @@ async def stream(
     import httpx2
 
     response = await client.post(
-        path,
-        cast_to=httpx2.Response,
-        body={**request, "stream": True},
-        options=_call_options(seconds),
-        stream=True,
+        path, cast_to=httpx2.Response, body={**request, "stream": True}, options=_call_options(seconds), stream=True
     )
     if not isinstance(response, httpx2.Response):
         raise BadAnswer("no stream")

@@ -100,10 +100,7 @@ _CALL_PAIRS: tuple[tuple[str, str | None], ...] = (
     (r"\[TOOL_(?:REQUEST|RESULT)\]", r"\[END_TOOL_(?:REQUEST|RESULT)\]"),  # LM Studio
     (r"\[(?:TOOL_RESULTS|AVAILABLE_TOOLS|TOOL_CONTENT)\]", r"\[/(?:TOOL_RESULTS|AVAILABLE_TOOLS|TOOL_CONTENT)\]"),
     (r"\bfunctools(?=\[\{)", None),  # Phi
-    (
-        r"(?:\bcommentary )?\bto=functions\.[\w.]{1,64}[^\n{]{0,40}(?=\s?\{)",
-        None,
-    ),  # gpt-oss, without its special tokens
+    (r"(?:\bcommentary )?\bto=functions\.[\w.]{1,64}[^\n{]{0,40}(?=\s?\{)", None),  # gpt-oss, without special tokens
     (r"✿FUNCTION✿\s?:", r"✿RETURN✿\s?:"),  # Qwen-Agent
     (r"^Action:\s{0,3}```json\n(?=[\s\[{]{1,20}\"tool_name\")", r"```"),  # Command R
     (r"^>>>[a-z_]\w{0,63}(?=\n\s{0,9}\{)", r"^>>>all\n"),  # Functionary

@@ -289,6 +289,7 @@ def profile_at(endpoint: Endpoint, model: str) -> Profile:
     return replace(profile, **endpoint.profile)
 
 
+_MANY_STOPS: Mapping[str, Any] = {"max_stops": 64}
 ENDPOINTS: Mapping[str, Endpoint] = {
     endpoint.name: endpoint
     for endpoint in (
@@ -301,16 +302,13 @@ ENDPOINTS: Mapping[str, Endpoint] = {
         Endpoint(name="groq", base_url="https://api.groq.com/openai/v1"),
         # https://www.alibabacloud.com/help/en/model-studio/partial-mode
         Endpoint(name="qwen", base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1", prefill="partial"),
+        # The servers below have no limit of their own.
         Endpoint(
-            name="ollama",
-            base_url="http://127.0.0.1:11434/v1",
-            model="gpt-oss:20b",
-            api="ollama",
-            profile={"max_stops": 64},  # these servers have no limit of their own
+            name="ollama", base_url="http://127.0.0.1:11434/v1", model="gpt-oss:20b", api="ollama", profile=_MANY_STOPS
         ),
-        Endpoint(name="llamacpp", base_url="http://127.0.0.1:8080/v1", profile={"max_stops": 64}),
-        Endpoint(name="lmstudio", base_url="http://127.0.0.1:1234/v1", profile={"max_stops": 64}),
-        Endpoint(name="vllm", base_url="http://127.0.0.1:8000/v1", prefill="continue", profile={"max_stops": 64}),
+        Endpoint(name="llamacpp", base_url="http://127.0.0.1:8080/v1", profile=_MANY_STOPS),
+        Endpoint(name="lmstudio", base_url="http://127.0.0.1:1234/v1", profile=_MANY_STOPS),
+        Endpoint(name="vllm", base_url="http://127.0.0.1:8000/v1", prefill="continue", profile=_MANY_STOPS),
     )
 }
 """Name → endpoint. The last four are on this machine and cost nothing."""

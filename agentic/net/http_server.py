@@ -179,11 +179,7 @@ class _Connection(web.RequestHandler):
         super().resume_writing()
 
     def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         """Answer a malformed request, or one whose handler failed, without its details."""
         if isinstance(exc, ConnectionError) and (request.transport is None or request.transport.is_closing()):

@@ -205,7 +205,7 @@ RECALL_SPEC = tool_spec(
             "minLength": 1,
             "maxLength": MAX_QUERY,
             "description": "the words that it was said with, without names of people",
-        },
+        }
     },
     ("query",),
 )

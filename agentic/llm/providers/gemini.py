@@ -115,7 +115,19 @@ class GeminiModel(ProviderModel):
             contents.append({"role": role, "parts": [_part(piece) for piece in turn.parts]})
         for place, step in enumerate(prompt.rounds):
             contents += _round(step, place, profile, self.name)
-        request: dict[str, Any] = {"contents": contents, "generationConfig": config, **_tools(prompt, profile)}
+        request: dict[str, Any] = {"contents": contents, "generationConfig": config}
+        tools: list[dict[str, Any]] = [dict(profile.search)] if prompt.search else []
+        functions = []
+        for tool in prompt.tools:
+            parameters = turns.parameters_of(tool.parameters, profile)
+            # An object without properties is refused.
+            taken = {"parametersJsonSchema": parameters} if parameters["properties"] else {}
+            functions.append({"name": tool.name, "description": tool.description, **taken})
+        tools += [{"functionDeclarations": functions}] if functions else []
+        if tools:
+            request["tools"] = tools
+        if prompt.search and prompt.tools:
+            request |= profile.tool_and_search_extra
         if prompt.system:
             request["systemInstruction"] = {"parts": [{"text": prompt.system}]}
         return request
@@ -252,19 +264,6 @@ def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list
             follow += seen
         responses.append({"functionResponse": response})
     return [{"role": "model", "parts": said}, {"role": "user", "parts": responses + follow}]
-
-
-def _tools(prompt: Prompt, profile: Profile) -> dict[str, Any]:
-    tools: list[dict[str, Any]] = [dict(profile.search)] if prompt.search else []
-    functions = []
-    for tool in prompt.tools:
-        parameters = turns.parameters_of(tool.parameters, profile)
-        # An object without properties is refused.
-        taken = {"parametersJsonSchema": parameters} if parameters["properties"] else {}
-        functions.append({"name": tool.name, "description": tool.description, **taken})
-    tools += [{"functionDeclarations": functions}] if functions else []
-    both = profile.tool_and_search_extra if prompt.search and prompt.tools else {}
-    return ({"tools": tools} if tools else {}) | dict(both)
 
 
 # --- answers --------------------------------------------------------------------------------------------------------

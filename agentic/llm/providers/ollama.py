@@ -137,8 +137,8 @@ class OllamaModel(ProviderModel):
             answered: Any = await ask(**{**request["arguments"], "stream": listener is not None})
         if listener is None:
             native = answered.model_dump(exclude_none=True)
-            choice = {"message": _message_of(native), "finish_reason": _finish_of(native)}
-            answer: Json = {"choices": [choice], "usage": _usage_of(native)}
+            finish, usage = _end_of(native)
+            answer: Json = {"choices": [{"message": _message_of(native), "finish_reason": finish}], "usage": usage}
         else:
             async with aclosing(_pieces_of(answered)) as pieces:
                 answer = await compatible.gather(pieces, listener)
@@ -289,8 +289,8 @@ async def _pieces_of(stream: AsyncGenerator[Any]) -> AsyncGenerator[Json]:
                 native = piece.model_dump(exclude_none=True)
                 said = _message_of(native, calls)
                 calls += len(said.get("tool_calls", ()))
-                done = {"usage": _usage_of(native)} if native.get("done") else {}
-                yield {"choices": [{"delta": said, "finish_reason": _finish_of(native) if done else None}], **done}
+                finish, usage = _end_of(native) if native.get("done") else (None, {})
+                yield {"choices": [{"delta": said, "finish_reason": finish}], "usage": usage}
 
 
 def _message_of(native: Json, calls_before: int = 0) -> dict[str, Any]:
@@ -303,12 +303,6 @@ def _message_of(native: Json, calls_before: int = 0) -> dict[str, Any]:
     return said
 
 
-def _finish_of(native: Json) -> str:
-    return text(native, "done_reason") or "stop"
-
-
-def _usage_of(native: Json) -> dict[str, int]:
-    return {
-        "prompt_tokens": number(native, "prompt_eval_count"),
-        "completion_tokens": number(native, "eval_count"),
-    }
+def _end_of(native: Json) -> tuple[str, dict[str, int]]:
+    usage = {"prompt_tokens": number(native, "prompt_eval_count"), "completion_tokens": number(native, "eval_count")}
+    return text(native, "done_reason") or "stop", usage
