@@ -41,8 +41,9 @@ from agentic.state.idle import UnaskedMessages
 from agentic.state.rooms import RoomStore
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.call_runner import ToolEvent
+from agentic.tools.mcp.servers import McpServers
 from agentic.tools.own_tools import MAX_RECALLED, MEMORY, Memory, RecallTool
-from agentic.tools.tool import WEB_SEARCH, Toolbox, ToolContext, ToolSource, is_allowed
+from agentic.tools.tool import WEB_SEARCH, Toolbox, ToolContext, is_allowed
 from agentic.tools.toolset import Own, nothing
 
 BargeIn = Literal["yield", "finish", "ignore"]
@@ -156,7 +157,7 @@ class Agent:
     prefill: PrefillMemory
     frame: Frame = field(default_factory=Frame)  # around the transcript in its prompts
     toolbox: Callable[[tuple[str, ...], bool], Toolbox]  # the second: its model searches by itself
-    tool_servers: ToolSource | None = None  # None: no tools
+    tool_servers: McpServers | None = None  # None: no tools
     may_use: Callable[[str], bool]
     find_picture: Callable[[str], Coroutine[Any, Any, Picture | None]] | None = None  # None: not looked for
     reported: set[str] = field(default_factory=set)  # what the log has said once

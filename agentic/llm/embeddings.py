@@ -3,9 +3,8 @@
     embedder = build_model("ollama", model="embeddinggemma", api_key="")
     bees, honey = (await embedder.embed(["bees", "honey"])).vectors
 
-A vector has length 1, so the dot product of two is the cosine of their angle. One of 768 numbers is compared in about
-0.08 ms in pure Python (measured, Python 3.11): a thousand of them take less than a tenth of a second, which a thread
-has time for beside a model's call. NumPy would save that, and cost 20 MB.
+A vector has length 1, so the dot product of two is the cosine of their angle. Pure Python compares a thousand vectors
+of 768 numbers in less than a tenth of a second, in a thread. NumPy would save that, and cost 20 MB.
 """
 
 from __future__ import annotations

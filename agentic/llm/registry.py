@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from agentic.llm import pricing
 from agentic.llm.embeddings import Embedded, Embedder
@@ -27,12 +27,7 @@ from agentic.llm.providers import anthropic, bedrock, compatible, gemini, ollama
 from agentic.llm.retry import Fallbacks, Retrier, RetryPolicy
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 
-
-class _Closable(Protocol):
-    async def aclose(self) -> None: ...
-
-
-T = TypeVar("T", bound=_Closable)
+T = TypeVar("T", bound=Model | Embedder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from agentic.llm.errors import CannotDraw, ModelError, Retryable, TimedOut, not_made
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply, Usage
@@ -28,6 +28,7 @@ from agentic.llm.types import Drawing, Message, Model, Prompt, Reply, Usage
 SHARE = 0.6  # of the time that is left, for a model with a stand-in
 
 T = TypeVar("T")
+B = TypeVar("B", Reply, Drawing)
 Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[object]]
 
@@ -101,14 +102,6 @@ async def _run_within(attempt: Callable[[float], Awaitable[T]], seconds: float) 
             return await attempt(seconds)
     except TimeoutError:
         raise TimedOut from None
-
-
-class Billed(Protocol):
-    @property
-    def usage(self) -> Usage: ...
-
-
-B = TypeVar("B", bound=Billed)
 
 
 class Fallbacks:

@@ -94,8 +94,7 @@ class ToolRecords:
         max_characters: int = MAX_CHARACTERS,
     ) -> None:
         self._files = RecordFiles(folder)
-        self._redact = redact
-        self._max_of_channel, self._max_characters = max_of_channel, max_characters
+        self._redact, self._max_of_channel, self._max_characters = redact, max_of_channel, max_characters
         self._channels: OrderedDict[Place, OrderedDict[str, ToolRecord]] = OrderedDict()
         self._characters = 0
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tool-records")

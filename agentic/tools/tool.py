@@ -95,22 +95,6 @@ def tool_spec(name: str, description: str, properties: Mapping[str, Any], requir
     return Tool(name, description, {**schema, "additionalProperties": False})
 
 
-class ToolSource(Protocol):
-    """A source of tools that may come and go, such as servers."""
-
-    def tools_for(self, agent: str) -> Sequence[RunnableTool]:
-        """Return the tools that this agent may use now."""
-        ...
-
-    async def tried(self) -> None:
-        """Wait until each server has started or failed to start once."""
-        ...
-
-    async def ready(self, agent: str) -> None:
-        """Wait for the servers that this agent may use, for a limited time after the start of the program."""
-        ...
-
-
 class Toolbox:
     """Tools by name. Raises ValueError for a duplicate name, and for one that providers refuse."""
 

@@ -17,9 +17,11 @@ from operator import is_
 
 import aiohttp
 
+from agentic.net.fetch import PublicFetcher
 from agentic.tools.call_log import ToolRecords
-from agentic.tools.tool import WEB_SEARCH, RunnableTool, Toolbox, ToolSource, collect_tools, is_allowed
-from agentic.tools.web_fetch import PAGE_CHARACTERS, PageFetcher, WebFetch
+from agentic.tools.mcp.servers import McpServers
+from agentic.tools.tool import WEB_SEARCH, RunnableTool, Toolbox, collect_tools, is_allowed
+from agentic.tools.web_fetch import PAGE_CHARACTERS, WebFetch
 from agentic.tools.web_search import (
     ENGINES,
     KeyedEngine,
@@ -78,7 +80,7 @@ class BuiltIn:
 async def built_in_tools(
     settings: ToolSettings,
     session: aiohttp.ClientSession,
-    pages: PageFetcher,
+    pages: PublicFetcher,
     *,
     clock: Callable[[], float] = time.time,
     keyless: Keyless = KEYLESS,
@@ -121,7 +123,7 @@ class Toolset:
     match. `pictures` looks for a picture beside a search; None if it may not."""
 
     built_in: Sequence[RunnableTool]
-    servers: ToolSource
+    servers: McpServers
     records: ToolRecords
     allowed: Sequence[str]
     allowed_of: Mapping[str, Sequence[str]] = field(default_factory=dict)

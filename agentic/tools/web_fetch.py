@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from cachetools import TTLCache
 
 from agentic.llm.types import Picture, Tool
 from agentic.net.addresses import FetchRefused
-from agentic.net.fetch import Downloaded
+from agentic.net.fetch import Downloaded, PublicFetcher
 from agentic.net.images import as_picture, media_type_of
 from agentic.net.page_text import HTML, media_type, page_text, readable_page
 from agentic.tools.tool import WEB_FETCH, ToolContext, ToolOutput, tool_spec
@@ -37,12 +37,6 @@ SPEC = tool_spec(
 )
 
 
-class PageFetcher(Protocol):
-    """agentic.net.fetch.PublicFetcher, or a double."""
-
-    async def fetch_page(self, url: str) -> Downloaded: ...
-
-
 @dataclass(frozen=True, slots=True)
 class _CachedPage:
     text: str = ""
@@ -55,7 +49,7 @@ class _CachedPage:
 class WebFetch:
     """`clock` is in seconds; `characters`: the size of a piece."""
 
-    fetcher: PageFetcher
+    fetcher: PublicFetcher
     clock: Callable[[], float]
     characters: int = PAGE_CHARACTERS
     spec: Tool = SPEC

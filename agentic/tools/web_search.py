@@ -29,9 +29,9 @@ from cachetools import TTLCache
 
 from agentic.llm.types import Picture, Source, Tool
 from agentic.net.addresses import FetchRefused
+from agentic.net.fetch import PublicFetcher
 from agentic.net.images import as_picture
 from agentic.tools.tool import WEB_SEARCH, ToolContext, ToolOutput, tool_spec
-from agentic.tools.web_fetch import PageFetcher
 
 KEPT_SEARCHES = 256
 KEPT_SECONDS = 900.0
@@ -324,7 +324,7 @@ class PictureSearch(_Ddgs):
 
     def __init__(
         self,
-        pages: PageFetcher,
+        pages: PublicFetcher,
         clock: Callable[[], float],
         *,
         images: Search = ddgs_images,

@@ -169,12 +169,13 @@ def _round(step: ToolRound, place: int, asked_by: str, profile: Profile) -> list
 
 def reply_of(answer: Mapping[str, Any], asked_by: str, request_id: str | None = None) -> Reply:
     """Return the Reply in an answer of either path. Raises an error reported with status 200."""
-    _raise_if_failed(answer, request_id)
     choices = parts(answer, "choices")
+    for each in (answer, *choices[:1]):
+        if each.get("error"):  # gateways send 200 before they know that a model's server fails
+            raise error_of_body(each["error"], request_id)
     if not choices:
         raise BadAnswer("empty", request_id=request_id)
     choice = choices[0]
-    _raise_if_failed(choice, request_id)
     message = part(choice, "message") or choice  # plain completions have their text in the choice
     said = strip_reasoning(_text_in(message))
     functions = [(text(call, "id"), part(call, "function")) for call in parts(message, "tool_calls")]
@@ -199,12 +200,6 @@ def reply_of(answer: Mapping[str, Any], asked_by: str, request_id: str | None = 
         tool_calls=calls,
         echo={"by": asked_by, "reasoning": reasoning} if calls else None,
     )
-
-
-def _raise_if_failed(answer: Mapping[str, Any], request_id: str | None) -> None:
-    """Raise the error in an answer: gateways send 200 before they know that a model's server fails."""
-    if answer.get("error"):
-        raise error_of_body(answer["error"], request_id)
 
 
 def _text_in(message: Mapping[str, Any]) -> str:

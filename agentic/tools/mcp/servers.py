@@ -353,7 +353,7 @@ def provider_names(server: str, tools: Sequence[str]) -> list[str]:
 
 
 class McpServers:
-    """A ToolSource. `environment`: programs get only those of its variables that `process.INHERITED` names.
+    """`environment`: programs get only those of its variables that `process.INHERITED` names.
 
     `clock` is in unix seconds; `connect` opens a connection (by default with the SDK); `pauses` are in seconds.
     """
