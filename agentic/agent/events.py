@@ -49,6 +49,7 @@ class TurnEvent:
     """
 
     kind: ClassVar[str] = ""
+    origin: ClassVar[str] = ""  # how people read where it comes from, a format of the event; "" for its kind
 
     id: str
     channel_id: int
@@ -68,8 +69,7 @@ class TurnEvent:
 
     @property
     def source(self) -> str:
-        """Its origin, for people to read."""
-        return self.kind
+        return self.origin.format(self) or self.kind
 
     def stamped(self, seq: int, at: float) -> Self:
         return replace(self, seq=seq, at=at)
@@ -130,13 +130,10 @@ class HeartbeatEvent(AutomationEvent):
     """A check of heartbeat.md is due."""
 
     kind: ClassVar[str] = "heartbeat"
+    origin: ClassVar[str] = "heartbeat.md: {0.check}"
 
     check: str
     instruction: str
-
-    @property
-    def source(self) -> str:
-        return f"heartbeat.md: {self.check}"
 
     @property
     def task(self) -> AutomationTask:
@@ -148,13 +145,10 @@ class CronEvent(AutomationEvent):
     """A job of agents.md is due."""
 
     kind: ClassVar[str] = "cron"
+    origin: ClassVar[str] = "agents.md: {0.job}"
 
     job: str
     instruction: str
-
-    @property
-    def source(self) -> str:
-        return f"agents.md: {self.job}"
 
     @property
     def task(self) -> AutomationTask:
@@ -167,6 +161,7 @@ class HookEvent(AutomationEvent):
     the person who brought that event about. `aside`: it reads the event's channel and says nothing there."""
 
     kind: ClassVar[str] = "hook"
+    origin: ClassVar[str] = "agents.md: {0.hook}"
 
     hook: str
     instruction: str
@@ -179,10 +174,6 @@ class HookEvent(AutomationEvent):
         return self.on_behalf
 
     @property
-    def source(self) -> str:
-        return f"agents.md: {self.hook}"
-
-    @property
     def task(self) -> AutomationTask:
         when = MOMENTS.get(self.hook, self.hook).format(kind=self.around)
         return AutomationTask(occasion=when, text=self.instruction, unheard=self.aside)
@@ -193,13 +184,10 @@ class WebhookEvent(AutomationEvent):
     """A signed request from outside. Its signature lets it begin a turn; what it says is data, not an order."""
 
     kind: ClassVar[str] = "webhook"
+    origin: ClassVar[str] = "webhook: {0.name}"
 
     name: str
     payload_text: str
-
-    @property
-    def source(self) -> str:
-        return f"webhook: {self.name}"
 
     @property
     def task(self) -> AutomationTask:
@@ -212,6 +200,7 @@ class InstructionEvent(TurnEvent):
     because an owner asked for it. `on_behalf` is the person on whose account it is, where that is known."""
 
     kind: ClassVar[str] = "instruction"
+    origin: ClassVar[str] = "coordinator"
 
     instruction: Instruction
     on_behalf: int | None = None
@@ -219,10 +208,6 @@ class InstructionEvent(TurnEvent):
     @property
     def person_id(self) -> int | None:
         return self.on_behalf
-
-    @property
-    def source(self) -> str:
-        return "coordinator"
 
     @property
     def forced(self) -> bool:
@@ -272,6 +257,7 @@ class MentionEvent(TurnEvent):
     """
 
     kind: ClassVar[str] = "message"
+    origin: ClassVar[str] = "discord"
 
     asked: Entry
     to_all: bool = False
@@ -305,10 +291,6 @@ class MentionEvent(TurnEvent):
     def sign_id(self) -> int:
         """The message at which signs are put, such as the reason for silence."""
         return self.asked.id if self.signs_at is None else self.signs_at
-
-    @property
-    def source(self) -> str:
-        return "discord"
 
     @property
     def forced(self) -> bool:
@@ -359,6 +341,7 @@ class ReflectionEvent(AutomationEvent):
     """
 
     kind: ClassVar[str] = "reflection"
+    origin: ClassVar[str] = "coordinator: {0.reflection.task}"
 
     reflection: Reflection
 
@@ -371,10 +354,6 @@ class ReflectionEvent(AutomationEvent):
     def lane(self) -> int | str:
         """A lane of its own for what is written: it waits for no turn in its channel, and none waits for it."""
         return self.id if self.writes else self.channel_id
-
-    @property
-    def source(self) -> str:
-        return f"coordinator: {self.reflection.task}"
 
     @property
     def person_id(self) -> int | None:

@@ -378,7 +378,6 @@ def read_hours(text: str) -> ActiveHours:
 
 
 def read_yes(text: str) -> bool:
-    try:
-        return YES[text.lower()]
-    except KeyError:
-        raise ValueError("expected yes or no") from None
+    if text.lower() not in YES:
+        raise ValueError("expected yes or no")
+    return YES[text.lower()]
