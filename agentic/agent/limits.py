@@ -1,16 +1,11 @@
 """An agent's limits, prices, and costs, and its back-off from a provider that rejects it.
 
-In the order in which a turn needs them:
-
 - AgentLimits: the cooldown in a channel, the daily maximum, and the budgets. All are checked and taken in one step in
   Redis, so that simultaneous turns can't pass a limit together. A turn counts once, when it starts, whatever it posts.
-- `access`, `profile`, `is_free`, `rates`: a configured model in the terms of agentic.llm.
 - Tariff, `budget_request`: the costs of a turn, estimated before its model is called. The reservation is settled with
   the real costs when the turn ends, so the estimate is a high one: everything that is read, the longest answer,
-  searches, and the most expensive of the agent's models. turn/decide.py estimates again by the prompt, and reserves
-  more if needed.
-- TurnSpending: the costs of a turn while it runs; `cost_fields` has them as the agent's costs of the day.
-- ProviderBackoff, ReplyThrottle.
+  searches, and the most expensive of the agent's models. turn/decide.py estimates again by the prompt.
+- `access`, `profile`, `is_free`, `rates`: a configured model in the terms of agentic.llm.
 """
 
 from __future__ import annotations

@@ -2,20 +2,12 @@
 
     built in < .env < front matter < files < live (/config set) < pins of a thread's channel < pins, older first
 
-OptionBook merges the layers and caches a result while its layers stay the same. It reads nothing: option files and live
+OptionBook merges the layers and caches a result while its layers stay the same. It reads nothing: files and live
 options are read outside of turns, and pins are in the transcripts.
 
-OptionFiles has the owner's files, YAML:
-
-    config/shared.yaml                  all bots
-    config/guilds/<guild id>.yaml       all bots in one server
-    config/bots/<bot>.yaml              one bot
-    config/bots/<bot>.<guild id>.yaml   one bot in one server
-
-They are checked every few seconds and read again after a change. A wrong option is logged once, with its place, and
-skipped; a file that isn't valid YAML (perhaps half written) keeps its previous layer.
-
-PinProblemReporter tells the author of a pinned `.config` or a `.history` what is wrong with it.
+OptionFiles has the owner's YAML files: shared.yaml, guilds/<guild>.yaml, bots/<bot>.yaml, bots/<bot>.<guild>.yaml. They
+are checked every few seconds. A wrong option is logged once, with its place, and skipped; a file that isn't valid
+YAML (perhaps half written) keeps its previous layer.
 """
 
 from __future__ import annotations

@@ -7,10 +7,6 @@
 A parsed file is cached while its text is the same object, so an event costs a stat of eight files. Without a folder the
 agent is what the table of agents says. PersonaMemory adds what depends on the channel: the memory entries that may be
 shown there, and the tools for its memory and workspace.
-
-FileRights decides who may change what all guilds share: an agent's files and its workspace, mutes, ignored people, the
-pause. Managers of a guild may if the installation has that guild alone. Otherwise their text would speak, and spend, in
-other guilds, so only the owner may.
 """
 
 from __future__ import annotations
@@ -283,7 +279,10 @@ async def no_owners() -> Collection[int]:
 
 
 class FileRights:
-    """Decide about changes to shared files. `owners` returns the user ids of the application's owners."""
+    """Decide who may change what all guilds share: an agent's files and workspace, mutes, ignored people, the pause.
+
+    Managers of a guild may if the installation has that guild alone. Otherwise their text would speak, and spend, in
+    other guilds, so only the owner may. `owners` returns the user ids of the application's owners."""
 
     def __init__(
         self, settings: Settings, guild_of: GuildOf, owners: Callable[[], Awaitable[Collection[int]]] = no_owners

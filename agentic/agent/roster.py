@@ -122,12 +122,7 @@ def answering(settings: Settings) -> dict[str, AgentSettings]:
 
 def _entry(agent: AgentSettings, lacks: Lacks, *, is_bot: bool = False) -> RosterEntry:
     return RosterEntry(
-        key=agent.name,
-        shown=agent.display_name,
-        is_bot=is_bot,
-        front=agent.front,
-        settings=agent,
-        why_not=lacks(agent),
+        key=agent.name, shown=agent.display_name, is_bot=is_bot, front=agent.front, settings=agent, why_not=lacks(agent)
     )
 
 

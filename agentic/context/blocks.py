@@ -186,9 +186,7 @@ def choose(entries: Sequence[Entry], options: Options, before: Chosen = NOTHING_
     texts = [(file.id, min(max(file.size, 1), limit)) for file in files if is_text(file)]
     unclear = [file.id for file in files if not (file.is_picture or is_text(file))] if limit or most else []
     return Chosen(
-        _chosen(pictures, most, before.pictures),
-        _chosen(texts, limit, before.files),
-        frozenset(unclear[:MAX_UNCLEAR]),
+        _chosen(pictures, most, before.pictures), _chosen(texts, limit, before.files), frozenset(unclear[:MAX_UNCLEAR])
     )
 
 

@@ -1,17 +1,11 @@
 """Prefill mode (stage 9): a transcript that the model continues as the agent.
 
-    system      The system is in CLI simulation mode. (and persona and rules, unless bare)
     user        <cmd>cat untitled.txt</cmd>
-    assistant   Alice: Hello
-
-                Claude: Hi, how are you?
-
-                Claude:
+    assistant   Alice: Hello⏎⏎Claude: Hi, how are you?⏎⏎Claude:
 
 The assistant's turn is split only at pictures and cache marks, also at former marks since the cut (a cache written up
 to there is found only with the same split). Its last part is the prefill, and the model's continuation is the message.
-If the agent spoke last, the prefill ends with its words, which the model continues. Nothing there ends in whitespace,
-which providers refuse.
+If the agent spoke last, the prefill ends with its words. Nothing there ends in whitespace, which providers refuse.
 
 Labels tell speakers apart, so no other text may look like one: a further line of a message that could be read as a
 label or a note gets a backslash before it, and so does one that already has such a backslash; `unescaped` removes one.

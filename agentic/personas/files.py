@@ -1,16 +1,13 @@
-"""Read and write a persona's files safely; the errors of doing so.
+"""Read and write a persona's files safely; the errors of doing so, each text one line for the agent, without paths.
 
 A persona's eight files are read for each event. All are optional here; boot.md says which are required. An unreadable
 file (half written, or no file descriptor is free) is reported in one line and keeps the text that was read last. A file
-with the same time, size and inode as before is not opened, and its text is the same object, so results computed from it
-can be cached by that object.
+with the same time, size and inode as before is not opened, and its text is the same object, for caches by that object.
 
-Below them, files of one folder are opened relative to its descriptor: no name leads out, no link is followed, no write
-is partial. A path is opened part by part with openat and O_NOFOLLOW, so exchanging a folder for a link meanwhile does
-not help an attacker (man 2 openat). A write goes to a temporary file, is flushed, and is renamed. Writers of one folder
-wait for each other at its lock file, across threads and processes. What is new is its owner's alone to read.
-
-The text of a PersonaError is one line for the agent, without paths.
+Files are opened part by part, relative to their folder's descriptor, with O_NOFOLLOW (man 2 openat): no name leads out,
+and exchanging a folder for a link meanwhile does not help an attacker. A write goes to a temporary file, is flushed,
+and is renamed. Writers of one folder wait for each other at its lock file, across threads and processes. What is new is
+its owner's alone to read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """memory.md: an agent's long-term memory, as a list that people can read and edit.
 
-    # Memory
-
-    - The server's birthday is in March.
-
     ## People
     - Ann keeps bees and hates puns. <!-- channel:123 guild:456 by:789 -->
 
@@ -11,8 +7,7 @@ An entry's comment, its mark, names the channels where it was learned and the pe
 have it forgotten. A reader who may not see such a channel does not get the entry, so what was said in a closed channel
 stays there. An entry without a mark was written by the owner and is for everyone. A mark covers its list entry or
 paragraph, or, at a heading, the section; a malformed one hides it. `by` was added later: if it is missing, the people
-are unknown; a 0 in it stands for other people. Replacing a section keeps the entries that the writer can't see, and the
-new text is only for readers who could see the old one.
+are unknown; a 0 in it stands for other people.
 
 What an agent writes may come from strangers, so it becomes exactly one entry, which can't open a section, a code block
 or a comment.

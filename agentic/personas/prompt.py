@@ -1,20 +1,11 @@
 """Build the part of a prompt that says who the agent is, from its persona's files.
 
-    preamble
-    ## Identity            identity.md, without its front matter
-    ## Personality         soul.md
-    ## Operating Rules     agents.md, without its sections "Cron Jobs" and "Hooks"
-    ## User Context        user.md
-    ## Tool Configuration  tools.md
-    …                      the other parts of a prompt: the channel, the form of an answer
-    ## Long-Term Memory    memory.md
+A preamble, then a section for each file, then the other parts of a prompt, and at the end the memory. A prompt cache
+holds up to the first byte that changed, and memory.md changes most, so it is returned separately.
 
-Empty sections are left out, and so is a memory without entries. A file cannot imitate this form: its headings are
+Empty sections are left out, and so is a memory without entries. A file can't imitate this form: its headings are
 lowered below these, and an open code block is closed. That matters for memory.md, which an agent writes after what
 strangers say. Comments are for people and not shown.
-
-A prompt cache holds up to the first byte that changed, and memory.md changes most: it is returned separately and comes
-last (agentic.context.prompt).
 """
 
 from __future__ import annotations

@@ -1,28 +1,13 @@
 """Heartbeats, cron jobs and hooks as data: what persona files say, and when it is due. Pure.
 
-heartbeat.md has checks that an agent repeats by itself. Text before the first `##` is for people.
+Each is a heading with its name, fields as list items below it, and a text, the instruction (docs/personas.md):
 
-    ## Build
-    - interval: 15m
-    - channel: #lab
-    - active hours: 08:00-22:00
+    heartbeat.md                     ## Build         - interval: 15m      checks that an agent repeats by itself
+    agents.md, below ## Cron Jobs    ### Monday plan  - cron: `0 9 * * 1`  tasks at times of the calendar
+    agents.md, below ## Hooks        ### agent_stop   - when: message      tasks at start and stop, around each event
 
-    Look whether the last build failed, and say so only if it did.
-
-The section "Cron Jobs" of agents.md has tasks at times of the calendar, "Hooks" those when an agent starts or stops,
-and before and after each event. Each hook is a model call, so `when` limits them to events that are worth it.
-
-    ## Cron Jobs                                                        ## Hooks
-    ### Monday plan                                                     ### agent_stop
-    - cron: `0 9 * * 1`                                                 - when: message, webhook
-    - channel: #general
-    - catch_up: yes                                                     Note in your memory what was decided.
-
-    Ask everybody for the one thing that must happen this week.
-
-Five fields as in cron(5), and @hourly, @daily, @weekly, @monthly, @yearly. Times are local. cronsim treats changes of
-daylight saving time as Debian's cron does: a job at a fixed time runs once on such a day, an hourly one at every real
-hour.
+Cron has five fields as in cron(5), and @hourly, @daily and so on. Times are local. cronsim treats changes of daylight
+saving time as Debian's cron does: a job at a fixed time runs once on such a day, an hourly one at every real hour.
 """
 
 from __future__ import annotations

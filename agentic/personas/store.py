@@ -1,4 +1,4 @@
-"""Create, change, and version persona files; the first start.
+"""Create, change, and version persona files; the first start. All functions block: call them in a thread.
 
 A change is a function from the old text to the new. It runs under the folder's lock, so no concurrent write is lost,
 and keeps the last ten versions. Text that must be forgotten is removed from the versions too.
@@ -6,14 +6,8 @@ and keeps the last ten versions. Text that must be forgotten is removed from the
     .history/memory.md.20261120T091500Z-000001      a former content, oldest first by name
     .deleted/ada-20261120T091500Z                   beside the folders: a persona that was deleted
 
-The first start creates the files that boot.md names and that are missing. Without boot.md, or without one of its
-sections, built-in defaults apply. Existing files are never overwritten.
-
-    ## Required         ## Optional        ## Defaults
-    - soul.md           - user.md          ### user.md
-    - identity.md                          The initial content: all the text here, or the content of one code block.
-
-All functions block: call them in a thread.
+The first start creates the files that boot.md names and that are missing, with the contents that it gives them.
+Without boot.md, or without one of its sections, built-in defaults apply. Existing files are never overwritten.
 """
 
 from __future__ import annotations
