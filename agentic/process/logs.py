@@ -20,7 +20,7 @@ from agentic.process.root import ROOT
 
 PROJECT_FILE = ROOT / "pyproject.toml"  # has the version; the code need not be installed
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-NO_HTTP = "aiohttp.http_exceptions"  # the module of errors of requests that cannot be read
+NO_HTTP = "aiohttp.http_exceptions"  # the module of errors of requests that can't be read
 # Their INFO is not ours: that of ddgs and its client primp has addresses with what was searched for.
 QUIET = ("discord", "aiohttp", "httpx", "httpx2", "openai", "anthropic", "google_genai", "ddgs", "primp")
 
@@ -28,7 +28,7 @@ Redact = Callable[[str], str]
 
 
 class PlainFormatter(logging.Formatter):
-    """A line, and a traceback where there is one."""
+    """A line, and a traceback if there is one."""
 
     def __init__(self, redact: Redact = str) -> None:
         super().__init__(FORMAT)

@@ -23,7 +23,7 @@ def check_python() -> None:
 
 
 def complaint(version: tuple[int, ...]) -> str | None:
-    """The problem of a Python of this version, None for none."""
+    """The problem of a Python of this version, None if there is none."""
     if version < OLDEST:
         wanted, found = (".".join(map(str, each)) for each in (OLDEST, version))
         return f"Python {wanted} or newer is needed, this is {found} ({sys.executable}).\n{_ADVICE}"

@@ -73,7 +73,7 @@ class Aside(Generic[T]):
         self._task = asyncio.create_task(work, name=name)
 
     async def taken(self, seconds: float) -> T | None:
-        """Return the result, for which this waits so long at most; None where there is none. A failure is logged."""
+        """Return the result, for which this waits so long at most; None if there is none. A failure is logged."""
         task, self._task = self._task, None
         if task is None:
             return None
@@ -99,7 +99,7 @@ async def run_until_one_ends(*work: Coroutine[Any, Any, None]) -> None:
     """Run these side by side until one of them ends, cancel the others, and raise the error of the one that ended.
 
     A TaskGroup loses a cancel that comes in the moment of a child's error (before Python 3.13), so a loop that survives
-    such errors could not be cancelled.
+    such errors could not be canceled.
     """
     tasks = [asyncio.create_task(each) for each in work]
     try:
@@ -119,7 +119,7 @@ async def restart_on_failure(
     failing: set[str] | None = None,
     sleep: Sleep = asyncio.sleep,
 ) -> None:
-    """Run a watcher until it ends by itself or is cancelled. If it fails, log that and start it again after a pause.
+    """Run a watcher until it ends by itself or is canceled. If it fails, log that and start it again after a pause.
 
     `failing` has its name during the pause.
     """

@@ -62,7 +62,7 @@ _KEY = re.compile(keys.cost(r"([^:]{1,100})", r"(\d{4}-\d\d-\d\d)"))
 
 # reserve(spent key, holds key, at): reserves a sum, or returns the kind of scope that lacks the money.
 # ARGV from `at` on: now and the hold's end in unix seconds, its name, the sum, the kind of turn, pairs of scope and cap
-# ("-": none). A hold is kept as "end sum scopes"; one of the same name is replaced. The end is "booked" where nobody
+# ("-": none). A hold is kept as "end sum scopes"; one of the same name is replaced. The end is "booked" if nobody
 # has settled it in time: book(…, 1) has charged it then, and book(…, -1) takes it back. raised(spent key, scope): what
 # an owner added to the scope's cap.
 BOOK = f"""
@@ -279,7 +279,7 @@ class Budgets:
         self.memory.note_taken(hold_name(agent, request.turn_id), hold, request, totals)
 
     async def more(self, agent: str, turn_id: str, dollars: float) -> bool:
-        """Raise the turn's reservation to this sum, before another of its calls; False where the money is lacking."""
+        """Raise the turn's reservation to this sum, before another of its calls; False if the money is lacking."""
         name = hold_name(agent, turn_id)
         hold, amount = self.memory.holds.get(name), millionths(dollars)
         if hold is None or amount <= hold.amount:
@@ -429,7 +429,7 @@ class MemoryBudgets:
         self.holds[hold_name(agent, request.turn_id)] = request.hold(agent, channel_id, date, dollars)
 
     def more(self, name: str, amount: int) -> bool:
-        """Raise the reservation to `amount`; False where that is too much."""
+        """Raise the reservation to `amount`; False if that is too much."""
         hold = self.holds.get(name)
         if hold is None:
             return True

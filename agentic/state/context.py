@@ -101,7 +101,7 @@ class ContextWindows(Store):
 
     @or_default(None, "an earlier context window cannot be read")
     async def kept(self, agent: str, channel_id: int, kind: str) -> dict[str, Any] | None:
-        """The stored state; None for none, or one that cannot be read."""
+        """The stored state; None if there is none or it can't be read."""
         return await _read_object(self._link, keys.window(agent, channel_id, kind))
 
 
@@ -117,7 +117,7 @@ class Sessions:
 
     @or_default(None, "an earlier session cannot be read")
     async def read(self, agent: str, channel_id: int) -> dict[str, Any] | None:
-        """None for none, or one that cannot be read."""
+        """None if there is none or it can't be read."""
         key = keys.session(agent, channel_id)
         return self._unwritten[key] if key in self._unwritten else await _read_object(self._link, key)
 
@@ -139,7 +139,7 @@ class Sessions:
 
 
 async def _read_object(link: RedisLink, key: str) -> dict[str, Any] | None:
-    """The JSON object of that key; None for none, or one that cannot be read. Raises RedisAway."""
+    """The JSON object of that key; None if there is none or it can't be read. Raises RedisAway."""
     text = await link.call(lambda redis: redis.get(key))
     try:
         found = json.loads(text) if text else None
@@ -228,7 +228,7 @@ class Summaries:
         self._read: LRUCache[int, Summary | None] = LRUCache(MAX_THREADS)
 
     async def read(self, thread_id: int) -> Summary | None:
-        """The thread's summary; None for none, or one that cannot be read."""
+        """The thread's summary; None if there is none or it can't be read."""
         try:
             text = await self._link.call(lambda redis: redis.get(keys.summary(thread_id)))
         except RedisAway as away:
@@ -239,7 +239,7 @@ class Summaries:
 
     @or_default(None, "a summary is not made")
     async def claim(self, thread_id: int, former: Summary | None) -> str | None:
-        """Claim the making of the summary after `former`; None where another turn does, or has done so."""
+        """Claim the making of the summary after `former`; None if another turn does, or has done so."""
         token = secrets.token_hex(8)
         claim = keys.summary_claim(thread_id)
         if not await self._link.call(lambda redis: redis.set(claim, token, nx=True, ex=CLAIM_SECONDS)):
@@ -251,7 +251,7 @@ class Summaries:
 
     @or_default(False, "a summary is not kept")
     async def keep(self, thread_id: int, token: str, summary: Summary) -> bool:
-        """Keep the summary for thirty days; False where the claim is lost."""
+        """Keep the summary for thirty days; False if the claim is lost."""
         names = [keys.summary(thread_id), keys.summary_claim(thread_id)]
         args = [token, summary.model_dump_json(), SUMMARY_SECONDS]
         return bool(await self._link.script(KEEP_SUMMARY, names, args))

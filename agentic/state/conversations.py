@@ -24,7 +24,7 @@ PULLS_KEEP_SECONDS = 86_400
 _EPOCH = keys.epoch(keys.COORDINATOR_OWNER)
 
 # KEYS: the channel's hold, the state, the coordinator's epoch; in a room those of `room_keys`. ARGV: the hold, its
-# state ("" where nothing runs), seconds, the conversation, the writer's epoch; in a room those of `room_args`
+# state ("" if nothing runs), seconds, the conversation, the writer's epoch; in a room those of `room_args`
 KEEP = f"""{FENCE}{WRITE_ROOM}
 if overtaken(KEYS[3], ARGV[5]) or redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[2])
@@ -68,7 +68,7 @@ class ConversationStore(Store):
     ) -> bool:
         """Store the state for an hour, a room's for 90 days and with the room; None: nothing runs in the room.
 
-        False where another conversation holds the channel, or another process has led since `epoch` (0: no lease).
+        False if another conversation holds the channel, or another process has led since `epoch` (0: no lease).
         """
         places = [keys.conversation(channel_id), keys.conversation_state(channel_id), _EPOCH]
         seconds = KEEP_SECONDS if room is None else ROOM_SECONDS
@@ -82,12 +82,12 @@ class ConversationStore(Store):
         await self._link.script(DROP, [keys.conversation_state(channel_id), _EPOCH], [conversation_id, epoch])
 
     async def read(self, channel_id: int) -> str | None:
-        """The state of the channel's conversation; None for none."""
+        """The state of the channel's conversation; None if there is none."""
         state = await self._link.call(lambda redis: redis.hget(keys.conversation_state(channel_id), "state"))
         return None if state is None else str(state)
 
     async def running(self, channel_id: int) -> Running | None:
-        """The channel's conversation, for people to read; None for none."""
+        """The channel's conversation, for people to read; None if there is none."""
         state = await self.read(channel_id)
         return None if state is None else _running(state)
 
@@ -168,5 +168,5 @@ class PullStore(Store):
         await self._link.call(lambda redis: redis.set(keys.pulls(pulls.channel_id), text, ex=PULLS_KEEP_SECONDS))
 
     async def last(self, channel_id: int) -> Pulls | None:
-        """None for none, and for one that another version wrote."""
+        """None if there is none, or another version wrote it."""
         return Pulls.parse(await self._link.call(lambda redis: redis.get(keys.pulls(channel_id))))

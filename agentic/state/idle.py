@@ -54,7 +54,7 @@ class Candidate:
     `message_id` is its newest message, `upto` the newest one of the material. `material` has a line a message,
     "Name: text", the newest last, of MAX_MATERIAL characters at most. `message_ids` are those that it is made of, and
     `people` their authors, as a SummaryNote has them. `topics` are those of the person's profile, `origins` the
-    channels where they may have spoken of them, () where nobody else reads. `at` is the time of the newest message,
+    channels where they may have spoken of them, () if nobody else reads. `at` is the time of the newest message,
     unix seconds.
     """
 
@@ -74,8 +74,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A message that an agent posted unasked. `answered`: the person, or without one anybody, wrote there since. `text`
-    is "" where the message was deleted, or the person asked to be forgotten."""
+    """An unprompted post of an agent. `answered`: the person, or without one anybody, wrote there since. `text`
+    is "" if the message was deleted, or the person asked to be forgotten."""
 
     message_id: int
     agent: str
@@ -90,7 +90,7 @@ class Sent:
 class TaskState(StoredValue):
     """A task of an agent. `due`: not before then, while nobody writes (unix seconds). `failures` in a row. `seen`: the
     newest message when there was nothing left to do. `did`: what its last run was about. `why`: why it did not run when
-    it was due last, "" where it did."""
+    it was due last, "" if it did."""
 
     due: float = 0.0
     last: float = 0.0
@@ -134,7 +134,7 @@ def task_key(task: str, agent: str) -> str:
 
 class IdleStates(Store):
     async def read(self) -> IdleState | None:
-        """None where Redis has none: it is new, or came back empty."""
+        """None if Redis has none: it is new, or came back empty."""
         kept = await self._link.call(lambda redis: redis.hgetall(keys.COORDINATOR_IDLE))
         fields = {str(field): str(text) for field, text in kept.items()}
         if not fields:
@@ -147,7 +147,7 @@ class IdleStates(Store):
         )
 
     async def write(self, state: IdleState, epoch: int) -> bool:
-        """Replace the state; False where another process has led since `epoch` (0: no lease)."""
+        """Replace the state; False if another process has led since `epoch` (0: no lease)."""
         places = [keys.COORDINATOR_IDLE, keys.epoch(keys.COORDINATOR_OWNER)]
         fields = {PERSON: repr(state.person_at)}
         fields |= {key: task.model_dump_json(exclude_defaults=True) for key, task in state.tasks.items()}
@@ -157,7 +157,7 @@ class IdleStates(Store):
         return bool(await self._link.script(WRITE, places, [epoch, KEEP_SECONDS, *pairs]))
 
     async def result(self, agent: str, instruction_id: str) -> Result | None:
-        """The result of a turn that ended; None where none is kept."""
+        """The result of a turn that ended; None if none is kept."""
         key = keys.turn(agent, instruction_id)
         state, text = await self._link.call(lambda redis: redis.hmget(key, ["state", "result"]))
         found = read_result(str(text)) if state == "done" and text else None
@@ -166,7 +166,7 @@ class IdleStates(Store):
 
 @dataclass(frozen=True, slots=True)
 class UnaskedMessage:
-    """A message that `agent` posted unasked for a person. `task`: follow_up or discover."""
+    """A message that `agent` posted unprompted for a person. `task`: follow_up or discover."""
 
     person_id: int
     agent: str
@@ -205,7 +205,7 @@ class UnaskedMessages:
         return None
 
     async def refuse(self, user_id: int) -> bool:
-        """The person wants no more of them. False where that was known, in any process."""
+        """The person wants no more of them. False if that was known, in any process."""
         known, key = self._unwritten.get(user_id), keys.unwanted(user_id)
         try:
             first = await self._link.call(lambda redis: redis.set(key, "1", nx=True, ex=KEEP_SECONDS))
@@ -221,7 +221,7 @@ class UnaskedMessages:
         await self._write()
 
     async def is_unwanted(self, user_id: int) -> bool:
-        """Whether the person has said lately that they want no more. Raises RedisAway where nobody knows."""
+        """Whether the person has said lately that they want no more. Raises RedisAway if nobody knows."""
         if (refused := self._unwritten.get(user_id)) is not None:
             return refused
         return bool(await self._link.call(lambda redis: redis.exists(keys.unwanted(user_id))))

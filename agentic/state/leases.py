@@ -112,7 +112,7 @@ class Lease:
             await asyncio.sleep(min(left, self._renew_every / 4))
 
     async def run(self) -> None:
-        """Renew while held; stand by and take over otherwise. Until cancelled or released."""
+        """Renew while held; stand by and take over otherwise. Until canceled or released."""
         while not self._released:
             try:
                 await (self._take() if self.taken.is_set() else self._stand_by())
@@ -138,7 +138,7 @@ class Lease:
                     log.debug("%s is not released and will expire: %s", self._key, error)
 
     async def current_holder(self) -> str | None:
-        """The holder, None for none. Raises RedisAway."""
+        """The holder, None if there is none. Raises RedisAway."""
         holder = await self._link.call(lambda redis: redis.get(self._key))
         return None if holder is None else str(holder)
 
@@ -193,7 +193,7 @@ class Leadership:
         return self._lease is None or (self._lease.held and self._lease.epoch == self.epoch)
 
     async def until_held(self) -> None:
-        """Wait until this process leads for certain. A process that lost the lease is cancelled while it waits."""
+        """Wait until this process leads for certain. A process that lost the lease is canceled while it waits."""
         while not self.held:
             await self._sleep(LEADERSHIP_POLL_SECONDS)
 

@@ -261,7 +261,7 @@ class TurnLimits:
         await self._link.call(lambda redis: redis.delete(keys.cooldown(agent, channel_id)))
 
     async def cooldown_left(self, agent: str, channel_id: int) -> float:
-        """Seconds until the agent's cooldown in the channel is over, 0 where there is none. Raises RedisAway."""
+        """Seconds until the agent's cooldown in the channel is over, 0 if there is none. Raises RedisAway."""
         left = await self._link.call(lambda redis: redis.pttl(keys.cooldown(agent, channel_id)))
         return max(0.0, int(left) / 1000)
 

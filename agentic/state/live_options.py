@@ -3,7 +3,7 @@
 A field is a place, an agent and an option, `c7@9:claude:stream`; its value is JSON. A channel's place names its guild,
 so that each guild has a bound of its own; without one an older version wrote it, and a change of the same option there
 removes it. A notice publishes each change; the hash is then read again, as after a loss of Redis. Once used, the hash
-is never empty (EVER): where it is missing Redis was emptied, and a living process writes it again. Which options there
+is never empty (EVER): if it is missing Redis was emptied, and a living process writes it again. Which options there
 are, and which may be set, is not known here.
 """
 
@@ -59,7 +59,7 @@ def in_guild(guild_id: int) -> str:
 
 
 def in_channel(channel_id: int, guild_id: int | None = None) -> str:
-    """A channel as `set` and `unset` take it, with its guild where it has one; `layer` takes it without."""
+    """A channel as `set` and `unset` take it, with its guild if it has one; `layer` takes it without."""
     return f"c{channel_id}" if guild_id is None else f"c{channel_id}@{guild_id}"
 
 
@@ -81,7 +81,7 @@ class LiveOptions(Mirror):
 
     def layers(self, agent: str, guild_id: int | None, channels: Iterable[int]) -> list[tuple[str, str]]:
         """The places and agents whose layers hold for an agent in a channel, lowest first; `channels` are a thread's
-        parent, where there is one, and the channel itself. A narrower place wins, in one place the agent's own."""
+        parent, if there is one, and the channel itself. A narrower place wins, in one place the agent's own."""
         places = [EVERYWHERE, *([in_guild(guild_id)] if guild_id is not None else []), *map(in_channel, channels)]
         return [(place, who) for place in places for who in (ALL, agent) if (place, who) in self._layers]
 
@@ -132,7 +132,7 @@ class LiveOptions(Mirror):
         return bool(self._entries) and not await self._link.call(lambda redis: redis.exists(keys.LIVE_OPTIONS))
 
     def _take(self, entries: Mapping[str, str]) -> None:
-        """Hold these entries; one that cannot be read is skipped."""
+        """Hold these entries; one that can't be read is skipped."""
         layers: dict[tuple[str, str], dict[str, Any]] = {}
         for field, written in entries.items():
             place, _, rest = field.partition(":")

@@ -18,7 +18,7 @@ PRESENCE_TTL_SECONDS = 15
 SEEN_SECONDS = 30 * 86400
 TTL_SECONDS = 900
 
-# KEYS: the key; ARGV: the agent, seconds, 1 where it takes the commands from another bot
+# KEYS: the key; ARGV: the agent, seconds, 1 if it takes the commands from another bot
 CLAIM = """
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] and ARGV[3] == '0' then return 0 end

@@ -139,7 +139,7 @@ class RecordWriter:
 
     def log(self, agent: str, entry: Entry) -> None:
         """Write words that are in no turn to the agent's stream: a message that it heard, a summary, a profile, what it
-        posted unasked. They are no prompts, so `prompts` does not count."""
+        posted unprompted. They are no prompts, so `prompts` does not count."""
         size = 500 + sum(sys.getsizeof(value) for value in dict(entry).values() if isinstance(value, str))
         self._put(_Waiting(keys.words(agent), lambda: (entry,), size))
 
@@ -158,7 +158,7 @@ class RecordWriter:
             self._put(_Waiting(keys.words(record.agent), entries, size))
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Write until canceled."""
         while True:
             await self._more.wait()
             self._more.clear()

@@ -178,7 +178,7 @@ class RoomStore(Store):
     """Only for reading; all methods raise RedisAway."""
 
     async def read(self, thread_id: int) -> Room | None:
-        """The thread's room; None for none, or one that cannot be read."""
+        """The thread's room; None if there is none or it can't be read."""
         text = await self._text(keys.room(thread_id))
         return None if text is None else _read_room(thread_id, text)
 
@@ -243,7 +243,7 @@ class Arena(StoredValue):
 
 class Arenas(Store):
     async def open(self, arena: Arena) -> bool:
-        """Store a new one; False where the channel has one already."""
+        """Store a new one; False if the channel has one already."""
         key, field, text = keys.COORDINATOR_ARENAS, str(arena.channel_id), arena.model_dump_json()
         done = await self._link.batch(
             lambda pipe: (pipe.hsetnx(key, field, text), pipe.expire(key, ARENA_SECONDS)), transaction=True

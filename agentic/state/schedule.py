@@ -84,7 +84,7 @@ class ScheduleStore(Store):
     """Dates are local dates of the coordinator, YYYY-MM-DD."""
 
     async def load_schedule(self, date: str) -> list[Slot] | None:
-        """The day's plan; None for none, or one that cannot be read."""
+        """The day's plan; None if there is none or it can't be read."""
         raw = await self._plan(date)
         return None if raw is None else _read_slots(raw)
 
@@ -111,7 +111,7 @@ class ScheduleStore(Store):
         return await self.change_schedule(date, claimed)
 
     async def change_schedule(self, date: str, change: Callable[[list[Slot]], list[Slot] | None]) -> bool:
-        """Replace the day's plan by what `change` makes of it, in one step; False where that is None. `change` may be
+        """Replace the day's plan by what `change` makes of it, in one step; False if that is None. `change` may be
         called again, with what another process wrote meanwhile. It keeps each slot at its index."""
         while True:
             raw = await self._plan(date)
@@ -144,7 +144,7 @@ class ScheduleStore(Store):
         return bool(await self._link.call(lambda redis: redis.set(key, "1", px=milliseconds, nx=True)))
 
     async def hold_channel(self, channel_id: int, holder: str, ttl: float, epoch: int = 0) -> bool:
-        """Hold or renew a channel for one conversation, for `ttl` seconds. False where another holds it, or another
+        """Hold or renew a channel for one conversation, for `ttl` seconds. False if another holds it, or another
         process has led since `epoch`, that of the coordinator's lease (0: no lease)."""
         redis_keys = [keys.conversation(channel_id), keys.epoch(keys.COORDINATOR_OWNER)]
         args = [hold_of(holder, epoch), max(1, round(ttl * 1000)), epoch]

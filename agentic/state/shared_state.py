@@ -90,7 +90,7 @@ class Ledger:
     ) -> tuple[Claim, Verdict | None]:
         """Claim a turn, as `Turns.claim`; if it is new, take its request, as `TurnLimits.take`, in the same step.
 
-        The verdict is None where nothing was requested.
+        The verdict is None if nothing was requested.
         """
         if self.settlements.owes:
             await self.pay()  # this turn may be among them

@@ -6,7 +6,7 @@ stop counts in the process that received it, and is written when Redis is back. 
 EVERYWHERE: it holds in every channel, until it is lifted.
 
 A channel's last order, stop or resume, counts, whenever a process learns of it. So each order has its time: one that is
-found late changes nothing where a newer one is known, and a process writes its orders again where Redis, emptied or set
+found late changes nothing if a newer one is known, and a process writes its orders again if Redis, emptied or set
 back, knows older ones.
 
 Mutes (by people) and back-offs (after a provider refused an agent) are a key an agent, which holds when it ends (unix
@@ -44,7 +44,7 @@ CHECK_EVERY = 5.0  # seconds between two checks that Redis still has what this p
 EVER = "-"  # not a user id; keeps the set of ignored people from being empty
 
 # KEYS: the stop, the time of the last order. ARGV: the source, until when, ms, the channel for the notice, the notice,
-# the time of the order, "1" where it is late, ms to keep that time. Returns OUTDATED where a newer order is known.
+# the time of the order, "1" if it is late, ms to keep that time. Returns OUTDATED if a newer order is known.
 STOP = """
 local known, at = tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[6])
 local there = redis.call('GET', KEYS[1])
@@ -56,7 +56,7 @@ redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2], 'PX', ARGV[3])
 redis.call('PUBLISH', ARGV[4], ARGV[5])
 return 1
 """
-# KEYS: as above. ARGV: the channel for the notice, the notice, the time of the order, "1" where it is late, ms.
+# KEYS: as above. ARGV: the channel for the notice, the notice, the time of the order, "1" if it is late, ms.
 LIFT_STOP = """
 local known, at = tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[3])
 if known > at and ARGV[4] == '1' then return -1 end
@@ -177,7 +177,7 @@ class Stops(Mirror):
 
     def silent_until(self, channel_id: int) -> float:
         """Messages from before this time (unix seconds) are no longer answered: their answer was stopped, or they came
-        during the stop. 0 where no order is known."""
+        during the stop. 0 if no order is known."""
         orders = filter(None, (self._orders.get(channel_id), self._orders.get(EVERYWHERE)))
         return max((max(order.at, order.until) for order in orders), default=0.0)
 
@@ -194,7 +194,7 @@ class Stops(Mirror):
 
         `source` (one word) identifies the order, by a message's id for example: True for its first caller among all
         processes. Without a source a stop that holds already stays as it is. `at` is the time of the order, by default
-        now. A `late` order does nothing where a newer one is known.
+        now. A `late` order does nothing if a newer one is known.
         """
         lasting = min(max(seconds or longest(channel_id), 1.0), longest(channel_id))
         known, now = self._orders.get(channel_id), self._clock()
@@ -360,7 +360,7 @@ class Mutes(Store):
         self._until: dict[str, float] = {}
 
     async def run(self, agents: Iterable[str], every: float = POLL_SECONDS) -> None:
-        """Until cancelled: learn the mutes of these agents, and write them again if Redis was emptied."""
+        """Until canceled: learn the mutes of these agents, and write them again if Redis was emptied."""
         names = list(agents)
         while True:
             await self._link.present.wait()
@@ -418,7 +418,7 @@ class BackoffStore(Store):
             await self._link.call(lambda redis: redis.set(keys.bench(agent), str(until), px=max(1, round(left * 1000))))
 
     async def until(self, agent: str) -> float | None:
-        """When the agent's back-off ends, in unix seconds; None for none."""
+        """When the agent's back-off ends, in unix seconds; None if there is none."""
         return (await self.read([agent])).get(agent)
 
     async def read(self, agents: Iterable[str]) -> dict[str, float]:

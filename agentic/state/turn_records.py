@@ -74,7 +74,7 @@ class Reacted(StoredValue):
 
 
 class TurnRecord(StoredValue):
-    """One turn that ended. Ids are Discord's snowflakes where nothing else is said, money is in US dollars."""
+    """One turn that ended. Ids are Discord's snowflakes unless stated otherwise, money is in US dollars."""
 
     v: Literal[1] = 1
     id: str  # the turn's: an instruction's id, or `m` and the message's
@@ -222,7 +222,7 @@ class TurnNotices:
             self._waiting.put_nowait(notice)
 
     async def run(self) -> None:
-        """Publish until cancelled."""
+        """Publish until canceled."""
         while True:
             await self._publish((await self._waiting.get()).to_wire())
 

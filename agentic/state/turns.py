@@ -226,7 +226,7 @@ class Turns:
         return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
 
     async def read_claim(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:
-        """The claim from the script's outcome, None where Redis is away. This process's own knowledge comes first."""
+        """The claim from the script's outcome, None if Redis is away. This process's own knowledge comes first."""
         key, lifetime, kept = keys.turn(agent, turn_id), self.lifetime(deadline), Claim("new", holder=self.holder)
         if outcome is not None:
             state, result, holder, event, closing, answer, posted, under_way = outcome
@@ -249,7 +249,7 @@ class Turns:
 
     @or_default(True, "a turn's checkpoint is not kept")
     async def checkpoint(self, agent: str, turn_id: str, name: Checkpoint, text: str) -> bool:
-        """Store a checkpoint of a turn. False where another process has taken the turn over."""
+        """Store a checkpoint of a turn. False if another process has taken the turn over."""
         outcome = await self._link.script(CHECKPOINT, [keys.turn(agent, turn_id)], [self.holder, name, text])
         return bool(outcome != "lost")
 
@@ -262,7 +262,7 @@ class Turns:
         return [str(turn) for turn in await self._link.call(lambda redis: redis.zrange(keys.open_turns(agent), 0, -1))]
 
     async def left(self, agent: str, turn_id: str) -> str | None:
-        """The event of an open turn; None, and out of the index, where there is no such turn."""
+        """The event of an open turn; None, and out of the index, if there is no such turn."""
         state, event = await self._link.call(lambda redis: redis.hmget(keys.turn(agent, turn_id), ["state", "event"]))
         if state == "open" and event:
             return str(event)
@@ -513,7 +513,7 @@ class DrawnImages:
         self._link, self._holder = link, holder
 
     async def keep(self, agent: str, turn_id: str, data: bytes) -> bool:
-        """Store the image for as long as the turn's record; False where that failed, or it is over MAX_BYTES."""
+        """Store the image for as long as the turn's record; False if that failed, or it is over MAX_BYTES."""
         if len(data) > MAX_BYTES:
             log.info("an image of %d bytes is too large to be stored, a restart would draw it again", len(data))
             return False
@@ -530,7 +530,7 @@ class DrawnImages:
             return False
 
     async def read(self, agent: str, turn_id: str, size: int) -> bytes | None:
-        """The stored image of `size` bytes; None where any of it is missing."""
+        """The stored image of `size` bytes; None if any of it is missing."""
         key, data = keys.turn_picture(agent, turn_id), bytearray()
         try:
             for number in range(-(-size // PIECE_BYTES)):

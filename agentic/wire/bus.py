@@ -225,7 +225,7 @@ class Bus:
     # Stay connected
 
     async def run(self) -> None:
-        """Stay connected until cancelled."""
+        """Stay connected until canceled."""
         try:
             async with asyncio.TaskGroup() as self._workers:
                 for lane in (self._callbacks, *self._lanes.values()):
@@ -437,7 +437,7 @@ class Mirror:
         self._behind = asyncio.Event()  # Redis and this process may differ
 
     async def run(self) -> None:
-        """Until cancelled, call `read` after each notice or new connection, and if Redis lost what is known here."""
+        """Until canceled, call `read` after each notice or new connection, and if Redis lost what is known here."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._check_every):

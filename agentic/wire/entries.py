@@ -364,7 +364,7 @@ class ConsentNote(Entry):
 
 
 class UnaskedNote(Entry):
-    """A message that an agent posted unasked, and why. `person_id` is the person that it is for."""
+    """A message that an agent posted unprompted, and why. `person_id` is the person that it is for."""
 
     message_id: int
     agent: str

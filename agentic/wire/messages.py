@@ -181,7 +181,7 @@ class Result(VersionedMessage):
     usage: TurnUsage | None = None
     answers_message_id: _Snowflake | None = None  # in a conversation: the newest message of a person that it answers
     leaves: bool = False  # in a room: this was its last word
-    next_agent: str | None = None  # where it names who speaks next: that agent's key
+    next_agent: str | None = None  # if it names who speaks next: that agent's key
 
 
 class MentionNotice(VersionedMessage):
