@@ -33,7 +33,7 @@ from agentic.llm.profiles import ENDPOINTS, Aws, Endpoint, Profile, profile_at, 
 from agentic.llm.types import Usage
 from agentic.state.budgets import BudgetRequest, Costs, Kind
 from agentic.state.limits import UNLIMITED, TurnLimits, TurnRequest, Verdict
-from agentic.state.silence import BackoffStore
+from agentic.state.presence import BackoffStore
 from agentic.themes import theme_named
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Result, TurnUsage

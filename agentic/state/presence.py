@@ -1,4 +1,4 @@
-"""Which agents are online, when each was first seen, and which bot has the slash commands.
+"""Which agents are online, which back off, when each was first seen, and which bot has the slash commands.
 
 An agent is online while its process renews a key, which expires otherwise. One bot has the commands, over all
 processes: it renews a key too; when it is gone for good the key expires, and another bot takes it. After a restart a
@@ -7,15 +7,18 @@ bot finds its own name there, so the commands stay with one bot.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from redis.asyncio.client import Pipeline
 
+from agentic.text import finite_number
 from agentic.wire import keys
 from agentic.wire.connection import Store
 
 PRESENCE_TTL_SECONDS = 15
 SEEN_SECONDS = 30 * 86400
+MAX_BACKOFF_SECONDS = 3600.0  # seconds; a clock that is wrong must not silence an agent for long
 TTL_SECONDS = 900
 
 # KEYS: the key; ARGV: the agent, seconds, 1 if it takes the commands from another bot
@@ -25,6 +28,9 @@ if holder and holder ~= ARGV[1] and ARGV[3] == '0' then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
 return 1
 """
+
+
+log = logging.getLogger(__name__)
 
 
 class CommandOwner(Store):
@@ -83,3 +89,31 @@ class Presence(Store):
     async def read(self, agents: Iterable[str]) -> dict[str, str]:
         """The text of each of `agents` that is online."""
         return await self._texts(keys.ready, agents)
+
+
+class BackoffStore(Store):
+    """Back-offs of agents whose provider refused them."""
+
+    async def put(self, agent: str, until: float) -> None:
+        """Set when the agent's back-off ends, in unix seconds; at most an hour from now."""
+        left = min(until - self._clock(), MAX_BACKOFF_SECONDS)
+        if left > 0:
+            await self._link.call(lambda redis: redis.set(keys.bench(agent), str(until), px=max(1, round(left * 1000))))
+
+    async def until(self, agent: str) -> float | None:
+        """When the agent's back-off ends, in unix seconds; None if there is none."""
+        return (await self.read([agent])).get(agent)
+
+    async def read(self, agents: Iterable[str]) -> dict[str, float]:
+        """Those of `agents` that are in back-off, and until when."""
+        texts, now = await self._texts(keys.bench, agents), self._clock()
+        ends = {name: read_end("back-off", name, text) for name, text in texts.items()}
+        return {name: min(until, now + MAX_BACKOFF_SECONDS) for name, until in ends.items() if until > now}
+
+
+def read_end(pause: str, agent: str, text: str) -> float:
+    """Return when a pause ends; 0 for a text that isn't a time."""
+    until = finite_number(text)
+    if until is None:
+        log.warning("the %s of %s cannot be read and is ignored: %.40r", pause, agent, text)
+    return until or 0.0

@@ -20,11 +20,11 @@ from agentic.state.conversations import ConversationStore, PullStore
 from agentic.state.idle import IdleStates, UnaskedMessages
 from agentic.state.limits import TAKING, MemoryQuota, TurnLimits, TurnRequest, Verdict
 from agentic.state.posts import InstructedPosts, PostClaims, ReplayGuard
-from agentic.state.presence import CommandOwner, Presence
+from agentic.state.presence import BackoffStore, CommandOwner, Presence
 from agentic.state.record_stream import RecordedAgents
 from agentic.state.rooms import Arenas, RoomMarks, RoomOpenings, RoomStore
 from agentic.state.schedule import ScheduleStore
-from agentic.state.silence import BackoffStore, Mutes
+from agentic.state.silence import Mutes
 from agentic.state.turn_records import Records, TurnRecord
 from agentic.state.turns import CLAIMING, Claim, DrawnImages, Ending, LastRuns, Settlements, Turns
 from agentic.wire.connection import RedisAway, RedisLink

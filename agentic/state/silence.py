@@ -1,4 +1,4 @@
-"""Silence: stops of channels, mutes and back-offs of agents, ignored people.
+"""Silence: stops of channels, mutes of agents, ignored people.
 
 A stop is a key that expires by itself, after the time asked for and a day at most, so it survives restarts; a notice
 publishes it to every process. Each process holds all stops in memory, where a check is cheap. While Redis is away a
@@ -9,9 +9,8 @@ A channel's last order, stop or resume, counts, whenever a process learns of it.
 found late changes nothing if a newer one is known, and a process writes its orders again if Redis, emptied or set
 back, knows older ones.
 
-Mutes (by people) and back-offs (after a provider refused an agent) are a key an agent, which holds when it ends (unix
-seconds) and expires then. A turn learns of a mute in the script that takes its limits (limits.py). Ignored people are
-one bounded set, which every process holds in memory too.
+A mute is a key an agent, which has its end (unix seconds) and expires then. A turn learns of it in the script that
+takes its limits (limits.py). Ignored people are one bounded set, which every process holds in memory too.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from dataclasses import dataclass
 from typing import Literal
 
-from agentic.text import finite_number
+from agentic.state.presence import read_end
 from agentic.wire import keys
 from agentic.wire.bus import Bus, Mirror
 from agentic.wire.connection import RedisAway, RedisLink, Store
@@ -36,7 +35,6 @@ MAX_PAUSE_SECONDS = 366 * 86400.0  # seconds; a pause of all bots is for as long
 OUTDATED = -1
 TICK = 0.001  # seconds
 MAX_MUTE_SECONDS = 7 * 86400.0  # seconds
-MAX_BACKOFF_SECONDS = 3600.0  # seconds; a clock that is wrong must not silence an agent for long
 POLL_SECONDS = 2.0
 LIFTED = "0"  # in the place of a mute
 MAX_IGNORED = 1000  # people
@@ -390,7 +388,7 @@ class Mutes(Store):
         texts = await self._texts(keys.muted, names)
         for name in names:
             if name in texts:
-                self.saw(name, _end_of("mute", name, texts[name]))
+                self.saw(name, read_end("mute", name, texts[name]))
             elif self._until.get(name, 0.0) > now:
                 await self._write(name, self._until[name])
         return {name: until for name in names if (until := self._until.get(name, 0.0)) > now}
@@ -406,34 +404,6 @@ class Mutes(Store):
     async def _write(self, agent: str, until: float) -> None:
         left = max(1, round((until - self._clock()) * 1000))
         await self._link.call(lambda redis: redis.set(keys.muted(agent), str(until), px=left))
-
-
-class BackoffStore(Store):
-    """Back-offs of agents whose provider refused them."""
-
-    async def put(self, agent: str, until: float) -> None:
-        """Set when the agent's back-off ends, in unix seconds; at most an hour from now."""
-        left = min(until - self._clock(), MAX_BACKOFF_SECONDS)
-        if left > 0:
-            await self._link.call(lambda redis: redis.set(keys.bench(agent), str(until), px=max(1, round(left * 1000))))
-
-    async def until(self, agent: str) -> float | None:
-        """When the agent's back-off ends, in unix seconds; None if there is none."""
-        return (await self.read([agent])).get(agent)
-
-    async def read(self, agents: Iterable[str]) -> dict[str, float]:
-        """Those of `agents` that are in back-off, and until when."""
-        texts, now = await self._texts(keys.bench, agents), self._clock()
-        ends = {name: _end_of("back-off", name, text) for name, text in texts.items()}
-        return {name: min(until, now + MAX_BACKOFF_SECONDS) for name, until in ends.items() if until > now}
-
-
-def _end_of(pause: str, agent: str, text: str) -> float:
-    """0 for a text that is not a time, and for LIFTED."""
-    until = finite_number(text)
-    if until is None:
-        log.warning("the %s of %s cannot be read and is ignored: %.40r", pause, agent, text)
-    return until or 0.0
 
 
 class Ignores(Mirror, Collection[int]):

@@ -1,6 +1,6 @@
 import pytest
 
-from agentic.state.silence import MAX_BACKOFF_SECONDS, BackoffStore
+from agentic.state.presence import MAX_BACKOFF_SECONDS, BackoffStore
 from agentic.wire import keys
 
 
