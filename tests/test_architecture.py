@@ -80,7 +80,6 @@ UPWARD: frozenset[tuple[str, str]] = frozenset(
         ("agentic.replay", "agentic.runtime"),
         ("agentic.rooms", "agentic.services.discord"),
         ("agentic.services.signal", "agentic.runtime"),
-        ("agentic.state", "agentic.services.signal"),
     }
 )
 """Imports that run upwards, package by package. The list may only become shorter."""

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from agentic.services.signal.stores import AddressBook, VanishingMessages
 from agentic.state.budgets import Budgets, Caps, Costs, Fields, ReplayCosts
 from agentic.state.context import ContextWindows, Sessions, Summaries
 from agentic.state.conversations import ConversationStore, PullStore
@@ -50,7 +49,7 @@ class Ledger:
     def __init__(
         self, link: RedisLink, clock: Callable[[], float] = time.time, *, holder: str = "", caps: Caps | None = None
     ) -> None:
-        self._link, self._clock = link, clock
+        self.link, self._clock = link, clock
         self.turns = Turns(link, clock, holder)
         self.pictures = DrawnImages(link, holder)
         self.budgets = Budgets(link, clock, caps or Caps())
@@ -79,8 +78,6 @@ class Ledger:
         self.last_runs = LastRuns(link, self.turns)
         self.replays = ReplayGuard(link, clock)
         self.post_claims = PostClaims(link)
-        self.addresses = AddressBook(link)
-        self.vanishing = VanishingMessages(link)
         self.memory_writes = MemoryQuota(link)
         self.settlements = Settlements(link, clock, self.turns, self.budgets, self.instructed_posts)
         link.when_back(self.pay)
@@ -100,7 +97,7 @@ class Ledger:
         call = self.limits.script_call(request)
         try:
             arguments = [*claim_args, request.budget.under_way if request.budget else "", *call.args]
-            kept, *outcome = await self._link.script(BEGIN, [*claim_keys, *call.keys], arguments)
+            kept, *outcome = await self.link.script(BEGIN, [*claim_keys, *call.keys], arguments)
         except RedisAway as away:
             log.debug("a turn begins in memory: %s", away)
             claim = await self.turns.read_claim(agent, turn_id, deadline, None)
@@ -152,7 +149,7 @@ class Ledger:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._link.present.wait()
+                await self.link.present.wait()
         await self.pay()
         if owed := self.settlements.owes:
             log.error("Redis is away: the ends of %d turns are lost with this process, their costs not booked", owed)

@@ -131,7 +131,7 @@ async def test_a_quote_of_a_post_in_anothers_chat_tells_nothing_of_it(tmp_path: 
 async def test_why_a_message_came_unasked_is_known_from_the_record_to_those_in_its_chat(tmp_path: Path) -> None:
     async with signal_flow(tmp_path) as f, f.running() as runtime:
         services, post = runtime.services, await _posted_unasked(f, runtime)
-        await services.ledger._link.call(lambda redis: redis.delete(keys.turns("claude")))
+        await services.ledger.link.call(lambda redis: redis.delete(keys.turns("claude")))
         said = await told(f, "/why", ANNA, quote=quoting(ACCOUNT, post))
         assert "followed up on a talk, while nobody wrote, because: Anna was not answered." in said
         assert "🔕" in said

@@ -26,7 +26,7 @@ from agentic.services.signal.client import SignalClient, SignalFetcher
 from agentic.services.signal.contacts import Chat, Chats, Contact, Contacts, SignalAccount, to_text
 from agentic.services.signal.envelopes import direct_chat_id
 from agentic.services.signal.listener import SignalHandler, SignalListener
-from agentic.services.signal.stores import AddressBook
+from agentic.services.signal.stores import AddressBook, VanishingMessages
 
 AGAIN_SECONDS = 5.0  # until a listener that failed begins again
 
@@ -44,7 +44,7 @@ async def open_accounts(
     accounts = {number: (agent, names.get(agent, agent)) for agent, number in settings.numbers.items()}
     contacts = Contacts(accounts, allowed=settings.signal_allowed, linked=settings.linked_people)
     chats, attachments = Chats(contacts), AttachmentReader(files)
-    book = AddressKeeper(services.ledger.addresses, contacts, chats, services.transcripts)
+    book = AddressKeeper(AddressBook(services.ledger.link), contacts, chats, services.transcripts)
     await book.restore()
     stack.push_async_callback(book.aclose)
     services.forgetting.also.append(book.forget)
@@ -75,7 +75,7 @@ class SignalLines:
         for agent in runtime.setup.on_signal:
             account = services.signal[agent]
             self._handlers[agent] = handler = SignalHandler(agent, account, services, partial(runtime.host_of, agent))
-            self._listeners[agent] = SignalListener(account, handler, vanishing=services.ledger.vanishing)
+            self._listeners[agent] = SignalListener(account, handler, vanishing=VanishingMessages(services.ledger.link))
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:

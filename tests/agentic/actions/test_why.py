@@ -236,7 +236,7 @@ async def test_budgets_that_near_their_end_are_found(services, spent, found):
 
 
 async def test_without_caps_no_budget_is_used_up(services):
-    assert await Ledger(services.ledger._link).budgets.used_up("claude", 1, "2026-05-28") == []
+    assert await Ledger(services.ledger.link).budgets.used_up("claude", 1, "2026-05-28") == []
 
 
 async def test_a_conversation_is_found_as_its_coordinator_keeps_it(services):

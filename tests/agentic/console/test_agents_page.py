@@ -48,7 +48,7 @@ async def test_a_card_says_whether_an_agent_is_online_and_what_hinders_it(parts:
 async def test_free_turns_are_counted_beside_those_that_the_limit_counts(pages: Pages, parts: ConsoleParts) -> None:
     day = today(parts)
     for name in (day, free_day(day), free_day(day)):
-        await parts.ledger._link.call(lambda redis, name=name: redis.incr(keys.daily_count("claude", name)))
+        await parts.ledger.link.call(lambda redis, name=name: redis.incr(keys.daily_count("claude", name)))
     claude = await pages.get("/api/agents/claude")
     assert (claude["turns_today"], claude["turns_free"], claude["turns_most"]) == (1, 2, 100)
 
@@ -105,7 +105,7 @@ async def test_no_other_file_and_no_other_agent_can_be_asked_for(pages: Pages, p
 async def test_the_records_state_is_shown_and_whether_a_process_writes_it(pages: Pages, parts: ConsoleParts) -> None:
     record = await pages.get("/api/record")
     assert (record["days"], record["recorder"]) == (90, False)
-    lease = Lease(parts.ledger._link, keys.RECORDER_OWNER, holder="here")
+    lease = Lease(parts.ledger.link, keys.RECORDER_OWNER, holder="here")
     assert await lease.acquire()
     assert (await pages.get("/api/record"))["recorder"] is True
     await lease.release()
@@ -123,5 +123,5 @@ async def test_a_full_disk_stands_on_the_page(parts: ConsoleParts) -> None:
 async def test_a_process_that_stands_by_says_that_the_record_is_elsewhere(parts: ConsoleParts) -> None:
     async with pages_of(replace(parts, recorder=lambda: STANDING_BY)) as pages:
         assert (await pages.get("/api/record"))["elsewhere"] is False, "nobody records"
-        assert await Lease(parts.ledger._link, keys.RECORDER_OWNER, holder="there").acquire()
+        assert await Lease(parts.ledger.link, keys.RECORDER_OWNER, holder="there").acquire()
         assert (await pages.get("/api/record"))["elsewhere"] is True
