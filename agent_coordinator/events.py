@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 class ConversationReport:
     """Totals of a conversation that ended. Times in unix seconds, money in US dollars; `per_agent` by agent name.
     `opened_by`: the agent whose message is its first, "" if nobody opened it. Messages, skips and cost of a room's
-    are those of its whole life, the others those since it was resumed."""
+    are those of its whole life, `total` has those since it was resumed."""
 
     conversation_id: str
     channel_id: int
@@ -37,14 +37,8 @@ class ConversationReport:
     rounds: int
     messages: int
     skips: int
-    timeouts: int
-    absences: int
-    reactions: int
-    pictures: int
-    calls: int
-    input_tokens: int
-    output_tokens: int
     cost_usd: float
+    total: AgentCounts
     ended_because: EndReason
     started_at: float
     ended_at: float
@@ -58,7 +52,6 @@ def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
     if state.ended_because is None:
         raise ValueError(f"conversation {state.conversation_id} has not ended")
     total, room = state.total, state.room
-    counts = ("timeouts", "absences", "reactions", "pictures", "calls", "input_tokens", "output_tokens")
     return ConversationReport(
         conversation_id=state.conversation_id,
         channel_id=state.channel_id,
@@ -68,13 +61,13 @@ def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
         messages=room.turn_number if room else total.messages,
         skips=room.skips if room else total.skips,
         cost_usd=room.cost_usd if room else total.cost_usd,
+        total=total,
         ended_because=state.ended_because,
         started_at=state.started_at,
         ended_at=ended_at,
         per_agent=dict(state.tallies),
         opened_by=(room and room.starter) or (state.history[0].agent if state.history else ""),
         policy=state.policy,
-        **{name: getattr(total, name) for name in counts},
     )
 
 

@@ -105,19 +105,19 @@ class MoneyTests(AsyncCase):
         bus = room("chatgpt", "gemini")
         bus.voices["claude"], bus.voices["grok"] = skipper("claude", "benched"), skipper("grok", "muted")
         report = await Stage(bus, max_rounds=2).converse("claude")
-        self.assertEqual((report.rounds, report.messages, report.skips, report.absences), (2, 4, 0, 4))
+        self.assertEqual((report.rounds, report.messages, report.skips, report.total.absences), (2, 4, 0, 4))
 
     async def test_one_that_does_not_speak_in_the_channel_is_absent_there(self) -> None:
         bus = room("chatgpt", "gemini", "grok")
         bus.voices["claude"] = skipper("claude", "unknown_channel")
         report = await Stage(bus, max_rounds=2).converse("gemini")
-        self.assertEqual((report.messages, report.skips, report.absences), (6, 0, 2))
+        self.assertEqual((report.messages, report.skips, report.total.absences), (6, 0, 2))
 
     async def test_one_that_is_known_to_rest_is_not_even_asked(self) -> None:
         stage = Stage(room(*AGENTS), max_rounds=2)
         stage.ledger.backoffs.ends["claude"] = stage.time.now + 600
         report = await stage.converse("claude")
-        self.assertEqual((report.rounds, report.messages, report.absences), (2, 6, 2))
+        self.assertEqual((report.rounds, report.messages, report.total.absences), (2, 6, 2))
         self.assertNotIn("claude", stage.bus.speakers())
         self.assertTrue(stage.bus.asked[0][1].is_conversation_starter)
 
@@ -148,7 +148,7 @@ class OpeningTests(AsyncCase):
         stage = Stage(bus, max_rounds=1)
         report = await stage.converse("claude")
         self.assertTrue(bus.asked[1][1].is_conversation_starter)
-        self.assertEqual((report.timeouts, report.messages), (1, 3))
+        self.assertEqual((report.total.timeouts, report.messages), (1, 3))
 
     async def test_a_reaction_alone_does_not_open_a_conversation(self) -> None:
         bus = room("chatgpt", "gemini", "grok")
@@ -165,7 +165,7 @@ class OpeningTests(AsyncCase):
 
     async def test_nobody_there_ends_it_too(self) -> None:
         report = await Stage(room()).converse()
-        self.assertEqual((report.ended_because, report.absences, report.messages), ("nobody_opened", 4, 0))
+        self.assertEqual((report.ended_because, report.total.absences, report.messages), ("nobody_opened", 4, 0))
 
     async def test_the_topic_that_the_starter_names_goes_to_all_others(self) -> None:
         bus = room(*AGENTS)
@@ -251,7 +251,7 @@ class TurnTests(AsyncCase):
     async def test_absent_agents_are_passed_over_and_the_others_go_on(self) -> None:
         stage = Stage(room("claude", "grok"))
         report = await stage.converse()
-        self.assertEqual((report.messages, report.absences, report.rounds), (6, 6, 3))
+        self.assertEqual((report.messages, report.total.absences, report.rounds), (6, 6, 3))
 
     async def test_a_result_with_nothing_in_it_counts_as_a_skip(self) -> None:
         bus = room(*AGENTS)
@@ -305,7 +305,7 @@ class EndingTests(AsyncCase):
 
     async def test_the_report_adds_up_what_was_done_and_used(self) -> None:
         report = await Stage(room("chatgpt", "claude", "grok", skipping=["gemini"]), max_rounds=2).converse()
-        self.assertEqual((report.messages, report.skips, report.calls, report.input_tokens), (6, 2, 6, 600))
+        self.assertEqual((report.messages, report.skips, report.total.calls, report.total.input_tokens), (6, 2, 6, 600))
         self.assertAlmostEqual(report.cost_usd, 0.06)
         self.assertEqual(report.per_agent["claude"].messages, 2)
         self.assertEqual(report.per_agent["gemini"].skips, 2)
@@ -394,7 +394,7 @@ class TroubleTests(AsyncCase):
         first_four = [instruction for _, instruction in stage.bus.asked[:4]]
         self.assertEqual(len({instruction.instruction_id for instruction in first_four}), 1)
         self.assertEqual(first_four[3].deadline, NOON + sum(stage.time.slept) + AGENT_RESPONSE_TIMEOUT)
-        self.assertEqual((report.messages, report.timeouts), (12, 0))
+        self.assertEqual((report.messages, report.total.timeouts), (12, 0))
 
     async def test_a_deadline_that_passed_without_redis_is_no_timeout_of_the_agent(self) -> None:
         stage = Stage(room(*AGENTS), max_rounds=1)
@@ -409,7 +409,7 @@ class TroubleTests(AsyncCase):
 
         stage.bus.voices["claude"] = voice
         report = await stage.converse("claude")
-        self.assertEqual((report.timeouts, report.messages), (0, 4))
+        self.assertEqual((report.total.timeouts, report.messages), (0, 4))
 
     async def test_a_conversation_begins_when_redis_is_back(self) -> None:
         stage = Stage(room(*AGENTS))

@@ -185,8 +185,8 @@ def test_a_report_adds_up_the_agents() -> None:
     )
     state = state.take_turn("grok", result("grok", skipped=True, usage=TurnUsage(calls=1, cost_usd=0.25)))
     report = report_of(state.miss_turn("gemini", "absent").ended("chance"), ended_at=9.0)
-    assert (report.rounds, report.messages, report.skips, report.absences) == (1, 1, 1, 1)
-    assert (report.calls, report.cost_usd, report.output_tokens) == (2, 0.75, 3)
+    assert (report.rounds, report.messages, report.skips, report.total.absences) == (1, 1, 1, 1)
+    assert (report.total.calls, report.cost_usd, report.total.output_tokens) == (2, 0.75, 3)
     assert (report.ended_because, report.started_at, report.ended_at) == ("chance", 1.0, 9.0)
     assert report.per_agent["claude"].messages == 1
 
