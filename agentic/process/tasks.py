@@ -22,7 +22,6 @@ INTERRUPTED = 130  # exit code of an interrupted process
 MAX_PAUSE = 60.0  # seconds between two starts of a task that fails
 STEADY_SECONDS = 60.0  # a task that ran this long has recovered
 
-Start = Callable[[Coroutine[Any, Any, None], str], object]  # runs a task of that name
 Clock = Callable[[], float]  # unix seconds
 Sleep = Callable[[float], Awaitable[object]]
 T = TypeVar("T")
@@ -138,17 +137,6 @@ async def restart_on_failure(
             await sleep(pause)
         finally:
             names.discard(name)
-
-
-async def sleep_unless(woken: asyncio.Event, seconds: float, sleep: Sleep) -> None:
-    """Sleep for so many seconds, or until the event is set."""
-    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(sleep(seconds)), asyncio.ensure_future(woken.wait())]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass(frozen=True)

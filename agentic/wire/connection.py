@@ -33,8 +33,6 @@ from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.maint_notifications import MaintNotificationsConfig
 
-from agentic.process.tasks import Sleep
-
 D = TypeVar("D")
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -239,15 +237,6 @@ def _cause(error: Exception) -> str:
 def _is_refusal(error: ResponseError) -> bool:
     text = f"{getattr(error, 'error_type', '')} {type(error).__name__} {error} "
     return any(code in text for code in REFUSALS) or type(error).__name__ in ("OutOfMemoryError", "ReadOnlyError")
-
-
-async def until_back(call: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
-    """Repeat the call until Redis answers. The bus logs that it is away."""
-    while True:
-        try:
-            return await call()
-        except RedisAway:
-            await sleep(REDIS_RETRY_SECONDS)
 
 
 def or_default(value: D, what: str) -> Callable[[Method[P, T]], Method[P, T | D]]:
