@@ -83,7 +83,7 @@ def brief_for(room: Room, agent: str) -> RoomBrief:
 
 
 def retry_pause(state: ConversationState) -> float:
-    """Seconds to wait before the next turn where the last one failed: an agent that starts again needs a moment."""
+    """Seconds to wait before the next turn if the last one failed: an agent that starts again needs a moment."""
     last = state.room and state.last_in_order and state.room.member(state.last_in_order)
     return RETRY_SECONDS if last and (last.failures or last.name in state.away) else 0.0
 

@@ -123,7 +123,7 @@ class Scheduler:
         return self._window(day)[1] + MISSED_SLOT_SECONDS > self._clock()
 
     async def _plan(self, day: date) -> list[Slot]:
-        """The day's plan, made where there is none yet; one that Redis has lost is stored again."""
+        """The day's plan, made if there is none yet; a plan that Redis has lost is stored again."""
         key = day.isoformat()
         plan = await self._schedule.load_schedule(key)
         if plan is None:

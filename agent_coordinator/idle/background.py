@@ -248,7 +248,7 @@ class BackgroundScheduler:
             await self._ended(asking, result, undisturbed=self._board.person_at <= began)
 
     async def _ended(self, asking: Asking, result: Result | None, *, undisturbed: bool) -> None:
-        """Note what came of it, and when the task is due again; where a person wrote meanwhile, that has been said."""
+        """Note what came of it, and when the task is due again; if a person wrote meanwhile, the timers know."""
         now, board = self._clock(), self._board
         note = None if result is None else note_of(asking, result, now)
         if note is not None:

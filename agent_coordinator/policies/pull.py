@@ -32,10 +32,10 @@ LEAD = (
 
 # What the parts of a pull weigh
 NAMED = 1.0
-NAME_ASKED = 0.4  # more, where it is in a question
+NAME_ASKED = 0.4  # more, if it is in a question
 REPLIED_TO = 1.0
 SUBJECT = 0.7
-SUBJECT_ASKED = 0.3  # more, where it is a question
+SUBJECT_ASKED = 0.3  # more, if it is a question
 OWN_WORDS = 0.12  # each, of what it has talked about
 MAX_OWN_WORDS = 3
 DISPUTED = 0.5

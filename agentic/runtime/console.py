@@ -58,7 +58,7 @@ LISTED_SECONDS = 2.0  # a list of channels or people is used again for so long
 
 
 async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
-    """Serve it until the stack is closed, and note its address where that worked."""
+    """Serve it until the stack is closed, and note its address if that worked."""
     settings = runtime.setup.settings
     store = RecordFile(settings.record_file if settings.records else None)
     stack.push_async_callback(store.aclose)
@@ -110,7 +110,7 @@ def _bot(runtime: Runtime, agent: str) -> BotState:
     return BotState(latency if math.isfinite(latency) else None, bot.failure, signal)
 
 
-LoadWith = Callable[[str], Settings]  # the settings where this model is all agents'
+LoadWith = Callable[[str], Settings]  # the settings with this model for all agents
 
 
 def load_with(model: str) -> Settings:

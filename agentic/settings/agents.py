@@ -33,7 +33,7 @@ BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
         "ollama": "OLLAMA_BASE_URL",
     }
 )
-"""Provider → the setting of its base URL, named as the provider's own SDK names it where it does."""
+"""Provider → the setting of its base URL, named as the provider's own SDK names it, if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class AgentSettings:
     """A configured agent. `models` are tried in that order; the first one decides the class of its cog.
 
     `image_model`, a model of `image_provider`, is None for an agent that does not draw. `retries` are per call.
-    `personality` and `allowed_tools` are None unless set for this agent alone. `coding` is set where the Claude Agent
+    `personality` and `allowed_tools` are None unless set for this agent alone. `coding` is set if the Claude Agent
     SDK runs its turns. `servers`: guild id → the agent with the models that are set for that guild.
     """
 

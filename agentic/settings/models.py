@@ -32,8 +32,8 @@ KEY_SETTINGS: Mapping[str, str] = MappingProxyType(
 )
 """Provider → the setting of its key. Bedrock works without: AWS has other credentials."""
 HOSTED = ("openrouter", "deepseek", "mistral", "groq", "qwen")  # endpoints that need a key
-AT_HOME = ("ollama", "llamacpp", "lmstudio", "vllm")  # endpoints on this machine
-PROVIDERS = (*KEY_SETTINGS, *HOSTED, *AT_HOME)  # as agentic.llm.registry knows them
+LOCAL_PROVIDERS = ("ollama", "llamacpp", "lmstudio", "vllm")  # endpoints on this machine
+PROVIDERS = (*KEY_SETTINGS, *HOSTED, *LOCAL_PROVIDERS)  # as agentic.llm.registry knows them
 ENDPOINT_KEY = re.compile(r"ENDPOINT_[A-Z0-9_]{1,40}_KEY")
 COGS: Mapping[str, str] = MappingProxyType(
     {
@@ -164,7 +164,7 @@ class Sources:
         """The last three come from the table of agents, for the agent's own provider."""
         endpoint = self.endpoints.get(provider)
         if needs_key is None:
-            needs_key = provider not in AT_HOME and not (endpoint and endpoint.base_url)
+            needs_key = provider not in LOCAL_PROVIDERS and not (endpoint and endpoint.base_url)
         key_setting = key_setting or KEY_SETTINGS.get(provider) or endpoint_key(provider)
         return ModelSettings(
             provider=provider,
@@ -186,7 +186,7 @@ def default_of(provider: str) -> str:
 
 
 def provider_and_model(name: str) -> tuple[str, str]:
-    """The two parts of `provider/model`, with the default model for a provider alone; the second is "" where there is
+    """The two parts of `provider/model`, with the default model for a provider alone; the second is "" if there is
     none."""
     provider, slash, model = name.partition("/")
     return provider, model if slash else default_of(provider)
@@ -246,8 +246,8 @@ def _read_endpoint(name: str, entry: object, found: dict[str, EndpointSettings])
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The option `model` of an agent in the owner's files: for all guilds, and by guild id where it differs. Empty
-    where nothing is set."""
+    """The option `model` of an agent in the owner's files: for all guilds, and by guild id if it differs. Empty
+    if nothing is set."""
 
     everywhere: tuple[str, ...] = ()
     servers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)

@@ -231,7 +231,7 @@ class Settings(Keys):
 
     @property
     def channels(self) -> dict[int, str]:
-        """Channel id → theme, of the channels that the agents may speak in. AGENT_CHANNEL_IDS, where it is set, names
+        """Channel id → theme, of the channels that the agents may speak in. AGENT_CHANNEL_IDS, if it is set, names
         them all."""
         ids = self.channel_ids or tuple(self.channel_theme_map)
         return {channel: self.channel_theme_map.get(channel, DEFAULT_THEME) for channel in ids}
@@ -250,7 +250,7 @@ class Settings(Keys):
 
     @property
     def numbers(self) -> dict[str, str]:
-        """Agent → its number on Signal; none where the program is not on Signal."""
+        """Agent → its number on Signal; none if the program is not on Signal."""
         return dict(self.signal_numbers) if self.on_signal else {}
 
     @property
@@ -282,7 +282,7 @@ class Settings(Keys):
 
     @property
     def console_link(self) -> str | None:
-        """The console's address for links in Discord, without a slash at its end; None where it is off."""
+        """The console's address for links in Discord, without a slash at its end; None if it is off."""
         if not self.console:
             return None
         host = "127.0.0.1" if self.console_host in ("0.0.0.0", "::") else self.console_host  # noqa: S104

@@ -20,7 +20,7 @@ from agentic.llm.retry import Fallbacks
 from agentic.process.root import ROOT
 from agentic.runtime.bot import cog_class, runnable
 from agentic.runtime.services import make_guild_models, provider_model
-from agentic.settings.models import AT_HOME, HOSTED, PROVIDERS, ProfileSettings, Sources
+from agentic.settings.models import HOSTED, LOCAL_PROVIDERS, PROVIDERS, ProfileSettings, Sources
 
 
 def load(folder: Path | None = None, **environ: str) -> Settings:
@@ -35,7 +35,7 @@ def problems_of(folder: Path | None = None, **environ: str) -> list[str]:
 
 def test_the_settings_know_the_providers_that_the_models_know() -> None:
     assert set(PROVIDERS) == set(registry.PROVIDERS)
-    assert set(HOSTED + AT_HOME) == set(endpoints.ENDPOINTS)
+    assert set(HOSTED + LOCAL_PROVIDERS) == set(endpoints.ENDPOINTS)
     assert {spec.provider for spec in AGENTS.values()} <= set(BASE_URL_SETTINGS) <= {*PROVIDERS, *endpoints.ENDPOINTS}
     assert set(ProfileSettings.model_fields) <= set(Profile.__dataclass_fields__)
 
