@@ -166,19 +166,13 @@ class ConversationNotes:
             case TurnTaken(conversation_id=running, result=result) if running in self._without_topic and result.topic:
                 self._record.note(self._without_topic.pop(running).model_copy(update={"topic": result.topic}))
             case RoomChanged(room):
-                self._record.note(room_note(room))
+                fields = room.model_dump(include=set(RoomNote.model_fields) - {"members", "left"})
+                left = tuple(member.name for member in room.left)
+                self._record.note(RoomNote(members=room.names, left=left, **fields))
             case ConversationEnded(report):
                 self._without_topic.pop(report.conversation_id, None)
                 values = {name: getattr(report, name) for name in _REPORTED}
                 self._record.note(ConversationNote(id=report.conversation_id, starter=report.opened_by, **values))
-
-
-def room_note(room: Room) -> RoomNote:
-    return RoomNote(
-        members=room.names,
-        left=tuple(member.name for member in room.left),
-        **room.model_dump(include=set(RoomNote.model_fields) - {"members", "left"}),
-    )
 
 
 def save_pulls(context: CoordinatorContext) -> Observer:

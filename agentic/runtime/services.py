@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import aiohttp
 
-from agent_config import AgentSettings, CodingSettings, ModelSettings, Settings
+from agent_config import AgentSettings, ModelSettings, Settings
 from agent_coordinator.config import CoordinatorConfig, from_settings
 from agentic.actions.forget import CompletedRequests, Forgetting
 from agentic.agent.limits import ProviderBackoff, access, is_free
@@ -100,8 +100,20 @@ def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
     """
     usable = {model.name: model for model in agent.usable}
     if agent.coding is not None and agent.models[0].name in usable:
-        free = free_at_home and is_free(agent.models[0])
-        return AgentSdkModel(coding_config(agent, agent.coding), free=free)
+        coding = agent.coding  # the Claude Agent SDK runs its turns
+        config = QueryConfig(
+            model=agent.model,
+            workspace=coding.workspace,
+            home=coding.home,
+            api_key=agent.api_key.get_secret_value() if agent.api_key else "",
+            base_url=agent.base_url,
+            allowed_tools=coding.allowed_tools,
+            permission_mode=coding.permission_mode,
+            max_turns=coding.max_steps,
+            max_usd=coding.max_usd,
+            hidden=coding.hidden,
+        )
+        return AgentSdkModel(config, free=free_at_home and is_free(agent.models[0]))
     draws = next((name for name, model in usable.items() if model.provider == agent.image_provider), None)
 
     def make(provider: str, model: str) -> Model:
@@ -153,22 +165,6 @@ def make_guild_models(agent: AgentSettings, make: Callable[[AgentSettings], Mode
         found[server] = made[names]
         log.info("%s: server %d uses %s", agent.name, server, ", ".join(names))
     return found
-
-
-def coding_config(agent: AgentSettings, coding: CodingSettings) -> QueryConfig:
-    """The configuration of an agent whose turns the Claude Agent SDK runs."""
-    return QueryConfig(
-        model=agent.model,
-        workspace=coding.workspace,
-        home=coding.home,
-        api_key=agent.api_key.get_secret_value() if agent.api_key else "",
-        base_url=agent.base_url,
-        allowed_tools=coding.allowed_tools,
-        permission_mode=coding.permission_mode,
-        max_turns=coding.max_steps,
-        max_usd=coding.max_usd,
-        hidden=coding.hidden,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +223,12 @@ def build_services(
     posts = WebhookPosts(link, setup.clock)
     records = tools.records if tools else None
     meaning = meaning_of(settings, setup.make_embedder(settings), ledger.replay_costs, setup.clock)
+    model, chosen = setup.make_cheap(settings), cheapest(settings.cheap_models)
+    cheap: CheapModel | None = None
+    if model is not None and chosen is not None:
+        backoff = ProviderBackoff("the cheap model", setup.clock)
+        tariff = replace(tariff_of(chosen), free=model.free)
+        cheap = CheapModel(model=model, tariff=tariff, redact=outbound.redact.secrets, backoff=backoff)
     return AgentServices(
         settings=settings,
         scope=Scope(settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None),
@@ -256,19 +258,9 @@ def build_services(
         live_options=live,
         history_cache=HistoryCache(transcripts),
         personas=personas,
-        cheap=cheap_of(setup, outbound),
+        cheap=cheap,
         meaning=meaning,
     )
-
-
-def cheap_of(setup: Setup, outbound: OutboundShared) -> CheapModel | None:
-    """The cheap model with its prices; None if the process has none."""
-    model, chosen = setup.make_cheap(setup.settings), cheapest(setup.settings.cheap_models)
-    if model is None or chosen is None:
-        return None
-    backoff = ProviderBackoff("the cheap model", setup.clock)
-    tariff = replace(tariff_of(chosen), free=model.free)
-    return CheapModel(model=model, tariff=tariff, redact=outbound.redact.secrets, backoff=backoff)
 
 
 @asynccontextmanager

@@ -162,6 +162,10 @@ def address_with(schemes: Iterable[str]) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _bounds(low: float, high: float, expected: str) -> Any:
+    return Field(ge=low, le=high, allow_inf_nan=False, description=expected)
+
+
 # Numbers are bounded above too: one digit too many must not become a list of a billion entries, or a number that Redis
 # rejects.
 Flag = Annotated[bool, Field(description="true or false")]
@@ -181,23 +185,12 @@ PerDay = Annotated[int, Field(ge=0, le=1_000, description="a whole number, 0 or 
 Retries = Annotated[int, Field(ge=0, le=10, description="a whole number from 0 to 10")]
 Steps = Annotated[int, Field(ge=1, le=200, description="a whole number from 1 to 200")]
 Port = Annotated[int, Field(ge=0, le=65_535, description="a port from 1 to 65535, or 0 for none")]
-Seconds = Annotated[
-    float,
-    Field(ge=0, le=86_400, allow_inf_nan=False, description="a number of seconds, 0 or more (at most 86400)"),
-]
-CatchUp = Annotated[  # no longer than a turn's record is kept
-    float, Field(ge=0, le=900, allow_inf_nan=False, description="a number of seconds, 0 or more (at most 900)")
-]
-Debounce = Annotated[
-    float, Field(ge=0, le=20, allow_inf_nan=False, description="a number of seconds, 0 or more (at most 20)")
-]
-Limit = Annotated[  # at most the longest turn
-    float, Field(ge=1, le=600, allow_inf_nan=False, description="a number of seconds from 1 to 600")
-]
-Hours = Annotated[
-    float, Field(ge=0, le=8760, allow_inf_nan=False, description="a number of hours, 0 or more (at most 8760)")
-]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="a number from 0 to 1")]
+Seconds = Annotated[float, _bounds(0, 86_400, "a number of seconds, 0 or more (at most 86400)")]
+CatchUp = Annotated[float, _bounds(0, 900, "a number of seconds, 0 or more (at most 900)")]  # as a turn's record
+Debounce = Annotated[float, _bounds(0, 20, "a number of seconds, 0 or more (at most 20)")]
+Limit = Annotated[float, _bounds(1, 600, "a number of seconds from 1 to 600")]  # at most the longest turn
+Hours = Annotated[float, _bounds(0, 8760, "a number of hours, 0 or more (at most 8760)")]
+Share = Annotated[float, _bounds(0, 1, "a number from 0 to 1")]
 Days = Annotated[
     Annotated[int, Field(ge=0, le=36_500)] | None, _none_as(None), Field(description="a number of days, or none")
 ]
