@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from aiohttp import web
@@ -318,33 +318,25 @@ class Runtime:
         await cancel(list(self._tasks.values()))
 
 
-@dataclass(frozen=True)
 class Watching:
     """What watches the turns of this process: the record's writer (None if nothing is recorded), notices for the
-    console, telemetry.."""
+    console, telemetry."""
 
-    link: RedisLink
-    notices: TurnNotices
-    writer: RecordWriter | None
-    watcher: TurnWatchers = field(default_factory=TurnWatchers)
-
-    @classmethod
-    def of(cls, settings: Settings, link: RedisLink, redact: Redactor) -> Watching:
-        writer = RecordWriter(link, redact.secrets, prompts=settings.records_prompts) if settings.records else None
-        return cls(link, TurnNotices(link), writer)
-
-    @property
-    def record(self) -> Notes:
-        return self.writer or NoRecord()
+    def __init__(self, settings: Settings, link: RedisLink, redact: Redactor) -> None:
+        self.watcher, self._link, self._notices = TurnWatchers(), link, TurnNotices(link)
+        self._writer: RecordWriter | None = None
+        if settings.records:
+            self._writer = RecordWriter(link, redact.secrets, prompts=settings.records_prompts)
+        self.record: Notes = self._writer or NoRecord()
 
     def start(self, runtime: Runtime, stack: AsyncExitStack) -> None:
         """Start it before the bots; when the stack is closed, after them, it writes what the last turns leave."""
-        self.watcher.add(self.notices)
-        runtime.watch(self.notices.run, "turn notices")
-        if self.writer is not None:
-            self.watcher.add(self.writer)
-            stack.push_async_callback(self.writer.aclose)
-            runtime.watch(self.writer.run, "record")
+        self.watcher.add(self._notices)
+        runtime.watch(self._notices.run, "turn notices")
+        if self._writer is not None:
+            self.watcher.add(self._writer)
+            stack.push_async_callback(self._writer.aclose)
+            runtime.watch(self._writer.run, "record")
         settings = runtime.setup.settings
         if settings.otel_endpoint is not None and (spans := spans_to(settings.otel_endpoint, settings)) is not None:
             self.watcher.add(spans)
@@ -352,7 +344,7 @@ class Watching:
         if settings.health_port or settings.console:
 
             async def ping() -> None:
-                await self.link.patient(lambda redis: redis.ping(), PING_SECONDS)
+                await self._link.patient(lambda redis: redis.ping(), PING_SECONDS)
 
             runtime.metrics = Metrics(lambda: self._readings(runtime), ping)
             self.watcher.add(runtime.metrics)
@@ -368,7 +360,7 @@ class Watching:
                 if bot.online and math.isfinite(bot.client.latency)
             },
             online={name: bot.online for name, bot in bots.items()},
-            dropped=self.writer.dropped if self.writer is not None else 0,
+            dropped=self._writer.dropped if self._writer is not None else 0,
         )
 
 

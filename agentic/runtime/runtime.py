@@ -113,7 +113,7 @@ async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentSe
     if setup.tools:
         opening = open_tools(setup, session, outbound.redact.secrets, process_environment())
         tools = await stack.enter_async_context(opening)
-    watching = Watching.of(settings, link, outbound.redact)
+    watching = Watching(settings, link, outbound.redact)
     services = build_services(
         setup,
         link,
