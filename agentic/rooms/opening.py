@@ -13,13 +13,14 @@ import asyncio
 import logging
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 import pydantic
 
+from agentic.agent.services import AgentServices
 from agentic.chat.outlet import CannotPost
 from agentic.context.entries import one_line
 from agentic.state.rooms import (
@@ -32,10 +33,9 @@ from agentic.state.rooms import (
     Room,
     RoomMember,
     RoomOpening,
-    RoomOpenings,
     RoomPolicy,
 )
-from agentic.wire.bus import NOBODY, CoordinatorCommands
+from agentic.wire.bus import NOBODY
 from agentic.wire.connection import RedisAway
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import MAX_TOPIC, Command, RoomOrder
@@ -155,19 +155,9 @@ class Opening:
 class RoomOpener:
     """Opens rooms by the bot of `agent`. `may_act`: whether this process holds its lease."""
 
-    def __init__(
-        self,
-        agent: str,
-        openings: RoomOpenings,
-        orders: CoordinatorCommands,
-        threads: Threads,
-        *,
-        clock: Callable[[], float],
-        may_act: Callable[[], bool],
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
-        self._agent, self._openings, self._orders, self._threads = agent, openings, orders, threads
-        self._clock, self._may_act, self._sleep = clock, may_act, sleep
+    def __init__(self, agent: str, services: AgentServices, threads: Threads, *, may_act: Callable[[], bool]) -> None:
+        self._agent, self._threads, self._may_act = agent, threads, may_act
+        self._openings, self._orders, self._clock = services.ledger.room_openings, services.orders, services.clock
         self._under_way: set[int] = set()
 
     async def open(self, request: int, room: Room, name: str, text: str) -> Opening:
@@ -181,7 +171,7 @@ class RoomOpener:
             if self._may_act():
                 with suppress(RedisAway):  # the next time
                     await self.continue_all()
-            await self._sleep(RETRY_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def continue_all(self) -> None:
         """Continue each interrupted opening of this bot once, and give up those that are too old. Raises RedisAway."""

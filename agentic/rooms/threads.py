@@ -30,10 +30,10 @@ from agentic.agent.services import AgentServices
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.opening import escaped
 from agentic.services.discord.room_threads import RoomPost, ThreadNow
-from agentic.state.rooms import MAX_FAILURES, MIN_MEMBERS, Marks, Room, RoomLine, RoomMarks, RoomStore
+from agentic.state.rooms import MAX_FAILURES, MIN_MEMBERS, Marks, Room, RoomLine
 from agentic.text import counted
 from agentic.wire import keys
-from agentic.wire.bus import NOBODY, Bus, CoordinatorCommands
+from agentic.wire.bus import NOBODY, Bus
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Command, RoomNotice, RoomOrder, read
 from agentic.wire.reasons import ENDINGS
@@ -506,15 +506,14 @@ class ThreadWatch:
     def __init__(
         self,
         agent: str,
-        rooms: RoomStore,
-        marks: RoomMarks,
-        orders: CoordinatorCommands,
+        services: AgentServices,
         *,
         may_act: Callable[[], bool],
         may_write: Callable[[Room], bool | None],
         look: Callable[[Room], Awaitable[ThreadNow | None]],
     ) -> None:
-        self._agent, self._rooms, self._marks, self._orders = agent, rooms, marks, orders
+        self._agent, self._orders = agent, services.orders
+        self._rooms, self._marks = services.ledger.rooms, services.ledger.room_marks
         self._may_act, self._may_write, self._look = may_act, may_write, look
 
     @unless_away

@@ -125,19 +125,10 @@ class BotRun:
         """Open rooms by this bot, follow their threads, and return the handlers of its commands."""
         services, name = self._services, self.agent.spec.name
         threads = RoomThreads(self.client, self.cog.gate, lambda: self._lease.held)
-        self._room_opener = RoomOpener(
-            name,
-            services.ledger.room_openings,
-            services.orders,
-            threads,
-            clock=services.clock,
-            may_act=lambda: self.online,
-        )
+        self._room_opener = RoomOpener(name, services, threads, may_act=lambda: self.online)
         watch = ThreadWatch(
             name,
-            services.ledger.rooms,
-            services.ledger.room_marks,
-            services.orders,
+            services,
             may_act=lambda: self.online,
             may_write=lambda room: threads.may_write(room.channel_id),
             look=lambda room: threads.now(room.channel_id, room.thread_id),

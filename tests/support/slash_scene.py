@@ -160,9 +160,7 @@ class Place:
         self.application_owners: set[int] = set()
         self.asked_discord = 0
         self.channel = Channel()
-        opener = RoomOpener(
-            "grok", self.ledger.room_openings, self.orders, self.channel, clock=self.clock, may_act=lambda: True
-        )
+        opener = RoomOpener("grok", self.services, self.channel, may_act=lambda: True)
         rights = FileRights(self.services.settings, self.guilds.get, self._owners)
         self.parents: dict[int, int] = {}  # thread → channel
         self.private: set[int] = set()  # channels that are read by few

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -83,7 +85,9 @@ class World:
         return self.outcome
 
     def opener(self, openings: RoomOpenings, agent: str = "grok") -> RoomOpener:
-        return RoomOpener(agent, openings, self, self, clock=self.clock, may_act=lambda: True)
+        ledger = SimpleNamespace(room_openings=openings)
+        services: Any = SimpleNamespace(ledger=ledger, orders=self, clock=self.clock)
+        return RoomOpener(agent, services, self, may_act=lambda: True)
 
 
 class Openings(RoomOpenings):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -25,12 +27,11 @@ class Scene:
     def __init__(self, link: RedisLink) -> None:
         self.link, self.marks, self.acts, self.writes = link, RoomMarks(link), True, True
         self.paused, self.outcome = list[tuple[int, str]](), "room_paused"
-        rooms = RoomStore(link)
+        ledger = SimpleNamespace(rooms=RoomStore(link), room_marks=self.marks)
+        services: Any = SimpleNamespace(ledger=ledger, orders=self)
         self.watch = ThreadWatch(
             "grok",
-            rooms,
-            self.marks,
-            self,
+            services,
             may_act=lambda: self.acts,
             may_write=lambda _: self.writes,
             look=self.look,
