@@ -1,11 +1,7 @@
-"""Show and set options.
-
-The text of `/config show`: each option with its value and its source. Pure.
-
-`/config show` and `/config set`: plain values in, a reply out.
+"""`/config show` and `/config set`: an agent's options with their sources, and changes while the bots run.
 
 Managers of a server set options for its channels; the bots' owner sets them everywhere, and those that cost money or
-keep what people write (OWNERS_LIVE). The record notes who set what (noting.py).
+keep what people write (OWNERS_LIVE). The record notes who set what.
 """
 
 from __future__ import annotations
@@ -38,40 +34,45 @@ from agentic.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
 log = logging.getLogger(__name__)
 
 
-SHOWN_VALUE = 80  # characters
-MOST_CHARACTERS = 1_900  # of a reply
+MAX_SHOWN = 80  # characters
+MAX_CHARACTERS = 1_900  # of a reply
 HIDDEN = "custom_fields"  # may carry an address or a key of the owner's
+DEFAULT = "default"
+FULL = "Too many options are set by /config already. Take some back with the value default."
+EVERYWHERE_IS_THE_OWNERS = (
+    "Only the bots' owner may set options everywhere, because the bots are in other servers too. Choose this channel or"
+    " this server."
+)
+SHOWN_REACH: Mapping[str, str] = {
+    "channel": "in this channel",
+    "server": "in this server",
+    "everywhere": "everywhere",
+}
 
-_BUILT_IN = OptionSource("built_in")
 
-
-def options_text(
+def format_options(
     shown: str, options: Options, sources: Mapping[str, OptionSource], only: str | None = None
 ) -> str | CommandReply:
-    """The options of an agent in a channel: those that something sets, then the built-in ones; or one alone. Where they
-    do not fit into a message they come as a file."""
+    """The options of an agent in a channel: those that something sets, then the built-in ones; or one alone. If they do
+    not fit into a message they come as a file."""
+
+    def line(name: str) -> str:
+        source = sources.get(name, OptionSource("built_in"))
+        return f"`{name}` {format_value(name, getattr(options, name))}: {describe_source(source)}"
+
     if only is not None:
-        return _one(shown, only, options, sources.get(only, _BUILT_IN))
-    lines = [_line(name, options, sources[name]) for name in sorted(sources)]
+        rights = "the bots' owner" if only in OWNERS_LIVE else "server managers"
+        by = f"/config set changes it ({rights})" if only in LIVE else "/config set cannot change it"
+        return f"{line(only)}\n{shown} takes {wanted(only)}; {by}."
     others = sorted(set(Options.model_fields) - set(sources))
-    built_in = ", ".join(f"{name} {said(name, getattr(options, name))}" for name in others)
-    text = "\n".join([f"**Options of {shown} here**", *lines, f"-# Built in: {built_in}"])
-    if len(text) <= MOST_CHARACTERS:
+    built_in = ", ".join(f"{name} {format_value(name, getattr(options, name))}" for name in others)
+    text = "\n".join([f"**Options of {shown} here**", *map(line, sorted(sources)), f"-# Built in: {built_in}"])
+    if len(text) <= MAX_CHARACTERS:
         return text
     return CommandReply(f"The options of {shown} here are in the file.", file=("options.txt", text))
 
 
-def _one(shown: str, name: str, options: Options, source: OptionSource) -> str:
-    rights = "the bots' owner" if name in OWNERS_LIVE else "server managers"
-    by = f"/config set changes it ({rights})" if name in LIVE else "/config set cannot change it"
-    return f"{_line(name, options, source)}\n{shown} takes {wanted(name)}; {by}."
-
-
-def _line(name: str, options: Options, source: OptionSource) -> str:
-    return f"`{name}` {said(name, getattr(options, name))}: {from_where(source)}"
-
-
-def said(name: str, value: Any) -> str:
+def format_value(name: str, value: Any) -> str:
     """A value in words, shortened."""
     if name == HIDDEN:
         return f"{len(value)} fields" if value else "none"
@@ -81,10 +82,10 @@ def said(name: str, value: Any) -> str:
         return str(value).lower()
     text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
     text = " ".join(text.split()).replace("`", "'")
-    return text if len(text) <= SHOWN_VALUE else f"{text[: SHOWN_VALUE - 1]}…"
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
 
-def from_where(source: OptionSource) -> str:
+def describe_source(source: OptionSource) -> str:
     """ "built in", ".env", "identity.md", "config/bots/claude.yaml", "/config set, this server", "a pin"."""
     match source.kind:
         case "env":
@@ -101,20 +102,6 @@ def from_where(source: OptionSource) -> str:
             return f"the pinned .config {source.place}"
         case _:
             return "built in"
-
-
-DEFAULT = "default"
-FULL = "Too many options are set by /config already. Take some back with the value default."
-EVERYWHERE_IS_THE_OWNERS = (
-    "Only the bots' owner may set options everywhere, because the bots are in other servers too. Choose this channel or"
-    " this server."
-)
-
-SHOWN_REACH: Mapping[str, str] = {
-    "channel": "in this channel",
-    "server": "in this server",
-    "everywhere": "everywhere",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +130,7 @@ class ConfigCommands:
             return read_options({option: None})[1][0]
         place, book = self._place(command), self._services.options
         found, sources = book.options(agent.key, place), book.sources(agent.key, place)
-        return options_text(agent.shown, found, sources, option or None)
+        return format_options(agent.shown, found, sources, option or None)
 
     async def _set(self, command: ActionRequest) -> Response:
         agent = self._agent(command) if command.values.get("agent") else None
@@ -153,23 +140,38 @@ class ConfigCommands:
         reach = str(command.values.get("place", "channel"))
         if reach not in SHOWN_REACH or (reach == "server" and command.guild_id is None):
             return unknown_value("place", reach, [one for one in SHOWN_REACH if one != "server" or command.guild_id])
-        if (refusal := await self._refusal(command, option, reach)) is not None:
-            return refusal
-        where, who = _where(command, reach), agent.key if agent else ALL
+        if option in OWNERS_LIVE and not await self._rights.is_owner(command.who):
+            return (
+                f"Only the bots' owner may set {option}, because it costs money or keeps what people write. If that is"
+                f" you, set OWNER_USER_IDS={command.who.user_id} in .env and restart the bots."
+            )
+        if reach == "everywhere" and await self._rights.refusal(command.who, command.guild_id) is not None:
+            return EVERYWHERE_IS_THE_OWNERS
+        where, who = EVERYWHERE, agent.key if agent else ALL
+        if reach == "channel":
+            where = in_channel(command.channel_id, command.guild_id)
+        elif reach == "server" and command.guild_id is not None:
+            where = in_guild(command.guild_id)
         whom = f"for {agent.shown if agent else 'all agents'} {SHOWN_REACH[reach]}"
         if written.strip().lower() == DEFAULT:
-            return await self._unset(where, who, option, whom)
+            if option not in Options.model_fields:
+                return f"Nothing was changed. {read_options({option: None})[1][0]}."
+            if not await self._services.live_options.unset(where, who, option):
+                return f"{option} was not set by /config {whom}."
+            log.info("option %s was taken back by a person, %s", option, whom)
+            return f"{option} is no longer set by /config {whom}: files and settings hold again."
         if option in Options.model_fields.keys() - LIVE:
             return f"Nothing was changed. Only the files of the bots' owner set {option}."
         layer, problems = read_options({option: _value_of(written)}, LIVE)
         if problems:
             return f"Nothing was changed. {problems[0]}."
-        outcome = await self._services.live_options.set(where, who, option, _plain(layer[option]))
-        if outcome == "full":
+        value = layer[option]
+        plain = list(value) if isinstance(value, tuple) else value
+        if await self._services.live_options.set(where, who, option, plain) == "full":
             return FULL
         log.info("option %s was set by a person, %s", option, whom)
         above = self._above(command, option, agent, f"{where.partition('@')[0]}:{who}")
-        return f"{option} is {said(option, layer[option])} {whom} from now on{above}."
+        return f"{option} is {format_value(option, value)} {whom} from now on{above}."
 
     def _read_words(self, command: ActionRequest, agent: RosterEntry | None) -> tuple[str, str, RosterEntry | None]:
         """The option, its value and the agent. People also type the agent's name before the option, or next to a value
@@ -187,25 +189,6 @@ class ConfigCommands:
                     if (found := named(name)) is not None and _fits(option, value):
                         return option, value, found
         return option, written, agent
-
-    async def _unset(self, where: str, who: str, option: str, whom: str) -> str:
-        if option not in Options.model_fields:
-            return f"Nothing was changed. {read_options({option: None})[1][0]}."
-        if not await self._services.live_options.unset(where, who, option):
-            return f"{option} was not set by /config {whom}."
-        log.info("option %s was taken back by a person, %s", option, whom)
-        return f"{option} is no longer set by /config {whom}: files and settings hold again."
-
-    async def _refusal(self, command: ActionRequest, option: str, reach: str) -> str | None:
-        """Why this person may not set it; None where they may."""
-        if option in OWNERS_LIVE and not await self._rights.is_owner(command.who):
-            return (
-                f"Only the bots' owner may set {option}, because it costs money or keeps what people write. If that is"
-                f" you, set OWNER_USER_IDS={command.who.user_id} in .env and restart the bots."
-            )
-        if reach == "everywhere" and await self._rights.refusal(command.who, command.guild_id) is not None:
-            return EVERYWHERE_IS_THE_OWNERS
-        return None
 
     def _above(self, command: ActionRequest, option: str, agent: RosterEntry | None, now_set: str) -> str:
         """A note if something else decides in this channel all the same: a pinned `.config`, or what was set for a
@@ -244,12 +227,6 @@ def option_choices(typed: Completion) -> Sequence[Choice]:
     return [Choice(name, name) for name in first[:MAX_CHOICES]]
 
 
-def _where(command: ActionRequest, reach: str) -> str:
-    if reach == "server" and command.guild_id is not None:
-        return in_guild(command.guild_id)
-    return EVERYWHERE if reach == "everywhere" else in_channel(command.channel_id, command.guild_id)
-
-
 def _option_named(written: str) -> str:
     """The option's name for what was typed, such as `Always-Search`; the same text if no option has that name."""
     name = written.strip().strip("`").lower().replace("-", "_").replace(" ", "_")
@@ -266,7 +243,3 @@ def _value_of(written: str) -> object:
         return yaml.safe_load(written[:MAX_VALUE])
     except (yaml.YAMLError, ValueError, RecursionError):
         return written
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

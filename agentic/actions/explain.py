@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 from urllib.parse import quote
 
-from agent_config import Settings
 from agentic.actions.status import unasked_waits
+from agentic.agent.services import AgentServices
 from agentic.ids import sent_at
 from agentic.state.conversations import Pull, Pulls, Running
 from agentic.state.shared_state import Ledger
-from agentic.state.silence import Stops
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.text import listed
 from agentic.wire.entries import UnaskedNote
@@ -48,9 +46,6 @@ BUDGETS: Mapping[str, str] = {
 }
 
 
-# -- why a bot spoke ---------------------------------------------------------------------------------------------------
-
-
 async def why(ledger: Ledger, names: Mapping[str, str], message_id: int, now: float) -> str:
     """Why a message was posted, in two or three lines. `names` maps agents' keys to shown names; `now` in unix seconds.
 
@@ -66,7 +61,14 @@ def why_text(record: TurnRecord, names: Mapping[str, str]) -> str:
     name = names.get(record.agent, record.agent)
     because = "because" if record.kind == "reflection" else "chosen because"
     chosen = f", {because}: {_word(record.chosen_because)}" if record.chosen_because else ""
-    lines = [f"**{name}** {_called(record)}{chosen}.", _spent(record)]
+    messages = "1 message" if record.entries == 1 else f"{record.entries:,} messages"
+    cached = f" ({record.cached_tokens:,} of them cached)" if record.cached_tokens else ""
+    tokens = f"{record.input_tokens:,} tokens in{cached}, {record.output_tokens:,} out"
+    lines = [
+        f"**{name}** {_called(record)}{chosen}.",
+        f"Model {_word(record.model) or 'unknown'}, {messages} read, {record.seconds:.1f} s,"
+        f" {record.cost_usd:.4f} USD: {tokens}.",
+    ]
     if record.kind == "reflection":
         lines.append(UNASKED_END)
     if record.reason is not None:
@@ -117,30 +119,6 @@ def _person(user_id: int | None) -> str:
     return f"<@{user_id}>" if user_id else "a person"
 
 
-def _spent(record: TurnRecord) -> str:
-    messages = "1 message" if record.entries == 1 else f"{record.entries:,} messages"
-    cached = f" ({record.cached_tokens:,} of them cached)" if record.cached_tokens else ""
-    tokens = f"{record.input_tokens:,} tokens in{cached}, {record.output_tokens:,} out"
-    model = _word(record.model) or "unknown"
-    return f"Model {model}, {messages} read, {record.seconds:.1f} s, {record.cost_usd:.4f} USD: {tokens}."
-
-
-# -- why it is silent --------------------------------------------------------------------------------------------------
-
-
-class StateSource(Protocol):
-    """Implemented by agentic.agent.services.AgentServices."""
-
-    @property
-    def ledger(self) -> Ledger: ...
-    @property
-    def stops(self) -> Stops: ...
-    @property
-    def settings(self) -> Settings: ...
-    @property
-    def names(self) -> Mapping[str, str]: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentState:
     """An agent's state in a channel; `agent` is its key, `name` its shown name. Times in unix seconds."""
@@ -167,7 +145,7 @@ class AgentState:
 
 
 async def why_not(
-    services: StateSource,
+    services: AgentServices,
     agent: str,
     channel_id: int,
     now: float,
@@ -207,7 +185,7 @@ async def why_not(
 
 
 def why_not_text(state: AgentState) -> str:
-    first, *others = [*_hindrances(state), *_other_chosen(state), *_last_turn(state), *_nobody_asked(state)]
+    first, *others = _reasons(state)
     if state.unasked:
         others.append(f"nothing came unasked either: {listed(state.unasked)}")
     lines = [f"**{state.name}** is silent here: {first}."]
@@ -216,8 +194,8 @@ def why_not_text(state: AgentState) -> str:
     return "\n".join(lines)[:MAX_CHARACTERS]
 
 
-def _hindrances(state: AgentState) -> list[str]:
-    """The reasons for which it cannot speak now, the most decisive first."""
+def _reasons(state: AgentState) -> list[str]:
+    """Why it is silent, the most decisive reason first; at least one."""
     found = ["it takes no part in this room; /room add lets it"] if state.outside else []
     if not state.online:
         found.append("it is offline")
@@ -234,30 +212,28 @@ def _hindrances(state: AgentState) -> list[str]:
         found.append(f"its {state.most_turns} turns for today are used up")
     if state.cooldown > 0:
         found.append(f"it has just spoken here, its cooldown ends in {state.cooldown:.0f} s")
-    return found + _conversation(state)
-
-
-def _conversation(state: AgentState) -> list[str]:
-    if state.running is None:
-        return []
-    where = f"round {state.running.round_number}"
-    if state.speaker is None:
-        return [f"a conversation is running here, between two turns of {where}"]
-    if state.speaker == state.name:
-        return [f"it is its turn right now, in {where} of a conversation"]
-    return [f"a conversation is running here, and in {where} it is {state.speaker}'s turn"]
-
-
-def _other_chosen(state: AgentState) -> list[str]:
-    """The last choice by pulls, where it fell on another agent, with the numbers of both."""
-    pulls, agent = state.pulls, state.agent
-    if pulls is None or (chosen := pulls.of(pulls.chosen)) is None:
-        return []
-    when, other = _when(pulls.at), f"{state.chosen} was asked with a pull of {_pull(chosen)}"
-    own = pulls.of(agent)
-    if own is None:
-        return [f"{when} it was not its turn, since it had just spoken or been asked; {other}"]
-    return [f"{when} {other}, and its own was {_pull(own)}"]
+    if state.running is not None:
+        where = f"round {state.running.round_number}"
+        if state.speaker is None:
+            found.append(f"a conversation is running here, between two turns of {where}")
+        elif state.speaker == state.name:
+            found.append(f"it is its turn right now, in {where} of a conversation")
+        else:
+            found.append(f"a conversation is running here, and in {where} it is {state.speaker}'s turn")
+    # The last choice of a speaker by pulls, if it fell on another agent, with the numbers of both.
+    if (pulls := state.pulls) is not None and (chosen := pulls.of(pulls.chosen)) is not None:
+        when, other = _when(pulls.at), f"{state.chosen} was asked with a pull of {_pull(chosen)}"
+        if (own := pulls.of(state.agent)) is None:
+            found.append(f"{when} it was not its turn, since it had just spoken or been asked; {other}")
+        else:
+            found.append(f"{when} {other}, and its own was {_pull(own)}")
+    if (last := state.last) is not None and last.reason is not None:
+        found.append(f"in its last turn here, {_when(last.at)}: {_reason(last.reason)}")
+    if found:
+        return found
+    if last is None:
+        return ["nobody has called it here for a week, and no conversation is running"]
+    return [f"nobody has called it since its last turn here, {_when(last.at)}"]
 
 
 def _pull(pull: Pull) -> str:
@@ -266,22 +242,6 @@ def _pull(pull: Pull) -> str:
     shown = ", ".join(f"{_word(part.why)} {part.amount:.2f}" for part in parts)
     weakened = f", times {pull.channel:.2f} after silence" if pull.channel < 1 else ""
     return f"{pull.strength:.2f} ({shown}{weakened})"
-
-
-def _last_turn(state: AgentState) -> list[str]:
-    last = state.last
-    if last is None or last.reason is None:
-        return []
-    return [f"in its last turn here, {_when(last.at)}: {_reason(last.reason)}"]
-
-
-def _nobody_asked(state: AgentState) -> list[str]:
-    """The fallback where no other reason is known."""
-    if _hindrances(state) or _other_chosen(state) or _last_turn(state):
-        return []
-    if state.last is None:
-        return ["nobody has called it here for a week, and no conversation is running"]
-    return [f"nobody has called it since its last turn here, {_when(state.last.at)}"]
 
 
 def _reason(reason: str) -> str:

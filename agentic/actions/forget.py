@@ -23,7 +23,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from agentic.agent.events import read_begun
 from agentic.personas.files import PersonaError
@@ -32,6 +31,7 @@ from agentic.state.forget_requests import KEEP_DAYS, ForgetRequests, RemovedWord
 from agentic.state.shared_state import Ledger
 from agentic.state.turns import Turns
 from agentic.text import counted
+from agentic.tools.call_log import ToolRecords
 from agentic.wire.connection import RedisAway
 
 DONE_FILE = "forgotten"  # in the data folder
@@ -39,14 +39,24 @@ RETRY_EVERY = 0.5
 RECORDER_SECONDS = 5.0  # to wait for what the recorder removed
 ASK_EVERY = 0.1
 LEFT_SECONDS = 60.0
+_ELSEWHERE = (
+    f"Bots on other machines remove the same; a machine that is off does so when it returns within {KEEP_DAYS} days."
+)
+_BY_ITSELF = (
+    "Expires by itself, since removing it would refill your limits or break an answer: how often you called (a minute),"
+    " your daily spending and notes (two days), an answer that may have to be repeated (half an hour), a conversation"
+    f" of the bots (an hour), a coding agent's session and this request with your id ({KEEP_DAYS} days). If the owner"
+    " ignores you, that stays."
+)
+IN_DISCORD = "your messages and the bots' answers in Discord, which bots read until they are deleted"
+_STAYS = (
+    "Not removed: {messages}; notes that"
+    " only mention you, and old notes without a record of who asked; what the owner wrote, files in workspaces and"
+    " backups; what providers of models and tools keep under their own terms; and ids and numbers, without text, in"
+    " the owner's log. Anything being answered now, and anything you ask from now on, is recorded again."
+)
 
 log = logging.getLogger(__name__)
-
-
-class ToolFiles(Protocol):
-    """Implemented by agentic.tools.call_log.ToolRecords."""
-
-    async def forget_person(self, user_id: int) -> int: ...
 
 
 class CompletedRequests:
@@ -57,7 +67,11 @@ class CompletedRequests:
 
     def __init__(self, data: Path) -> None:
         self._path = data / DONE_FILE
-        self._remove_leftovers()
+        # Temporary files of interrupted writes; a recent one may be another process's write in progress.
+        for left in data.glob(f".{DONE_FILE}-*"):
+            with suppress(OSError):
+                if time.time() - left.stat().st_mtime > LEFT_SECONDS:
+                    left.unlink()
         self.last = self._read()
 
     def keep(self, last: int, *, before: int = 0) -> None:
@@ -70,13 +84,6 @@ class CompletedRequests:
             beside = self._path.with_name(f".{DONE_FILE}-{secrets.token_hex(4)}")
             beside.write_text(f"{last}\n", encoding="ascii")
             os.replace(beside, self._path)
-
-    def _remove_leftovers(self) -> None:
-        """Delete temporary files of interrupted writes; a recent one may be another process's write in progress."""
-        for left in self._path.parent.glob(f".{DONE_FILE}-*"):
-            with suppress(OSError):
-                if time.time() - left.stat().st_mtime > LEFT_SECONDS:
-                    left.unlink()
 
     def _read(self) -> int:
         """0 for an unreadable file: repeating requests does no harm."""
@@ -102,13 +109,18 @@ class ForgetOutcome:
     words_follow: bool = False
 
     def __add__(self, other: ForgetOutcome) -> ForgetOutcome:
+        words = self.words or other.words
+        if self.words is not None and other.words is not None:
+            counts = ("prompts", "turns", "reactions", "messages")
+            sums = {name: getattr(self.words, name) + getattr(other.words, name) for name in counts}
+            words = RemovedWords(at=max(self.words.at, other.words.at), **sums)
         return ForgetOutcome(
             self.records + other.records,
             self.open_turns + other.open_turns,
             self.tool_calls + other.tool_calls,
             self.notes + other.notes,
             self.whole and other.whole,
-            _sum(self.words, other.words),
+            words,
             self.words_follow or other.words_follow,
         )
 
@@ -118,65 +130,26 @@ class ForgetOutcome:
 
     def text_with(self, messages: str) -> str:
         """The reply; `messages` says what becomes of the messages themselves."""
-        lines = (self._removed, self._recorded, self._kept, _ELSEWHERE, _BY_ITSELF, _STAYS.format(messages=messages))
-        return "\n".join(line for line in lines if line)
-
-    @property
-    def _removed(self) -> str:
-        return (
+        lines = [
             f"Removed: {counted(self.records, 'record')} of turns that you asked for,"
             f" {counted(self.open_turns, 'question')} that waited for an answer,"
             f" {counted(self.tool_calls, 'record')} of tool calls made for you, and"
             f" {counted(self.notes.gone, 'note')} that bots took from your words, in old versions of their files too."
-        )
-
-    @property
-    def _recorded(self) -> str:
-        if self.words is None:
-            return "The record of prompts follows within minutes." if self.words_follow else ""
-        return (
-            f"Removed from the record: {counted(self.words.prompts, 'prompt')} with your words, with their answers,"
-            f" {counted(self.words.reactions, 'reaction')},"
-            f" {counted(self.words.messages, 'logged message')} of yours, and"
-            f" your id on {counted(self.words.turns, 'turn')}."
-        )
-
-    @property
-    def _kept(self) -> str:
-        if not self.notes.kept:
-            return ""
-        notes = counted(self.notes.kept, "note")
-        return f"Kept without your id: {notes} on other people's words too. You can ask a bot to forget a note."
-
-
-def _sum(one: RemovedWords | None, other: RemovedWords | None) -> RemovedWords | None:
-    if one is None or other is None:
-        return one or other
-    return RemovedWords(
-        at=max(one.at, other.at),
-        prompts=one.prompts + other.prompts,
-        turns=one.turns + other.turns,
-        reactions=one.reactions + other.reactions,
-        messages=one.messages + other.messages,
-    )
-
-
-_ELSEWHERE = (
-    f"Bots on other machines remove the same; a machine that is off does so when it returns within {KEEP_DAYS} days."
-)
-_BY_ITSELF = (
-    "Expires by itself, since removing it would refill your limits or break an answer: how often you called (a minute),"
-    " your daily spending and notes (two days), an answer that may have to be repeated (half an hour), a conversation"
-    f" of the bots (an hour), a coding agent's session and this request with your id ({KEEP_DAYS} days). If the owner"
-    " ignores you, that stays."
-)
-IN_DISCORD = "your messages and the bots' answers in Discord, which bots read until they are deleted"
-_STAYS = (
-    "Not removed: {messages}; notes that"
-    " only mention you, and old notes without a record of who asked; what the owner wrote, files in workspaces and"
-    " backups; what providers of models and tools keep under their own terms; and ids and numbers, without text, in"
-    " the owner's log. Anything being answered now, and anything you ask from now on, is recorded again."
-)
+        ]
+        if (words := self.words) is not None:
+            lines.append(
+                f"Removed from the record: {counted(words.prompts, 'prompt')} with your words, with their answers,"
+                f" {counted(words.reactions, 'reaction')}, {counted(words.messages, 'logged message')} of yours, and"
+                f" your id on {counted(words.turns, 'turn')}."
+            )
+        elif self.words_follow:
+            lines.append("The record of prompts follows within minutes.")
+        if self.notes.kept:
+            notes = counted(self.notes.kept, "note")
+            lines.append(
+                f"Kept without your id: {notes} on other people's words too. You can ask a bot to forget a note."
+            )
+        return "\n".join((*lines, _ELSEWHERE, _BY_ITSELF, _STAYS.format(messages=messages)))
 
 
 class Forgetting:
@@ -193,7 +166,7 @@ class Forgetting:
         names: Collection[str],
         done: CompletedRequests,
         *,
-        tools: ToolFiles | None = None,
+        tools: ToolRecords | None = None,
         personas: Path | None = None,
     ) -> None:
         self._forgets, self._ledger, self._names, self._done = forgets, ledger, names, done
@@ -246,10 +219,10 @@ class Forgetting:
             finally:  # notified last: a process with the same files would change the counts here
                 with suppress(RedisAway):  # they read the request when Redis is back
                     await self._forgets.tell()
-        words, follow = await self._recorder_s_answer(user_id, ordered)
+        words, follow = await self._await_recorder(user_id, ordered)
         return replace(here, records=records, open_turns=sum(open_turns), words=words, words_follow=follow)
 
-    async def _recorder_s_answer(self, user_id: int, ordered: int) -> tuple[RemovedWords | None, bool]:
+    async def _await_recorder(self, user_id: int, ordered: int) -> tuple[RemovedWords | None, bool]:
         """The answer of the recorder, in another process or here; and whether it still has to come."""
         try:
             async with asyncio.timeout(RECORDER_SECONDS):
@@ -269,7 +242,10 @@ class Forgetting:
             before, self._last = self._last, at
             self._whole = self._whole and done[user_id].whole
             if self._whole:
-                await self._keep_done(before)
+                try:
+                    await asyncio.to_thread(partial(self._done.keep, at, before=before))
+                except OSError as error:
+                    log.error("/forget me: completion not stored: %s; the request runs again at the next start", error)
         return done
 
     async def _carry_out(self, user_id: int) -> ForgetOutcome:
@@ -286,12 +262,6 @@ class Forgetting:
                 whole = False
         notes, memories_whole = await asyncio.to_thread(_forget_notes, self._personas, user_id)
         return ForgetOutcome(tool_calls=tool_calls, notes=notes, whole=whole and memories_whole)
-
-    async def _keep_done(self, before: int) -> None:
-        try:
-            await asyncio.to_thread(partial(self._done.keep, self._last, before=before))
-        except OSError as error:
-            log.error("/forget me: completion not stored: %s; the request runs again at the next start", error)
 
 
 def _forget_notes(personas: Path | None, user_id: int) -> tuple[Notes, bool]:

@@ -1,16 +1,12 @@
-"""Create, edit, show, delete personas and their files.
+"""`/agent` and `/agent-file`: list, show, create, edit, and delete personas and the files of agents.
 
-Show and edit a bot's persona files from Discord, for people who may.
+A persona is an agent without a bot of its own: a folder of files (docs/personas.md). Its form has what a person decides
+about one: its name, who it is (soul.md), model, interests, and further lines of identity.md's front matter as they
+stand there. A deleted persona is moved aside, where the owner finds it.
 
-An edit is parsed before it is saved: a text with problems is returned as a file, with a line for each. The version
-before stays in the persona's history. The form's id carries a digest of the text it was made from, so that an edit
-never overwrites one made in the meantime.
-
-`/agent`: create, edit, show and delete personas, agents without a bot of their own, and list all agents.
-
-A persona is a folder of files (docs/personas.md). The form has what a person decides about one: its name, who it is
-(soul.md), model, interests, and further lines of identity.md's front matter as they stand there. A form with a fault is
-given back with the reason. A deleted persona is moved aside, where the owner finds it.
+An edit is parsed before it is saved: a text with problems is given back with the reasons. The version before stays in
+the persona's history. A form's id carries a digest of the text it was made from, so that an edit never overwrites one
+made in the meantime.
 """
 
 from __future__ import annotations
@@ -21,7 +17,6 @@ import logging
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 
 from agent_config import NoModel
@@ -55,7 +50,7 @@ from agentic.services.discord.posts import LIMIT
 log = logging.getLogger(__name__)
 
 
-MOST_PROBLEMS = 10
+MAX_PROBLEMS = 10
 EDIT_FILE = "agent-file"  # the form, as its id begins
 _CHECKS: Mapping[str, tuple[Callable[[str], tuple[object, tuple[str, ...]]], ...]] = {
     "identity.md": (parse_identity,),
@@ -65,6 +60,13 @@ _CHECKS: Mapping[str, tuple[Callable[[str], tuple[object, tuple[str, ...]]], ...
 }
 ELSEWHERE = ", without notes from channels that not everyone here can read"
 UNKNOWN_FILE = "There is no such persona file."
+PERSONA = "agent"  # the form, as its id begins
+SOUL = "soul.md"
+MAX_NAME, MAX_MODEL, MAX_INTERESTS, MAX_FURTHER = 32, 200, 400, 1500  # characters
+MAX_LISTED = 30
+IN_THE_FORM = ("display_name", "model", "interests", "provider")  # the form's model names the provider too
+FURTHER_HINT = "avatar: https://… · temperature: 0.8 · max_output_tokens: 800 · talkativeness: 0.6; a line each"
+NO_FILES = "This installation reads no persona files."
 
 
 def problems_of(name: str, text: str) -> tuple[str, ...]:
@@ -131,10 +133,16 @@ class PersonaFileEditor:
             return UNKNOWN_FILE
         text = text.rstrip() + "\n" if text.strip() else ""
         if problems := problems_of(name, text):
-            lines = [f"- {problem}" for problem in problems[:MOST_PROBLEMS]]
+            lines = [f"- {problem}" for problem in problems[:MAX_PROBLEMS]]
             return CommandReply("\n".join(["Not saved. Please correct:", *lines]), file=(name, text))
+
+        def replace_unchanged(old: str | None) -> str:
+            if _digest(old or "") != digest:
+                raise Ambiguous("the file was changed in the meantime; open it again")
+            return text
+
         try:
-            await asyncio.to_thread(_save, self._folder_of(agent), name, text, digest)
+            await asyncio.to_thread(change, self._folder_of(agent), name, replace_unchanged)
         except PersonaError as error:
             return CommandReply(f"Not saved: {error}.", file=(name, text))
         log.info("%s: %s edited from Discord", agent, name)
@@ -144,40 +152,17 @@ class PersonaFileEditor:
 
     async def _shown(self, agent: str, name: str, here: int, back: int = 0) -> tuple[str, bool]:
         """The part of a file that may be shown in a channel, and whether anything was left out."""
-        text = await self._read(agent, name, back)
+        if agent not in self._names or name not in PERSONA_FILES:
+            raise NotFound("there is no such file")
+        folder = self._folder_of(agent)
+        if back:
+            text = await asyncio.to_thread(before, folder, name, back)
+        else:
+            text = await asyncio.to_thread(FileCache().read, folder / name)
         if name != MEMORY:
             return text, False
         may_see = self._may_see(here)
         return (visible_memory(text, may_see), True) if is_hidden_from(text, may_see) else (text, False)
-
-    async def _read(self, agent: str, name: str, back: int) -> str:
-        if agent not in self._names or name not in PERSONA_FILES:
-            raise NotFound("there is no such file")
-        if back:
-            return await asyncio.to_thread(before, self._folder_of(agent), name, back)
-        return await asyncio.to_thread(FileCache().read, self._folder_of(agent) / name)
-
-
-def _save(folder: Path, name: str, text: str, digest: str) -> None:
-    def edit(old: str | None) -> str:
-        if _digest(old or "") != digest:
-            raise Ambiguous("the file was changed in the meantime; open it again")
-        return text
-
-    change(folder, name, edit)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-PERSONA = "agent"  # the form, as its id begins
-SOUL = "soul.md"
-MOST_NAME, MOST_MODEL, MOST_INTERESTS, MOST_FURTHER = 32, 200, 400, 1500  # characters
-MOST_LISTED = 30
-IN_THE_FORM = ("display_name", "model", "interests", "provider")  # the form's model names the provider too
-FURTHER_HINT = "avatar: https://… · temperature: 0.8 · max_output_tokens: 800 · talkativeness: 0.6; a line each"
-NO_FILES = "This installation reads no persona files."
 
 
 class PersonaCommands:
@@ -198,8 +183,8 @@ class PersonaCommands:
 
     async def list(self, _: ActionRequest) -> str:
         entries = tuple(self._roster)
-        lines = [_line(entry) for entry in entries[:MOST_LISTED]]
-        more = [f"and {len(entries) - MOST_LISTED} more"] if len(entries) > MOST_LISTED else []
+        lines = [_line(entry) for entry in entries[:MAX_LISTED]]
+        more = [f"and {len(entries) - MAX_LISTED} more"] if len(entries) > MAX_LISTED else []
         return "\n".join(["Bots and personas:", *lines, *more])
 
     async def show(self, command: ActionRequest) -> Response:
@@ -207,7 +192,10 @@ class PersonaCommands:
         if isinstance(entry, str):
             return entry
         soul = await asyncio.to_thread(read_file, self._folder_of(entry.key), SOUL, FileCache())
-        head = "\n".join([_line(entry), *_facts(entry)])
+        front = entry.front
+        facts = {"Interests": ", ".join(front.interests), "Talkativeness": front.talkativeness, "Avatar": front.avatar}
+        known = [f"{name}: {value}" for name, value in facts.items() if value not in (None, "")]
+        head = "\n".join([_line(entry), *known])
         text = f"{head}\n```md\n{soul or ' '}\n```"
         if "```" in (soul or "") or length(text) > LIMIT:
             return CommandReply(head, file=(SOUL, soul or ""))
@@ -223,16 +211,19 @@ class PersonaCommands:
         soul, identity = await asyncio.to_thread(self._texts, entry.key)
         card, problems = parse_identity(identity)
         further = further_lines(identity or "", without=IN_THE_FORM)
-        if problems or len(soul) > FIELD_CHARACTERS or len(further) > MOST_FURTHER:
+        if problems or len(soul) > FIELD_CHARACTERS or len(further) > MAX_FURTHER:
             return f"{entry.shown} cannot be edited in a form: {problems[0] if problems else 'its files are too long'}."
+        model = card.model or ""
+        if card.provider and model and not model.startswith(f"{card.provider}/"):
+            model = f"{card.provider}/{model}"
         values = {
             "name": entry.shown,
             "who": soul,
-            "model": "/".join(filter(None, (_provider_of(card.provider, card.model), card.model))),
+            "model": model,
             "interests": ", ".join(card.interests or ()),
             "further": further,
         }
-        return _form(f"{entry.key}:{_personas_digest(soul, identity or '')}", values)
+        return _form(f"{entry.key}:{_digest(soul, identity or '')}", values)
 
     async def save(self, command: ActionRequest) -> Response:
         """The form was filled in."""
@@ -244,7 +235,12 @@ class PersonaCommands:
         except (PersonaError, NoModel, ValueError) as error:
             return given_back(f"Not saved: {error}.", values, "persona.txt")
         await self._roster.look()
-        return self._saved(saved)
+        entry = self._roster.of(saved)
+        if entry is None:
+            return "Saved, but the persona is not in the list yet; /agent list shows it in a moment."
+        if entry.why_not is not None:
+            return f"Saved {entry.shown}. It cannot take part yet: {entry.why_not}."
+        return f"Saved {entry.shown}, which speaks by {entry.model}. /room create opens a room with it."
 
     async def delete(self, command: ActionRequest) -> str:
         entry = self._persona(command)
@@ -280,10 +276,15 @@ class PersonaCommands:
         name = " ".join(values.get("name", "").split())
         self._check_name(name, key, entry)
         soul_before, identity_before = await asyncio.to_thread(self._texts, key)
-        if _personas_digest(soul_before, identity_before or "") != digest:
+        if _digest(soul_before, identity_before or "") != digest:
             raise Ambiguous("the files were changed in the meantime; open the form again")
         soul, identity = self._files(key, name, values, identity_before or "")
-        await asyncio.to_thread(_write, self._folder / key, {SOUL: soul, IDENTITY: identity})
+
+        def write() -> None:
+            change(self._folder / key, SOUL, lambda _: soul)
+            change(self._folder / key, IDENTITY, lambda _: identity)
+
+        await asyncio.to_thread(write)
         log.info("%s: persona edited from Discord", key)
         return key
 
@@ -313,14 +314,6 @@ class PersonaCommands:
             if other is not own and wanted & {skeleton(other.key), skeleton(other.shown)}:
                 raise ValueError(f"the name is too much like {other.shown}; choose another one")
 
-    def _saved(self, key: str) -> str:
-        entry = self._roster.of(key)
-        if entry is None:
-            return "Saved, but the persona is not in the list yet; /agent list shows it in a moment."
-        if entry.why_not is not None:
-            return f"Saved {entry.shown}. It cannot take part yet: {entry.why_not}."
-        return f"Saved {entry.shown}, which speaks by {entry.model}. /room create opens a room with it."
-
     # -- reading --------------------------------------------------------------------------------------------------
 
     def _texts(self, key: str) -> tuple[str, str | None]:
@@ -343,7 +336,7 @@ def key_of(name: str) -> str:
     """The folder of a persona: "Ada the Ünlikely" → "ada-the-unlikely". A name without Latin letters gets a number that
     follows from it; "" for one without any letter or digit."""
     plain = unicodedata.normalize("NFKD", name.casefold()).encode("ascii", "ignore").decode()
-    key = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MOST_NAME].strip("-")
+    key = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MAX_NAME].strip("-")
     if key or not re.search(r"\w", name):
         return key
     return f"persona-{hashlib.sha256(name.casefold().encode()).hexdigest()[:8]}"
@@ -354,7 +347,7 @@ def _form(rest: str, values: Mapping[str, str]) -> Form:
         id=f"{PERSONA}:{rest}",
         title=f"Persona: {values['name']}" if values else "A new persona",
         fields=(
-            FormField(id="name", label="Name", text=values.get("name", ""), required=True, most=MOST_NAME),
+            FormField(id="name", label="Name", text=values.get("name", ""), required=True, most=MAX_NAME),
             FormField(
                 id="who",
                 label="Who it is",
@@ -368,14 +361,14 @@ def _form(rest: str, values: Mapping[str, str]) -> Form:
                 label="Model",
                 hint="provider/model; left empty, the least expensive that is set up",
                 text=values.get("model", ""),
-                most=MOST_MODEL,
+                most=MAX_MODEL,
             ),
             FormField(
                 id="interests",
                 label="Interests",
                 hint="subjects, separated by commas",
                 text=values.get("interests", ""),
-                most=MOST_INTERESTS,
+                most=MAX_INTERESTS,
             ),
             FormField(
                 id="further",
@@ -383,37 +376,16 @@ def _form(rest: str, values: Mapping[str, str]) -> Form:
                 hint=FURTHER_HINT,
                 text=values.get("further", ""),
                 long=True,
-                most=MOST_FURTHER,
+                most=MAX_FURTHER,
             ),
         ),
     )
 
 
-def _provider_of(provider: str | None, model: str | None) -> str | None:
-    """The provider, where the model's name lacks it."""
-    return None if provider is None or model is None or model.startswith(f"{provider}/") else provider
-
-
-def _write(folder: Path, files: Mapping[str, str]) -> None:
-    for name, text in files.items():
-        change(folder, name, partial(_to, text))
-
-
-def _to(text: str, _: str | None) -> str:
-    return text
-
-
 def _line(entry: RosterEntry) -> str:
-    kind = "bot" if entry.is_bot else "persona"
-    model = entry.model or "no model"
+    kind, model = "bot" if entry.is_bot else "persona", entry.model or "no model"
     return f"- **{entry.shown}** ({kind} `{entry.key}`): {model}{f'; {entry.why_not}' if entry.why_not else ''}"
 
 
-def _facts(entry: RosterEntry) -> list[str]:
-    front = entry.front
-    facts = {"Interests": ", ".join(front.interests), "Talkativeness": front.talkativeness, "Avatar": front.avatar}
-    return [f"{name}: {value}" for name, value in facts.items() if value not in (None, "")]
-
-
-def _personas_digest(*texts: str) -> str:
+def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]

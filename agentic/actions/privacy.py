@@ -1,19 +1,13 @@
-"""/privacy, /profile, consents.
+"""`/profile` and `/privacy`: what is kept about the person who asks, who reads a channel, and how that ends.
 
-Profiles and wishes, which their person alone may see and change: topics, and whether agents may write unasked. Texts
-in and out, for any service.
-
-A change travels to the recorder, in this process or another one, and is in the record seconds later; until then it is
+Profiles and consents are for their person alone to see and change: topics, and whether agents may write unasked. A
+change travels to the recorder, in this process or another one, and is in the record seconds later; until then it is
 shown from here.
-
-The answer of `/privacy`: who reads a channel, what is kept of it and of the person who asks, and how that ends.
-
-`/profile` and `/privacy`, for the person who uses them and nobody else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
@@ -25,11 +19,12 @@ from agentic.record.memories import Kept, MemoryReader, Profile
 from agentic.record.notes import ChannelReaders, Consents
 from agentic.state.idle import UNASKED
 from agentic.state.record_stream import Notes
+from agentic.text import listed
 from agentic.wire.connection import RedisAway
 from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, ProfileNote, topics_in
 
 ON_THE_WAY_SECONDS = 60.0
-MOST_ON_THE_WAY = 1_000
+MAX_ON_THE_WAY = 1_000
 
 NO_RECORD = "This program keeps no record, so it notes nothing about you, and nobody writes to you unasked."
 ELSEWHERE = (
@@ -38,6 +33,10 @@ ELSEWHERE = (
 )
 NO_PROFILE = "No topics are noted of you."
 DELETED = "Your profile is removed, and what you wrote before now makes no other one."
+MORE = "`/forget me` removes what is kept about you, `/profile` shows and changes your topics."
+PROFILE = "profile"  # the form, and the file of a long profile
+TOPICS = "topics"  # its field
+MAX_CHARACTERS = 1_900  # of a reply without a file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +62,8 @@ class OwnMemory:
 
     def __init__(self, access: RecordAccess, clock: Callable[[], float], timezone: tzinfo) -> None:
         self._access, self._clock, self._timezone = access, clock, timezone
-        self._profiles: TTLCache[int, Profile] = TTLCache(MOST_ON_THE_WAY, ON_THE_WAY_SECONDS, clock)
-        self._consents: TTLCache[int, bool] = TTLCache(MOST_ON_THE_WAY, ON_THE_WAY_SECONDS, clock)
+        self._profiles: TTLCache[int, Profile] = TTLCache(MAX_ON_THE_WAY, ON_THE_WAY_SECONDS, clock)
+        self._consents: TTLCache[int, bool] = TTLCache(MAX_ON_THE_WAY, ON_THE_WAY_SECONDS, clock)
 
     @property
     def problem(self) -> str:
@@ -133,10 +132,8 @@ class OwnMemory:
         """Raises RedisAway."""
         if not self._access.records:
             return NO_RECORD
-        if wanted:
-            await self._access.consents.allow(user_id, because=because)
-        else:
-            await self._access.consents.refuse(user_id, because=because)
+        consents = self._access.consents
+        await (consents.allow if wanted else consents.refuse)(user_id, because=because)
         self._consents[user_id] = wanted
         if wanted:
             return "Agents that write by themselves may now write to you unasked. `/privacy unasked:off` ends it."
@@ -152,27 +149,6 @@ class OwnMemory:
         """Drop what is shown from here: the person asked to be forgotten."""
         self._profiles.pop(user_id, None)
         self._consents.pop(user_id, None)
-
-
-MORE = "`/forget me` removes what is kept about you, `/profile` shows and changes your topics."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrivacyFacts:
-    """`readers`: the shown names of the agents that hear the channel; `elsewhere`: of those that run in other processes
-    and may hear it. `logged`: its messages are logged, for `log_days` (None: for ever). `kept`: None where that cannot
-    be read, for the reason `problem`. `unasked`: what the person said; `writers`: agents that write unasked, with
-    whether everybody is written to who did not refuse."""
-
-    readers: Sequence[str]
-    elsewhere: Sequence[str] = ()
-    logged: bool = False
-    log_days: int | None = None
-    kept: Kept | None = None
-    problem: str = ""
-    unasked: bool | None = None
-    writers: Mapping[str, bool]
-    timezone: tzinfo
 
 
 class Privacy:
@@ -193,60 +169,61 @@ class Privacy:
         self._online, self._fronts = online, fronts
 
     def log_line(self, channel_id: int) -> str:
-        """The line that says that the channel's messages are logged; "" where they are not."""
-        return _log_line(self._log_days) if self._is_logged(channel_id) else ""
+        """The line that says that the channel's messages are logged; "" if they are not."""
+        # The record's own days bound the log's.
+        bounds = (self._settings.message_log_days, self._settings.record_days)
+        days = min((days for days in bounds if days is not None), default=None)
+        if days == 0 or self._channel_readers.logging(channel_id) is None:
+            return ""
+        lasting = "without an end" if days is None else "for a day" if days == 1 else f"for {days} days"
+        return f"on here: what is written is kept {lasting}, with names"
 
     async def text(self, user_id: int, channel_id: int) -> str:
-        own, settings = self._own, self._settings
         try:
             online = await self._online()
         except RedisAway:
             online = ()  # those of this process are known all the same
-        readers = [reader.agent for reader in self._channel_readers.of(channel_id)]
-        return privacy_text(
-            PrivacyFacts(
-                readers=self._shown(readers),
-                elsewhere=self._shown(
-                    agent for agent in self._names if agent in online and agent not in self._channel_readers
-                ),
-                logged=self._is_logged(channel_id),
-                log_days=self._log_days,
-                kept=None if own.problem else await own.kept(user_id),
-                problem=own.problem,
-                unasked=None if own.problem else await own.consent(user_id),
-                writers={
-                    self._names.get(agent, agent): everyone
-                    for agent, everyone in unasked_writers(self._fronts(), settings).items()
-                },
-                timezone=settings.timezone,
+        readers = self._shown(hearing.agent for hearing in self._channel_readers.of(channel_id))
+        elsewhere = self._shown(agent for agent in self._names if agent in online and agent not in self._channel_readers)
+        more = f" {listed(elsewhere)} may too, from another process." if elsewhere else ""
+        hearing_here = listed(readers, "no agent of this process")
+        return "\n".join(
+            (
+                f"**Read here by** {hearing_here}: what is written can go to their models' providers.{more}",
+                f"**Message log**: {self.log_line(channel_id) or 'off here'}.",
+                await self._kept_line(user_id),
+                await self._unasked_line(user_id),
+                MORE,
             )
         )
 
-    @property
-    def _log_days(self) -> int | None:
-        """The record's own days bound the log's."""
-        bounds = (self._settings.message_log_days, self._settings.record_days)
-        return min((days for days in bounds if days is not None), default=None)
+    async def _kept_line(self, user_id: int) -> str:
+        if self._own.problem:
+            return f"**Kept about you**: {self._own.problem}"
+        kept = await self._own.kept(user_id)
+        since = ""
+        if kept.since is not None and kept.messages:
+            since = f" since {datetime.fromtimestamp(kept.since, self._settings.timezone):%Y-%m-%d}"
+        profile = f"a profile of {_counted(kept.topics, 'topic', 'topics')}" if kept.topics else "no profile"
+        return (
+            f"**Kept about you** in all channels: {_counted(kept.messages, 'message', 'messages')} in the log{since},"
+            f" {_counted(kept.summaries, 'summary', 'summaries')} with your words, and {profile}."
+        )
 
-    def _is_logged(self, channel_id: int) -> bool:
-        return self._log_days != 0 and self._channel_readers.logging(channel_id) is not None
+    async def _unasked_line(self, user_id: int) -> str:
+        consent = None if self._own.problem else await self._own.consent(user_id)
+        writers = unasked_writers(self._fronts(), self._settings)
+        if not writers:
+            return "**Unasked messages**: none, no agent here writes by itself."
+        writing = self._shown(agent for agent, everyone in writers.items() if consent or everyone)
+        if consent is False or not writing:
+            why = "as you chose" if consent is False else "you have not asked for them"
+            return f"**Unasked messages**: off, {why}. `/privacy unasked:on` allows them."
+        why = "as you chose" if consent else "as the owner set it"
+        return f"**Unasked messages**: {listed(writing)} may write to you, {why}. `/privacy unasked:off` ends that."
 
     def _shown(self, agents: Iterable[str]) -> list[str]:
         return [self._names.get(agent, agent) for agent in agents]
-
-
-def privacy_text(facts: PrivacyFacts) -> str:
-    return "\n".join((_readers(facts), _log(facts), _kept(facts), _unasked(facts), MORE))
-
-
-def _log_line(days: int | None) -> str:
-    return f"on here: what is written is kept {_lasting(days)}, with names"
-
-
-def _lasting(days: int | None) -> str:
-    if days is None:
-        return "without an end"
-    return "for a day" if days == 1 else f"for {days} days"
 
 
 def unasked_writers(fronts: Mapping[str, FrontMatter], settings: Settings) -> dict[str, bool]:
@@ -259,55 +236,8 @@ def unasked_writers(fronts: Mapping[str, FrontMatter], settings: Settings) -> di
     return found
 
 
-def _readers(facts: PrivacyFacts) -> str:
-    names = _listed(facts.readers) if facts.readers else "no agent of this process"
-    more = f" {_listed(facts.elsewhere)} may too, from another process." if facts.elsewhere else ""
-    return f"**Read here by** {names}: what is written can go to their models' providers.{more}"
-
-
-def _log(facts: PrivacyFacts) -> str:
-    return f"**Message log**: {_log_line(facts.log_days) if facts.logged else 'off here'}."
-
-
-def _kept(facts: PrivacyFacts) -> str:
-    if facts.problem or facts.kept is None:
-        return f"**Kept about you**: {facts.problem}"
-    kept = facts.kept
-    since = (
-        f" since {datetime.fromtimestamp(kept.since, facts.timezone):%Y-%m-%d}"
-        if kept.since is not None and kept.messages
-        else ""
-    )
-    profile = f"a profile of {_counted(kept.topics, 'topic', 'topics')}" if kept.topics else "no profile"
-    return (
-        f"**Kept about you** in all channels: {_counted(kept.messages, 'message', 'messages')} in the log{since},"
-        f" {_counted(kept.summaries, 'summary', 'summaries')} with your words, and {profile}."
-    )
-
-
-def _unasked(facts: PrivacyFacts) -> str:
-    writers = [name for name, everyone in facts.writers.items() if facts.unasked or everyone]
-    if not facts.writers:
-        return "**Unasked messages**: none, no agent here writes by itself."
-    if facts.unasked is False or not writers:
-        why = "as you chose" if facts.unasked is False else "you have not asked for them"
-        return f"**Unasked messages**: off, {why}. `/privacy unasked:on` allows them."
-    why = "as you chose" if facts.unasked else "as the owner set it"
-    return f"**Unasked messages**: {_listed(writers)} may write to you, {why}. `/privacy unasked:off` ends that."
-
-
 def _counted(number: int, one: str, several: str) -> str:
     return f"{number or 'no'} {one if number == 1 else several}"
-
-
-def _listed(names: Collection[str]) -> str:
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-PROFILE = "profile"  # the form, and the file of a long profile
-TOPICS = "topics"  # its field
-MOST_CHARACTERS = 1_900  # of a reply without a file
 
 
 class MemoryCommands:
@@ -316,20 +246,20 @@ class MemoryCommands:
     def __init__(self, own: OwnMemory, privacy: Privacy) -> None:
         self._own, self._privacy = own, privacy
         self.everyone: Mapping[str, Handle] = {
-            "profile show": self._show,
-            "profile edit": self._edit,
-            "profile delete": self._delete,
-            f"{FORM} {PROFILE}": self._save,
-            "privacy": self._about,
+            "profile show": self.show,
+            "profile edit": self.edit,
+            "profile delete": self.delete,
+            f"{FORM} {PROFILE}": self.save,
+            "privacy": self.about,
         }
 
-    async def _show(self, command: ActionRequest) -> Response:
+    async def show(self, command: ActionRequest) -> Response:
         text = await self._own.profile_text(command.who.user_id)
-        if len(text) <= MOST_CHARACTERS:
+        if len(text) <= MAX_CHARACTERS:
             return text
         return CommandReply("Your profile:", file=(f"{PROFILE}.txt", text))
 
-    async def _edit(self, command: ActionRequest) -> Response:
+    async def edit(self, command: ActionRequest) -> Response:
         if problem := self._own.problem:
             return problem
         field = FormField(
@@ -341,13 +271,13 @@ class MemoryCommands:
         )
         return Form(id=PROFILE, title="Topics that you talk about", fields=(field,))
 
-    async def _save(self, command: ActionRequest) -> Response:
+    async def save(self, command: ActionRequest) -> Response:
         return self._own.save_profile(command.who.user_id, str(command.values.get(TOPICS, "")))
 
-    async def _delete(self, command: ActionRequest) -> Response:
+    async def delete(self, command: ActionRequest) -> Response:
         return self._own.delete_profile(command.who.user_id)
 
-    async def _about(self, command: ActionRequest) -> Response:
+    async def about(self, command: ActionRequest) -> Response:
         who = command.who.user_id
         if (wanted := command.values.get("unasked")) is not None:
             return await self._own.set_unasked(who, wanted == "on")

@@ -1,7 +1,4 @@
-"""The table of actions; perform, word, record one.
-
-Notes for the record of what moderators and owners do by commands: who, what, where, and what came of it.
-"""
+"""Notes for the record of what moderators and owners do by commands: who, what, where, and what came of it."""
 
 from __future__ import annotations
 
@@ -57,6 +54,10 @@ def note_of(command: ActionRequest, response: Response, at: float) -> ActionNote
     text = response.text if isinstance(response, CommandReply) else response
     channel = command.values.get("channel")
     agent = next((command.values[name] for name in AGENT_OPTIONS if command.values.get(name)), None)
+    given = command.values
+    detail = str(given.get("topic") or given.get("name") or "")
+    if "option" in given:
+        detail = f"{given['option']}: {given.get('value', '')}"[:MAX_OUTCOME]
     return ActionNote(
         id=secrets.token_hex(16),
         at=at,
@@ -64,13 +65,6 @@ def note_of(command: ActionRequest, response: Response, at: float) -> ActionNote
         action=action,
         channel_id=int(channel) if channel is not None else command.channel_id,
         agent=None if agent is None else str(agent),
-        detail=_detail(command),
+        detail=detail,
         outcome=_PERSON.sub("a person", text)[:MAX_OUTCOME],
     )
-
-
-def _detail(command: ActionRequest) -> str:
-    given = command.values
-    if "option" in given:
-        return f"{given['option']}: {given.get('value', '')}"[:MAX_OUTCOME]
-    return str(given.get("topic") or given.get("name") or "")

@@ -12,7 +12,7 @@ from agentic.state.conversations import Running
 from agentic.state.idle import UNASKED, IdleState, TaskState, task_key
 from agentic.text import counted, dollars, lasting, listed
 
-MOST_STOPS = 10  # channels that are named
+MAX_STOPS = 10  # channels that are named
 IDLE_TASKS: Mapping[str, str] = {
     "summarise": "summaries",
     "profile": "profiles",
@@ -68,8 +68,8 @@ class ServerStatus:
             lines.append(f"**Message log**: {self.log}; `/privacy` says more")
         others = [channel for channel in self.stops if channel != channel_id]
         if others:
-            shown = [f"<#{channel}> for {lasting(self.stops[channel])}" for channel in others[:MOST_STOPS]]
-            more = len(others) - MOST_STOPS
+            shown = [f"<#{channel}> for {lasting(self.stops[channel])}" for channel in others[:MAX_STOPS]]
+            more = len(others) - MAX_STOPS
             lines.append(f"**Stopped elsewhere**: {listed([*shown, f'{more} more'] if more > 0 else shown)}")
         if self.idle:
             lines.append("\n".join(("**While nobody writes**:", *(f"- {line}" for line in self.idle))))
