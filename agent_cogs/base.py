@@ -232,8 +232,6 @@ class BaseAgentCog(TranscriptCog):
         await self.host.aclose()
         await self._tool_display.aclose()
 
-    # -- the connection -----------------------------------------------------------------------------------------------
-
     @discord.Cog.listener()
     async def on_ready(self) -> None:
         """Also after each new session."""
@@ -265,8 +263,6 @@ class BaseAgentCog(TranscriptCog):
             view = self.channels.view(channel)
             self.services.fetcher.catch_up(channel.id, channel.last_message_id, view.read_page, view.read_pins)
         self.host.catch_up.came_back()
-
-    # -- what Discord says --------------------------------------------------------------------------------------------
 
     @discord.Cog.listener()
     async def on_message(self, message: discord.Message) -> None:

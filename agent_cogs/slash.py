@@ -405,8 +405,6 @@ class SlashHandlers:
             return channel_id == command.channel_id or self._services.scope.guild_ids == {command.guild_id}
         return guild_id == command.guild_id
 
-    # -- everyone -------------------------------------------------------------------------------------------------
-
     async def _status(self, command: ActionRequest) -> str:
         status = await read_status(self._services, command.channel_id, command.parent_id)
         shown = (lambda _: True) if command.who.manages_guild else self._may_see(command.channel_id)
@@ -492,8 +490,6 @@ class SlashHandlers:
             return "I start fresh here: earlier messages are no longer context."
         shown = self._services.names[chosen] if chosen else "Every bot"
         return f"{shown} starts fresh here: earlier messages are no longer context."
-
-    # -- the server's managers ------------------------------------------------------------------------------------
 
     async def _mute(self, command: ActionRequest) -> str:
         agent = agent_in(command, self._services.names)

@@ -257,8 +257,6 @@ class PersonaCommands:
         log.info("%s: persona deleted from Discord, kept as %s/%s", entry.key, DELETED, kept)
         return f"Deleted {entry.shown}. The owner finds its files in {DELETED}/{kept} of the folder of personas."
 
-    # -- the form -------------------------------------------------------------------------------------------------
-
     async def _create(self, values: Mapping[str, str]) -> str:
         """The key of the new persona. Raises PersonaError, NoModel, and ValueError with what is wrong."""
         name = " ".join(values.get("name", "").split())
@@ -313,8 +311,6 @@ class PersonaCommands:
         for other in self._roster:
             if other is not own and wanted & {skeleton(other.key), skeleton(other.shown)}:
                 raise ValueError(f"the name is too much like {other.shown}; choose another one")
-
-    # -- reading --------------------------------------------------------------------------------------------------
 
     def _texts(self, key: str) -> tuple[str, str | None]:
         cache = FileCache()

@@ -70,8 +70,6 @@ class OwnMemory:
         """Why nothing can be read, a sentence for people; "" where it can."""
         return self._access.problem
 
-    # -- the profile --------------------------------------------------------------------------------------------------
-
     async def topics(self, user_id: int) -> tuple[str, ...]:
         profile = await self._profile(user_id)
         return profile.topics if profile is not None else ()
@@ -120,8 +118,6 @@ class OwnMemory:
         self._access.notes.log(self._access.agent, note)
         self._profiles[note.user_id] = Profile(note.user_id, note.name, note.topics, note.by, note.at)
 
-    # -- unasked messages ---------------------------------------------------------------------------------------------
-
     async def consent(self, user_id: int) -> bool | None:
         """Whether the person wants messages that nobody asked for; None where they have not said."""
         if (new := self._consents.get(user_id)) is not None:
@@ -138,8 +134,6 @@ class OwnMemory:
         if wanted:
             return "Agents that write by themselves may now write to you unasked. `/privacy unasked:off` ends it."
         return "No agent writes to you unasked any more. `/privacy unasked:on` allows it again."
-
-    # -- all of it ----------------------------------------------------------------------------------------------------
 
     async def kept(self, user_id: int) -> Kept:
         """Counts of what is kept about the person."""

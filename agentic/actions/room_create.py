@@ -247,8 +247,6 @@ class RoomCreation:
         name, text = thread_name(draft.topic), opening_text(room, draft.question, draft.asked_by_name)
         return await self._opener.open(request, room, name, text)
 
-    # -- refusals -------------------------------------------------------------------------------------------------
-
     def _refusal(self, draft: RoomDraft, command: ActionRequest) -> str | None:
         """Why nothing can be opened in the channel."""
         if not self._is_here(draft.channel_id, command):

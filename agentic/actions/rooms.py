@@ -127,8 +127,6 @@ class RoomCommands:
             "room export": self.export,
         }
 
-    # -- the server's managers ------------------------------------------------------------------------------------
-
     async def resume(self, command: ActionRequest) -> str:
         turns = command.values.get("turns")
         more = None if turns is None else min(max(int(turns), 1), MAX_TURNS)
@@ -197,8 +195,6 @@ class RoomCommands:
 
     async def _room_in(self, command: ActionRequest) -> Room | None:
         return await room_in(command, self._services.ledger.rooms, self._may_see)
-
-    # -- everyone -------------------------------------------------------------------------------------------------
 
     async def status(self, command: ActionRequest) -> str:
         ledger = self._services.ledger

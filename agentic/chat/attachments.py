@@ -108,7 +108,9 @@ class AttachmentReader:
         wanted.sort(key=files.index)
         found = await asyncio.gather(*(self._read_one(file, limits.fit) for _, file in wanted))
         read = list(zip(wanted, found, strict=True))
-        pictures = _newest_pictures(read, limits.pictures)
+        # What a file was said to be doesn't matter here.
+        pictures = [(message_id, file, one) for (message_id, file), one in read if isinstance(one, Picture)]
+        pictures = pictures[max(0, len(pictures) - limits.pictures) :]
         texts = _texts(read, limits.characters)
         quoted = {one for (_, file), one in read if file.id in texts}
         shown = {file.id for _, file, _ in pictures} | {file.id for (_, file), one in read if one in quoted}
@@ -156,12 +158,6 @@ class AttachmentReader:
 
 
 _Read = Sequence[tuple[tuple[int, Attachment], Picture | _Text | None]]
-
-
-def _newest_pictures(read: _Read, most: int) -> list[tuple[int, Attachment, Picture]]:
-    """Return the newest pictures, oldest first, with their messages' ids, whatever their files were said to be."""
-    found = [(message_id, file, one) for (message_id, file), one in read if isinstance(one, Picture)]
-    return found[max(0, len(found) - most) :]
 
 
 def _texts(read: _Read, characters: int) -> dict[int, TextFile]:

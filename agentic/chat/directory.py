@@ -1,14 +1,8 @@
-"""Which user or post is which agent; names.
-
-Which user is which of our agents, and which webhook posts are whose.
+"""Which user is which of our agents, which webhook posts are whose, and names that are harmless in a transcript.
 
 Users are learned at login, and from the presence of agents in other processes; posts from our own record of their ids.
-Nothing is learned from a name, since anybody can take one.
-
-Names in a transcript.
-
-Strangers choose them: before a model sees one, all is removed that could imitate the form of a transcript
-(`[msg:1 …] Name: `), hide text or turn it around.
+Nothing is learned from a name, since anybody can take one. Strangers choose names: before a model sees one, all is
+removed that could imitate the form of a transcript (`[msg:1 …] Name: `), hide text or turn it around.
 """
 
 from __future__ import annotations
@@ -24,6 +18,16 @@ from typing import Protocol
 from agentic.context.entries import poses, reads_as_label, skeleton
 
 MAX_POSTS = 20_000  # webhook posts remembered, the newest
+MAX_NAME = 32  # characters
+NOBODY = "someone"
+_STRUCTURE = frozenset(
+    ":：꞉˸∶︓﹕\u0589\u05c3\u0703\u1803\ua4fd\u205a\u2982@`\\<>[]{}()＜＞［］｛｝（）【】「」〔〕⟦⟧⟨⟩⁅⁆〈〉《》"
+)
+BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+_SPACES = frozenset({"Zs", "Zl", "Zp"})
+_MAX_MARKS = 2  # more of them write over the neighbouring lines
+_SENTENCE_ENDS = re.compile(r"[ \t]*+(?:[,.;:!?\n]|\Z)")
 
 
 class WebhookPostStore(Protocol):
@@ -113,24 +117,6 @@ class Directory:
         return self._posts.get(message_id)
 
 
-MAX_NAME = 32  # characters
-NOBODY = "someone"
-
-_STRUCTURE = frozenset(
-    ":：꞉˸∶︓﹕\u0589\u05c3\u0703\u1803\ua4fd\u205a\u2982@`\\<>[]{}()＜＞［］｛｝（）【】「」〔〕⟦⟧⟨⟩⁅⁆〈〉《》"
-)
-BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
-_SPACES = frozenset({"Zs", "Zl", "Zp"})
-_MARKS_IN_A_ROW = 2  # more of them write over the neighbouring lines
-_SENTENCE_ENDS = re.compile(r"[ \t]*+(?:[,.;:!?\n]|\Z)")
-
-
-def _is_form(char: str) -> bool:
-    """Whether the character is structure, also in another shape: superscript parentheses, a small colon."""
-    return char in _STRUCTURE or (char > "\x7f" and not _STRUCTURE.isdisjoint(unicodedata.normalize("NFKC", char)))
-
-
 @lru_cache(maxsize=4096)
 def clean_name(name: str) -> str:
     """A name that is harmless in a transcript: one line of at most 32 characters, never empty.
@@ -143,9 +129,16 @@ def clean_name(name: str) -> str:
     for char in name[: 8 * MAX_NAME]:
         category = unicodedata.category(char)
         marks = marks + 1 if category in ("Mn", "Me") else 0
-        if _is_form(char) or char in BLANK_LETTERS or category in _SPACES or char in "\n\r\t\v\f":
+        # Structure comes in other shapes too: superscript parentheses, a small colon.
+        plain = unicodedata.normalize("NFKC", char) if char > "\x7f" else char
+        if (
+            not _STRUCTURE.isdisjoint({char, *plain})
+            or char in BLANK_LETTERS
+            or category in _SPACES
+            or char in "\n\r\t\v\f"
+        ):
             kept.append(" ")
-        elif category not in _INVISIBLE and marks <= _MARKS_IN_A_ROW:
+        elif category not in _INVISIBLE and marks <= _MAX_MARKS:
             kept.append(char)
     return " ".join("".join(kept).split())[:MAX_NAME].strip() or NOBODY
 

@@ -71,7 +71,11 @@ class Formatting:
         text, at = self._text, 0
         runs = [match.span() for match in re.finditer("`+", text)]
         starts = [start for start, _ in runs]
-        next_equal = self._next_equal_runs(runs)
+        last: dict[int, tuple[int, int]] = {}
+        next_equal: list[tuple[int, int] | None] = [None] * len(runs)  # for each run the next one of the same length
+        for number, (start, end) in reversed(list(enumerate(runs))):
+            next_equal[number] = last.get(end - start)
+            last[end - start] = (start, end)
         while match := _TOKEN.search(text, at):
             start, at = match.span()
             if match[0][0] != "`":
@@ -91,17 +95,8 @@ class Formatting:
                 yield FormattedSpan(match[0], start, at, *closing)
                 at = closing[1]
 
-    @staticmethod
-    def _next_equal_runs(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int] | None]:
-        """Return for each run of backticks the next one of the same length."""
-        last: dict[int, tuple[int, int]] = {}
-        found: list[tuple[int, int] | None] = []
-        for start, end in reversed(runs):
-            found.append(last.get(end - start))
-            last[end - start] = (start, end)
-        return found[::-1]
-
     def _pair(self, tokens: Sequence[tuple[int, int] | FormattedSpan], *, growing: bool) -> Iterator[FormattedSpan]:
+        text = self._text
         spoilers = dict(self._spoilers(tokens, growing=growing))
         ends = set(spoilers.values())
         stack: list[tuple[str, int, int]] = []  # opening marks; a spoiler's hides those before it
@@ -109,7 +104,7 @@ class Formatting:
             if isinstance(token, FormattedSpan):
                 yield token
                 continue
-            mark = self._text[token[0] : token[1]]
+            mark = text[token[0] : token[1]]
             if token in spoilers:
                 yield FormattedSpan(SPOILER, *token, *spoilers[token])
                 stack.append((SPOILER, *token))
@@ -117,23 +112,27 @@ class Formatting:
                 while stack.pop()[0] != SPOILER:
                     pass
             elif mark != SPOILER:
-                for start, end in self._single_marks(*token, stack):
-                    mark = self._text[start:end]
-                    inside = [one[0] for one in stack[_last_spoiler(stack) :]]
-                    if mark in inside and self._can_close(start, end):
-                        while (opening := stack.pop())[0] != mark:
-                            pass
-                        yield FormattedSpan(mark, opening[1], opening[2], start, end)
-                    elif mark not in inside and self._can_open(start, end):
+                start, end = token
+                places = [token]
+                if end - start > 2:  # `***` and `___` are two marks, in the order in which they close what is open
+                    middle = start + (2 if stack and stack[-1][0] == text[start] * 2 else 1)
+                    places = [(start, middle), (middle, end)]
+                for start, end in places:
+                    mark = text[start:end]
+                    last_spoiler = next((at + 1 for at in range(len(stack) - 1, -1, -1) if stack[at][0] == SPOILER), 0)
+                    is_open = any(one[0] == mark for one in stack[last_spoiler:])
+                    # A double mark counts anywhere; `_` not in a word, a single one not beside a space.
+                    outer, inner = (text[end : end + 1], text[start - 1 : start])
+                    if not is_open:
+                        outer, inner = inner, outer
+                    if (mark == "_" and outer.isalnum()) or not (end - start > 1 or inner.strip()):
+                        continue
+                    if not is_open:
                         stack.append((mark, start, end))
-
-    def _single_marks(self, start: int, end: int, stack: Sequence[tuple[str, int, int]]) -> list[tuple[int, int]]:
-        """Split `***` and `___` into a single and a double mark, in the order in which they close what is open."""
-        if end - start < 3:
-            return [(start, end)]
-        closes_double_first = bool(stack) and stack[-1][0] == self._text[start] * 2
-        middle = start + (2 if closes_double_first else 1)
-        return [(start, middle), (middle, end)]
+                        continue
+                    while (opening := stack.pop())[0] != mark:
+                        pass
+                    yield FormattedSpan(mark, opening[1], opening[2], start, end)
 
     def _spoilers(
         self, tokens: Sequence[tuple[int, int] | FormattedSpan], *, growing: bool
@@ -150,19 +149,3 @@ class Formatting:
                 opening = None
         if opening is not None and growing:
             yield opening, (len(self._text), len(self._text))
-
-    def _can_open(self, start: int, end: int) -> bool:
-        """Whether a mark can begin a style: a double one anywhere, `_` not in a word, `*` not before a space."""
-        if self._text[start:end] == "_" and self._text[start - 1 : start].isalnum():
-            return False
-        return end - start > 1 or bool(self._text[end : end + 1].strip())
-
-    def _can_close(self, start: int, end: int) -> bool:
-        if self._text[start:end] == "_" and self._text[end : end + 1].isalnum():
-            return False
-        return end - start > 1 or bool(self._text[start - 1 : start].strip())
-
-
-def _last_spoiler(stack: Sequence[tuple[str, int, int]]) -> int:
-    """Return the index behind the innermost spoiler's mark."""
-    return next((at + 1 for at in range(len(stack) - 1, -1, -1) if stack[at][0] == SPOILER), 0)

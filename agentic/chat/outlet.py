@@ -1,15 +1,7 @@
-"""View and sink of a channel; silent outlet; ServiceInfo.
+"""The outlet that a turn speaks through: a channel of any service, as a view to read it by and a sink to write into.
 
-The chat services, as prompts, the record and people name them.
-
-The outlet that a turn speaks through: a channel of any service, as a view to read it by and a sink to write into.
-
-Plain values go in and out. What each member promises is written at its implementation:
-agentic.services.discord.view and agentic.services.discord.sink.
-
-Outlets of automation tasks that say nothing in a channel. The log has the length of what they said, and no words.
-
-The web pages below an answer: which of them a service shows, and by what title. Pure; a sink writes them its way.
+Plain values go in and out. What each member promises is written at its implementation: agentic.services.discord.view
+and agentic.services.discord.sink. A silent outlet is for automation tasks that say nothing in a channel.
 """
 
 from __future__ import annotations
@@ -28,6 +20,14 @@ from agentic.context.history import Interval
 from agentic.llm.types import Picture, Source, Usage
 
 log = logging.getLogger(__name__)
+
+NO_CHANNEL = 0  # the channel id of an automation task whose output nobody reads
+SPLIT_AT = 1800  # UTF-16 units; a longer text becomes several messages
+UNFINISHED = " ▌"  # the end of a streaming post, until it is complete
+MAX_SOURCES = 3
+MAX_TITLE = 60  # characters
+_LINK = re.compile(r"https?://[^\s<>/?#]+[^\s<>]{0,1000}")
+_PLAIN = str.maketrans("[]", "()", "`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +65,6 @@ SIGNAL = Service(
     markup="Signal's style, which has **bold**, *italic*, ~~struck~~ and `code`, and shows a link as its address",
     stopping="write STOP, or react with 🛑 to a message of mine",
 )
-
-
-NO_CHANNEL = 0  # the channel id of an automation task whose output nobody reads
-SPLIT_AT = 1800  # UTF-16 units; a longer text becomes several messages
-UNFINISHED = " ▌"  # the end of a streaming post, until it is complete
 
 
 class CannotPost(Exception):
@@ -293,13 +288,6 @@ class SilentSink(SinkWithoutSigns):
         length = len(post.text or "")
         log.info("%s: %s said %d characters without a channel, they are not kept", self._agent, turn_id, length)
         return Posted(message_id=0)
-
-
-MAX_SOURCES = 3
-MAX_TITLE = 60  # characters
-
-_LINK = re.compile(r"https?://[^\s<>/?#]+[^\s<>]{0,1000}")
-_PLAIN = str.maketrans("[]", "()", "`")
 
 
 def unlinked(text: str, sources: Sequence[Source]) -> list[Source]:

@@ -1,7 +1,4 @@
-"""ChatService protocol, registry, incoming values.
-
-Messages and reactions as plain values: the facts that decide whether an agent is called, and by whose right.
-"""
+"""Messages and reactions as plain values: the facts that decide whether an agent is called, and by whose right."""
 
 from __future__ import annotations
 

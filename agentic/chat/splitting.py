@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator
 
 from agentic.chat.formatting import FENCE, LINK, MENTION, SPOILER, FormattedSpan, Formatting
 
-SMALLEST_LIMIT = 16  # room for the fences and some text between them
-SMALLEST_WITH_QUOTES = 50
+MIN_LIMIT = 16  # room for the fences and some text between them
+MIN_LIMIT_FOR_QUOTES = 50
 
 _CLOSING = "\n" + FENCE
 _WORD = r"[A-Za-z0-9_+\-.#]{1,32}"
@@ -45,10 +45,10 @@ def split_text(text: str, limit: int, *, growing: bool = False) -> list[str]:
     """The text as messages of at most `limit` UTF-16 units, in order; [] for white space alone.
 
     No message is empty or has an odd number of fences. `growing`: more of the text will come, so a spoiler that is not
-    closed yet is one already. Raises ValueError for a limit under SMALLEST_LIMIT.
+    closed yet is one already. Raises ValueError for a limit under MIN_LIMIT.
     """
-    if limit < SMALLEST_LIMIT:
-        raise ValueError(f"limit must be at least {SMALLEST_LIMIT}, not {limit}")
+    if limit < MIN_LIMIT:
+        raise ValueError(f"limit must be at least {MIN_LIMIT}, not {limit}")
     return list(_Splitter(_without_half_marks(text) if growing else text, limit, growing=growing).chunks())
 
 
@@ -68,20 +68,17 @@ class _Splitter:
         self._fences = [match.start() for match in re.finditer(FENCE, text)]
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
         self._formatting = Formatting(text, self._fences, growing=growing)
-        marks = [*self._formatting.marks, *self._backticks_in_code()]
+        marks = list(self._formatting.marks)
+        for span in self._formatting.spans:
+            if span.is_code:  # a mark beside a backtick in inline code would become part of it
+                for run in _BACKTICKS.finditer(text[span.content : span.content_end]):
+                    marks.append((span.content + run.start() - 1, span.content + run.end() + 1))
         self._marks = _Spans(marks)
         self._contents = {span.start: span.content for span in self._formatting.spans}
         self._whole = _Spans([*(match.span() for match in _WHOLE.finditer(text)), *marks])
         self._better_whole = _Spans([*(match.span() for match in _BETTER_WHOLE.finditer(text)), *marks])
         quotes = (match.start() for match in _LONG_QUOTE.finditer(text) if not self._is_code(match.start()))
         self._quoted_from = next(quotes, len(text))
-
-    def _backticks_in_code(self) -> Iterator[tuple[int, int]]:
-        """Yield the backticks in inline code with their neighbors: a mark beside one would become part of it."""
-        for span in self._formatting.spans:
-            if span.is_code:
-                for run in _BACKTICKS.finditer(self._text[span.content : span.content_end]):
-                    yield span.content + run.start() - 1, span.content + run.end() + 1
 
     def chunks(self) -> Iterator[str]:
         at = self._past_space(0)
@@ -99,7 +96,9 @@ class _Splitter:
         rest = len(self._text)
         if rest - at <= room and self._takes(at, rest) <= room:
             return rest
-        end = self._reach(at, room)
+        end = min(at + room, rest)
+        while (excess := length(self._text[at:end]) - room) > 0:
+            end -= (excess + 1) // 2
         while True:
             cut = self._before_empty_spans(at, self._best_cut(at, end))
             excess = self._takes(at, cut) - room
@@ -112,24 +111,18 @@ class _Splitter:
         body = self._text[at:end].rstrip()
         return length(body) + len(self._closing(body, end))
 
-    def _reach(self, at: int, room: int) -> int:
-        """The last place up to which the text from `at` on takes no more than `room`."""
-        end = min(at + room, len(self._text))
-        while (excess := length(self._text[at:end]) - room) > 0:
-            end -= (excess + 1) // 2
-        return end
-
     def _best_cut(self, at: int, end: int) -> int:
         at = min(self._past_opening_marks(at), end - 1)  # a message of these alone would be empty
         worth = at + (end - at) // 4  # an earlier cut would make a stub of a message
+        text, whole, better_whole = self._text, self._whole, self._better_whole
         for earliest, rule in (
-            (worth, self._between_paragraphs),
-            (worth, self._between_lines),
-            (worth, self._between_code_lines),
-            (worth, self._between_words),
-            (worth, self._after_punctuation),
+            (worth, lambda place: text.startswith("\n\n", place) and not self._is_code(place)),  # between paragraphs
+            (worth, lambda place: text.startswith("\n", place) and not self._is_code(place)),
+            (worth, lambda place: text.startswith("\n", place) and place not in whole),  # between lines of code
+            (worth, lambda place: text[place : place + 1].isspace() and place not in better_whole),  # between words
+            (worth, lambda place: text[place - 1] in _PUNCTUATION and self._in_no_link(place)),
             (at, self._in_no_link),
-            (at, self._in_no_mention),
+            (at, lambda place: place not in whole and self._in_no_character(place)),  # in no mention
             (at, self._in_no_fence),
         ):
             cut = next((place for place in range(end, earliest, -1) if rule(place)), None)
@@ -144,26 +137,8 @@ class _Splitter:
             at = self._past_space(self._contents[at])
         return at
 
-    def _between_paragraphs(self, place: int) -> bool:
-        return self._text.startswith("\n\n", place) and not self._is_code(place)
-
-    def _between_lines(self, place: int) -> bool:
-        return self._text.startswith("\n", place) and not self._is_code(place)
-
-    def _between_code_lines(self, place: int) -> bool:
-        return self._text.startswith("\n", place) and place not in self._whole
-
-    def _between_words(self, place: int) -> bool:
-        return self._text[place : place + 1].isspace() and place not in self._better_whole
-
-    def _after_punctuation(self, place: int) -> bool:
-        return self._text[place - 1] in _PUNCTUATION and self._in_no_link(place)
-
     def _in_no_link(self, place: int) -> bool:
         return place not in self._better_whole and self._in_no_character(place)
-
-    def _in_no_mention(self, place: int) -> bool:
-        return place not in self._whole and self._in_no_character(place)
 
     def _in_no_fence(self, place: int) -> bool:
         last = bisect_right(self._fences, place - 1) - 1
@@ -174,14 +149,11 @@ class _Splitter:
             return True
         before, after = self._text[place - 1], self._text[place]
         if before == _JOINER or (is_flag(before) and is_flag(after)):
-            return before != _JOINER and self._flags_before(place) % 2 == 0
+            first = place
+            while first > 0 and is_flag(self._text[first - 1]):
+                first -= 1
+            return before != _JOINER and (place - first) % 2 == 0  # a flag is two letters
         return not continues(after)
-
-    def _flags_before(self, place: int) -> int:
-        first = place
-        while first > 0 and is_flag(self._text[first - 1]):
-            first -= 1
-        return place - first
 
     def _before_empty_spans(self, at: int, cut: int) -> int:
         """The cut, moved before a block and formatting that have just been opened: the next chunk has them whole."""
@@ -239,7 +211,7 @@ class _Splitter:
 
     def _quote(self, at: int) -> str:
         """The mark of the quote in which this place is; none under a tiny limit."""
-        if self._limit < SMALLEST_WITH_QUOTES:
+        if self._limit < MIN_LIMIT_FOR_QUOTES:
             return ""
         if at > self._quoted_from:
             return ">>> "
@@ -253,15 +225,12 @@ class _Splitter:
     def _reopened(self, place: int) -> tuple[FormattedSpan, ...]:
         """The spans that are closed and reopened at this place; under a tiny limit spoilers alone."""
         spans = self._formatting.open_at(place)
-        if any(span.is_code for span in spans) and self._is_beside_backtick(place):
-            spans = tuple(span for span in spans if not span.is_code)
+        if any(span.is_code for span in spans):
+            # A mark of inline code must not join a backtick: white space around a cut is dropped.
+            before = self._text[max(0, place - self._limit) : place].rstrip()
+            if before.endswith("`") or self._text.startswith("`", self._past_space(place)):
+                spans = tuple(span for span in spans if not span.is_code)
         return spans if self._affords("", spans) else tuple(span for span in spans if span.mark == SPOILER)
-
-    def _is_beside_backtick(self, place: int) -> bool:
-        """Whether a mark of inline code here would join a backtick, since white space around a cut is dropped."""
-        before = self._text[max(0, place - self._limit) : place].rstrip()
-        at = self._past_space(place)
-        return before.endswith("`") or self._text.startswith("`", at)
 
     def _affords(self, opening: str, spans: tuple[FormattedSpan, ...]) -> bool:
         return len(opening) + 2 * sum(len(span.mark) for span in spans) <= self._limit // 3

@@ -1,19 +1,14 @@
-"""Messages of a channel, kept true by events.
-
-A channel's pinned messages: read once, kept true by gateway events.
-
-The gateway brings a message that is pinned, unpinned or edited as a whole. Besides, it sends only that a channel's pins
-have changed, not how. So each such event makes the list doubtful, and the next turn reads it again.
-
-The reactions with one emoji to one message, counted over events that come more than once.
-
-The transcript of each channel: its messages, kept true by gateway events, shared by all bots of the process.
+"""The transcript of each channel: its messages and pins, kept true by gateway events, shared by all bots of the
+process.
 
 A transcript is whole or not. For a whole one nothing is read and nothing awaited. For another one the history is read
 once for all bots, and a turn waits for it a short while (agentic.services.discord.history). Every bot of the process
 delivers the same gateway events, so each operation here may be repeated without harm, and in any order: a deletion
-leaves a mark, since another bot's event may bring the message later. Pinned messages are kept apart (pins.py): a pin
-may be older than the transcript.
+leaves a mark, since another bot's event may bring the message later.
+
+Pinned messages are kept apart, since a pin may be older than the transcript. The gateway brings a message that is
+pinned, unpinned or edited as a whole. Besides, it sends only that a channel's pins have changed, not how. So each such
+event makes the list doubtful, and the next turn reads it again.
 """
 
 from __future__ import annotations
@@ -27,6 +22,14 @@ from agentic.chat.directory import Directory
 from agentic.context.entries import Entry, Reaction, Speaker, is_mark
 
 MAX_PINS = 250  # Discord's own limit for a channel
+MAX_ENTRIES = 400  # messages kept a channel, unless a turn asks for more
+MAX_DEPTH = 5000  # and never more than these
+STEP = 4  # a transcript exceeds its depth by this part of it before it is cut back
+MAX_MARKS = 500  # deleted ids remembered a channel, and what posts answer
+MAX_CHANNELS = 2000
+
+
+Watcher = Callable[[int, int], None]  # a channel and a message of it
 
 
 class Pins:
@@ -67,8 +70,9 @@ class Pins:
 
 
 @dataclass(slots=True)
-class Tally:
-    """`base` counts the reactions that were there when the message was read, by people without known names."""
+class ReactionCount:
+    """The reactions with one emoji to one message, counted over events that come more than once. `base` counts those
+    that were there when the message was read, by people without known names."""
 
     base: int = 0
     named: dict[int, str] = field(default_factory=dict)  # given since
@@ -104,15 +108,6 @@ class Tally:
         return self.base > len(self.gone) or not self.named.keys() <= self.bots
 
 
-MAX_ENTRIES = 400  # messages kept a channel, unless a turn asks for more
-MAX_DEPTH = 5000  # and never more than these
-STEP = 4  # a transcript exceeds its depth by this part of it before it is cut back
-MAX_MARKS = 500  # deleted ids remembered a channel, and what posts answer
-MAX_CHANNELS = 2000
-
-Watcher = Callable[[int, int], None]  # a channel and a message of it
-
-
 class Transcript:
     """The messages of a channel, oldest first, and its pinned ones, however old.
 
@@ -131,7 +126,7 @@ class Transcript:
         self.gap_after = 0  # the newest message before that gap
         self._ids: list[int] = []
         self._entries: dict[int, Entry] = {}
-        self._tallies: dict[int, dict[str, Tally]] = {}
+        self._counts: dict[int, dict[str, ReactionCount]] = {}
         self._deleted: OrderedDict[int, None] = OrderedDict()
         self._answered: OrderedDict[int, int] = OrderedDict()
         self.pins = Pins()
@@ -178,7 +173,7 @@ class Transcript:
 
     def entries(self) -> list[Entry]:
         """All entries, oldest first, with their present reactions."""
-        if not self._tallies:
+        if not self._counts:
             return [self._entries[i] for i in self._ids]
         return [self._with_reactions(self._entries[i]) for i in self._ids]
 
@@ -219,7 +214,7 @@ class Transcript:
             return
         self._entries[entry.id] = replace(entry, reactions=()) if entry.reactions else entry
         if entry.reactions:
-            self._tallies[entry.id] = {r.emoji: Tally(base=r.count) for r in entry.reactions}
+            self._counts[entry.id] = {r.emoji: ReactionCount(base=r.count) for r in entry.reactions}
         if entry.pinned:
             self.pins.put(entry)
         insort(self._ids, entry.id)
@@ -243,16 +238,18 @@ class Transcript:
         for message_id, entry in self._entries.items():
             if entry.pinned != (message_id in there):
                 self._entries[message_id] = replace(entry, pinned=message_id in there)
-        self.pins.keep([self._with_rights(entry) for entry in entries if entry.id not in self._deleted])
+        kept = []
+        for entry in entries:
+            if (
+                known := self._entries.get(entry.id)
+            ) is not None:  # REST sends less about an author than the gateway did
+                entry = replace(revised(known, entry), pinned=True)
+            kept += [entry] if entry.id not in self._deleted else []
+        self.pins.keep(kept)
 
     def pinned(self) -> list[Entry]:
         """The pinned messages, oldest first."""
         return self.pins.entries()
-
-    def _with_rights(self, entry: Entry) -> Entry:
-        """REST sends less about an author than the gateway did."""
-        known = self._entries.get(entry.id)
-        return entry if known is None else replace(revised(known, entry), pinned=True)
 
     def cut_back(self, first: int) -> None:
         """Drops the messages before `first`."""
@@ -274,23 +271,23 @@ class Transcript:
     def react(self, message_id: int, emoji: str, user_id: int, name: str, *, bot: bool = False) -> None:
         if message_id not in self._entries:
             return
-        if self._tallies.setdefault(message_id, {}).setdefault(emoji, Tally()).add(user_id, name, bot=bot):
+        if self._counts.setdefault(message_id, {}).setdefault(emoji, ReactionCount()).add(user_id, name, bot=bot):
             self._changed(message_id)
 
     def unreact(self, message_id: int, emoji: str, user_id: int, *, bot: bool = False) -> None:
         """Remove a reaction. Of the marks that were there when the message was read, only people's are counted
         (agentic.services.discord.view)."""
-        tally = self._tallies.get(message_id, {}).get(emoji)
-        counts = tally is not None and (user_id in tally.named or not (bot and is_mark(emoji)))
-        if tally is not None and counts and tally.remove(user_id):
+        count = self._counts.get(message_id, {}).get(emoji)
+        counts = count is not None and (user_id in count.named or not (bot and is_mark(emoji)))
+        if count is not None and counts and count.remove(user_id):
             self._changed(message_id)
 
     def clear_reactions(self, message_id: int, emoji: str | None = None) -> None:
         """Removes all reactions of a message, or those with one emoji."""
-        tallies = self._tallies.get(message_id, {})
-        cleared = [*tallies] if emoji is None else [emoji] if emoji in tallies else []
+        counts = self._counts.get(message_id, {})
+        cleared = [*counts] if emoji is None else [emoji] if emoji in counts else []
         for each in cleared:
-            del tallies[each]
+            del counts[each]
         if cleared:
             self._changed(message_id)
 
@@ -298,13 +295,13 @@ class Transcript:
         """Notes that a user is one of our agents."""
         for entry in self._entries.values():
             if entry.speaker.id == user_id and entry.speaker.agent != agent:
-                self._put(replace(entry, speaker=_as_agent(entry.speaker, agent)))
+                self._put(replace(entry, speaker=Speaker(entry.speaker.id, entry.speaker.name, "agent", agent)))
 
     def relabel_post(self, message_id: int, agent: str) -> None:
         """Notes that a webhook's message is ours."""
         entry = self._entries.get(message_id)
         if entry is not None and entry.webhook:
-            self._put(replace(entry, speaker=_as_agent(entry.speaker, agent)))
+            self._put(replace(entry, speaker=Speaker(entry.speaker.id, entry.speaker.name, "agent", agent)))
 
     def _put(self, entry: Entry) -> None:
         """Replaces a known message."""
@@ -319,16 +316,16 @@ class Transcript:
     def _forget(self, message_id: int) -> None:
         self._ids.remove(message_id)
         del self._entries[message_id]
-        self._tallies.pop(message_id, None)
+        self._counts.pop(message_id, None)
 
     def _with_reactions(self, entry: Entry) -> Entry:
-        tallies = self._tallies.get(entry.id)
-        if not tallies:
+        counts = self._counts.get(entry.id)
+        if not counts:
             return entry
         shown = tuple(
-            Reaction(emoji, tuple(tally.named.values()), tally.count, tally.by_person)
-            for emoji, tally in tallies.items()
-            if tally.count > 0
+            Reaction(emoji, tuple(count.named.values()), count.count, count.by_person)
+            for emoji, count in counts.items()
+            if count.count > 0
         )
         return replace(entry, reactions=shown)
 
@@ -357,10 +354,6 @@ def _is_empty(entry: Entry) -> bool:
     return not (entry.text or entry.attachments or any(not line.startswith("sticker:") for line in entry.extras))
 
 
-def _as_agent(speaker: Speaker, agent: str) -> Speaker:
-    return Speaker(speaker.id, speaker.name, "agent", agent)
-
-
 class Transcripts:
     """The transcripts of all channels, each `depth` messages deep at first. Beyond `MAX_CHANNELS` the least recently
     used ones are dropped."""
@@ -370,8 +363,8 @@ class Transcripts:
         self._channels: OrderedDict[int, Transcript] = OrderedDict()
         self._on_change: list[Callable[[int, Collection[int]], None]] = []
         self._watchers: list[Watcher] = []
-        directory.on_agent(self._relabel)
-        directory.on_post(self._relabel_post)
+        directory.on_agent(lambda *learned: self.each(lambda transcript: transcript.relabel(*learned)))
+        directory.on_post(lambda *learned: self.each(lambda transcript: transcript.relabel_post(*learned)))
 
     def of(self, channel_id: int) -> Transcript:
         transcript = self._channels.get(channel_id)
@@ -412,9 +405,3 @@ class Transcripts:
     def each(self, act: Callable[[Transcript], None]) -> None:
         for transcript in self._channels.values():
             act(transcript)
-
-    def _relabel(self, user_id: int, agent: str) -> None:
-        self.each(lambda transcript: transcript.relabel(user_id, agent))
-
-    def _relabel_post(self, message_id: int, agent: str) -> None:
-        self.each(lambda transcript: transcript.relabel_post(message_id, agent))

@@ -202,8 +202,6 @@ class Gate:
             text = with_file_note(text, attach, error)
         return await request(text, {})
 
-    # -- messages -----------------------------------------------------------------------------------------------------
-
     async def send(
         self,
         channel: discord.abc.Messageable,
@@ -317,8 +315,6 @@ class Gate:
         with answer_read():
             await thread.edit(**changes)
 
-    # -- interactions -------------------------------------------------------------------------------------------------
-
     async def defer(self, interaction: discord.Interaction) -> None:
         """Announces an answer to a command, which only its user will see. After a choice from a menu the menu stays
         until the answer replaces it."""
@@ -360,8 +356,6 @@ class Gate:
         """Shows choices for an option that is being typed."""
         await self._enter(answers=True)
         await interaction.response.send_autocomplete_result(choices=choices)
-
-    # -- reading ------------------------------------------------------------------------------------------------------
 
     async def request(self, send: Callable[[], Awaitable[T]]) -> T:
         """Any other request that nobody waits for and that holds nobody's words."""
@@ -416,8 +410,6 @@ class Gate:
         """The users who gave a reaction; `limit` is at most 100."""
         await self._enter()
         return await reaction.users(limit=limit).flatten()
-
-    # -- webhooks -----------------------------------------------------------------------------------------------------
 
     async def webhooks(self, channel: WebhookChannel) -> Sequence[discord.Webhook]:
         await self._enter()

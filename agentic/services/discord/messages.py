@@ -30,9 +30,6 @@ _QUESTION = re.compile(r"<@(\d{1,20})> (.*)", re.DOTALL)
 log = logging.getLogger(__name__)
 
 
-# -- questions by slash command ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class CommandQuestion:
     """A question to an agent (a user id) by slash command."""
@@ -62,9 +59,6 @@ def command_question(message: discord.Message, directory: Directory) -> CommandQ
     if read is None or directory.agent_of(read[0]) is None:
         return None
     return CommandQuestion(used.user, *read)
-
-
-# -- facts of a message -----------------------------------------------------------------------------------------------
 
 
 def is_said(message: discord.Message) -> bool:
@@ -166,9 +160,6 @@ def incoming_message(message: discord.Message, by_command: CommandQuestion | Non
         mentioned_roles=mentioned_roles(message),
         replied_to=replied_author(message),
     )
-
-
-# -- entries ----------------------------------------------------------------------------------------------------------
 
 
 def to_entries(messages: Iterable[discord.Message], directory: Directory) -> list[Entry]:

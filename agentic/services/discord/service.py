@@ -68,8 +68,6 @@ class AgentChannels:
         del channel_id
         return self._bot.user.id if self._bot.user is not None else None
 
-    # -- channels -----------------------------------------------------------------------------------------------------
-
     def visible(self) -> list[GuildChannel]:
         """The channels in scope, then their threads that are in use."""
         found = (self._bot.get_channel(channel_id) for channel_id in self._services.scope.channels)
@@ -106,8 +104,6 @@ class AgentChannels:
 
     def _theme_of(self, channel: Channel) -> str | None:
         return self._services.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
-
-    # -- outlets ------------------------------------------------------------------------------------------------------
 
     def view(self, channel: Channel) -> DiscordView:
         """The channel as this agent reads it."""

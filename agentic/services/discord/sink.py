@@ -88,8 +88,6 @@ class DiscordSink:
         """Sets further names of agents, by key: `@name` in what the bot writes is then a mention."""
         self._inner_names = inner_names
 
-    # -- posts --------------------------------------------------------------------------------------------------------
-
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
         """Posts text and picture as one message, or as several where the text is too long. It completes the turn's
         streaming post, if there is one. Where the message that it replies to is gone, it is an ordinary post.
@@ -151,8 +149,6 @@ class DiscordSink:
 
     def _split(self, text: str, limit: int, *, growing: bool = False) -> list[str]:
         return split_cleaned(self._view, text, limit, self._names, self._inner_names, growing=growing)
-
-    # -- signs --------------------------------------------------------------------------------------------------------
 
     async def react(self, message_id: int, emoji: str) -> bool:
         """Adds a reaction. False when the message is not one of this channel's, Discord refuses the emoji, or a person

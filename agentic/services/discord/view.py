@@ -170,8 +170,6 @@ class DiscordView:
         """Read the newest pictures and text files of these entries."""
         return await self._attachments.read(entries, limits)
 
-    # -- requests -----------------------------------------------------------------------------------------------------
-
     async def read_page(self, limit: int, before: int | None) -> Sequence[discord.Message]:
         """One page of messages, newest first; none where the bot may not read them. Raises one of REQUEST_ERRORS."""
         if not permissions_in(self.channel).read_message_history:
