@@ -41,11 +41,7 @@ class TranscriptCog(discord.Cog):
     channels matter. `listener` hears of deletions, and as `agent` of reactions."""
 
     def __init__(
-        self,
-        bot: discord.Client,
-        transcripts: Transcripts,
-        listener: GatewayNotes | None = None,
-        agent: str = "",
+        self, bot: discord.Client, transcripts: Transcripts, listener: GatewayNotes | None = None, agent: str = ""
     ) -> None:
         self._client, self._transcripts = bot, transcripts
         self._listener, self._agent = listener, agent

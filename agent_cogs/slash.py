@@ -153,12 +153,7 @@ class Slash(discord.Cog):
     """Listen for one bot's interactions. `may_act`: whether this process holds the bot's lease; only one may answer."""
 
     def __init__(
-        self,
-        bot: discord.Bot,
-        gate: Gate,
-        answer: Handle,
-        may_act: Callable[[], bool],
-        complete: Complete = no_choices,
+        self, bot: discord.Bot, gate: Gate, answer: Handle, may_act: Callable[[], bool], complete: Complete = no_choices
     ) -> None:
         self.bot, self.gate = bot, gate
         self._answer, self._complete, self._may_act = answer, complete, may_act

@@ -43,11 +43,7 @@ EVERYWHERE_IS_THE_OWNERS = (
     "Only the bots' owner may set options everywhere, because the bots are in other servers too. Choose this channel or"
     " this server."
 )
-SHOWN_REACH: Mapping[str, str] = {
-    "channel": "in this channel",
-    "server": "in this server",
-    "everywhere": "everywhere",
-}
+SHOWN_REACH: Mapping[str, str] = {"channel": "in this channel", "server": "in this server", "everywhere": "everywhere"}
 
 
 def format_options(

@@ -87,10 +87,7 @@ class PersonaFileEditor:
     """
 
     def __init__(
-        self,
-        folder_of: Callable[[str], Path],
-        names: Mapping[str, str],
-        may_see: Callable[[int], MaySee] = here_alone,
+        self, folder_of: Callable[[str], Path], names: Mapping[str, str], may_see: Callable[[int], MaySee] = here_alone
     ) -> None:
         self._folder_of, self._names, self._may_see = folder_of, names, may_see
 

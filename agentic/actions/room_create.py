@@ -392,13 +392,7 @@ def build_form(draft: RoomDraft, names: str) -> Form:
                 most=MAX_NAMES,
             ),
             FormField(id="turns", label="How many turns", text=str(draft.turns), most=3),
-            FormField(
-                id="rules",
-                label="Rules",
-                hint="for example: at most five sentences",
-                long=True,
-                most=MAX_RULES,
-            ),
+            FormField(id="rules", label="Rules", hint="for example: at most five sentences", long=True, most=MAX_RULES),
             FormField(id="question", label="First question", hint="what they begin with", most=MAX_QUESTION),
         ),
     )

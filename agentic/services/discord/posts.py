@@ -99,12 +99,7 @@ class PostParts:
     """The messages of one turn's post, in their order. The first of them is a reply to the message `reply_to`."""
 
     def __init__(
-        self,
-        writer: Writer,
-        turn_id: str,
-        earlier: EarlierPosts,
-        ping: int | None = None,
-        reply_to: int | None = None,
+        self, writer: Writer, turn_id: str, earlier: EarlierPosts, ping: int | None = None, reply_to: int | None = None
     ) -> None:
         self._writer, self._turn_id, self._earlier = writer, turn_id, earlier
         self._ping, self._reply_to = ping, reply_to

@@ -27,10 +27,7 @@ log = logging.getLogger(__name__)
 
 NEWEST = 50  # messages in which an earlier one is looked for
 THREAD_EXISTS = 160004  # discord.com/developers/docs/topics/opcodes-and-status-codes
-IN_THREADS: Mapping[str, str] = {
-    "view_channel": "View Channel",
-    "send_messages_in_threads": "Send Messages in Threads",
-}
+IN_THREADS: Mapping[str, str] = {"view_channel": "View Channel", "send_messages_in_threads": "Send Messages in Threads"}
 PERMISSIONS: Mapping[str, str] = {
     **IN_THREADS,
     "send_messages": "Send Messages",
