@@ -16,7 +16,6 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import discord
@@ -76,62 +75,10 @@ from agentic.wire.connection import RedisAway
 log = logging.getLogger(__name__)
 
 
-Json = Mapping[str, object]
-
-
-def build_modal(form: Form) -> discord.ui.Modal:
-    modal = discord.ui.Modal(title=form.title[:TITLE_CHARACTERS], custom_id=form.id, store=False)
-    for each in form.fields:
-        modal.add_item(
-            discord.ui.InputText(
-                style=discord.InputTextStyle.long if each.long else discord.InputTextStyle.short,
-                label=each.label[:LABEL_CHARACTERS],
-                placeholder=each.hint[:HINT_CHARACTERS] or None,
-                custom_id=each.id,
-                value=each.text[: each.most] or None,
-                required=each.required,
-                max_length=each.most,
-            )
-        )
-    return modal
-
-
-def build_menu(menu: Menu) -> discord.ui.View:
-    choices = menu.choices[:MAX_CHOICES]
-    select: discord.ui.Select[Any, Any, Any] = discord.ui.Select(
-        custom_id=menu.id,
-        placeholder=menu.hint[:HINT_CHARACTERS] or None,
-        min_values=min(menu.fewest, len(choices)),
-        max_values=min(menu.most, len(choices)),
-        options=[
-            discord.SelectOption(
-                label=choice.label[:CHOICE_CHARACTERS],
-                value=choice.value,
-                description=choice.about[:CHOICE_CHARACTERS] or None,
-            )
-            for choice in choices
-        ],
-    )
-    return discord.ui.View(select, timeout=None, store=False)
-
-
-def read_form(data: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts of a submitted form by the fields' ids. A row is an action row of inputs, or a label of one."""
-    rows = data.get("components")
-    texts: dict[str, str] = {}
-    for row in rows if isinstance(rows, list) else ():
-        inner = row.get("components") or row.get("component") if isinstance(row, dict) else None
-        for field in inner if isinstance(inner, list) else [inner]:
-            if isinstance(field, dict):
-                texts[str(field.get("custom_id", ""))] = str(field.get("value") or "")
-    return texts
-
-
 DEFER_AFTER = 1.5  # seconds of Discord's three: the gateway took some, and the response has to travel
 MAX_SECONDS = 60.0
 SUB_GROUP = 2
 STRING_SELECT = 3  # a type of component
-NOTHING: Mapping[str, str] = MappingProxyType({})
 NOT_EDITABLE = "This file contains a secret or a private path, so it cannot be edited here. Edit it on disk."
 FAILED = "Something went wrong. The owner finds the details in the log."
 TOO_SLOW = "That took too long and was cancelled. Please try again in a while."
@@ -229,26 +176,73 @@ class Slash(discord.Cog):
             return FAILED
 
 
+def build_modal(form: Form) -> discord.ui.Modal:
+    modal = discord.ui.Modal(title=form.title[:TITLE_CHARACTERS], custom_id=form.id, store=False)
+    for each in form.fields:
+        modal.add_item(
+            discord.ui.InputText(
+                style=discord.InputTextStyle.long if each.long else discord.InputTextStyle.short,
+                label=each.label[:LABEL_CHARACTERS],
+                placeholder=each.hint[:HINT_CHARACTERS] or None,
+                custom_id=each.id,
+                value=each.text[: each.most] or None,
+                required=each.required,
+                max_length=each.most,
+            )
+        )
+    return modal
+
+
+def build_menu(menu: Menu) -> discord.ui.View:
+    choices = menu.choices[:MAX_CHOICES]
+    select: discord.ui.Select[Any, Any, Any] = discord.ui.Select(
+        custom_id=menu.id,
+        placeholder=menu.hint[:HINT_CHARACTERS] or None,
+        min_values=min(menu.fewest, len(choices)),
+        max_values=min(menu.most, len(choices)),
+        options=[
+            discord.SelectOption(
+                label=choice.label[:CHOICE_CHARACTERS],
+                value=choice.value,
+                description=choice.about[:CHOICE_CHARACTERS] or None,
+            )
+            for choice in choices
+        ],
+    )
+    return discord.ui.View(select, timeout=None, store=False)
+
+
+def read_form(data: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of a submitted form by the fields' ids. A row is an action row of inputs, or a label of one."""
+    rows = data.get("components")
+    texts: dict[str, str] = {}
+    for row in rows if isinstance(rows, list) else ():
+        inner = row.get("components") or row.get("component") if isinstance(row, dict) else None
+        for field in inner if isinstance(inner, list) else [inner]:
+            if isinstance(field, dict):
+                texts[str(field.get("custom_id", ""))] = str(field.get("value") or "")
+    return texts
+
+
 def read_interaction(interaction: discord.Interaction) -> ActionRequest | None:
     """The command of an interaction, also one that is being typed; None for other kinds, such as a button."""
     data: Mapping[str, Any] = interaction.data or {}
     if interaction.channel_id is None or interaction.user is None:
         return None
+    shown = str(data.get("custom_id", ""))  # of a form or a menu of ours
     if interaction.type is discord.InteractionType.modal_submit:
-        return _came_back(interaction, FORM, data, read_form(data))
+        return _request(interaction, f"{FORM} {shown.partition(':')[0]}", {**read_form(data), "id": shown})
     if interaction.type is discord.InteractionType.component and data.get("component_type") == STRING_SELECT:
-        return _came_back(interaction, MENU, data, chosen=tuple(map(str, data.get("values") or ())))
+        chosen = tuple(map(str, data.get("values") or ()))
+        return _request(interaction, f"{MENU} {shown.partition(':')[0]}", {"id": shown}, chosen)
     if interaction.type not in (discord.InteractionType.application_command, discord.InteractionType.auto_complete):
         return None
     if data.get("type", SLASH) not in (SLASH, MESSAGE):
         return None
-    path, values = str(data["name"]), dict[str, str | int]()
     if data.get("type") == MESSAGE:
-        values = {"message": str(data["target_id"])}
-    else:
-        path, options = _options(data)
-        values = {option["name"]: option["value"] for option in options}
-    return _request(interaction, path, values)
+        return _request(interaction, str(data["name"]), {"message": str(data["target_id"])})
+    path, options = _options(data)
+    return _request(interaction, path, {option["name"]: option["value"] for option in options})
 
 
 def read_completion(interaction: discord.Interaction, command: ActionRequest) -> Completion | None:
@@ -266,18 +260,6 @@ def _options(data: Mapping[str, Any]) -> tuple[str, Sequence[Mapping[str, Any]]]
     while options and options[0]["type"] in (SUB_COMMAND, SUB_GROUP):
         path, options = f"{path} {options[0]['name']}", options[0].get("options") or ()
     return path, options
-
-
-def _came_back(
-    interaction: discord.Interaction,
-    kind: str,
-    data: Mapping[str, Any],
-    texts: Mapping[str, str] = NOTHING,
-    chosen: tuple[str, ...] = (),
-) -> ActionRequest:
-    """A form or a menu that we showed."""
-    shown = str(data.get("custom_id", ""))
-    return _request(interaction, f"{kind} {shown.partition(':')[0]}", {**texts, "id": shown}, chosen)
 
 
 def _request(
@@ -466,10 +448,10 @@ class SlashHandlers:
         return unasked_text(sent, self._services.roster.names) if seen else NO_RECORD
 
     async def _why_not(self, command: ActionRequest) -> str:
-        agent = agent_in(command, self._services.names)
-        if agent is None:
-            return unknown_agent(command, self._services.names)
         services = self._services
+        agent = agent_in(command, services.names)
+        if agent is None:
+            return unknown_agent(command, services.names)
         muted = await services.ledger.mutes.read([agent])
         return await why_not(services, agent, command.channel_id, services.clock(), muted_until=muted.get)
 
@@ -508,13 +490,11 @@ class SlashHandlers:
 
     async def _ignore(self, command: ActionRequest) -> str:
         user_id = int(command.values["user"])
-        outcome = await self._services.ignores.add(user_id)
-        texts = {
+        return {
             "added": f"The bots now ignore <@{user_id}> in every channel. Use /bots unignore to lift this.",
             "known": f"<@{user_id}> is already ignored.",
             "full": "The list of ignored people is full. Use /bots unignore to make room.",
-        }
-        return texts[outcome]
+        }[await self._services.ignores.add(user_id)]
 
     async def _unignore(self, command: ActionRequest) -> str:
         user_id = int(command.values["user"])
@@ -543,7 +523,6 @@ class SlashHandlers:
         return (agent, name) if name in PERSONA_FILES else unknown_value("persona file", written, PERSONA_FILES)
 
 
-def _number(command: ActionRequest, option: str, default: int, most: int) -> int:
-    """The option's value, limited to 0..`most`: Discord checks it only in its own client."""
-    value = command.values.get(option, default)
-    return min(max(int(value), 0), most)
+def _number(command: ActionRequest, option: str, default: int, limit: int) -> int:
+    """The option's value, limited to 0..`limit`: Discord checks it only in its own client."""
+    return min(max(int(command.values.get(option, default)), 0), limit)

@@ -118,13 +118,9 @@ class CommandSync:
         app_id, http = self._bot.application_id, self._http
         if app_id is None:
             return False
+        read, write = partial(http.get_global_commands, app_id), partial(http.bulk_upsert_global_commands, app_id)
         try:
-            changed = await self._replace(
-                partial(http.get_global_commands, app_id),
-                partial(http.bulk_upsert_global_commands, app_id),
-                DIRECT_COMMANDS,
-                DIRECT_COMMANDS,
-            )
+            changed = await self._replace(read, write, DIRECT_COMMANDS, DIRECT_COMMANDS)
         except REQUEST_ERRORS as error:
             log.warning("commands for direct messages not registered: %s", in_full(error))
             return False
@@ -140,15 +136,12 @@ class CommandSync:
         app_id, http = self._bot.application_id, self._http
         if app_id is None:
             return False
+        read = partial(http.get_guild_commands, app_id, guild_id)
+        write = partial(http.bulk_upsert_guild_commands, app_id, guild_id)
         try:
-            changed = await self._replace(
-                partial(http.get_guild_commands, app_id, guild_id),
-                partial(http.bulk_upsert_guild_commands, app_id, guild_id),
-                wanted,
-                self._wanted,
-            )
-            if not changed:
-                return True
+            if await self._replace(read, write, wanted, self._wanted):
+                log.info("server %d: commands %s", guild_id, "registered" if wanted else "removed")
+            return True
         except discord.Forbidden:
             if wanted:
                 link = discord.utils.oauth_url(app_id, scopes=(SCOPE,), guild=discord.Object(guild_id))
@@ -158,8 +151,6 @@ class CommandSync:
         except REQUEST_ERRORS as error:
             log.warning("server %d: commands not updated: %s; will retry", guild_id, in_full(error))
             return False
-        log.info("server %d: commands %s", guild_id, "registered" if wanted else "removed")
-        return True
 
     async def _replace(
         self,

@@ -8,8 +8,7 @@ shown from here.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime
 
 from cachetools import TTLCache
 
@@ -39,36 +38,29 @@ TOPICS = "topics"  # its field
 MAX_CHARACTERS = 1_900  # of a reply without a file
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordAccess:
-    """`records`: there is a record at all. `agent`: in whose stream a person's profile travels."""
-
-    memory: MemoryReader
-    notes: Notes
-    consents: Consents
-    agent: str
-    records: bool
-
-    @property
-    def problem(self) -> str:
-        """Why nothing can be read; "" where it can."""
-        if not self.records:
-            return NO_RECORD
-        return "" if self.memory.is_here else ELSEWHERE
-
-
 class OwnMemory:
     """One a process. `clock` gives unix seconds."""
 
-    def __init__(self, access: RecordAccess, clock: Callable[[], float], timezone: tzinfo) -> None:
-        self._access, self._clock, self._timezone = access, clock, timezone
-        self._profiles: TTLCache[int, Profile] = TTLCache(MAX_ON_THE_WAY, ON_THE_WAY_SECONDS, clock)
-        self._consents: TTLCache[int, bool] = TTLCache(MAX_ON_THE_WAY, ON_THE_WAY_SECONDS, clock)
+    def __init__(
+        self,
+        memory: MemoryReader,
+        notes: Notes,
+        consents: Consents,
+        clock: Callable[[], float],
+        settings: Settings,
+    ) -> None:
+        self._memory, self._notes, self._consents, self._clock = memory, notes, consents, clock
+        self._records, self._timezone = settings.records, settings.timezone
+        self._agent = next(iter(settings.agents), "")  # in whose stream a person's profile travels
+        self._new_profiles: TTLCache[int, Profile] = TTLCache(MAX_ON_THE_WAY, ON_THE_WAY_SECONDS, clock)
+        self._new_consents: TTLCache[int, bool] = TTLCache(MAX_ON_THE_WAY, ON_THE_WAY_SECONDS, clock)
 
     @property
     def problem(self) -> str:
         """Why nothing can be read, a sentence for people; "" where it can."""
-        return self._access.problem
+        if not self._records:
+            return NO_RECORD
+        return "" if self._memory.is_here else ELSEWHERE
 
     async def topics(self, user_id: int) -> tuple[str, ...]:
         profile = await self._profile(user_id)
@@ -91,7 +83,7 @@ class OwnMemory:
 
     def save_profile(self, user_id: int, text: str, name: str = "") -> str:
         """Keep these topics, one a line; none removes the profile."""
-        if not self._access.records:
+        if not self._records:
             return NO_RECORD
         found = topics_in(text)
         if not found:
@@ -104,45 +96,45 @@ class OwnMemory:
         return f"Saved: {count} noted of you.{more}"
 
     def delete_profile(self, user_id: int) -> str:
-        if not self._access.records:
+        if not self._records:
             return NO_RECORD
         self._keep(ProfileNote(user_id=user_id, by="person", deleted=True, at=self._clock()))
         return DELETED
 
     async def _profile(self, user_id: int) -> Profile | None:
-        if (new := self._profiles.get(user_id)) is not None:
+        if (new := self._new_profiles.get(user_id)) is not None:
             return new
-        return await self._access.memory.profile(user_id)
+        return await self._memory.profile(user_id)
 
     def _keep(self, note: ProfileNote) -> None:
-        self._access.notes.log(self._access.agent, note)
-        self._profiles[note.user_id] = Profile(note.user_id, note.name, note.topics, note.by, note.at)
+        self._notes.log(self._agent, note)
+        self._new_profiles[note.user_id] = Profile(note.user_id, note.name, note.topics, note.by, note.at)
 
     async def consent(self, user_id: int) -> bool | None:
         """Whether the person wants messages that nobody asked for; None where they have not said."""
-        if (new := self._consents.get(user_id)) is not None:
+        if (new := self._new_consents.get(user_id)) is not None:
             return new
-        return await self._access.memory.consent(user_id)
+        return await self._memory.consent(user_id)
 
     async def set_unasked(self, user_id: int, wanted: bool, because: str = "command") -> str:
         """Raises RedisAway."""
-        if not self._access.records:
+        if not self._records:
             return NO_RECORD
-        consents = self._access.consents
+        consents = self._consents
         await (consents.allow if wanted else consents.refuse)(user_id, because=because)
-        self._consents[user_id] = wanted
+        self._new_consents[user_id] = wanted
         if wanted:
             return "Agents that write by themselves may now write to you unasked. `/privacy unasked:off` ends it."
         return "No agent writes to you unasked any more. `/privacy unasked:on` allows it again."
 
     async def kept(self, user_id: int) -> Kept:
         """Counts of what is kept about the person."""
-        return await self._access.memory.kept_about(user_id)
+        return await self._memory.kept_about(user_id)
 
     def forget(self, user_id: int) -> None:
         """Drop what is shown from here: the person asked to be forgotten."""
-        self._profiles.pop(user_id, None)
-        self._consents.pop(user_id, None)
+        self._new_profiles.pop(user_id, None)
+        self._new_consents.pop(user_id, None)
 
 
 class Privacy:

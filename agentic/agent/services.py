@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_config import FrontMatter, Settings
 from agentic.actions.forget import Forgetting
-from agentic.actions.privacy import OwnMemory, Privacy, RecordAccess
+from agentic.actions.privacy import OwnMemory, Privacy
 from agentic.agent.events import MentionEvent
 from agentic.agent.options import OptionBook
 from agentic.agent.persona import Personas
@@ -131,14 +131,7 @@ class AgentServices:
     @cached_property
     def own_memory(self) -> OwnMemory:
         """The profiles and wishes that people may see and change."""
-        access = RecordAccess(
-            memory=self.memory,
-            notes=self.record,
-            consents=self.consents,
-            agent=next(iter(self.settings.agents), ""),
-            records=self.settings.records,
-        )
-        return OwnMemory(access, self.clock, self.settings.timezone)
+        return OwnMemory(self.memory, self.record, self.consents, self.clock, self.settings)
 
     @cached_property
     def privacy(self) -> Privacy:

@@ -15,7 +15,7 @@ from agent_cogs.slash import SlashHandlers
 from agent_config import load_settings
 from agentic.actions.base import ActionRequest
 from agentic.actions.forget import Forgetting
-from agentic.actions.privacy import OwnMemory, Privacy, RecordAccess
+from agentic.actions.privacy import OwnMemory, Privacy
 from agentic.agent.options import OptionBook, base_layer
 from agentic.agent.persona import FileRights
 from agentic.agent.roster import Roster
@@ -122,10 +122,7 @@ class Place:
         )
         record.log = lambda _, entry: self.notes.append(entry)
         consents = Consents(record, self.ledger.unasked, self.clock)
-        access = RecordAccess(
-            memory=self.memory, notes=record, consents=consents, agent="claude", records=settings.records
-        )
-        own = OwnMemory(access, self.clock, settings.timezone)
+        own = OwnMemory(self.memory, record, consents, self.clock, settings)  # type: ignore[arg-type]
 
         async def online() -> Collection[str]:
             return await self.ledger.presence.online(NAMES)

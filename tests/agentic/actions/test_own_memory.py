@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agentic.actions.base import FIELD_CHARACTERS
-from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE, NO_RECORD, OwnMemory, RecordAccess
+from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE, NO_RECORD, OwnMemory
 from agentic.record.memories import Profile
 from agentic.record.notes import Consents
 from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, ConsentNote, ProfileNote
@@ -32,8 +33,8 @@ class Wishes:
 def own(*, records: bool = True, clock: Clock | None = None, **memory: Any) -> tuple[OwnMemory, KeptNotes]:
     notes, clock = KeptNotes(), clock or Clock()
     consents = Consents(notes, Wishes(), clock)
-    access = RecordAccess(memory=Remembered(**memory), notes=notes, consents=consents, agent="claude", records=records)
-    return OwnMemory(access, clock, UTC), notes
+    settings: Any = SimpleNamespace(records=records, timezone=UTC, agents=("claude",))
+    return OwnMemory(Remembered(**memory), notes, consents, clock, settings), notes
 
 
 async def test_a_profile_is_shown_with_its_origin() -> None:

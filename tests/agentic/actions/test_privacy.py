@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_config import FrontMatter, load_settings
-from agentic.actions.privacy import ELSEWHERE, NO_RECORD, OwnMemory, Privacy, RecordAccess
+from agentic.actions.privacy import ELSEWHERE, NO_RECORD, OwnMemory, Privacy
 from agentic.context.options import Options
 from agentic.record.memories import Kept
 from agentic.record.notes import ChannelReader, ChannelReaders
@@ -31,18 +31,11 @@ def privacy(
     )
     channel_readers.add("penny", lambda _: None)
     nobody_writes: Any = None
-    access = RecordAccess(
-        memory=Remembered(**memory),
-        notes=KeptNotes(),
-        consents=nobody_writes,
-        agent="claude",
-        records=settings.records,
-    )
 
     async def online() -> Collection[str]:
         return {"claude", "grok", "penny"}
 
-    own = OwnMemory(access, clock, settings.timezone)
+    own = OwnMemory(Remembered(**memory), KeptNotes(), nobody_writes, clock, settings)
     return Privacy(own, channel_readers, settings, NAMES, online=online, fronts=lambda: fronts or {})
 
 
