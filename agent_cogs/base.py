@@ -47,7 +47,6 @@ class TranscriptCog(discord.Cog):
         self._listener, self._agent = listener, agent
 
     def record(self, message: discord.Message) -> None:
-        """Adds a new message to its channel's transcript."""
         transcript = self._transcripts.of(message.channel.id)
         if message.id in transcript and not transcript.lacks_text(message.id):
             return

@@ -265,7 +265,6 @@ def _options(data: Mapping[str, Any]) -> tuple[str, Sequence[Mapping[str, Any]]]
 def _request(
     interaction: discord.Interaction, name: str, values: Mapping[str, str | int], chosen: tuple[str, ...] = ()
 ) -> ActionRequest:
-    """Make the request. The person's permissions in the channel come with each interaction."""
     user = interaction.user
     assert interaction.channel_id is not None
     assert user is not None

@@ -203,12 +203,10 @@ def _typed(name: str, description: str, **more: Any) -> Json:
 
 
 def same(registered: Json, wanted: Json) -> bool:
-    """Whether a registered command equals its definition."""
     return registered.get("type", SLASH) == wanted["type"] and _shape(registered) == _shape(wanted)
 
 
 def is_ours(registered: Json, wanted: Sequence[Json]) -> bool:
-    """Whether a registered command has the name and type of one of these."""
     return any((registered["name"], registered.get("type", SLASH)) == (one["name"], one["type"]) for one in wanted)
 
 

@@ -63,7 +63,6 @@ class CommandOwnership:
         self._rounds_left: dict[int, float] = {}  # guild → rounds until the next attempt; infinity: done
 
     async def run(self) -> None:
-        """Run a round each minute until cancelled."""
         pauses = chain((SOON,), repeat(RENEW_EVERY))
         while True:
             try:

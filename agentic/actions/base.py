@@ -118,7 +118,6 @@ class Form:
 
     @property
     def text(self) -> str:
-        """All that stands in its fields."""
         return "\n".join(field.text for field in self.fields)
 
 
@@ -228,7 +227,6 @@ def agent_in(command: ActionRequest, names: Mapping[str, str]) -> str | None:
 
 
 def agent_named(written: str, names: Mapping[str, str]) -> str | None:
-    """Return the agent with that key or shown name."""
     if written in names:
         return written
     found = named(names, written)
@@ -236,7 +234,6 @@ def agent_named(written: str, names: Mapping[str, str]) -> str | None:
 
 
 def unknown_agent(command: ActionRequest, names: Mapping[str, str]) -> str:
-    """Return the line for an agent that does not exist."""
     return unknown_value("agent", _agent_option(command), [*names.values()])
 
 

@@ -1,14 +1,8 @@
-"""Start, next, end, reset, ask, arena; schedule and budget.
-
-Commands of the server's managers about conversations: begin one, let a bot speak next, end one, pause all bots.
-
-`/ask` and `/arena`: questions to the bots, by everyone whom they do not ignore.
-
-Carry out what an owner does from the console, and say what came of it.
+"""Conversations of the bots: start, next, end, pause; `/ask` and `/arena`; the console's actions, budgets, schedule.
 
 What concerns conversations and the schedule goes to the coordinator as a Command, whose CommandOutcome is the answer;
-stops, mutes and budgets are written to Redis here, with the same stores as Discord's commands. An action returns one
-line for the owner, or raises Refused with one. It may raise RedisAway.
+stops, mutes and budgets are written to Redis here, with the same stores for Discord's commands and for the console. An
+action of the console returns one line for the owner, or raises Refused with one. It may raise RedisAway.
 """
 
 from __future__ import annotations
@@ -64,6 +58,39 @@ OUTCOMES: Mapping[str, str] = {
     "offline": "{agent} is offline.",
     NOBODY: "The coordinator did not answer: it is not running, or busy. Nothing was done as far as I know.",
 }
+USUAL_MINUTES = 5  # of an arena
+EMPTY = "The question is empty."
+NO_HOST = "Arenas need a running `run_all.py`, and there is none. The owner can start it."
+HAS_ONE = "An arena runs in this channel already. The next one can begin when its names are shown."
+OPENED = "Two agents answer, without their names. Vote by 🅰️ or 🅱️; the names are shown when the time is over."
+LATER = "Redis does not take it now: bots of other processes learn of this when it does."
+# The outcomes of commands, for an owner. The first ones are what was wanted.
+DONE: Mapping[str, str] = {
+    "started": "{agent} begins in {channel}.",
+    "next started": "{agent} has a turn in {channel}.",
+    "requested": "{agent} speaks next in {channel}, after the turn that is under way.",
+    "ended": "The conversation in {channel} has ended; a message that is being written may still appear.",
+    "moved": "The conversation of {at} begins at {to} instead.",
+    "skipped": "There will be no conversation at {at}.",
+    "added": "A conversation begins at {at}.",
+}
+REFUSALS: Mapping[str, tuple[int, str]] = {
+    "busy": (409, "a conversation is already running in {channel}"),
+    "stopped": (409, "the bots are stopped in {channel}; press Resume there first"),
+    "paused": (409, "all bots are paused; resume them first"),
+    "offline": (409, "{agent} is not online"),
+    "none_free": (409, "no channel is free for a conversation"),
+    "none_running": (409, "no conversation is running in {channel}"),
+    "no_agents": (409, "the coordinator has no bots"),
+    "unknown_agent": (404, "the coordinator does not know {agent}"),
+    "unknown_channel": (404, "{channel} is not one of the bots' channels"),
+    "no_such_time": (409, "{at} is no longer to come"),
+    "move no_such_time": (409, "{at} is no longer to come, or {to} is taken already"),
+    "known_time": (409, "a conversation is scheduled for {at} already"),
+    "full_day": (409, "today's schedule is full; skip a time first"),
+    "out_of_day": (400, "{to} is past, or not of today"),
+    NOBODY: (503, NOBODY_ANSWERS),
+}
 
 
 class ConversationCommands:
@@ -91,14 +118,13 @@ class ConversationCommands:
 
     async def pause(self, command: ActionRequest) -> str:
         await self._services.stops.stop(EVERYWHERE, f"c{command.id}")
-        return self._heard("All bots are paused, in every channel. Use /bots resume to lift it.")
+        return heard(
+            "All bots are paused, in every channel. Use /bots resume to lift it.", self._services.bus.ready.is_set()
+        )
 
     async def resume(self, _: ActionRequest) -> str:
         lifted = await self._services.stops.lift(EVERYWHERE)
-        return self._heard("The bots resume." if lifted else "The bots were not paused.")
-
-    def _heard(self, text: str) -> str:
-        return heard(text, self._services.bus.ready.is_set())
+        return heard("The bots resume." if lifted else "The bots were not paused.", self._services.bus.ready.is_set())
 
     async def _give(self, command: ActionRequest, name: str, option: str = "", **fields: str | None) -> str:
         """Give a command for the chosen channel to the coordinator; `option` names a bot."""
@@ -120,13 +146,6 @@ class ConversationCommands:
         )
         text = OUTCOMES.get(f"{name} {outcome}") or OUTCOMES.get(outcome, "The coordinator refused: {outcome}.")
         return text.format(outcome=outcome, **shown)
-
-
-USUAL_MINUTES = 5  # of an arena
-EMPTY = "The question is empty."
-NO_HOST = "Arenas need a running `run_all.py`, and there is none. The owner can start it."
-HAS_ONE = "An arena runs in this channel already. The next one can begin when its names are shown."
-OPENED = "Two agents answer, without their names. Vote by 🅰️ or 🅱️; the names are shown when the time is over."
 
 
 class QuestionCommands:
@@ -159,10 +178,7 @@ class QuestionCommands:
             return EMPTY
         if not await arenas.has_host():
             return NO_HOST
-        return OPENED if await arenas.open(self._arena(command, question)) else HAS_ONE
-
-    def _arena(self, command: ActionRequest, question: str) -> Arena:
-        return Arena(
+        arena = Arena(
             id=command.id,
             channel_id=command.channel_id,
             guild_id=command.guild_id,
@@ -172,6 +188,7 @@ class QuestionCommands:
             minutes=min(max(int(command.values.get("minutes", USUAL_MINUTES)), 1), MAX_ARENA_MINUTES),
             at=self._services.clock(),
         )
+        return OPENED if await arenas.open(arena) else HAS_ONE
 
     def _refusal(self, command: ActionRequest) -> str | None:
         """Why nobody may ask the bots here, or not this person; None where they may."""
@@ -182,37 +199,6 @@ class QuestionCommands:
             return "The bots are stopped here. Use /resume first."
         is_ignored = self._services.is_ignored(command.who.user_id, command.who.roles)
         return "The bots are set to ignore you." if is_ignored else None
-
-
-LATER = "Redis does not take it now: bots of other processes learn of this when it does."
-
-# The outcomes of commands, for an owner. The first ones are what was wanted.
-DONE: Mapping[str, str] = {
-    "started": "{agent} begins in {channel}.",
-    "next started": "{agent} has a turn in {channel}.",
-    "requested": "{agent} speaks next in {channel}, after the turn that is under way.",
-    "ended": "The conversation in {channel} has ended; a message that is being written may still appear.",
-    "moved": "The conversation of {at} begins at {to} instead.",
-    "skipped": "There will be no conversation at {at}.",
-    "added": "A conversation begins at {at}.",
-}
-REFUSALS: Mapping[str, tuple[int, str]] = {
-    "busy": (409, "a conversation is already running in {channel}"),
-    "stopped": (409, "the bots are stopped in {channel}; press Resume there first"),
-    "paused": (409, "all bots are paused; resume them first"),
-    "offline": (409, "{agent} is not online"),
-    "none_free": (409, "no channel is free for a conversation"),
-    "none_running": (409, "no conversation is running in {channel}"),
-    "no_agents": (409, "the coordinator has no bots"),
-    "unknown_agent": (404, "the coordinator does not know {agent}"),
-    "unknown_channel": (404, "{channel} is not one of the bots' channels"),
-    "no_such_time": (409, "{at} is no longer to come"),
-    "move no_such_time": (409, "{at} is no longer to come, or {to} is taken already"),
-    "known_time": (409, "a conversation is scheduled for {at} already"),
-    "full_day": (409, "today's schedule is full; skip a time first"),
-    "out_of_day": (400, "{to} is past, or not of today"),
-    NOBODY: (503, NOBODY_ANSWERS),
-}
 
 
 class Actions:
@@ -236,8 +222,6 @@ class Actions:
             "add": self._add,
             **RoomActions(parts).known,
         }
-
-    # conversations
 
     async def _start(self, asked: Request) -> Done:
         channel = None if asked.channel is None else self._channel(asked)
@@ -290,8 +274,6 @@ class Actions:
             return self._done("not_paused", "The bots were not paused.")
         return self._done("went_on", "The bots resume.")
 
-    # agents and money
-
     async def _mute(self, asked: Request) -> Done:
         agent, minutes = self._agent(asked), _minutes(asked, MUTE_MINUTES, MAX_MUTE_MINUTES)
         until = await self._parts.ledger.mutes.mute(agent, minutes * 60.0)
@@ -305,7 +287,11 @@ class Actions:
         return Done("unmuted", f"{self._name(agent)} may speak again.")
 
     async def _raise_budget(self, asked: Request) -> Done:
-        scope, dollars = self._scope(asked.scope or "all"), asked.dollars
+        scope, dollars = asked.scope or "all", asked.dollars
+        kind, _, of = scope.partition(":")
+        known = {"agent": self._parts.names, "channel": {str(channel) for channel in self._parts.settings.channels}}
+        if scope != "all" and of not in known.get(kind, ()):
+            raise Refused(400, "scope: expected all, agent:NAME or channel:ID")
         if dollars is None or not 0 < dollars <= MAX_RAISE:
             raise Refused(400, f"dollars: expected a sum up to {MAX_RAISE:.0f} US dollars at once")
         today = f"{self._now():%Y-%m-%d}"
@@ -314,8 +300,6 @@ class Actions:
         except ValueError:
             raise Refused(409, "there is no limit to raise here; docs/costs.md says how to set one") from None
         return Done("raised", f"Today's limit is ${cap:.2f} now. Tomorrow it is as before.", f"{scope} +${dollars:.2f}")
-
-    # today's schedule
 
     async def _move(self, asked: Request) -> Done:
         at, to = _at(asked), self._time(asked)
@@ -328,8 +312,6 @@ class Actions:
     async def _add(self, asked: Request) -> Done:
         at = self._time(asked)
         return await self._give(Command(command="add", at=at), self._clock(at))
-
-    # what they have in common
 
     async def _give(self, command: Command, detail: str = "") -> Done:
         """Give it to the coordinator. Raises Refused where it was not carried out."""
@@ -344,7 +326,7 @@ class Actions:
         if (text := DONE.get(f"{command.command} {outcome}") or DONE.get(outcome)) is not None:
             return Done(outcome, text.format(**fields), detail)
         special = f"{command.command} {outcome}"
-        raise Refused(*_refusal(special if special in REFUSALS else outcome, **fields))
+        raise _refuse(special if special in REFUSALS else outcome, **fields)
 
     def _done(self, outcome: str, text: str, detail: str = "") -> Done:
         """The end of an order that counts here at once, and in other processes when Redis is there."""
@@ -352,18 +334,17 @@ class Actions:
 
     def _free_to_speak(self, channel: int) -> None:
         if self._parts.stops.paused:
-            raise Refused(*_refusal("paused"))
+            raise _refuse("paused")
         if self._parts.stops.holds(channel):
-            raise Refused(*_refusal("stopped", channel=self._shown(channel)))
+            raise _refuse("stopped", channel=self._shown(channel))
 
     def _channel(self, asked: Request) -> int:
         channel = snowflake(asked.channel or "", "channel")
         if channel not in self._parts.settings.channels:
-            raise Refused(*_refusal("unknown_channel", channel=self._shown(channel)))
+            raise _refuse("unknown_channel", channel=self._shown(channel))
         return channel
 
     def _place(self, asked: Request) -> int:
-        """A channel or a thread."""
         place = snowflake(asked.channel or "", "channel")
         return place if any(one.id == place for one in self._parts.live.channels()) else self._channel(asked)
 
@@ -371,14 +352,6 @@ class Actions:
         if asked.agent is None or asked.agent not in self._parts.names:
             raise Refused(404, "there is no such agent")
         return asked.agent
-
-    def _scope(self, scope: str) -> str:
-        """Raises Refused for one that the day's budgets do not have."""
-        kind, _, of = scope.partition(":")
-        channels = {str(channel) for channel in self._parts.settings.channels}
-        if scope == "all" or (kind == "agent" and of in self._parts.names) or (kind == "channel" and of in channels):
-            return scope
-        raise Refused(400, "scope: expected all, agent:NAME or channel:ID")
 
     def _time(self, asked: Request) -> float:
         """The next moment at which the owner's clock shows that time, in unix seconds. Raises Refused."""
@@ -404,9 +377,9 @@ class Actions:
         return f"#{self._parts.live.names().get(channel, channel)}"
 
 
-def _refusal(outcome: str, **fields: str) -> tuple[int, str]:
+def _refuse(outcome: str, **fields: str) -> Refused:
     status, text = REFUSALS.get(outcome, (409, "the coordinator refused: {outcome}"))
-    return status, text.format(outcome=outcome, **fields)
+    return Refused(status, text.format(outcome=outcome, **fields))
 
 
 def _minutes(asked: Request, default: int, most: int) -> int:

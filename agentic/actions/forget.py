@@ -178,7 +178,6 @@ class Forgetting:
         self.private_chats: list[Callable[[int], Collection[int]]] = []  # a person's chats with one agent
 
     def start(self) -> None:
-        """Subscribe to requests of other processes."""
         self._forgets.start()
 
     async def run(self) -> None:

@@ -18,6 +18,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from agent_config import NoModel
 from agentic.actions.base import (
@@ -223,7 +224,6 @@ class PersonaCommands:
         return _form(f"{entry.key}:{_digest(soul, identity or '')}", values)
 
     async def save(self, command: ActionRequest) -> Response:
-        """The form was filled in."""
         values = {name: str(value) for name, value in command.values.items()}
         _, _, rest = values.get("id", "").partition(":")
         key, _, digest = rest.partition(":")
@@ -336,41 +336,20 @@ def key_of(name: str) -> str:
 
 
 def _form(rest: str, values: Mapping[str, str]) -> Form:
+    def field(name: str, label: str, hint: str = "", **more: Any) -> FormField:
+        return FormField(id=name, label=label, hint=hint, text=values.get(name, ""), **more)
+
+    who_hint = "a historian who doubts every date and loves footnotes …"
+    model_hint = "provider/model; left empty, the least expensive that is set up"
     return Form(
         id=f"{PERSONA}:{rest}",
         title=f"Persona: {values['name']}" if values else "A new persona",
         fields=(
-            FormField(id="name", label="Name", text=values.get("name", ""), required=True, most=MAX_NAME),
-            FormField(
-                id="who",
-                label="Who it is",
-                hint="a historian who doubts every date and loves footnotes …",
-                text=values.get("who", ""),
-                long=True,
-                required=True,
-            ),
-            FormField(
-                id="model",
-                label="Model",
-                hint="provider/model; left empty, the least expensive that is set up",
-                text=values.get("model", ""),
-                most=MAX_MODEL,
-            ),
-            FormField(
-                id="interests",
-                label="Interests",
-                hint="subjects, separated by commas",
-                text=values.get("interests", ""),
-                most=MAX_INTERESTS,
-            ),
-            FormField(
-                id="further",
-                label="Further settings",
-                hint=FURTHER_HINT,
-                text=values.get("further", ""),
-                long=True,
-                most=MAX_FURTHER,
-            ),
+            field("name", "Name", required=True, most=MAX_NAME),
+            field("who", "Who it is", who_hint, long=True, required=True),
+            field("model", "Model", model_hint, most=MAX_MODEL),
+            field("interests", "Interests", "subjects, separated by commas", most=MAX_INTERESTS),
+            field("further", "Further settings", FURTHER_HINT, long=True, most=MAX_FURTHER),
         ),
     )
 

@@ -67,7 +67,6 @@ class OwnMemory:
         return profile.topics if profile is not None else ()
 
     async def profile_text(self, user_id: int) -> str:
-        """The person's profile with its origin."""
         if self.problem:
             return self.problem
         profile = await self._profile(user_id)
@@ -128,7 +127,6 @@ class OwnMemory:
         return "No agent writes to you unasked any more. `/privacy unasked:on` allows it again."
 
     async def kept(self, user_id: int) -> Kept:
-        """Counts of what is kept about the person."""
         return await self._memory.kept_about(user_id)
 
     def forget(self, user_id: int) -> None:

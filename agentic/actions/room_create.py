@@ -182,7 +182,6 @@ class RoomCreation:
         return given_back(response, values, FILE) if isinstance(response, str) else response
 
     async def from_menu(self, command: ActionRequest) -> Response:
-        """The members were chosen."""
         number = str(command.values.get("id", "")).partition(":")[2]
         request = int(number) if number.isdecimal() else 0
         kept = await self._services.ledger.room_openings.draft(request)
@@ -248,7 +247,6 @@ class RoomCreation:
         return await self._opener.open(request, room, name, text)
 
     def _refusal(self, draft: RoomDraft, command: ActionRequest) -> str | None:
-        """Why nothing can be opened in the channel."""
         if not self._is_here(draft.channel_id, command):
             return f"<#{draft.channel_id}> is not one of the bots' channels."
         return self._channel_refused(draft)
@@ -330,7 +328,6 @@ def check_topic(text: str) -> str | None:
 
 
 def draft_from_options(command: ActionRequest) -> RoomDraft:
-    """The draft that the options make."""
     values = command.values
     theme = str(values.get("theme", DEFAULT_THEME))
     policy, archive = str(values.get("policy", DEFAULT_POLICY)), str(values.get("archive", DEFAULT_ARCHIVE_MINUTES))

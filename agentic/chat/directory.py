@@ -73,7 +73,6 @@ class Directory:
 
     @property
     def ids(self) -> frozenset[int]:
-        """The user ids of all agents, on all services."""
         return frozenset(self._agents)
 
     def on_agent(self, listener: Callable[[int, str], None]) -> None:

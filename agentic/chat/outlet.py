@@ -43,7 +43,6 @@ class Service:
     stopping: str  # for people: "Anybody may stop the bots: …"
 
     def heading_of(self, name: str) -> str:
-        """The heading of a channel or chat with this name."""
         return self.heading.format(name)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from agentic.chat.directory import Directory
@@ -38,35 +38,21 @@ class Pins:
     def __init__(self) -> None:
         self.known = False
         self.changes = 0  # events that made it doubtful
-        self._entries: dict[int, Entry] = {}
-
-    def get(self, message_id: int) -> Entry | None:
-        return self._entries.get(message_id)
-
-    def entries(self) -> list[Entry]:
-        """Oldest first."""
-        return [self._entries[message_id] for message_id in sorted(self._entries)]
+        self.entries: dict[int, Entry] = {}
 
     def put(self, entry: Entry) -> None:
         """Adds a pinned message, and removes one that is no longer pinned."""
         if entry.pinned:
-            self._entries[entry.id] = entry
-            if len(self._entries) > MAX_PINS:
-                del self._entries[min(self._entries)]
+            self.entries[entry.id] = entry
+            if len(self.entries) > MAX_PINS:
+                del self.entries[min(self.entries)]
         else:
-            self.drop(entry.id)
-
-    def drop(self, message_id: int) -> None:
-        self._entries.pop(message_id, None)
+            self.entries.pop(entry.id, None)
 
     def doubt(self) -> None:
         """Marks the list as doubtful: something was pinned or unpinned."""
         self.known = False
         self.changes += 1
-
-    def keep(self, entries: Iterable[Entry]) -> None:
-        """Replaces the list by a complete one."""
-        self._entries = {entry.id: entry for entry in entries}
 
 
 @dataclass(slots=True)
@@ -224,7 +210,7 @@ class Transcript:
 
     def revise(self, entry: Entry) -> None:
         """Updates a message after an edit, a pin or an unpin. Its author and time stay."""
-        known = self._entries.get(entry.id) or self.pins.get(entry.id)
+        known = self._entries.get(entry.id) or self.pins.entries.get(entry.id)
         if known is not None:
             entry = revised(known, entry)
             if entry.id in self._entries:
@@ -245,11 +231,11 @@ class Transcript:
             ) is not None:  # REST sends less about an author than the gateway did
                 entry = replace(revised(known, entry), pinned=True)
             kept += [entry] if entry.id not in self._deleted else []
-        self.pins.keep(kept)
+        self.pins.entries = {entry.id: entry for entry in kept}
 
     def pinned(self) -> list[Entry]:
         """The pinned messages, oldest first."""
-        return self.pins.entries()
+        return [self.pins.entries[message_id] for message_id in sorted(self.pins.entries)]
 
     def cut_back(self, first: int) -> None:
         """Drops the messages before `first`."""
@@ -262,7 +248,7 @@ class Transcript:
         self._deleted[message_id] = None
         if len(self._deleted) > MAX_MARKS:
             self._deleted.popitem(last=False)
-        self.pins.drop(message_id)
+        self.pins.entries.pop(message_id, None)
         if message_id in self._entries:
             self._forget(message_id)
         if new:

@@ -64,7 +64,6 @@ class RequestWindow:
             self._passed.popleft()
 
     async def enter(self) -> None:
-        """Returns when one more request may be sent."""
         loop = asyncio.get_running_loop()
         async with self._turnstile:
             self._forget_old(loop.time())

@@ -127,7 +127,6 @@ class RoomThreads:
                 raise _cannot(channel_id, "thread of a room", error) from error
 
     async def revise(self, channel_id: int, message_id: int, text: str) -> None:
-        """Change the message above the thread."""
         message = _text_channel(self._bot, channel_id).get_partial_message(message_id)
         with explain_failure(channel_id, "message of a room"):
             await self._gate.edit_by_id(message, text)
@@ -214,12 +213,10 @@ class RoomUpkeep:
         return False
 
     async def lock(self, channel_id: int, thread_id: int, *, locked: bool) -> None:
-        """Lock or unlock the thread."""
         thread = await self._thread(channel_id, thread_id)
         await self._change(thread, self._gate.edit_thread(thread, locked=locked))
 
     async def archive(self, channel_id: int, thread_id: int, *, archived: bool) -> None:
-        """Archive the thread, or bring it back."""
         thread = await self._thread(channel_id, thread_id)
         if thread.archived != archived:
             await self._change(thread, self._gate.edit_thread(thread, archived=archived))

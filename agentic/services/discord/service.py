@@ -79,23 +79,20 @@ class AgentChannels:
 
     def known(self) -> list[ChannelInfo]:
         """The same channels as plain values."""
-        return [info for channel in self.visible() if (info := self._info(channel)) is not None]
+        return [info for channel in self.visible() if (info := self.info(channel.id)) is not None]
 
     def info(self, channel_id: int) -> ChannelInfo | None:
-        """A channel or thread of a server as plain values; None where the bot does not see it, or may not speak."""
+        """A channel or thread of a server as plain values; None if the bot doesn't see it, or may not speak."""
         channel = self._bot.get_channel(channel_id)
-        return self._info(channel) if isinstance(channel, GuildChannel) else None
-
-    def _info(self, channel: GuildChannel) -> ChannelInfo | None:
-        theme, guild_id = self._theme_of(channel), guild_id_of(channel)
-        return ChannelInfo(channel.id, channel.name, theme, guild_id, parent_of(channel)) if theme is not None else None
+        theme = self._theme_of(channel) if isinstance(channel, GuildChannel) else None
+        if not isinstance(channel, GuildChannel) or theme is None:
+            return None
+        return ChannelInfo(channel.id, channel.name, theme, guild_id_of(channel), parent_of(channel))
 
     def parent(self, channel_id: int) -> int | None:
-        """The channel of a thread."""
         return parent_of(self._bot.get_channel(channel_id))
 
     def is_stopped(self, channel_id: int) -> bool:
-        """Whether a person stopped the bots in the channel, or in the channel of this thread."""
         return _is_stopped(self._services, channel_id, self.parent(channel_id))
 
     def _seen(self, channel_id: int) -> object:
@@ -106,7 +103,6 @@ class AgentChannels:
         return self._services.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
 
     def view(self, channel: Channel) -> DiscordView:
-        """The channel as this agent reads it."""
         services = self._services
         return DiscordView(
             channel,
@@ -151,7 +147,6 @@ class AgentChannels:
         return self.outlet(channel) if in_scope else None
 
     def guild_arrived(self) -> None:
-        """Lets `wait_for` look again."""
         self._guild_arrived.set()
 
     @property
@@ -209,11 +204,9 @@ class PersonaChannels:
         return ()
 
     def parent(self, channel_id: int) -> int | None:
-        """The channel of a thread."""
         return next((parent for bot in self._bots() if (parent := bot.parent(channel_id)) is not None), None)
 
     def is_stopped(self, channel_id: int) -> bool:
-        """Whether a person stopped the bots in the thread, or in its channel."""
         return _is_stopped(self._services, channel_id, self.parent(channel_id))
 
     def view_of(self, channel_id: int) -> ReactionView | None:

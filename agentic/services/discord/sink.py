@@ -73,7 +73,6 @@ class DiscordSink:
 
     @property
     def may_attach(self) -> bool:
-        """Whether pictures may be posted here."""
         return permissions_in(self._channel).attach_files
 
     def refusal(self) -> str | None:

@@ -93,12 +93,10 @@ class DiscordView:
 
     @property
     def is_private(self) -> bool:
-        """Whether it is a direct message."""
         return self.guild_id is None
 
     @property
     def readers_id(self) -> int | None:
-        """The server, of which some or all members read the channel."""
         return self.guild_id
 
     @property
@@ -167,7 +165,6 @@ class DiscordView:
         return await self._history_cache.upto(interval, messages, read)
 
     async def attached(self, entries: Sequence[Entry], limits: AttachmentLimits = DEFAULT_LIMITS) -> Attached:
-        """Read the newest pictures and text files of these entries."""
         return await self._attachments.read(entries, limits)
 
     async def read_page(self, limit: int, before: int | None) -> Sequence[discord.Message]:

@@ -163,7 +163,6 @@ class Webhooks:
     async def change(
         self, gate: Gate, channel: Channel, message_id: int, text: str | None, extras: Extras = NO_EXTRAS
     ) -> discord.WebhookMessage:
-        """Edits a post."""
         thread, attach, embed = _thread(channel), extras.attach, extras.embed
         return await self._by(
             gate,
@@ -172,7 +171,6 @@ class Webhooks:
         )
 
     async def delete(self, gate: Gate, channel: Channel, message_id: int) -> None:
-        """Deletes a post."""
         thread = _thread(channel)
         await self._by(gate, channel, lambda webhook: gate.delete_by_webhook(webhook, message_id, thread=thread))
 
@@ -252,7 +250,6 @@ class ToolDisplay:
         self._tasks = BackgroundTasks()
 
     def __call__(self, view: ChannelView, event: ToolEvent) -> None:
-        """Show it in the background."""
         if len(self._tasks) >= MAX_WAITING:
             log.warning("channel %d: a call of %s is not shown: too many wait", view.channel_id, event.record.name)
             return
