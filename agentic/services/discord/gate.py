@@ -17,10 +17,11 @@ import hashlib
 import logging
 import mimetypes
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import aiohttp
@@ -76,6 +77,20 @@ def in_full(error: BaseException) -> str:
     """An error for a log line, with Discord's text. Only for requests that hold nobody's words."""
     said = " ".join(error.text.split())[:MAX_ERROR_TEXT] if isinstance(error, discord.HTTPException) else ""
     return f"{kind(error)}: {said}" if said else kind(error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extras:
+    """The parts of a message besides its text. `ping` is the user id of the person who is answered. An edit pings
+    nobody, but with `ping` it passes the gate while little else does. `reply_to` is the message that it replies to."""
+
+    ping: int | None = None
+    reply_to: int | None = None
+    attach: Attach | None = None
+    embed: discord.Embed | None = None
+
+
+NO_EXTRAS = Extras()
 
 
 @dataclass(frozen=True)
@@ -206,50 +221,38 @@ class Gate:
         self,
         channel: discord.abc.Messageable,
         text: str | None,
+        extras: Extras = NO_EXTRAS,
         *,
         nonce: str,
-        ping: int | None = None,
-        attach: Attach | None = None,
-        embed: discord.Embed | None = None,
         reply_to: discord.MessageReference | None = None,
     ) -> discord.Message:
-        """Posts one message. `attach` makes its file, a new one for each try.
+        """Posts one message.
 
         After a broken connection nobody knows whether Discord took the post, and py-cord gives up. Here it is sent once
-        more: Discord recognises its nonce and answers with the message that is there.
+        more: Discord recognizes its nonce and answers with the message that is there.
         """
-        extras: dict[str, Any] = {"nonce": nonce, "enforce_nonce": True, "allowed_mentions": pings(ping)}
-        if embed is not None:
-            extras["embed"] = self._shared.clean_embed(embed)
+        more = self._more(extras, {"nonce": nonce, "enforce_nonce": True, "allowed_mentions": pings(extras.ping)})
         if reply_to is not None:
-            extras["reference"] = reply_to
+            more["reference"] = reply_to
 
         async def post(text: str | None, files: dict[str, Any]) -> discord.Message:
-            await self._enter(answers=ping is not None)
+            await self._enter(answers=extras.ping is not None)
             with answer_read():
-                return await channel.send(text, **extras, **files)
+                return await channel.send(text, **more, **files)
 
-        return await self._with_retries(post, text, attach)
+        return await self._with_retries(post, text, extras.attach)
 
-    async def edit(
-        self,
-        message: discord.Message,
-        text: str | None,
-        *,
-        attach: Attach | None = None,
-        embed: discord.Embed | None = None,
-        answers: bool = False,
-    ) -> discord.Message:
-        """Changes a message of the bot's; `attach` adds a file. The same edit twice does no harm, so one whose
-        connection broke is made once more."""
-        extras: dict[str, Any] = {"embed": self._shared.clean_embed(embed)} if embed is not None else {}
+    async def edit(self, message: discord.Message, text: str | None, extras: Extras = NO_EXTRAS) -> discord.Message:
+        """Changes a message of the bot's. The same edit twice does no harm, so one whose connection broke is made once
+        more."""
+        more = self._more(extras)
 
         async def change(text: str | None, files: dict[str, Any]) -> discord.Message:
-            await self._enter(answers=answers)
+            await self._enter(answers=extras.ping is not None)
             with answer_read():
-                return await message.edit(content=text, allowed_mentions=pings(None), **extras, **files)
+                return await message.edit(content=text, **more, **files)
 
-        return await self._with_retries(change, text, attach)
+        return await self._with_retries(change, text, extras.attach)
 
     async def edit_by_id(self, message: discord.PartialMessage, text: str) -> None:
         """Changes the text of a message of the bot's that is known by its id alone."""
@@ -425,42 +428,40 @@ class Gate:
         self,
         webhook: discord.Webhook,
         text: str | None,
+        extras: Extras = NO_EXTRAS,
         *,
         name: str,
         avatar: str | None,
         thread: discord.abc.Snowflake | None,
-        attach: Attach | None = None,
-        embed: discord.Embed | None = None,
     ) -> discord.WebhookMessage:
         """Posts under that name. It is never repeated after a broken connection: a webhook's post has no nonce."""
-        extras = {**self._by_webhook(thread, embed), **({"avatar_url": avatar} if avatar else {})}
+        more = self._more(extras, {"avatar_url": avatar or None, "thread": thread})
 
         async def post(text: str | None, files: dict[str, Any]) -> discord.WebhookMessage:
             said = text if text is not None else discord.utils.MISSING
             await self._enter()
             with answer_read():
-                return await webhook.send(said, username=self.clean(name), wait=True, **extras, **files)
+                return await webhook.send(said, username=self.clean(name), wait=True, **more, **files)
 
-        return await self._with_or_without_file(post, text, attach)
+        return await self._with_or_without_file(post, text, extras.attach)
 
     async def edit_by_webhook(
         self,
         webhook: discord.Webhook,
         message_id: int,
         text: str | None,
+        extras: Extras = NO_EXTRAS,
         *,
         thread: discord.abc.Snowflake | None,
-        attach: Attach | None = None,
-        embed: discord.Embed | None = None,
     ) -> discord.WebhookMessage:
-        extras = self._by_webhook(thread, embed)
+        more = self._more(extras, {"thread": thread})
 
         async def change(text: str | None, files: dict[str, Any]) -> discord.WebhookMessage:
             await self._enter()
             with answer_read():
-                return await webhook.edit_message(message_id, content=text, **extras, **files)
+                return await webhook.edit_message(message_id, content=text, **more, **files)
 
-        return await self._with_or_without_file(change, text, attach)
+        return await self._with_or_without_file(change, text, extras.attach)
 
     async def delete_by_webhook(
         self, webhook: discord.Webhook, message_id: int, *, thread: discord.abc.Snowflake | None
@@ -468,10 +469,8 @@ class Gate:
         await self._enter()
         await webhook.delete_message(message_id, thread_id=thread.id if thread is not None else None)
 
-    def _by_webhook(self, thread: discord.abc.Snowflake | None, embed: discord.Embed | None) -> dict[str, Any]:
-        extras: dict[str, Any] = {"allowed_mentions": pings(None)}
-        if thread is not None:
-            extras["thread"] = thread
-        if embed is not None:
-            extras["embed"] = self._shared.clean_embed(embed)
-        return extras
+    def _more(self, extras: Extras, more: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+        """Return py-cord's arguments that are set; without others nobody is pinged."""
+        embed = self._shared.clean_embed(extras.embed) if extras.embed is not None else None
+        given = {"allowed_mentions": pings(None), **more, "embed": embed}
+        return {name: value for name, value in given.items() if value is not None}

@@ -15,8 +15,8 @@ import asyncio
 import copy
 import io
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
@@ -34,8 +34,9 @@ from agentic.net.images import ImageLimits, scale
 from agentic.services.discord.channels import Channel, refusal_in
 from agentic.services.discord.gate import (
     FILE_NOTE_ROOM,
+    NO_EXTRAS,
     REQUEST_ERRORS,
-    Attach,
+    Extras,
     Gate,
     Silenced,
     kind,
@@ -62,20 +63,6 @@ STOP_SECONDS = 3.0  # for a request that is on its way
 
 class MessageGone(Exception):
     """Somebody deleted the message that was to be changed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extras:
-    """The parts of a message besides its text. `ping` is the user id of the person who is answered. An edit pings
-    nobody, but with `ping` it passes the gate while little else does. `reply_to` is the message that it replies to."""
-
-    ping: int | None = None
-    reply_to: int | None = None
-    attach: Attach | None = None
-    embed: discord.Embed | None = None
-
-
-NO_EXTRAS = Extras()
 
 
 class Writer(Protocol):
@@ -283,18 +270,8 @@ class MessageWriter:
             reply_to = discord.MessageReference(
                 message_id=extras.reply_to, channel_id=self._channel.id, fail_if_not_exists=False
             )
-        try:
-            message = await self._posting_gate.send(
-                self._channel,
-                text,
-                nonce=nonce,
-                ping=extras.ping,
-                attach=extras.attach,
-                embed=extras.embed,
-                reply_to=reply_to,
-            )
-        except REQUEST_ERRORS as error:
-            raise cannot_post(error, self._channel.id, text) from error
+        with explain_failure(self._channel.id, text):
+            message = await self._posting_gate.send(self._channel, text, extras, nonce=nonce, reply_to=reply_to)
         # Own posts enter the transcript from REST's answer: the next turn may come before the gateway's event.
         for entry in to_entries((message,), self._transcripts.directory):
             self._transcript.add(entry)
@@ -303,15 +280,12 @@ class MessageWriter:
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
         """Raises MessageGone for a message that was deleted."""
         self._check()
-        try:
-            changed = await self._posting_gate.edit(
-                message, text, attach=extras.attach, embed=extras.embed, answers=extras.ping is not None
-            )
-        except discord.NotFound as error:
-            self._transcript.delete(message.id)
-            raise MessageGone from error
-        except REQUEST_ERRORS as error:
-            raise cannot_post(error, self._channel.id, text) from error
+        with explain_failure(self._channel.id, text):
+            try:
+                changed = await self._posting_gate.edit(message, text, extras)
+            except discord.NotFound as error:
+                self._transcript.delete(message.id)
+                raise MessageGone from error
         for entry in to_entries((changed,), self._transcripts.directory):
             self._transcript.revise(entry)
         return changed
@@ -320,12 +294,11 @@ class MessageWriter:
         """Succeeds for a message that was deleted already."""
         if not self._may_remove():
             raise CannotPost("not_ours")
-        try:
-            await self._gate.delete(message)
-        except discord.NotFound:
-            log.debug("message %d was deleted already", message.id)
-        except REQUEST_ERRORS as error:
-            raise cannot_post(error, self._channel.id) from error
+        with explain_failure(self._channel.id):
+            try:
+                await self._gate.delete(message)
+            except discord.NotFound:
+                log.debug("message %d was deleted already", message.id)
         self._transcript.delete(message.id)
 
     def _check(self) -> None:
@@ -333,17 +306,19 @@ class MessageWriter:
             raise CannotPost("not_ours")
 
 
-def cannot_post(error: Exception, channel_id: int, text: str | None = None) -> CannotPost:
-    """A failed request as the reason for a result; it is logged, of its text the length alone."""
-    if isinstance(error, Silenced):
-        return CannotPost("not_ours")
-    length = f" ({len(text):,} characters)" if text else ""
-    log.warning("post to channel %d failed%s: %s", channel_id, length, kind(error))
-    if isinstance(error, discord.Forbidden):
-        return CannotPost("not_permitted")
-    if isinstance(error, discord.NotFound):
-        return CannotPost("unknown_channel")
-    return CannotPost("discord_failed")
+@contextmanager
+def explain_failure(channel_id: int, text: str | None = None) -> Iterator[None]:
+    """Raise CannotPost with its reason for a failed request. It is logged, of its text the length alone."""
+    try:
+        yield
+    except Silenced as error:
+        raise CannotPost("not_ours") from error
+    except REQUEST_ERRORS as error:
+        length = f" ({len(text):,} characters)" if text else ""
+        log.warning("post to channel %d failed%s: %s", channel_id, length, kind(error))
+        if isinstance(error, discord.Forbidden):
+            raise CannotPost("not_permitted") from error
+        raise CannotPost("unknown_channel" if isinstance(error, discord.NotFound) else "discord_failed") from error
 
 
 async def extras_of(post: Post, channel: Channel, *, embeds: bool) -> Extras:

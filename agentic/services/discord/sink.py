@@ -16,14 +16,12 @@ from agentic.chat.outlet import SPLIT_AT, UNFINISHED, CannotPost, Post, Posted, 
 from agentic.chat.splitting import length
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.discord.channels import Channel, me_in, parent_in, permissions_in
-from agentic.services.discord.gate import REQUEST_ERRORS, TYPING_SECONDS, Gate, kind, nonce
+from agentic.services.discord.gate import NO_EXTRAS, REQUEST_ERRORS, TYPING_SECONDS, Extras, Gate, kind, nonce
 from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
 from agentic.services.discord.posts import (
     LIMIT,
-    NO_EXTRAS,
     DiscordStreamingPost,
     EarlierPosts,
-    Extras,
     MessageWriter,
     PostParts,
     extras_of,

@@ -32,8 +32,10 @@ from agentic.process.tasks import BackgroundTasks
 from agentic.services.discord.channels import Channel
 from agentic.services.discord.gate import (
     CONNECTION_ERRORS,
+    NO_EXTRAS,
     REQUEST_ERRORS,
     RETRY_PAUSE,
+    Extras,
     Gate,
     WebhookChannel,
     kind,
@@ -44,12 +46,10 @@ from agentic.services.discord.messages import to_entries
 from agentic.services.discord.odd_payloads import UnreadableAnswer
 from agentic.services.discord.posts import (
     LIMIT,
-    NO_EXTRAS,
     EarlierPosts,
-    Extras,
     MessageGone,
     PostParts,
-    cannot_post,
+    explain_failure,
     extras_of,
     put_all,
     text_limit,
@@ -83,8 +83,11 @@ _MORE = "\n… (cut here: too long for Discord)"
 T = TypeVar("T")
 
 
-class NoWebhook(Exception):
+class NoWebhook(CannotPost):
     """There is none, and the bot may make none: a direct message, or the permission is lacking, which is logged."""
+
+    def __init__(self) -> None:
+        super().__init__("not_permitted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +143,8 @@ class Webhooks:
         """Posts one message. Where the webhook was deleted it is recreated, once."""
 
         async def send(webhook: discord.Webhook) -> discord.WebhookMessage:
-            return await gate.send_by_webhook(
-                webhook,
-                text,
-                name=allowed_name(face.name),
-                avatar=face.avatar,
-                thread=_thread(channel),
-                attach=extras.attach,
-                embed=extras.embed,
-            )
+            name, thread = allowed_name(face.name), _thread(channel)
+            return await gate.send_by_webhook(webhook, text, extras, name=name, avatar=face.avatar, thread=thread)
 
         try:
             message = await self._by(gate, channel, send)
@@ -163,11 +159,9 @@ class Webhooks:
     async def change(
         self, gate: Gate, channel: Channel, message_id: int, text: str | None, extras: Extras = NO_EXTRAS
     ) -> discord.WebhookMessage:
-        thread, attach, embed = _thread(channel), extras.attach, extras.embed
+        thread = _thread(channel)
         return await self._by(
-            gate,
-            channel,
-            lambda webhook: gate.edit_by_webhook(webhook, message_id, text, thread=thread, attach=attach, embed=embed),
+            gate, channel, lambda webhook: gate.edit_by_webhook(webhook, message_id, text, extras, thread=thread)
         )
 
     async def delete(self, gate: Gate, channel: Channel, message_id: int) -> None:
@@ -292,28 +286,24 @@ class WebhookWriter:
     async def send(self, text: str | None, extras: Extras, nonce: str) -> discord.Message:
         del nonce
         newest = self._view.transcript.newest
-        try:
-            return await self._send(text, extras)
-        except UNCERTAIN as error:
-            problem = error
-        except (*REQUEST_ERRORS, NoWebhook) as error:
-            raise self._cannot(error, text) from error
-        if (found := await self._find(text, newest, problem)) is not None:
-            return found
-        try:
-            return await self._send(text, extras)
-        except (*REQUEST_ERRORS, TimeoutError, NoWebhook) as error:
-            if extras.attach is None or not isinstance(error, UNCERTAIN):
-                raise self._cannot(error, text) from error
-            problem = error
-        # Some servers and proxies cut an upload that they refuse, without a 413.
-        if (found := await self._find(text, newest, problem)) is not None:
-            return found
-        noted = with_file_note(self._gate.clean(text) if text is not None else None, extras.attach, problem)
-        try:
+        with explain_failure(self._channel.id, text):
+            try:
+                return await self._send(text, extras)
+            except UNCERTAIN as error:
+                problem: Exception = error
+            if (found := await self._find(text, newest, problem)) is not None:
+                return found
+            try:
+                return await self._send(text, extras)
+            except UNCERTAIN as error:
+                if extras.attach is None:
+                    raise
+                problem = error
+            # Some servers and proxies cut an upload that they refuse, without a 413.
+            if (found := await self._find(text, newest, problem)) is not None:
+                return found
+            noted = with_file_note(self._gate.clean(text) if text is not None else None, extras.attach, problem)
             return await self._send(noted, replace(extras, attach=None))
-        except (*REQUEST_ERRORS, TimeoutError, NoWebhook) as error:
-            raise self._cannot(error, text) from error
 
     async def _find(self, text: str | None, after: int, problem: BaseException) -> discord.Message | None:
         """Return the post that may have been made although its request failed."""
@@ -323,20 +313,18 @@ class WebhookWriter:
 
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
         """Raises MessageGone for a message that was deleted."""
-        try:
-            return await self._webhooks.change(self._gate, self._channel, message.id, text, extras)
-        except discord.NotFound as error:
-            raise MessageGone from error
-        except (*REQUEST_ERRORS, NoWebhook) as error:
-            raise self._cannot(error, text) from error
+        with explain_failure(self._channel.id, text):
+            try:
+                return await self._webhooks.change(self._gate, self._channel, message.id, text, extras)
+            except discord.NotFound as error:
+                raise MessageGone from error
 
     async def remove(self, message: discord.Message) -> None:
-        try:
-            await self._webhooks.delete(self._gate, self._channel, message.id)
-        except discord.NotFound:
-            log.debug("message %d was deleted already", message.id)
-        except (*REQUEST_ERRORS, NoWebhook) as error:
-            raise self._cannot(error, None) from error
+        with explain_failure(self._channel.id):
+            try:
+                await self._webhooks.delete(self._gate, self._channel, message.id)
+            except discord.NotFound:
+                log.debug("message %d was deleted already", message.id)
 
     async def since(self, after: int) -> Sequence[discord.Message]:
         """The persona's own posts behind a message, as Discord has them now."""
@@ -361,11 +349,6 @@ class WebhookWriter:
         for entry in to_entries((message,), self._view.transcripts.directory):
             self._view.transcript.add(entry)
         return message
-
-    def _cannot(self, error: Exception, text: str | None) -> CannotPost:
-        if isinstance(error, NoWebhook):
-            return CannotPost("not_permitted")
-        return cannot_post(error, self._channel.id, text)
 
 
 class WebhookSink(SinkWithoutSigns):

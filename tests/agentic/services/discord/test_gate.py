@@ -13,6 +13,7 @@ import pytest
 from agentic.process.redaction import REDACTED, Redactor
 from agentic.services.discord.gate import (
     TYPING_SECONDS,
+    Extras,
     Gate,
     GateClosed,
     OutboundShared,
@@ -157,7 +158,7 @@ def test_mentions_ping_nobody_or_the_one_person():
 @pytest.mark.promise(1)
 async def test_every_post_carries_its_nonce_and_restrictive_mentions_and_no_reference():
     channel = a_channel()
-    await Gate().send(channel, "hello", nonce="n1", ping=11)
+    await Gate().send(channel, "hello", nonce="n1", extras=Extras(ping=11))
     options = channel.sent[0].options
     assert (options.pop("nonce"), options.pop("enforce_nonce")) == ("n1", True)
     assert options.pop("allowed_mentions").to_dict() == {"parse": [], "users": [11]}
@@ -174,7 +175,7 @@ async def test_a_post_whose_connection_breaks_is_sent_once_more_under_its_nonce_
         return made[-1]
 
     channel.wrong = [error]
-    sending = asyncio.create_task(Gate().send(channel, "hello", nonce="n1", attach=attach))
+    sending = asyncio.create_task(Gate().send(channel, "hello", nonce="n1", extras=Extras(attach=attach)))
     await loop.run(2)
     assert sending.result().content == "hello"
     assert [(sent.options["nonce"], sent.options["files"]) for sent in channel.sent] == [("n1", made[1:])]
@@ -216,7 +217,7 @@ async def test_an_edit_whose_connection_breaks_is_made_once_more_with_its_file(e
         made.append(discord.File(io.BytesIO(b"x"), "x.png"))
         return made[-1]
 
-    editing = asyncio.create_task(Gate().edit(message, "better", attach=attach))
+    editing = asyncio.create_task(Gate().edit(message, "better", Extras(attach=attach)))
     await loop.run(2)
     assert editing.result() is message
     assert [(how["content"], how["files"]) for how in message.edits] == [("better", [file]) for file in made]
@@ -257,7 +258,7 @@ async def test_a_secret_leaves_in_no_text_no_embed_and_no_file_name():
     def attach():
         return discord.File(io.BytesIO(b"x"), "canary-secret.png", description="canary-secret")
 
-    await gate.send(channel, "it is canary-secret", nonce="n1", embed=embed, attach=attach)
+    await gate.send(channel, "it is canary-secret", nonce="n1", extras=Extras(embed=embed, attach=attach))
     (sent,) = channel.sent
     file = sent.options["files"][0]
     assert sent.text == f"it is {REDACTED}"
@@ -280,15 +281,15 @@ async def test_where_discord_refuses_much_only_answers_to_people_pass_and_then_n
     with pytest.raises(GateClosed):
         await narrow.history(channel, 10, None)
     await narrow.typing(channel, 100)
-    await narrow.send(channel, "an answer", nonce="n2", ping=11)
+    await narrow.send(channel, "an answer", nonce="n2", extras=Extras(ping=11))
     with pytest.raises(GateClosed):
-        await closed.send(channel, "an answer", nonce="n3", ping=11)
+        await closed.send(channel, "an answer", nonce="n3", extras=Extras(ping=11))
     assert [sent.text for sent in channel.sent] == ["an answer"]
     assert channel.typed == 0
 
 
 KINDS = {
-    "post": lambda gate, channel: gate.send(channel, "hello", nonce="n1", ping=11),
+    "post": lambda gate, channel: gate.send(channel, "hello", nonce="n1", extras=Extras(ping=11)),
     "reaction": lambda gate, channel: gate.react(channel.get_partial_message(5), "🔥"),
     "history": lambda gate, channel: gate.history(channel, 10, None),
     "typing": lambda gate, channel: gate.typing(channel, 100),
@@ -331,8 +332,8 @@ async def test_no_request_whatever_passes_a_gate_that_is_closed(request_name):
 async def test_a_request_that_waits_when_the_gate_closes_is_not_sent():
     loop, shared, channel = LoopTime(), refused(19), a_channel()
     gate = Gate(RequestWindow(limit=1), shared)
-    first = asyncio.create_task(gate.send(channel, "one", nonce="n1", ping=11))
-    second = asyncio.create_task(gate.send(channel, "two", nonce="n2", ping=11))
+    first = asyncio.create_task(gate.send(channel, "one", nonce="n1", extras=Extras(ping=11)))
+    second = asyncio.create_task(gate.send(channel, "two", nonce="n2", extras=Extras(ping=11)))
     await first
     shared.refused.count(403)
     await loop.run(WINDOW_SECONDS)
@@ -363,11 +364,11 @@ async def test_a_request_that_waits_when_a_person_stops_the_channel_is_not_sent(
 async def test_all_gates_of_a_process_count_and_close_together():
     shared, channel = refused(19), a_channel()
     first, second = Gate(shared=shared), Gate(shared=shared)
-    await first.send(channel, "an answer", nonce="n1", ping=11)
+    await first.send(channel, "an answer", nonce="n1", extras=Extras(ping=11))
     shared.refused.count(401)
     for gate in (first, second):
         with pytest.raises(GateClosed):
-            await gate.send(channel, "an answer", nonce="n2", ping=11)
+            await gate.send(channel, "an answer", nonce="n2", extras=Extras(ping=11))
 
 
 async def test_no_secret_leaves_in_the_words_or_the_name_of_a_webhooks_post():

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from agentic.chat.formatting import FENCE
 from agentic.chat.outlet import UNFINISHED, CannotPost, without_mark
 from agentic.chat.splitting import split_text
+from agentic.services.discord.gate import NO_EXTRAS, Extras
 from agentic.services.discord.posts import (
     HELD_BACK,
-    NO_EXTRAS,
     PACE,
     DiscordStreamingPost,
     EarlierPosts,
-    Extras,
     MessageGone,
     PostParts,
     put_all,
