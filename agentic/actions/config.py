@@ -205,13 +205,13 @@ class ConfigCommands:
         return unknown_value("agent", written, [entry.shown for entry in self._services.roster])
 
     def _place(self, command: ActionRequest) -> CommandPlace:
-        above = command.parent_id
-        parent = CommandPlace(above, command.guild_id, (self._pinned(above),)) if above is not None else None
-        pins = (*(parent.pins if parent else ()), self._pinned(command.channel_id))
-        return CommandPlace(command.channel_id, command.guild_id, pins, parent)
+        def pinned(channel_id: int) -> Any:
+            return tuple(self._services.transcripts.of(channel_id).pinned())
 
-    def _pinned(self, channel_id: int) -> Any:
-        return tuple(self._services.transcripts.of(channel_id).pinned())
+        above = command.parent_id
+        parent = CommandPlace(above, command.guild_id, (pinned(above),)) if above is not None else None
+        pins = (*(parent.pins if parent else ()), pinned(command.channel_id))
+        return CommandPlace(command.channel_id, command.guild_id, pins, parent)
 
 
 def option_choices(typed: Completion) -> Sequence[Choice]:

@@ -210,7 +210,7 @@ class Forgetting:
             chats.update(*(chats_of(user_id) for chats_of in self.private_chats))
             ordered = await self._forgets.order(user_id, chats, after=self._last)
             try:
-                open_turns = [await _drop_open_turns(self._ledger.turns, agent, user_id) for agent in self._names]
+                open_turns = sum([await _drop_open_turns(self._ledger.turns, agent, user_id) for agent in self._names])
                 records = await self._ledger.records.forget_person(user_id, self._names)
                 await self._ledger.summaries.forget_person(user_id)
                 done = await self._complete_new()
@@ -219,7 +219,7 @@ class Forgetting:
                 with suppress(RedisAway):  # they read the request when Redis is back
                     await self._forgets.tell()
         words, follow = await self._await_recorder(user_id, ordered)
-        return replace(here, records=records, open_turns=sum(open_turns), words=words, words_follow=follow)
+        return replace(here, records=records, open_turns=open_turns, words=words, words_follow=follow)
 
     async def _await_recorder(self, user_id: int, ordered: int) -> tuple[RemovedWords | None, bool]:
         """The answer of the recorder, in another process or here; and whether it still has to come."""

@@ -194,7 +194,17 @@ class RoomCommands:
         return text.format(room=f"<#{room.thread_id}>", agent=shown, outcome=outcome)
 
     async def _room_in(self, command: ActionRequest) -> Room | None:
-        return await room_in(command, self._services.ledger.rooms, self._may_see)
+        """The room that the option names, or that of the thread; None for none that may be named here."""
+        wanted, rooms = str(command.values.get("room", "")).strip(), self._services.ledger.rooms
+        by_id = _THREAD.fullmatch(wanted)
+        if by_id is None and wanted:
+            named = [room for room in await rooms.list(limit=SEEN) if may_be_named(room, command, self._may_see)]
+            topic = wanted.casefold()  # the newest room of that topic, or the only one whose topic has these words
+            same = [room for room in named if room.topic.casefold() == topic]
+            having = [room for room in named if topic in room.topic.casefold()]
+            return same[0] if same else having[0] if len(having) == 1 else None
+        room = await rooms.read(int(by_id[1]) if by_id is not None else command.channel_id)
+        return room if room is not None and may_be_named(room, command, self._may_see) else None
 
     async def status(self, command: ActionRequest) -> str:
         ledger = self._services.ledger
@@ -256,20 +266,6 @@ def may_be_named(room: Room, command: ActionRequest, may_see: Callable[[int], Ma
         return False
     here = command.channel_id
     return command.who.manages_guild or here == room.thread_id or may_see(here)(room.channel_id)
-
-
-async def room_in(command: ActionRequest, rooms: RoomStore, may_see: Callable[[int], MaySee]) -> Room | None:
-    """The room that the option names, or that of the thread; None for none that may be named here."""
-    wanted = str(command.values.get("room", "")).strip()
-    by_id = _THREAD.fullmatch(wanted)
-    if wanted and by_id is None:
-        named = [room for room in await rooms.list(limit=SEEN) if may_be_named(room, command, may_see)]
-        topic = wanted.casefold()  # the newest room of that topic, or the only one whose topic has these words
-        same = [room for room in named if room.topic.casefold() == topic]
-        having = [room for room in named if topic in room.topic.casefold()]
-        return same[0] if same else having[0] if len(having) == 1 else None
-    room = await rooms.read(int(by_id[1]) if by_id is not None else command.channel_id)
-    return room if room is not None and may_be_named(room, command, may_see) else None
 
 
 class Completions:

@@ -62,7 +62,12 @@ class ServerStatus:
         lines.append(f"**Online**: {online}")
         if offline := [agent.label for agent in self.agents if not agent.online]:
             lines.append(f"**Offline**: {listed(offline)}")
-        lines.append(f"**Today**: {self._today()}")
+        each = [f"{agent.name} {counted(agent.turns, 'turn')}, {dollars(agent.cost)}" for agent in self.agents]
+        today = f"{'; '.join(each)}; total {dollars(sum(agent.cost for agent in self.agents))}"
+        if self.budget is not None:
+            raised = f" ({dollars(self.raised)} added today)" if self.raised else ""
+            today += f" of {dollars(self.budget)}{raised}"
+        lines.append(f"**Today**: {today}")
         lines.append(f"**Here**: {self._here(channel_id, names)}")
         if self.log:
             lines.append(f"**Message log**: {self.log}; `/privacy` says more")
@@ -75,14 +80,6 @@ class ServerStatus:
             lines.append("\n".join(("**While nobody writes**:", *(f"- {line}" for line in self.idle))))
         lines += [f"-# {disclosure}" for disclosure in self.disclosures]
         return "\n".join(lines)
-
-    def _today(self) -> str:
-        each = [f"{agent.name} {counted(agent.turns, 'turn')}, {dollars(agent.cost)}" for agent in self.agents]
-        total = dollars(sum(agent.cost for agent in self.agents))
-        if self.budget is None:
-            return f"{'; '.join(each)}; total {total}"
-        raised = f" ({dollars(self.raised)} added today)" if self.raised else ""
-        return f"{'; '.join(each)}; total {total} of {dollars(self.budget)}{raised}"
 
     def _here(self, channel_id: int, names: Mapping[str, str]) -> str:
         if self.paused:

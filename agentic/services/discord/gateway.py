@@ -107,7 +107,16 @@ class GatewayConnection:
         """Connects and listens until the connection ends; returns the reason."""
         self._welcome = False
         try:
-            await self._listen()
+            if self._begins_session:
+                if (pause := self._sessions.pause()) > 0:  # of an earlier run
+                    text = "%s has begun %d sessions in a day: the next one in %.0f s"
+                    log.error(text, self._name, MAX_SESSIONS, pause)
+                    await self._sleep(pause)
+                self._sessions.note()
+            connecting = self._socket.from_client(self._client, initial=not self._resume, **self._resume)
+            socket = self._client.ws = await asyncio.wait_for(connecting, CONNECT_SECONDS)
+            while True:
+                await socket.poll_event()
         except ReconnectWebSocket as asked:
             self._keep_session(resumes=asked.resume)
             if not asked.resume:
@@ -136,22 +145,10 @@ class GatewayConnection:
                 with suppress(TimeoutError, OSError, RuntimeError):
                     async with asyncio.timeout(CLOSE_SECONDS):
                         await socket.close()
-        raise AssertionError("listening ends by an exception")
 
     @property
     def _begins_session(self) -> bool:
         return not self._resume.get("resume")
-
-    async def _listen(self) -> None:
-        if self._begins_session:
-            if (pause := self._sessions.pause()) > 0:  # of an earlier run
-                log.error("%s has begun %d sessions in a day: the next one in %.0f s", self._name, MAX_SESSIONS, pause)
-                await self._sleep(pause)
-            self._sessions.note()
-        connecting = self._socket.from_client(self._client, initial=not self._resume, **self._resume)
-        socket = self._client.ws = await asyncio.wait_for(connecting, CONNECT_SECONDS)
-        while True:
-            await socket.poll_event()
 
     def _keep_session(self, *, resumes: bool = True) -> None:
         """Sets whether the next try resumes the session or begins another one."""

@@ -1,14 +1,21 @@
 """Read a Discord message as an entry of the transcript, and as the facts that decide whether it calls an agent.
 
 A question that a person asks by a slash command is posted by the bot; it counts as that person's message.
+
+What Discord keeps outside of a message's text becomes a line of words for each thing: a forward, a sticker, a poll, an
+embed, components, a voice message, and the notices that Discord itself posts (a join, a boost, a poll's result). The
+lines are strangers' words: the layouts put them on one line, without their brackets. They are read from payloads, not
+from py-cord's objects: a message and the snapshot of a forwarded one have the same shape there, and a component that
+py-cord does not know keeps its words.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import discord
 
@@ -16,16 +23,23 @@ from agentic.chat.directory import Directory, clean_name
 from agentic.chat.outlet import unfinished
 from agentic.chat.service import IncomingMessage
 from agentic.context.commands import order_in
-from agentic.context.entries import Attachment, Entry, Reaction, Speaker, hidden_by_text
+from agentic.context.entries import Attachment, Entry, Reaction, Speaker, hidden_by_text, one_line
 from agentic.services.discord.channels import author_of, parent_of
-from agentic.services.discord.extras import extras_of, forwarded_files, forwards_hidden, is_forward, notice_of
 from agentic.services.discord.mentions import mentioned_in, to_names
+from agentic.text import counted
 
 MAX_QUESTION = 1900  # characters; the mention goes before it
 NO_AGENTS = Directory()
 SERVICE = Speaker(0, "Discord", "stranger")  # says what happened in the server
 
 _QUESTION = re.compile(r"<@(\d{1,20})> (.*)", re.DOTALL)
+FORWARD = 1  # a message_reference's type
+VOICE_MESSAGE = 1 << 13  # a flag
+MAX_LINE = 1_500  # characters of one line
+MAX_CHARACTERS = 4_000  # of all lines of a message
+MAX_DEPTH = 6  # of components in components, and of forwards of forwards
+_BOOSTS = {8: "", 9: ", which is level 1 now", 10: ", which is level 2 now", 11: ", which is level 3 now"}
+Json = Mapping[str, Any]
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +221,7 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         reply_to=replied_message(message),
         attachments=(*own, *forwarded_files(message)),
         # An agent's own posts are its text; a preview of a link in it would come after the others have read it.
-        extras=() if is_agent else extras_of(message, names),
+        extras=() if is_agent else extra_lines(message, names),
         reactions=tuple(Reaction(str(r.emoji), count=r.count) for r in message.reactions),
         edited=edited,
         mentions=mentioned_users(message) | mentioned_roles(message),
@@ -220,3 +234,180 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         private=private,
         order=order_in(message.content),
     )
+
+
+def is_forward(message: discord.Message) -> bool:
+    """Return whether it forwards another message. Its words and mentions are that message's."""
+    reference = _payload(message).get("message_reference")
+    return isinstance(reference, Mapping) and reference.get("type", 0) == FORWARD
+
+
+def forwards_hidden(message: discord.Message) -> bool:
+    """Return whether a forwarded message hides itself from bots: its author's wish holds wherever it is shown."""
+    return any(hidden_by_text(str(snapshot.get("content") or "")) for snapshot in _snapshots(_payload(message)))
+
+
+def extra_lines(message: discord.Message, names: Mapping[int, str]) -> tuple[str, ...]:
+    """Return the lines of a message that somebody wrote. `names`: the shown names of users by id."""
+    lines = list(_lines(_payload(message), names))
+    for snapshot in _snapshots(_payload(message)):
+        words = _line("", [snapshot.get("content")], _named(snapshot, names))
+        lines += [f"forwarded message: {words}"] if words else []
+        lines += [f"forwarded {line}" for line in _lines(snapshot, names) if line]
+    shown: list[str] = []
+    left = MAX_CHARACTERS
+    for line in dict.fromkeys(filter(None, lines)):  # ten embeds with a picture each say so once
+        if left > 0:
+            shown.append(line[: min(MAX_LINE, left)])
+            left -= len(shown[-1])
+    return tuple(shown)
+
+
+def forwarded_files(message: discord.Message) -> Iterator[Attachment]:
+    """Yield the files of forwarded messages. Discord sends their addresses with the forward."""
+    for snapshot in _snapshots(_payload(message)):
+        for file in _dicts(snapshot.get("attachments")):
+            if (file_id := _number(file.get("id"))) and file.get("url"):
+                kind = str(file.get("content_type") or "").split(";")[0]
+                name, size = str(file.get("filename") or "file"), _number(file.get("size"))
+                yield Attachment(file_id, name, str(file["url"]), size, kind)
+
+
+def notice_of(message: discord.Message) -> str | None:
+    """Return the line of a notice that Discord itself posts; None for one that tells the bots nothing: that somebody
+    pinned a message (often a command) does not say which, and would take the place of a message in the window."""
+    who, kind = clean_name(message.author.display_name), message.type
+    if kind is discord.MessageType.new_member:
+        return f"event: {who} joined the server"
+    if kind.value in _BOOSTS:
+        return f"event: {who} boosted the server{_BOOSTS[kind.value]}"
+    return _poll_result(_payload(message)) if kind is discord.MessageType.poll_result else None
+
+
+def _payload(message: discord.Message) -> Json:
+    return message._raw_data  # py-cord keeps less of a snapshot
+
+
+def _snapshots(payload: Json, depth: int = 0) -> Iterator[Json]:
+    """Yield what a message forwards, and what that forwards in turn."""
+    for each in _dicts(payload.get("message_snapshots")) if depth < MAX_DEPTH else ():
+        if isinstance(snapshot := each.get("message"), Mapping):
+            yield snapshot
+            yield from _snapshots(snapshot, depth + 1)
+
+
+def _lines(payload: Json, names: Mapping[int, str]) -> Iterator[str]:
+    """Yield the lines of a message or a snapshot, without its text and files."""
+    names = _named(payload, names)
+    for sticker in _dicts(payload.get("sticker_items")):
+        yield _line("sticker: ", [sticker.get("name")], names)
+    if isinstance(poll := payload.get("poll"), Mapping):
+        yield _poll(poll, names)
+    yield _line("components: ", list(_component_words(payload.get("components"))), names, " / ")
+    if _number(payload.get("flags")) & VOICE_MESSAGE:
+        length = next((file.get("duration_secs") for file in _dicts(payload.get("attachments"))), None)
+        yield f"voice message: {length:.0f} s" if isinstance(length, int | float) else "voice message: unknown length"
+    for embed in _dicts(payload.get("embeds")):
+        head = "embed: " if embed.get("type", "rich") == "rich" else "link preview: "
+        yield _line(head, list(_embed_words(embed)), names, " – ")
+
+
+def _poll(poll: Json, names: Mapping[int, str]) -> str:
+    results = poll.get("results")
+    counts = {}
+    if isinstance(results, Mapping):
+        counts = {_number(each.get("id")): _number(each.get("count")) for each in _dicts(results.get("answer_counts"))}
+    answers = []
+    for answer in _dicts(poll.get("answers")):
+        votes = ""
+        if results is not None:
+            votes = f" ({counted(counts.get(_number(answer.get('answer_id')), 0), 'vote')})"
+        answers.append(f"{_media(answer.get('poll_media'))}{votes}")
+    ended = isinstance(results, Mapping) and bool(results.get("is_finalized"))
+    question = f"{_media(poll.get('question'))}{' (ended)' if ended else ''}"
+    return _line("poll: ", [question, *answers], names, " / ")
+
+
+def _poll_result(payload: Json) -> str | None:
+    """Return the notice of a poll's result, which Discord sends as an embed's fields."""
+    embed = next(_dicts(payload.get("embeds")), {})
+    fields = {str(field.get("name")): str(field.get("value")) for field in _dicts(embed.get("fields"))}
+    question, winner = fields.get("poll_question_text"), fields.get("victor_answer_text")
+    if question is None:
+        return None
+    votes, total = fields.get("victor_answer_votes", "?"), fields.get("total_votes", "?")
+    result = f"“{winner}” won with {votes} of {total} votes" if winner else f"no single winner in {total} votes"
+    return _line("poll result: ", [question, result], {}, " / ")
+
+
+def _media(media: object) -> str:
+    """Return the text of a poll's question or answer, with its emoji."""
+    if not isinstance(media, Mapping):
+        return ""
+    emoji = media.get("emoji")
+    name = emoji.get("name") if isinstance(emoji, Mapping) else None
+    return " ".join(str(part) for part in (name, media.get("text")) if part)
+
+
+def _embed_words(embed: Json) -> Iterator[str]:
+    for part in ("provider", "author"):
+        if isinstance(found := embed.get(part), Mapping):
+            yield str(found.get("name") or "")
+    yield str(embed.get("title") or "")
+    yield str(embed.get("description") or "")
+    for field in _dicts(embed.get("fields")):
+        yield f"{field.get('name') or ''}: {field.get('value') or ''}"
+    if isinstance(footer := embed.get("footer"), Mapping):
+        yield str(footer.get("text") or "")
+    pictured = any(isinstance(embed.get(part), Mapping) for part in ("image", "thumbnail"))
+    if pictured and embed.get("type", "rich") == "rich":
+        yield "with a picture"
+
+
+def _component_words(components: object, depth: int = 0) -> Iterator[str]:
+    """Yield the words of components and those in them: texts, labels, choices, descriptions of pictures."""
+    for part in _dicts(components) if depth < MAX_DEPTH else ():
+        if part.get("content"):
+            yield str(part["content"])
+        if part.get("label"):
+            yield f"button “{part['label']}”" if part.get("type") == 2 else str(part["label"])
+        options = [str(option.get("label") or "") for option in _dicts(part.get("options"))]
+        if part.get("placeholder") or options:
+            yield f"menu “{part.get('placeholder') or ''}” ({', '.join(filter(None, options))})"
+        if part.get("description") or isinstance(part.get("media"), Mapping):
+            yield f"picture “{part['description']}”" if part.get("description") else "picture"
+        if part.get("type") == 13 and part.get("name"):
+            yield f"file {part['name']}"
+        for inner in ("components", "items"):
+            yield from _component_words(part.get(inner), depth + 1)
+        for inner in ("accessory", "component"):
+            yield from _component_words([part.get(inner)], depth + 1)
+
+
+def _named(payload: Json, names: Mapping[int, str]) -> Mapping[int, str]:
+    """Return `names` with those of the users that a payload mentions."""
+    users = {
+        _number(user.get("id")): str(user.get("global_name") or user.get("username") or "")
+        for user in _dicts(payload.get("mentions"))
+    }
+    return {**users, **names} if users else names
+
+
+def _line(head: str, parts: Sequence[object], names: Mapping[int, str], between: str = " ") -> str:
+    """Return the parts that have words on one line, with names for mentions; "" if none has."""
+    shown = (one_line(str(part), 2 * MAX_LINE) for part in parts if part)
+    text = between.join(part for part in shown if part.strip(" :"))  # blank fields are for looks
+    if not text:
+        return ""
+    return f"{head}{to_names(text[: 2 * MAX_LINE], {user: names[user] for user in mentioned_in(text) & names.keys()})}"
+
+
+def _number(found: object) -> int:
+    """Return a number that Discord sends as one or as text; 0 for anything else."""
+    return int(found) if isinstance(found, int) or (isinstance(found, str) and found.isdecimal()) else 0
+
+
+def _dicts(found: object) -> Iterator[Json]:
+    """Yield the maps in a list; Discord may send a null, or leave the list away."""
+    if isinstance(found, Sequence) and not isinstance(found, str):
+        yield from (each for each in found if isinstance(each, Mapping))

@@ -263,7 +263,8 @@ class MessageWriter:
         self, text: str | None, extras: Extras, nonce: str, reply_to: discord.MessageReference | None = None
     ) -> discord.Message:
         """`reply_to` is of another channel's message, `extras` name one of this channel."""
-        self._check()
+        if not self._may_post():
+            raise CannotPost("not_ours")
         if (refusal := self.refusal()) is not None:
             raise CannotPost(refusal)
         if reply_to is None and extras.reply_to is not None:
@@ -279,7 +280,8 @@ class MessageWriter:
 
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
         """Raises MessageGone for a message that was deleted."""
-        self._check()
+        if not self._may_post():
+            raise CannotPost("not_ours")
         with explain_failure(self._channel.id, text):
             try:
                 changed = await self._posting_gate.edit(message, text, extras)
@@ -300,10 +302,6 @@ class MessageWriter:
             except discord.NotFound:
                 log.debug("message %d was deleted already", message.id)
         self._transcript.delete(message.id)
-
-    def _check(self) -> None:
-        if not self._may_post():
-            raise CannotPost("not_ours")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ unknown_channel, discord_failed, not_ours.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -28,11 +28,7 @@ log = logging.getLogger(__name__)
 NEWEST = 50  # messages in which an earlier one is looked for
 THREAD_EXISTS = 160004  # discord.com/developers/docs/topics/opcodes-and-status-codes
 IN_THREADS: Mapping[str, str] = {"view_channel": "View Channel", "send_messages_in_threads": "Send Messages in Threads"}
-PERMISSIONS: Mapping[str, str] = {
-    **IN_THREADS,
-    "send_messages": "Send Messages",
-    "create_public_threads": "Create Public Threads",
-}
+PERMISSIONS = {**IN_THREADS, "send_messages": "Send Messages", "create_public_threads": "Create Public Threads"}
 WEBHOOKS = {"manage_webhooks": "Manage Webhooks"}
 VOTE = "👍"
 SKIN_TONES = dict.fromkeys(range(0x1F3FB, 0x1F400))
@@ -120,11 +116,12 @@ class RoomThreads:
     async def start(self, channel_id: int, message_id: int, name: str, minutes: int) -> None:
         """Start the thread of the message, which has the message's id; one that is there already will do."""
         channel = _text_channel(self._bot, channel_id)
-        try:
-            await self._gate.start_thread(channel, message_id, name, minutes)
-        except REQUEST_ERRORS as error:
-            if not (isinstance(error, discord.HTTPException) and error.code == THREAD_EXISTS):
-                raise _cannot(channel_id, "thread of a room", error) from error
+        with explain_failure(channel_id, "thread of a room"):
+            try:
+                await self._gate.start_thread(channel, message_id, name, minutes)
+            except discord.HTTPException as error:
+                if error.code != THREAD_EXISTS:
+                    raise
 
     async def revise(self, channel_id: int, message_id: int, text: str) -> None:
         message = _text_channel(self._bot, channel_id).get_partial_message(message_id)
@@ -137,17 +134,13 @@ def explain_failure(channel_id: int, what: str) -> Iterator[None]:
     """Raise CannotPost with its reason for a failed request, and log it."""
     try:
         yield
+    except Silenced as error:
+        raise CannotPost("not_ours") from error
     except REQUEST_ERRORS as error:
-        raise _cannot(channel_id, what, error) from error
-
-
-def _cannot(channel_id: int, what: str, error: Exception) -> CannotPost:
-    if isinstance(error, Silenced):
-        return CannotPost("not_ours")
-    log.warning("channel %d: %s failed: %s", channel_id, what, kind(error))
-    if isinstance(error, discord.Forbidden):
-        return CannotPost("not_permitted")
-    return CannotPost("gone" if isinstance(error, discord.NotFound) else "discord_failed")
+        log.warning("channel %d: %s failed: %s", channel_id, what, kind(error))
+        if isinstance(error, discord.Forbidden):
+            raise CannotPost("not_permitted") from error
+        raise CannotPost("gone" if isinstance(error, discord.NotFound) else "discord_failed") from error
 
 
 def _text_channel(bot: discord.Bot, channel_id: int) -> discord.TextChannel:
@@ -204,26 +197,23 @@ class RoomUpkeep:
     async def is_gone(self, channel_id: int, thread_id: int) -> bool:
         """Whether the thread was deleted. It's asked of Discord, since an event may have been missed."""
         channel = _text_channel(self._bot, channel_id)
-        try:
-            await self._gate.channel(channel.guild, thread_id)
-        except discord.NotFound:
-            return True
-        except REQUEST_ERRORS as error:
-            raise _cannot(thread_id, "look at a room's thread", error) from error
+        with explain_failure(thread_id, "look at a room's thread"):
+            try:
+                await self._gate.channel(channel.guild, thread_id)
+            except discord.NotFound:
+                return True
         return False
 
     async def lock(self, channel_id: int, thread_id: int, *, locked: bool) -> None:
         thread = await self._thread(channel_id, thread_id)
-        await self._change(thread, self._gate.edit_thread(thread, locked=locked))
+        with explain_failure(thread.id, "change of a room's thread"):
+            await self._gate.edit_thread(thread, locked=locked)
 
     async def archive(self, channel_id: int, thread_id: int, *, archived: bool) -> None:
         thread = await self._thread(channel_id, thread_id)
         if thread.archived != archived:
-            await self._change(thread, self._gate.edit_thread(thread, archived=archived))
-
-    async def _change(self, thread: discord.Thread, request: Awaitable[None]) -> None:
-        with explain_failure(thread.id, "change of a room's thread"):
-            await request
+            with explain_failure(thread.id, "change of a room's thread"):
+                await self._gate.edit_thread(thread, archived=archived)
 
     async def posts(self, channel_id: int, thread_id: int) -> Sequence[RoomPost]:
         """The agents' posts in the thread with their votes, oldest first; of a long thread the newest."""

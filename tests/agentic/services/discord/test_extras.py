@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from agentic.chat.directory import Directory
-from agentic.services.discord.extras import MAX_CHARACTERS, forwarded_files
-from agentic.services.discord.messages import to_entry
+from agentic.services.discord.messages import MAX_CHARACTERS, forwarded_files, to_entry
 from tests.support.doubles import attachment, message, user
 
 PLACE = SimpleNamespace(id=100, guild=None)
