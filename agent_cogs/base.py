@@ -219,7 +219,8 @@ class BaseAgentCog(TranscriptCog):
 
     @property
     def model(self) -> Model:
-        """The model that `_call_ai` and `_generate_image` call: in a turn that of its guild, else the agent's own."""
+        """The model that `_call_ai` and `_generate_image` call: in a turn that of its guild, otherwise the agent's
+        own."""
         return called_model() or self._model
 
     async def aclose(self) -> None:

@@ -119,7 +119,7 @@ class Slash(discord.Cog):
             log.warning("/%s: reply not sent: %s", command.name, type(error).__name__)
 
     async def _offer(self, interaction: discord.Interaction, typed: Completion) -> None:
-        """Show choices for what is being typed; none where they cannot be read in time."""
+        """Show choices for what is being typed; none if they cannot be read in time."""
         try:
             async with asyncio.timeout(DEFER_AFTER):
                 choices = await self._complete(typed)

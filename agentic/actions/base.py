@@ -152,7 +152,7 @@ Response = str | CommandReply | Form | Menu
 
 
 def text_form(form_id: str, title: str, text: str) -> Form:
-    """A form to edit one text, split into fields between lines. Raises ValueError where it does not fit."""
+    """A form to edit one text, split into fields between lines. Raises ValueError if it does not fit."""
     parts = tuple(_parts(text)) or ("",)
     if len(parts) > MAX_FIELDS:
         raise ValueError(f"a form holds {MAX_FIELDS} fields of {FIELD_CHARACTERS} characters")

@@ -191,7 +191,7 @@ class QuestionCommands:
         return OPENED if await arenas.open(arena) else HAS_ONE
 
     def _refusal(self, command: ActionRequest) -> str | None:
-        """Why nobody may ask the bots here, or not this person; None where they may."""
+        """Why nobody may ask the bots here, or not this person; None if they may."""
         stops = self._services.stops
         if stops.paused:
             return PAUSED
@@ -314,7 +314,7 @@ class Actions:
         return await self._give(Command(command="add", at=at), self._clock(at))
 
     async def _give(self, command: Command, detail: str = "") -> Done:
-        """Give it to the coordinator. Raises Refused where it was not carried out."""
+        """Give it to the coordinator. Raises Refused if it was not carried out."""
         outcome = await self._parts.orders.give(command)
         at, to = (self._clock(moment) if moment is not None else "" for moment in (command.at, command.to))
         fields = {

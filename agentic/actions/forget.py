@@ -155,7 +155,7 @@ class ForgetOutcome:
 class Forgetting:
     """Carry out forget requests in one process. Call `start()` before the bus runs, and `run()` in a task.
 
-    `names` are the agents, also those that come later; `personas` holds a folder for each persona, or is None where
+    `names` are the agents, also those that come later; `personas` holds a folder for each persona, or is None if
     none are read.
     """
 

@@ -81,7 +81,7 @@ class OwnMemory:
         )
 
     def save_profile(self, user_id: int, text: str, name: str = "") -> str:
-        """Keep these topics, one a line; none removes the profile."""
+        """Keep these topics, one per line; none removes the profile."""
         if not self._records:
             return NO_RECORD
         found = topics_in(text)
@@ -110,7 +110,7 @@ class OwnMemory:
         self._new_profiles[note.user_id] = Profile(note.user_id, note.name, note.topics, note.by, note.at)
 
     async def consent(self, user_id: int) -> bool | None:
-        """Whether the person wants messages that nobody asked for; None where they have not said."""
+        """Whether the person wants messages that nobody asked for; None if they have not said."""
         if (new := self._new_consents.get(user_id)) is not None:
             return new
         return await self._memory.consent(user_id)

@@ -100,7 +100,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class OpenedRoom:
-    """The outcome: a line for the owner; `thread_id` is None where no room was opened."""
+    """The outcome: a line for the owner; `thread_id` is None if no room was opened."""
 
     text: str
     thread_id: int | None = None
@@ -201,7 +201,7 @@ class RoomCreation:
 
     async def for_owner(self, request: int, draft: RoomDraft, keys: Sequence[str]) -> tuple[str, int | None]:
         """Open it for the installation's owner, with these members. Return what came of it, for people, and the thread,
-        None where there is none. Raises RedisAway."""
+        None if there is none. Raises RedisAway."""
         draft = self._readable(draft)
         chosen = [entry for key in keys if (entry := self._services.roster.of(key)) is not None]
         refusal = self._channel_refused(draft) or await self._members_refused(draft, chosen)

@@ -91,7 +91,7 @@ class _Splitter:
             at = self._next(end)
 
     def _end(self, at: int, opening: str) -> int:
-        """Where the chunk that begins at `at` ends."""
+        """Return where the chunk that begins at `at` ends."""
         room = self._limit - len(opening)
         rest = len(self._text)
         if rest - at <= room and self._takes(at, rest) <= room:
@@ -170,7 +170,7 @@ class _Splitter:
         return cut
 
     def _next(self, end: int) -> int:
-        """Where the next chunk begins: behind white space, and behind the ends of what has been closed already."""
+        """Return where the next chunk begins: behind white space, and behind the ends of what has been closed already."""
         at = end
         if self._is_code(end):
             closing = _TO_CLOSING.match(self._text, end)

@@ -199,7 +199,7 @@ def _base(channel: Channel) -> discord.abc.GuildChannel | None:
 
 
 def person_in(user: discord.User | discord.Member | discord.ClientUser, channel: object) -> Person:
-    """A user with their rights in a channel: none where they are not known as a member of its guild."""
+    """A user with their rights in a channel: none if they are not known as a member of its guild."""
     if not isinstance(user, discord.Member) or not isinstance(channel, Channel):
         return Person(user.id)
     roles = frozenset(role.id for role in user.roles)

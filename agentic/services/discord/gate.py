@@ -195,7 +195,7 @@ class Gate:
             raise GateClosed
 
     def clean(self, text: str) -> str:
-        """The text without secrets. A text is cleaned before it is split: half a secret is not recognised."""
+        """The text without secrets. A text is cleaned before it is split: half a secret is not recognized."""
         return self._shared.redact(text)
 
     async def _with_or_without_file(

@@ -247,7 +247,7 @@ class HistoryCache:
         return self._found.get(key)
 
     async def upto(self, interval: Interval, messages: int, reader: Reader) -> Sequence[Entry] | None:
-        """The newest `messages` up to the interval's last one, oldest first; None where they cannot be read. `reader`
+        """The newest `messages` up to the interval's last one, oldest first; None if they cannot be read. `reader`
         reads that channel."""
         transcript = self._transcripts.known(interval.channel_id)
         if transcript is not None and (live := known_upto(transcript, interval, messages)) is not None:
@@ -284,7 +284,7 @@ class HistoryCache:
 
 
 def known_upto(transcript: Transcript, interval: Interval, messages: int) -> Sequence[Entry] | None:
-    """The same messages from a transcript; None where it does not reach so far back."""
+    """The same messages from a transcript; None if it does not reach so far back."""
     if not transcript.whole:
         return None
     upto = [entry for entry in transcript.entries() if entry.id <= interval.last]

@@ -84,7 +84,7 @@ def is_said(message: discord.Message) -> bool:
 
 
 def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
-    """Agents are recognised by their user id, our webhook posts by their own id. Other webhooks and bots are strangers,
+    """Agents are recognized by their user id, our webhook posts by their own id. Other webhooks and bots are strangers,
     everybody else is a person."""
     author = message.author
     name = clean_name(author.display_name)

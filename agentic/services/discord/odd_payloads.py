@@ -160,7 +160,7 @@ class UnreadableLog:
 
 
 def readable(data: Json, bare: Json, build: Build) -> Json | None:
-    """`bare` with all of `data` that `build` accepts; None where it rejects even `bare`."""
+    """`bare` with all of `data` that `build` accepts; None if it rejects even `bare`."""
     if not _accepts(build, bare):
         return None
     kept = dict(bare)
@@ -180,7 +180,7 @@ def left_out(data: Json, kept: Json) -> str:
 
 
 def readable_message(data: Json, build: Build) -> Json | None:
-    """None where author or text cannot be read."""
+    """None if author or text cannot be read."""
     said = {name: data[name] for name in _ESSENTIAL if name in data}
     if not said.get("author") or not isinstance(said.get("content"), str):
         return None

@@ -132,7 +132,7 @@ class PostParts:
             reply_to = self._reply_to if number == 0 else None
             message = await self._writer.send(text, replace(extras, ping=self._ping, reply_to=reply_to), mark)
         left_so = unfinished(message.content) and message.content != text
-        if left_so or found:  # made by an earlier run; Discord may have recognised it by its nonce alone
+        if left_so or found:  # made by an earlier run; Discord may have recognized it by its nonce alone
             reads = message.content if left_so else text
             return _Part(message, reads, bool(message.attachments), bool(message.embeds))
         return _Part(message, text, extras.attach is not None, extras.embed is not None)

@@ -54,7 +54,7 @@ class ThreadNow:
 
 @dataclass(frozen=True, slots=True)
 class RoomPost:
-    """A post of an agent in a thread. `voters` are the people who gave it a 👍 of any colour."""
+    """A post of an agent in a thread. `voters` are the people who gave it a 👍 of any color."""
 
     message_id: int
     agent: str
@@ -69,7 +69,7 @@ class RoomThreads:
         self._bot, self._gate = bot, gate.under(may_act)
 
     def problem(self, channel_id: int, *, webhooks: bool) -> str | None:
-        """Why no room can be opened there, for people; None where it can. `webhooks`: some of it speak by webhook."""
+        """Why no room can be opened there, for people; None if it can. `webhooks`: some of it speak by webhook."""
         channel = self._bot.get_channel(channel_id)
         if channel is None:
             return "the bot does not see that channel"
@@ -79,14 +79,14 @@ class RoomThreads:
         return f"the bot lacks the permission {' and '.join(missing)} there" if missing else None
 
     def may_write(self, channel_id: int) -> bool | None:
-        """Whether the bot may write in the threads of the channel; None where it is not known."""
+        """Whether the bot may write in the threads of the channel; None if it is not known."""
         channel = self._bot.get_channel(channel_id)
         if not isinstance(channel, discord.TextChannel):
             return None
         return not list(lacking(channel, IN_THREADS))
 
     async def now(self, channel_id: int, thread_id: int) -> ThreadNow | None:
-        """A thread of the channel; None where it cannot be known. Only one that the bot does not see is asked for: an
+        """A thread of the channel; None if it cannot be known. Only one that the bot does not see is asked for: an
         archived one, or one that is gone."""
         channel = self._bot.get_channel(channel_id)
         if not isinstance(channel, discord.TextChannel):
@@ -285,7 +285,7 @@ class ArenaPosts:
                 await self._gate.react(message, emoji)
 
     async def voters(self, channel_id: int, message_id: int, emojis: Sequence[str]) -> Sequence[frozenset[int]]:
-        """The people who gave each emoji; nobody where the message is gone."""
+        """The people who gave each emoji; nobody if the message is gone."""
         with explain_failure(channel_id, "votes of an arena"):
             message = await self._gate.message(self._channel(channel_id), message_id)
             given = {str(one.emoji).rstrip("\ufe0f"): one for one in (message.reactions if message else ())}

@@ -125,17 +125,17 @@ class AgentChannels:
         return Outlet(view, sink)
 
     def view_of(self, channel_id: int) -> DiscordView | None:
-        """None where the bot does not see the channel now."""
+        """None if the bot does not see the channel now."""
         channel = self._seen(channel_id)
         return self.view(channel) if isinstance(channel, Channel) else None
 
     def outlet_of(self, channel_id: int) -> Outlet | None:
-        """None where the bot does not see the channel now."""
+        """None if the bot does not see the channel now."""
         channel = self._seen(channel_id)
         return self.outlet(channel) if isinstance(channel, Channel) else None
 
     async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
-        """None where the agent may not speak, or its bot does not see the channel. Waits for a guild that arrives."""
+        """None if the agent may not speak, or its bot does not see the channel. Waits for a guild that arrives."""
         await self.wait_for(channel_id)
         channel, services = self._seen(channel_id), self._services
         if channel is None and services.scope.direct is not None and self._bot.user is not None:
@@ -167,7 +167,7 @@ class AgentChannels:
             log.warning("%s: channel %d is not known, its guild has not arrived", self._settings.name, channel_id)
 
     def spot(self, channel_id: int) -> Spot | None:
-        """The place of a tool call; None where another process acts now, or the bots were stopped."""
+        """The place of a tool call; None if another process acts now, or the bots were stopped."""
         channel, me, own = self._bot.get_channel(channel_id), self._bot.user, self._settings
         if not isinstance(channel, Channel) or me is None or not self._may_act() or self.is_stopped(channel_id):
             return None

@@ -86,8 +86,8 @@ class DiscordSink:
         self._inner_names = inner_names
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
-        """Posts text and picture as one message, or as several where the text is too long. It completes the turn's
-        streaming post, if there is one. Where the message that it replies to is gone, it is an ordinary post.
+        """Posts text and picture as one message, or as several if the text is too long. It completes the turn's
+        streaming post, if there is one. If the message that it replies to is gone, it is an ordinary post.
 
         `noted` gets what is in the channel as soon as it is there, also when a later part takes too long. Raises
         CannotPost when nothing could be posted; when only a later part fails, what was posted counts.
@@ -211,7 +211,7 @@ class DiscordCommandReplies:
         return True
 
     async def reply(self, message_id: int, text: str, occasion: str, *, in_parent: bool = False) -> bool:
-        """Posts one line in reply to a person's message, without a ping; False where it could not be posted.
+        """Posts one line in reply to a person's message, without a ping; False if it could not be posted.
         `in_parent`: the message is in the channel of this thread.
 
         For some minutes Discord takes a second reply on the same `occasion` for the first one. A caller that must not
@@ -222,7 +222,7 @@ class DiscordCommandReplies:
         return await self._say(self._writer.to(channel), text, occasion, reply_to=to)
 
     async def send_file(self, filename: str, content: str, note: str, occasion: str) -> bool:
-        """Posts a text as a file, without secrets; False where it could not be posted, and a line says so."""
+        """Posts a text as a file, without secrets; False if it could not be posted, and a line says so."""
         if not permissions_in(self._channel).attach_files:
             await self._say(self._writer, f"{note}: no file, the bot lacks Attach Files here", occasion)
             return False

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 MAX_LOOKUPS = 10  # of one page; reactions beyond count also where a bot gave them
 MAX_GIVERS = 100  # Discord's largest page
 
-# None where they cannot be known.
+# None if they cannot be known.
 Givers = Callable[[discord.Reaction], Awaitable[Sequence[discord.User | discord.Member] | None]]
 
 
@@ -168,19 +168,19 @@ class DiscordView:
         return await self._attachments.read(entries, limits)
 
     async def read_page(self, limit: int, before: int | None) -> Sequence[discord.Message]:
-        """One page of messages, newest first; none where the bot may not read them. Raises one of REQUEST_ERRORS."""
+        """One page of messages, newest first; none if the bot may not read them. Raises one of REQUEST_ERRORS."""
         if not permissions_in(self.channel).read_message_history:
             return ()
         return await self._completed(await self.gate.history(self.channel, limit, before))
 
     async def read_pins(self) -> Sequence[discord.Message] | None:
-        """All pinned messages; None where the bot may not read them. Raises one of REQUEST_ERRORS."""
+        """All pinned messages; None if the bot may not read them. Raises one of REQUEST_ERRORS."""
         if not permissions_in(self.channel).read_message_history:
             return None
         return await self._completed(await self.gate.pins(self.channel))
 
     async def newest(self, count: int, seconds: float) -> Sequence[discord.Message]:
-        """The channel's newest messages as Discord has them now; none where they cannot be read in that time."""
+        """The channel's newest messages as Discord has them now; none if they cannot be read in that time."""
         try:
             async with asyncio.timeout(seconds):
                 return await self.read_page(count, None)
@@ -196,7 +196,7 @@ class DiscordView:
         return [(one.id, one.author.id, one.created_at.timestamp(), sign) for one, sign in signs if sign in emojis]
 
     async def givers(self, message_id: int, emoji: str) -> Sequence[Person]:
-        """The people who gave a reaction, with what they may do here; none where they cannot be read."""
+        """The people who gave a reaction, with what they may do here; none if they cannot be read."""
         try:
             message = await self.gate.message(self.channel, message_id)
             given = [one for one in message.reactions if str(one.emoji) == emoji] if message is not None else []

@@ -113,7 +113,7 @@ class Webhooks:
         count_webhooks(session, refused)
 
     async def send(self, gate: Gate, channel: Channel, text: str, face: WebhookIdentity) -> int | None:
-        """Posts, pings nobody, and returns the post's id; None where it failed, which is logged."""
+        """Posts, pings nobody, and returns the post's id; None if it failed, which is logged."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 return (await self.post(gate, channel, fitting(gate.clean(text)), face)).id
@@ -124,7 +124,7 @@ class Webhooks:
             return None
 
     async def edit(self, gate: Gate, channel: Channel, message_id: int, text: str) -> bool:
-        """Edits a post; False where it failed, for instance since the message or its webhook was deleted."""
+        """Edits a post; False if it failed, for instance since the message or its webhook was deleted."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 await self.change(gate, channel, message_id, fitting(gate.clean(text)))
@@ -140,7 +140,7 @@ class Webhooks:
     async def post(
         self, gate: Gate, channel: Channel, text: str | None, face: WebhookIdentity, extras: Extras = NO_EXTRAS
     ) -> discord.WebhookMessage:
-        """Posts one message. Where the webhook was deleted it is recreated, once."""
+        """Posts one message. If the webhook was deleted it is recreated, once."""
 
         async def send(webhook: discord.Webhook) -> discord.WebhookMessage:
             name, thread = allowed_name(face.name), _thread(channel)
@@ -234,7 +234,7 @@ class ToolDisplay:
         result → the same post with the result, and further ones if it is long
 
     The turn does not wait for a post. Posts of a channel come in the order of their calls. A post that fails is logged
-    and left out; the record of the call is kept elsewhere (agentic.tools.call_log). `spot` gives the place, None where
+    and left out; the record of the call is kept elsewhere (agentic.tools.call_log). `spot` gives the place, None if
     nothing may be shown now."""
 
     def __init__(self, poster: Webhooks, gate: Gate, spot: Callable[[int], Spot | None]) -> None:
@@ -382,7 +382,7 @@ class WebhookSink(SinkWithoutSigns):
         self._inner_names = inner_names
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
-        """Posts text and picture as one message, or as several where the text is too long. It pings nobody.
+        """Posts text and picture as one message, or as several if the text is too long. It pings nobody.
 
         `noted` gets what is in the channel as soon as it is there. Raises CannotPost when nothing could be posted; when
         only a later part fails, what was posted counts.
