@@ -272,7 +272,7 @@ class BaseAgentCog(TranscriptCog):
         if message.author.bot and question is None:
             await self.host.on_bot_message(message.channel.id, message.id, theme)
             return
-        self.channels.direct.note(message.channel)
+        self.channels.note_direct(message.channel)
         facts = incoming_message(message, question)
         # A command's question is no order: it would have the rights of the bot that shows it.
         order = order_in(message.content) if question is None else None

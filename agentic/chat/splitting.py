@@ -170,7 +170,8 @@ class _Splitter:
         return cut
 
     def _next(self, end: int) -> int:
-        """Return where the next chunk begins: behind white space, and behind the ends of what has been closed already."""
+        """Return where the next chunk begins: behind white space, and behind the ends of what has been closed
+        already."""
         at = end
         if self._is_code(end):
             closing = _TO_CLOSING.match(self._text, end)

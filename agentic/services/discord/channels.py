@@ -13,9 +13,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import discord
-from cachetools import LRUCache
 
 from agentic.chat.directory import clean_name
 from agentic.chat.service import Person, PersonReaction
@@ -31,7 +31,6 @@ Channel = GuildChannel | discord.DMChannel
 ChannelOf = Callable[[int], object]
 
 DIRECT_NAME = "direct message"
-MAX_DIRECT_MESSAGES = 1000  # channels remembered
 READS = discord.Permissions(view_channel=True, read_message_history=True)
 _COMMAND = re.compile(r"(?:\s*<@[!&]?\d{1,20}>)*\s*\.(?:config|history)\b")
 
@@ -67,9 +66,8 @@ def me_in(channel: Channel) -> discord.Member | discord.ClientUser:
 
 def permissions_in(channel: Channel) -> discord.Permissions:
     """The bot's own."""
-    if isinstance(channel, discord.DMChannel):
-        return channel.permissions_for(channel.me)
-    return channel.permissions_for(channel.guild.me)
+    me: Any = me_in(channel)  # a user in a direct message, otherwise a member
+    return channel.permissions_for(me)
 
 
 def refusal_in(channel: Channel, *, our_lock: bool = False) -> str | None:
@@ -91,29 +89,6 @@ def threads_to_read(channels: Iterable[Channel], transcripts: Transcripts, since
                 continue
             if transcripts.known(thread.id) is not None or sent_at(last) >= since:
                 yield thread
-
-
-class DirectMessages:
-    """The direct message channels of one bot, by id: the most recently used ones. py-cord finds none by id."""
-
-    def __init__(self) -> None:
-        self._channels: LRUCache[int, discord.DMChannel] = LRUCache(MAX_DIRECT_MESSAGES)
-
-    def note(self, channel: object) -> None:
-        """Remembers the channel, if it is a direct message."""
-        if isinstance(channel, discord.DMChannel):
-            self._channels[channel.id] = channel
-
-    def of(self, channel_id: int) -> discord.DMChannel | None:
-        return self._channels.get(channel_id)
-
-    async def fetch(self, bot: discord.Client, channel_id: int) -> discord.DMChannel | None:
-        """Ask Discord for a channel, and remember it. None if it can't be read, or is another kind of channel."""
-        try:
-            self.note(await bot.fetch_channel(channel_id))
-        except (discord.HTTPException, discord.InvalidData) as error:
-            log.info("channel %d can't be read: %s", channel_id, error)
-        return self.of(channel_id)
 
 
 class Audience:

@@ -320,12 +320,20 @@ def explain_failure(channel_id: int, text: str | None = None) -> Iterator[None]:
 
 
 async def extras_of(post: Post, channel: Channel, *, embeds: bool) -> Extras:
-    """`embeds`: whether embeds may be posted there."""
-    picture = await _within_file_limit(post.picture, channel) if post.picture else None
-    return Extras(
-        attach=partial(picture_file, picture) if picture else None,
-        embed=cost_embed(post.cost) if post.cost and embeds else None,
-    )
+    """The picture, scaled down if it is larger than the server takes, and the line about money. A picture that cannot
+    be scaled stays as it is. `embeds`: whether embeds may be posted there."""
+    picture, attach = post.picture, None
+    if picture is not None and len(picture.data) > MIN_FILE_LIMIT:
+        limit = MIN_FILE_LIMIT if isinstance(channel, discord.DMChannel) else channel.guild.filesize_limit
+        try:
+            if len(picture.data) > limit:
+                picture = await asyncio.to_thread(scale, picture.data, ImageLimits(MAX_SIDE, limit))
+        except FetchRefused as error:
+            log.warning("channel %d: a picture of %d bytes cannot be scaled: %s", channel.id, len(picture.data), error)
+    if picture is not None:
+        suffix = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
+        attach = partial(_make_file, picture.data, f"picture.{suffix}")
+    return Extras(attach=attach, embed=cost_embed(post.cost) if post.cost and embeds else None)
 
 
 def text_limit(post: Post, most: int) -> int:
@@ -333,24 +341,8 @@ def text_limit(post: Post, most: int) -> int:
     return min(post.split_at, most, LIMIT - FILE_NOTE_ROOM if post.picture else most)
 
 
-async def _within_file_limit(picture: Picture, channel: Channel) -> Picture:
-    """Scale a picture down that is larger than the server takes. One that cannot be scaled stays as it is."""
-    if len(picture.data) <= MIN_FILE_LIMIT:
-        return picture
-    guild = channel.guild if not isinstance(channel, discord.DMChannel) else None
-    limit = guild.filesize_limit if guild is not None else MIN_FILE_LIMIT
-    if len(picture.data) <= limit:
-        return picture
-    try:
-        return await asyncio.to_thread(scale, picture.data, ImageLimits(MAX_SIDE, limit))
-    except FetchRefused as error:
-        log.warning("channel %d: a picture of %d bytes cannot be scaled: %s", channel.id, len(picture.data), error)
-        return picture
-
-
-def picture_file(picture: Picture) -> discord.File:
-    suffix = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
-    return discord.File(io.BytesIO(picture.data), filename=f"picture.{suffix}")
+def _make_file(data: bytes, filename: str) -> discord.File:
+    return discord.File(io.BytesIO(data), filename=filename)
 
 
 def cost_embed(cost: TurnCost) -> discord.Embed:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 import discord
+from cachetools import LRUCache
 
 from agent_config import AgentSettings
 from agentic.agent.agent import ChannelInfo, ReactionView
@@ -25,7 +26,6 @@ from agentic.agent.services import AgentServices
 from agentic.chat.outlet import Outlet
 from agentic.services.discord.channels import (
     Channel,
-    DirectMessages,
     GuildChannel,
     guild_id_of,
     parent_of,
@@ -39,6 +39,7 @@ from agentic.services.discord.webhooks import Spot, WebhookIdentity, WebhookSink
 log = logging.getLogger(__name__)
 
 
+MAX_DIRECT_MESSAGES = 1000  # channels remembered
 GUILD_WAIT = 5.0  # seconds
 ARRIVAL_POLL = 0.1  # seconds
 KEPT_SECONDS = 600.0
@@ -61,7 +62,8 @@ class AgentChannels:
         self._settings, self._bot, self._services, self._gate = settings, bot, services, gate
         self._may_act = may_act
         self._guild_arrived = asyncio.Event()
-        self.direct = DirectMessages()
+        # Direct messages by channel, the most recently used ones: py-cord finds none by id.
+        self._direct: LRUCache[int, discord.DMChannel] = LRUCache(MAX_DIRECT_MESSAGES)
 
     def own_id(self, channel_id: int) -> int | None:
         """The bot's user id; None before its login."""
@@ -95,9 +97,14 @@ class AgentChannels:
     def is_stopped(self, channel_id: int) -> bool:
         return _is_stopped(self._services, channel_id, self.parent(channel_id))
 
+    def note_direct(self, channel: object) -> None:
+        """Remember the channel, if it is a direct message."""
+        if isinstance(channel, discord.DMChannel):
+            self._direct[channel.id] = channel
+
     def _seen(self, channel_id: int) -> object:
         """None for what is not known; what is known need not be a channel for messages."""
-        return self._bot.get_channel(channel_id) or self.direct.of(channel_id)
+        return self._bot.get_channel(channel_id) or self._direct.get(channel_id)
 
     def _theme_of(self, channel: Channel) -> str | None:
         return self._services.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
@@ -140,7 +147,12 @@ class AgentChannels:
         channel, services = self._seen(channel_id), self._services
         if channel is None and services.scope.direct is not None and self._bot.user is not None:
             # A bot isn't told of direct messages at its start, and one may have waited since the run before.
-            channel = await self.direct.fetch(self._bot, channel_id)
+            try:
+                channel = await self._bot.fetch_channel(channel_id)
+                self.note_direct(channel)
+            except (discord.HTTPException, discord.InvalidData) as error:
+                log.info("channel %d can't be read: %s", channel_id, error)
+            channel = self._direct.get(channel_id)
         if not isinstance(channel, Channel):
             return None
         in_scope = channel_id == services.settings.output_channel_id or self._theme_of(channel) is not None
