@@ -224,14 +224,13 @@ class Transcript:
         for message_id, entry in self._entries.items():
             if entry.pinned != (message_id in there):
                 self._entries[message_id] = replace(entry, pinned=message_id in there)
-        kept = []
+        self.pins.entries = {}
         for entry in entries:
-            if (
-                known := self._entries.get(entry.id)
-            ) is not None:  # REST sends less about an author than the gateway did
+            known = self._entries.get(entry.id)
+            if known is not None:  # REST sends less about an author than the gateway did
                 entry = replace(revised(known, entry), pinned=True)
-            kept += [entry] if entry.id not in self._deleted else []
-        self.pins.entries = {entry.id: entry for entry in kept}
+            if entry.id not in self._deleted:
+                self.pins.entries[entry.id] = entry
 
     def pinned(self) -> list[Entry]:
         """The pinned messages, oldest first."""
