@@ -44,7 +44,7 @@ from agentic.actions.base import (
     Menu,
     Response,
     agent_in,
-    heard,
+    confirm,
     no_choices,
     unknown_agent,
     unknown_value,
@@ -397,7 +397,7 @@ class SlashHandlers:
         await stops.stop(channel_id, f"c{command.id}", minutes * 60.0 or None)
         how_long = lasting(minutes * 60.0) if minutes else "up to a day"
         text = f"The bots are silent here for {how_long}. Use /resume to lift it."
-        return heard(text, self._services.bus.ready.is_set())
+        return confirm(text, self._services.bus.ready.is_set())
 
     async def _resume(self, command: ActionRequest) -> str:
         if not self._may_stop(command):
@@ -410,7 +410,7 @@ class SlashHandlers:
         text = "The bots may speak here again." if lifted else "Nothing was stopped here."
         if stops.paused:
             text = "All bots are paused, which a server manager lifts by /bots resume."
-        return heard(text, self._services.bus.ready.is_set())
+        return confirm(text, self._services.bus.ready.is_set())
 
     def _may_stop(self, command: ActionRequest) -> bool:
         settings = self._services.settings

@@ -202,7 +202,7 @@ def _typed(name: str, description: str, **more: Any) -> Json:
     return _option(TEXT, name, description, autocomplete=True, max_length=MAX_NAMES, **more)
 
 
-def same(registered: Json, wanted: Json) -> bool:
+def is_same(registered: Json, wanted: Json) -> bool:
     return registered.get("type", SLASH) == wanted["type"] and _shape(registered) == _shape(wanted)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import discord
 
-from agent_cogs.slash_definitions import DIRECT_COMMANDS, Json, is_ours, same
+from agent_cogs.slash_definitions import DIRECT_COMMANDS, Json, is_ours, is_same
 from agent_config import Settings
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, in_full
 from agentic.services.discord.odd_payloads import answer_read
@@ -162,7 +162,7 @@ class CommandSync:
         registered = await self._gate.request(read)
         with answer_read():
             ours = [command for command in registered if is_ours(command, known)]
-            if len(ours) == len(wanted) and all(any(same(have, want) for have in ours) for want in wanted):
+            if len(ours) == len(wanted) and all(any(is_same(have, want) for have in ours) for want in wanted):
                 return False
         others = [command for command in registered if command not in ours]
         await self._gate.request(lambda: write([*others, *wanted]))

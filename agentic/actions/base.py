@@ -121,7 +121,7 @@ class Form:
         return "\n".join(field.text for field in self.fields)
 
 
-def given_back(reason: str, values: Mapping[str, str], file: str) -> CommandReply:
+def give_back(reason: str, values: Mapping[str, str], file: str) -> CommandReply:
     """The reason, with all that was written in a form, which would be lost, as a file of that name."""
     written = "\n\n".join(f"{name}:\n{text}" for name, text in values.items() if name != "id")
     return CommandReply(reason, file=(file, written))
@@ -164,7 +164,7 @@ def text_form(form_id: str, title: str, text: str) -> Form:
     return Form(id=form_id, title=title, fields=tuple(fields))
 
 
-def text_in(values: Mapping[str, object]) -> str:
+def read_text(values: Mapping[str, object]) -> str:
     """The text of such a form that came back."""
     parts = (values.get(f"{_PART}{number}") for number in range(1, MAX_FIELDS + 1))
     return "\n".join(str(part) for part in parts if part is not None)
@@ -249,6 +249,6 @@ def _agent_option(command: ActionRequest) -> str:
     return str(command.values.get("agent") or command.values.get("bot", ""))
 
 
-def heard(text: str, everywhere: bool) -> str:
+def confirm(text: str, everywhere: bool) -> str:
     """The reply to an order, with a line where it does not reach the bots of other processes yet."""
     return text if everywhere else f"{text} {ONLY_HERE}"

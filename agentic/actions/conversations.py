@@ -27,7 +27,7 @@ from agentic.actions.base import (
     Response,
     agent_in,
     agent_named,
-    heard,
+    confirm,
     unknown_agent,
     unknown_value,
 )
@@ -118,13 +118,13 @@ class ConversationCommands:
 
     async def pause(self, command: ActionRequest) -> str:
         await self._services.stops.stop(EVERYWHERE, f"c{command.id}")
-        return heard(
+        return confirm(
             "All bots are paused, in every channel. Use /bots resume to lift it.", self._services.bus.ready.is_set()
         )
 
     async def resume(self, _: ActionRequest) -> str:
         lifted = await self._services.stops.lift(EVERYWHERE)
-        return heard("The bots resume." if lifted else "The bots were not paused.", self._services.bus.ready.is_set())
+        return confirm("The bots resume." if lifted else "The bots were not paused.", self._services.bus.ready.is_set())
 
     async def _give(self, command: ActionRequest, name: str, option: str = "", **fields: str | None) -> str:
         """Give a command for the chosen channel to the coordinator; `option` names a bot."""

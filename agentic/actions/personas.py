@@ -30,9 +30,9 @@ from agentic.actions.base import (
     FormField,
     Handle,
     Response,
-    given_back,
+    give_back,
+    read_text,
     text_form,
-    text_in,
 )
 from agentic.agent.persona import front_of
 from agentic.agent.roster import KEY, RosterEntry, find, without_mentions
@@ -120,7 +120,7 @@ class PersonaFileEditor:
             return CommandReply(f"{name} is too long to edit here: {error}. Edit it on disk.", file=(name, text))
 
     async def save_form(self, command: ActionRequest) -> Response:
-        return await self.save(str(command.values.get("id", "")), text_in(command.values))
+        return await self.save(str(command.values.get("id", "")), read_text(command.values))
 
     async def save(self, form_id: str, text: str) -> Response:
         """Save a submitted form, unless it has problems or the file has changed since."""
@@ -230,7 +230,7 @@ class PersonaCommands:
         try:
             saved = await (self._change(key, digest, values) if key else self._create(values))
         except (PersonaError, NoModel, ValueError) as error:
-            return given_back(f"Not saved: {error}.", values, "persona.txt")
+            return give_back(f"Not saved: {error}.", values, "persona.txt")
         await self._roster.look()
         entry = self._roster.of(saved)
         if entry is None:

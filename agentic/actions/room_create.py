@@ -33,7 +33,7 @@ from agentic.actions.base import (
     IsHere,
     Menu,
     Response,
-    given_back,
+    give_back,
     unknown_value,
 )
 from agentic.agent.roster import RosterEntry, find, members_of, without_mentions
@@ -174,12 +174,12 @@ class RoomCreation:
         try:
             draft = self._readable(draft_from_form(command, values))
         except ValueError:
-            return given_back(f"The number of turns is not one from {MIN_MEMBERS} to {MAX_TURNS}.", values, FILE)
+            return give_back(f"The number of turns is not one from {MIN_MEMBERS} to {MAX_TURNS}.", values, FILE)
         refusal = self._refusal(draft, command) if draft.topic else "The topic is empty."
         if refusal is not None:
-            return given_back(refusal, values, FILE)
+            return give_back(refusal, values, FILE)
         response = await self._with_names(command, draft, values.get("personas", ""))
-        return given_back(response, values, FILE) if isinstance(response, str) else response
+        return give_back(response, values, FILE) if isinstance(response, str) else response
 
     async def from_menu(self, command: ActionRequest) -> Response:
         number = str(command.values.get("id", "")).partition(":")[2]

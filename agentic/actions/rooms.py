@@ -218,13 +218,13 @@ class RoomCommands:
         found = await self._services.ledger.rooms.list(limit=None)
         here = [room for room in found if may_be_named(room, command, self._may_see)]
         here.sort(key=lambda room: ("active", "paused", "closed").index(room.status))  # newest first in each
-        lines = [f"- <#{room.thread_id}> {escaped(room.topic)}: {standing(room)}" for room in here[:MAX_LISTED]]
+        lines = [f"- <#{room.thread_id}> {escaped(room.topic)}: {describe(room)}" for room in here[:MAX_LISTED]]
         if len(here) > MAX_LISTED:
             lines.append(f"and {len(here) - MAX_LISTED} more")
         return "\n".join(lines) or "There is no room in this server yet. /room create opens one."
 
 
-def standing(room: Room) -> str:
+def describe(room: Room) -> str:
     """ "running, turn 3 of 20"; "paused after turn 3 of 20: a person paused it" """
     turns = f"turn {room.turn_number} of {room.turns}"
     if room.status == "active":
@@ -238,7 +238,7 @@ def _status_lines(room: Room, running: Running | None, names: Mapping[str, str])
     yield f"**Members**: {listed([member.shown for member in room.members])}"
     if room.left:
         yield f"**Left**: {listed([member.shown for member in room.left])}"
-    yield f"**Standing**: {standing(room)}"
+    yield f"**Standing**: {describe(room)}"
     yield f"**Theme**: {room.theme}"
     policy, coming = POLICY_TEXTS[room.policy], ""
     if room.policy == "moderated":

@@ -122,14 +122,14 @@ def ignored(_: Posted) -> None:
     """For callers that wait for the end."""
 
 
-def unfinished(text: str) -> bool:
+def is_unfinished(text: str) -> bool:
     """Whether a message of ours is not complete, or never will be."""
     return text.rstrip().endswith(UNFINISHED.strip())
 
 
 def without_mark(text: str) -> str:
     """A complete text, which must not end as an unfinished one does."""
-    return text.rstrip(f"{UNFINISHED}\n") if unfinished(text) else text
+    return text.rstrip(f"{UNFINISHED}\n") if is_unfinished(text) else text
 
 
 class StreamingPost(Protocol):

@@ -27,7 +27,7 @@ from cachetools import LRUCache
 from agentic.agent.agent import Agent, Channels
 from agentic.agent.events import InstructionEvent, MentionEvent, read_begun
 from agentic.agent.services import AgentServices
-from agentic.chat.outlet import CommandReplies, Outlet, unfinished
+from agentic.chat.outlet import CommandReplies, Outlet, is_unfinished
 from agentic.chat.service import IncomingMessage
 from agentic.context.commands import parse_m
 from agentic.context.entries import Entry, is_visible
@@ -161,7 +161,7 @@ class BotMentions:
         # A streamed post calls once it is complete; an edit of any other post calls nobody.
         grew = entry.id in self._growing
         self._growing.pop(entry.id, None)
-        if unfinished(entry.text):
+        if is_unfinished(entry.text):
             self._growing[entry.id] = None
             return
         me = self._channels.own_id(channel_id)

@@ -22,7 +22,7 @@ from agentic.agent.limits import is_free, rates
 from agentic.agent.persona import read_fronts
 from agentic.agent.services import AgentServices
 from agentic.chat.directory import clean_name
-from agentic.chat.outlet import unfinished, without_mark
+from agentic.chat.outlet import is_unfinished, without_mark
 from agentic.console.app import console_app, serve_app
 from agentic.console.parts import (
     BotState,
@@ -273,7 +273,7 @@ class TranscriptChannels:
 
 
 def _message(channel_id: int, entry: Entry) -> Message:
-    growing = entry.speaker.kind == "agent" and unfinished(entry.text)
+    growing = entry.speaker.kind == "agent" and is_unfinished(entry.text)
     return Message(
         id=entry.id,
         channel_id=channel_id,

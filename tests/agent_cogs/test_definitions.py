@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent_cogs.slash_definitions import MESSAGE, SUB_COMMAND, Json, command_list, is_ours, same
+from agent_cogs.slash_definitions import MESSAGE, SUB_COMMAND, Json, command_list, is_ours, is_same
 from agent_config import AGENTS
 from agentic.themes import THEMES
 
@@ -57,7 +57,7 @@ def test_every_command_keeps_discords_limits(command: Json) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command["name"])
 def test_what_discord_gives_back_is_no_difference(command: Json) -> None:
-    assert same(as_kept(command), command)
+    assert is_same(as_kept(command), command)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_discord_gives_back_is_no_difference(command: Json) -> None:
 def test_what_people_would_see_otherwise_is_one(change) -> None:
     kept = as_kept(BOTS)
     change(kept)
-    assert not same(kept, BOTS)
+    assert not is_same(kept, BOTS)
 
 
 def test_a_command_is_ours_by_its_name_and_kind() -> None:

@@ -151,7 +151,7 @@ def without_file_note(text: str) -> str:
     return _FILE_NOTE.sub("", text)
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """At most what fits into one message, and never nothing."""
     text = text.strip() or "…"
     return text if len(text) <= MAX_TEXT else split_text(text, MAX_TEXT - 2)[0] + " …"
@@ -348,7 +348,7 @@ class Gate:
                 else:
                     await interaction.response.send_message(text, ephemeral=not public, **extras, **files)
 
-        await self._with_or_without_file(respond, shortened(self.clean(text)), attach)
+        await self._with_or_without_file(respond, shorten(self.clean(text)), attach)
 
     async def show_form(self, interaction: discord.Interaction, form: discord.ui.Modal) -> None:
         """Answers a command with a form, whose texts are cleaned already."""

@@ -27,7 +27,7 @@ import discord
 from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 
 from agentic.agent.limits import ProviderBackoff
-from agentic.chat.outlet import unfinished
+from agentic.chat.outlet import is_unfinished
 from agentic.chat.transcript import Transcripts
 from agentic.services.discord.odd_payloads import UnreadableReady
 from agentic.services.discord.rate_limit import STEADY_SECONDS, backoff
@@ -199,7 +199,7 @@ def _is_echo(data: Mapping[str, Any], client: discord.Client, transcripts: Trans
     entry = transcript.get(message_id) if transcript is not None else None
     if transcript is None or entry is None or me is None or entry.speaker.agent is None:
         return False
-    if transcript.lacks_text(message_id) or unfinished(entry.text):
+    if transcript.lacks_text(message_id) or is_unfinished(entry.text):
         return False
     if me.id in entry.mentions or entry.replied_to == me.id:
         return False

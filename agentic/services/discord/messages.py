@@ -20,7 +20,7 @@ from typing import Any
 import discord
 
 from agentic.chat.directory import Directory, clean_name
-from agentic.chat.outlet import unfinished
+from agentic.chat.outlet import is_unfinished
 from agentic.chat.service import IncomingMessage
 from agentic.context.commands import order_in
 from agentic.context.entries import Attachment, Entry, Reaction, Speaker, hidden_by_text, one_line
@@ -226,7 +226,7 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         edited=edited,
         mentions=mentioned_users(message) | mentioned_roles(message),
         replied_to=replied_author(message),
-        hidden=hidden or (is_agent and unfinished(message.content)),
+        hidden=hidden or (is_agent and is_unfinished(message.content)),
         pinned=message.pinned,
         webhook=message.webhook_id is not None,
         author_roles=author.roles,

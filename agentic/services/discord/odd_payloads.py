@@ -100,7 +100,7 @@ def _parse_rest(event: str, parse: Parse, state: Any, data: Any) -> str:
         rest = readable_event(state, event, data)
         if rest is not None:
             parse(rest)
-            return f"it is taken without {left_out(data, rest)}"
+            return f"it is taken without {list_left_out(data, rest)}"
     except Exception as error:
         log.debug("%s cannot be read in part either (%s)", event, type(error).__name__)
     return "it is skipped"
@@ -120,8 +120,8 @@ def _guard_messages(state: Any, odd: UnreadableLog) -> None:
             return build(data)
         except Exception as error:  # py-cord fails in many ways on an odd payload
             rest = readable_message(data, build)
-            made = build(unsaid(data) if rest is None else rest)
-            so = "it is skipped" if rest is None else f"it is taken without {left_out(data, rest)}"
+            made = build(blank(data) if rest is None else rest)
+            so = "it is skipped" if rest is None else f"it is taken without {list_left_out(data, rest)}"
             odd.note("a message", error, so)
             return made
 
@@ -159,7 +159,7 @@ class UnreadableLog:
         log.warning("%s: %s from Discord cannot be read (%s%s): %s%s", self._name, what, kind[1], at, so, more)
 
 
-def readable(data: Json, bare: Json, build: Build) -> Json | None:
+def keep_readable(data: Json, bare: Json, build: Build) -> Json | None:
     """`bare` with all of `data` that `build` accepts; None if it rejects even `bare`."""
     if not _accepts(build, bare):
         return None
@@ -174,7 +174,7 @@ def readable(data: Json, bare: Json, build: Build) -> Json | None:
     return kept
 
 
-def left_out(data: Json, kept: Json) -> str:
+def list_left_out(data: Json, kept: Json) -> str:
     """The names of the fields that were not kept, or only in part."""
     return ", ".join(sorted(name for name, value in data.items() if name not in kept or kept[name] != value))
 
@@ -184,10 +184,10 @@ def readable_message(data: Json, build: Build) -> Json | None:
     said = {name: data[name] for name in _ESSENTIAL if name in data}
     if not said.get("author") or not isinstance(said.get("content"), str):
         return None
-    return readable(data, {**_DEFAULTS, **said}, build)
+    return keep_readable(data, {**_DEFAULTS, **said}, build)
 
 
-def unsaid(data: Json) -> Json:
+def blank(data: Json) -> Json:
     """A message with this id and no author: it keeps the number of messages in a page right."""
     return {**_DEFAULTS, "id": data["id"], "author": _NOBODY, "content": "", "type": _UNKNOWN_TYPE}
 
@@ -206,7 +206,7 @@ def readable_event(state: Any, event: str, data: Json) -> Json | None:
         return readable_message(data, build_message)
     if event in ("GUILD_CREATE", "GUILD_UPDATE"):
         bare = {"id": data.get("id")}
-        return readable(data, bare, lambda part: discord.Guild(data=part, state=state))  # type: ignore[arg-type]
+        return keep_readable(data, bare, lambda part: discord.Guild(data=part, state=state))  # type: ignore[arg-type]
     if event == "THREAD_LIST_SYNC":
         guild = state._get_guild(int(data["guild_id"]))
 
@@ -216,7 +216,7 @@ def readable_event(state: Any, event: str, data: Json) -> Json | None:
             for member in part.get("members", ()):
                 ThreadMember(threads[0] if threads else guild, member)
 
-        return readable(data, {"guild_id": data["guild_id"]}, build_threads)
+        return keep_readable(data, {"guild_id": data["guild_id"]}, build_threads)
     return None
 
 

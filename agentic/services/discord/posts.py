@@ -26,7 +26,17 @@ import discord
 
 from agentic.chat.directory import clean_name
 from agentic.chat.formatting import FENCE
-from agentic.chat.outlet import UNFINISHED, CannotPost, Post, Posted, TurnCost, ignored, title_of, unfinished, unlinked
+from agentic.chat.outlet import (
+    UNFINISHED,
+    CannotPost,
+    Post,
+    Posted,
+    TurnCost,
+    ignored,
+    is_unfinished,
+    title_of,
+    unlinked,
+)
 from agentic.chat.transcript import Transcript, Transcripts
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
@@ -131,7 +141,7 @@ class PostParts:
         if message is None:
             reply_to = self._reply_to if number == 0 else None
             message = await self._writer.send(text, replace(extras, ping=self._ping, reply_to=reply_to), mark)
-        left_so = unfinished(message.content) and message.content != text
+        left_so = is_unfinished(message.content) and message.content != text
         if left_so or found:  # made by an earlier run; Discord may have recognized it by its nonce alone
             reads = message.content if left_so else text
             return _Part(message, reads, bool(message.attachments), bool(message.embeds))
@@ -206,7 +216,7 @@ class EarlierPosts:
     def take_unfinished(self) -> discord.Message | None:
         """Removes and returns the first unfinished message."""
         for message in self._messages:
-            if unfinished(message.content):
+            if is_unfinished(message.content):
                 self._messages.remove(message)
                 return message
         return None

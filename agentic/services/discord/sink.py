@@ -30,7 +30,7 @@ from agentic.services.discord.posts import (
     text_with_sources,
 )
 from agentic.services.discord.view import DiscordView, split_cleaned
-from agentic.services.discord.webhooks import fitting
+from agentic.services.discord.webhooks import fit
 
 log = logging.getLogger(__name__)
 
@@ -241,7 +241,7 @@ class DiscordCommandReplies:
         extras: Extras = NO_EXTRAS,
         reply_to: discord.MessageReference | None = None,
     ) -> bool:
-        line = fitting(f". {self._gate.clean(text).lstrip('. ')}")
+        line = fit(f". {self._gate.clean(text).lstrip('. ')}")
         try:
             await writer.send(line, extras, nonce(occasion, 0), reply_to)
         except CannotPost as error:

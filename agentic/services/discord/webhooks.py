@@ -116,7 +116,7 @@ class Webhooks:
         """Posts, pings nobody, and returns the post's id; None if it failed, which is logged."""
         try:
             async with asyncio.timeout(TIMEOUT):
-                return (await self.post(gate, channel, fitting(gate.clean(text)), face)).id
+                return (await self.post(gate, channel, fit(gate.clean(text)), face)).id
         except NoWebhook:
             return None
         except (*REQUEST_ERRORS, TimeoutError) as error:
@@ -127,7 +127,7 @@ class Webhooks:
         """Edits a post; False if it failed, for instance since the message or its webhook was deleted."""
         try:
             async with asyncio.timeout(TIMEOUT):
-                await self.change(gate, channel, message_id, fitting(gate.clean(text)))
+                await self.change(gate, channel, message_id, fit(gate.clean(text)))
         except NoWebhook:
             return False
         except (*REQUEST_ERRORS, TimeoutError) as error:
@@ -422,7 +422,7 @@ def _plain(name: str) -> str:
     return "".join(unicodedata.normalize("NFKC", char).casefold()[:1] or char for char in name)
 
 
-def fitting(text: str) -> str:
+def fit(text: str) -> str:
     """The text as one message; a longer one is cut, with a note."""
     if length(text) <= LIMIT:
         return text

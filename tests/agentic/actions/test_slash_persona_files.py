@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentic.actions.base import FIELD_CHARACTERS, MAX_BACK, MAX_FIELDS, CommandReply, Form, text_form, text_in
+from agentic.actions.base import FIELD_CHARACTERS, MAX_BACK, MAX_FIELDS, CommandReply, Form, read_text, text_form
 from agentic.actions.personas import UNKNOWN_FILE, PersonaFileEditor, problems_of
 from agentic.chat.splitting import length
 from agentic.personas.files import PERSONA_FILES
@@ -165,7 +165,7 @@ def test_the_parts_of_a_form_make_the_text_again():
         fields = text_form("i", "t", text).fields
         assert len(fields) <= MAX_FIELDS
         assert all(len(field.text) <= FIELD_CHARACTERS for field in fields)
-        assert text_in({field.id: field.text for field in fields}) == text
+        assert read_text({field.id: field.text for field in fields}) == text
 
 
 async def test_who_manages_one_server_neither_sees_nor_changes_what_was_noted_elsewhere(desk, tmp_path):

@@ -20,7 +20,7 @@ from agentic.services.discord.gate import (
     Silenced,
     nonce,
     pings,
-    shortened,
+    shorten,
 )
 from agentic.services.discord.rate_limit import WINDOW, WINDOW_SECONDS, RefusedRequests, RequestWindow
 from tests.support.doubles import Client, Clock, LoopTime, Snowflakes, TextChannel, http_error, settle, user
@@ -389,5 +389,5 @@ async def test_no_secret_leaves_in_the_words_or_the_name_of_a_webhooks_post():
 
 
 def test_an_answer_to_a_command_is_no_longer_than_a_message_and_never_empty():
-    assert len(shortened("x" * 3000)) <= 2000
-    assert (shortened("x" * 2000), shortened("  ")) == ("x" * 2000, "…")
+    assert len(shorten("x" * 3000)) <= 2000
+    assert (shorten("x" * 2000), shorten("  ")) == ("x" * 2000, "…")

@@ -29,7 +29,7 @@ from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.rate_limit import NARROW_AT
 from agentic.services.discord.sink import STREAMING_LIMIT, DiscordSink
 from agentic.services.discord.view import DiscordView
-from agentic.services.discord.webhooks import NAME, WebhookIdentity, Webhooks, fitting
+from agentic.services.discord.webhooks import NAME, WebhookIdentity, Webhooks, fit
 from tests.support.discord.discord_standin_bots import one_bot
 from tests.support.discord.rendering import render
 from tests.support.doubles import MemoryPosts
@@ -273,9 +273,9 @@ async def test_refusals_of_webhooks_are_counted_with_the_others():
 
 @pytest.mark.parametrize("text", ["x" * 5000, "🙂" * 1500, "🙂" + "x" * 5000, "short"])
 def test_a_text_by_webhook_is_one_message(text):
-    assert length(fitting(text)) <= LIMIT
-    assert fitting(text)[:5] == text[:5]
-    assert ("cut here" in fitting(text)) is (text != "short")
+    assert length(fit(text)) <= LIMIT
+    assert fit(text)[:5] == text[:5]
+    assert ("cut here" in fit(text)) is (text != "short")
 
 
 # -- an outlet over the wire ------------------------------------------------------------------------------------------
