@@ -168,7 +168,9 @@ class Privacy:
         except RedisAway:
             online = ()  # those of this process are known all the same
         readers = self._shown(hearing.agent for hearing in self._channel_readers.of(channel_id))
-        elsewhere = self._shown(agent for agent in self._names if agent in online and agent not in self._channel_readers)
+        elsewhere = self._shown(
+            agent for agent in self._names if agent in online and agent not in self._channel_readers
+        )
         more = f" {listed(elsewhere)} may too, from another process." if elsewhere else ""
         hearing_here = listed(readers, "no agent of this process")
         return "\n".join(

@@ -162,7 +162,7 @@ class RoomCreation:
         if moderator is not None and draft.policy != "moderated":
             return NOT_MODERATED
         draft = draft.model_copy(update={"moderator": moderator.key if moderator is not None else None})
-        if (refusal := self._refusal(draft, command)) is not None:
+        if (refusal := self._refuse_channel(draft, command)) is not None:
             return refusal
         if not draft.topic:
             return build_form(draft, names)
@@ -175,7 +175,7 @@ class RoomCreation:
             draft = self._readable(draft_from_form(command, values))
         except ValueError:
             return give_back(f"The number of turns is not one from {MIN_MEMBERS} to {MAX_TURNS}.", values, FILE)
-        refusal = self._refusal(draft, command) if draft.topic else "The topic is empty."
+        refusal = self._refuse_channel(draft, command) if draft.topic else "The topic is empty."
         if refusal is not None:
             return give_back(refusal, values, FILE)
         response = await self._with_names(command, draft, values.get("personas", ""))
@@ -190,10 +190,10 @@ class RoomCreation:
         draft = RoomDraft.model_validate_json(kept)
         if draft.asked_by != command.who.user_id:
             return NOT_YOURS
-        if (refusal := self._refusal(draft, command)) is not None:
+        if (refusal := self._refuse_channel(draft, command)) is not None:
             return refusal
         chosen = [entry for key in command.chosen if (entry := self._services.roster.of(key)) is not None]
-        if (refusal := await self._members_refused(draft, chosen)) is not None:
+        if (refusal := await self._refuse_members(draft, chosen)) is not None:
             return refusal
         if not await self._services.ledger.room_openings.take_draft(request):
             return EXPIRED
@@ -204,7 +204,7 @@ class RoomCreation:
         None if there is none. Raises RedisAway."""
         draft = self._readable(draft)
         chosen = [entry for key in keys if (entry := self._services.roster.of(key)) is not None]
-        refusal = self._channel_refused(draft) or await self._members_refused(draft, chosen)
+        refusal = self._refuse_channel(draft) or await self._refuse_members(draft, chosen)
         if refusal is not None:
             return refusal, None
         opening = await self._open(request, draft, chosen)
@@ -216,7 +216,7 @@ class RoomCreation:
             return f"{' '.join(problems)} Use /agent list to see who there is."
         if not found:
             return await self._menu(command, draft)
-        if (refusal := await self._members_refused(draft, found)) is not None:
+        if (refusal := await self._refuse_members(draft, found)) is not None:
             return refusal
         return CommandReply(format_opening(await self._open(command.id, draft, found), draft))
 
@@ -246,14 +246,10 @@ class RoomCreation:
         name, text = thread_name(draft.topic), opening_text(room, draft.question, draft.asked_by_name)
         return await self._opener.open(request, room, name, text)
 
-    def _refusal(self, draft: RoomDraft, command: ActionRequest) -> str | None:
-        if not self._is_here(draft.channel_id, command):
-            return f"<#{draft.channel_id}> is not one of the bots' channels."
-        return self._channel_refused(draft)
-
-    def _channel_refused(self, draft: RoomDraft) -> str | None:
+    def _refuse_channel(self, draft: RoomDraft, command: ActionRequest | None = None) -> str | None:
         channel_id, stops = draft.channel_id, self._services.stops
-        if channel_id not in self._services.scope.channels:
+        is_here = command is None or self._is_here(channel_id, command)
+        if not is_here or channel_id not in self._services.scope.channels:
             return f"<#{channel_id}> is not one of the bots' channels."
         if stops.paused:
             return PAUSED
@@ -262,7 +258,7 @@ class RoomCreation:
         problem = self._problem(channel_id, False)
         return f"No room can be opened in <#{channel_id}>: {problem}." if problem else None
 
-    async def _members_refused(self, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> str | None:
+    async def _refuse_members(self, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> str | None:
         if len(chosen) < MIN_MEMBERS:
             return f"A room needs at least two bots or personas; {listed([one.shown for one in chosen])} is named."
         if len(chosen) > MAX_MEMBERS:
@@ -278,9 +274,9 @@ class RoomCreation:
         online = await self._services.ledger.presence.online(bots) if bots else ()
         if missing := [shown for key, shown in bots.items() if key not in online]:
             return f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} offline."
-        return await self._no_money(draft, chosen)
+        return await self._refuse_budget(draft, chosen)
 
-    async def _no_money(self, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> str | None:
+    async def _refuse_budget(self, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> str | None:
         services = self._services
         date = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
         shown = {

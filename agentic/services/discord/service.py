@@ -65,9 +65,8 @@ class AgentChannels:
         # Direct messages by channel, the most recently used ones: py-cord finds none by id.
         self._direct: LRUCache[int, discord.DMChannel] = LRUCache(MAX_DIRECT_MESSAGES)
 
-    def own_id(self, channel_id: int) -> int | None:
+    def own_id(self, _: int) -> int | None:
         """The bot's user id; None before its login."""
-        del channel_id
         return self._bot.user.id if self._bot.user is not None else None
 
     def visible(self) -> list[GuildChannel]:
@@ -208,8 +207,7 @@ class PersonaChannels:
     def arriving(self) -> bool:
         return self._bots_arriving() or any(bot.arriving for bot in self._bots())
 
-    def own_id(self, channel_id: int) -> int | None:
-        del channel_id
+    def own_id(self, _: int) -> int | None:
         return None
 
     def known(self) -> Sequence[ChannelInfo]:
@@ -221,9 +219,8 @@ class PersonaChannels:
     def is_stopped(self, channel_id: int) -> bool:
         return _is_stopped(self._services, channel_id, self.parent(channel_id))
 
-    def view_of(self, channel_id: int) -> ReactionView | None:
+    def view_of(self, _: int) -> ReactionView | None:
         """None: the bots themselves look for orders that were missed."""
-        del channel_id
         return None
 
     def outlet_of(self, channel_id: int) -> Outlet | None:
