@@ -16,43 +16,6 @@ from agentic.chat.directory import clean_name
 from agentic.chat.service import Person
 from agentic.text import named
 
-
-class Request(BaseModel):
-    """The body of an action. `id` is the click's: the same click twice is one action."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-    id: str
-    channel: str | None = Field(default=None, max_length=20)
-    agent: str | None = Field(default=None, max_length=100)
-    theme: str | None = None
-    topic: str | None = None
-    minutes: int | None = None
-    at: float | None = None  # unix seconds: the scheduled time that is meant
-    time: str | None = None  # HH:MM, in the owner's time zone
-    scope: str | None = None  # all, agent:{name}, channel:{id}
-    dollars: float | None = None
-    personas: list[str] | None = Field(default=None, max_length=50)  # those who take part in a room, by key
-    policy: str | None = None
-    turns: int | None = None
-    archive: int | None = None  # minutes
-    audience: int | None = None  # seconds
-    goodbye_ends: bool | None = None
-    rules: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The end of an action. `outcome` is a word for the record, `text` a line for the owner."""
-
-    outcome: str
-    text: str
-    detail: str = ""
-
-
-Act = Callable[[Request], Awaitable[Done]]
-
-
 FORM, MENU = "form", "menu"  # commands that are not listed: a form that is submitted, a choice from a menu
 WHY = "Why?"  # the command of a message's menu
 MAX_STOP_MINUTES, MAX_MUTE_MINUTES, MAX_ARENA_MINUTES = 24 * 60, 7 * 24 * 60, 60
@@ -82,6 +45,34 @@ ID_CHARACTERS = 100
 MAX_CHOICES = 25  # of a menu
 CHOICE_CHARACTERS = 100
 _PART = "part"  # of a text that is split into fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionRequest:
+    """A command as a person used it: "bots mute" with {"bot": "grok", "minutes": 5}. `id` is the interaction's.
+
+    Ids in `values` are texts, as Discord sends them; a command from a message's menu has the message's id as `message`.
+    A form that was submitted is the command "form" with the first part of the form's id; the values are its whole `id`
+    and the texts of its fields. A choice from a menu is the command "menu" in the same way, its values are `chosen`.
+    """
+
+    id: int
+    name: str
+    who: Person
+    channel_id: int
+    guild_id: int | None
+    parent_id: int | None = None
+    values: Mapping[str, str | int] = field(default_factory=dict)
+    chosen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A command that is being typed: `option` has the beginning of a text, for which choices are shown."""
+
+    command: ActionRequest
+    option: str
+    typed: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +112,6 @@ class Form:
         return "\n".join(field.text for field in self.fields)
 
 
-def give_back(reason: str, values: Mapping[str, str], file: str) -> CommandReply:
-    """The reason, with all that was written in a form, which would be lost, as a file of that name."""
-    written = "\n\n".join(f"{name}:\n{text}" for name, text in values.items() if name != "id")
-    return CommandReply(reason, file=(file, written))
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """An option of a menu. `value` comes back; `about` is a line below its label."""
@@ -149,6 +134,55 @@ class Menu:
 
 
 Response = str | CommandReply | Form | Menu
+Handle = Callable[[ActionRequest], Awaitable[Response]]
+Complete = Callable[[Completion], Awaitable[Sequence[Choice]]]
+IsHere = Callable[[int, ActionRequest], bool]  # whether a channel is in the server of the command
+
+
+class Request(BaseModel):
+    """The body of an action. `id` is the click's: the same click twice is one action."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    id: str
+    channel: str | None = Field(default=None, max_length=20)
+    agent: str | None = Field(default=None, max_length=100)
+    theme: str | None = None
+    topic: str | None = None
+    minutes: int | None = None
+    at: float | None = None  # unix seconds: the scheduled time that is meant
+    time: str | None = None  # HH:MM, in the owner's time zone
+    scope: str | None = None  # all, agent:{name}, channel:{id}
+    dollars: float | None = None
+    personas: list[str] | None = Field(default=None, max_length=50)  # those who take part in a room, by key
+    policy: str | None = None
+    turns: int | None = None
+    archive: int | None = None  # minutes
+    audience: int | None = None  # seconds
+    goodbye_ends: bool | None = None
+    rules: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The end of an action. `outcome` is a word for the record, `text` a line for the owner."""
+
+    outcome: str
+    text: str
+    detail: str = ""
+
+
+Act = Callable[[Request], Awaitable[Done]]
+
+
+async def no_choices(_: Completion) -> Sequence[Choice]:
+    return ()
+
+
+def give_back(reason: str, values: Mapping[str, str], file: str) -> CommandReply:
+    """The reason, with all that was written in a form, which would be lost, as a file of that name."""
+    written = "\n\n".join(f"{name}:\n{text}" for name, text in values.items() if name != "id")
+    return CommandReply(reason, file=(file, written))
 
 
 def text_form(form_id: str, title: str, text: str) -> Form:
@@ -182,43 +216,6 @@ def _parts(text: str) -> Iterator[str]:
         lines.append(line)
         size += len(line) + (1 if len(lines) > 1 else 0)
     yield "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionRequest:
-    """A command as a person used it: "bots mute" with {"bot": "grok", "minutes": 5}. `id` is the interaction's.
-
-    Ids in `values` are texts, as Discord sends them; a command from a message's menu has the message's id as `message`.
-    A form that was submitted is the command "form" with the first part of the form's id; the values are its whole `id`
-    and the texts of its fields. A choice from a menu is the command "menu" in the same way, its values are `chosen`.
-    """
-
-    id: int
-    name: str
-    who: Person
-    channel_id: int
-    guild_id: int | None
-    parent_id: int | None = None
-    values: Mapping[str, str | int] = field(default_factory=dict)
-    chosen: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """A command that is being typed: `option` has the beginning of a text, for which choices are shown."""
-
-    command: ActionRequest
-    option: str
-    typed: str
-
-
-Handle = Callable[[ActionRequest], Awaitable[Response]]
-Complete = Callable[[Completion], Awaitable[Sequence[Choice]]]
-IsHere = Callable[[int, ActionRequest], bool]  # whether a channel is in the server of the command
-
-
-async def no_choices(_: Completion) -> Sequence[Choice]:
-    return ()
 
 
 def agent_in(command: ActionRequest, names: Mapping[str, str]) -> str | None:

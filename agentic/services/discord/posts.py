@@ -38,7 +38,6 @@ from agentic.chat.outlet import (
     unlinked,
 )
 from agentic.chat.transcript import Transcript, Transcripts
-from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import ImageLimits, scale
 from agentic.services.discord.channels import Channel, refusal_in
