@@ -33,7 +33,7 @@ from agentic.actions.base import (
 )
 from agentic.actions.rooms import NOBODY_ANSWERS, RoomActions
 from agentic.agent.services import AgentServices
-from agentic.console.parts import ConsoleParts
+from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, snowflake
 from agentic.services.discord.messages import question_text
 from agentic.state.budgets import MAX_RAISE
@@ -204,7 +204,7 @@ class QuestionCommands:
 class Actions:
     """`known` maps the name of an action to what carries it out."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
+    def __init__(self, parts: ConsoleContext) -> None:
         self._parts = parts
         self.known: Mapping[str, Act] = {
             "start": self._start,

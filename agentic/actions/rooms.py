@@ -31,7 +31,7 @@ from agentic.actions.config import option_choices
 from agentic.actions.room_create import NO_BOT, OWNER
 from agentic.agent.roster import Called, Named, Roster, RosterEntry, find, without_mentions
 from agentic.agent.services import AgentServices
-from agentic.console.parts import ConsoleParts
+from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, snowflake
 from agentic.personas.memory import MaySee
 from agentic.record.database import RecordError
@@ -309,7 +309,7 @@ def _fitting(typed: str, choices: Iterable[Choice]) -> Sequence[Choice]:
 class RoomActions:
     """`known` maps the name of an action to what carries it out. The room is the request's `channel`: its thread."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
+    def __init__(self, parts: ConsoleContext) -> None:
         self._parts = parts
         self.known: Mapping[str, Act] = {
             "open_room": self._open,

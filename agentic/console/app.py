@@ -22,7 +22,7 @@ from aiohttp import web
 from agent_config import Settings
 from agentic.console.api import actions, agents, conversations, costs, live, turns
 from agentic.console.api.live_feed import LiveFeed
-from agentic.console.parts import ConsoleParts
+from agentic.console.parts import ConsoleContext
 from agentic.console.requests import errors_as_json
 from agentic.console.security import Security, add_headers
 from agentic.net.http_server import Connections, serve_http
@@ -43,7 +43,7 @@ INDEX = "/"
 log = logging.getLogger(__name__)
 
 
-def console_app(parts: ConsoleParts) -> web.Application:
+def console_app(parts: ConsoleContext) -> web.Application:
     """Build the application, to be served or tested."""
     security = Security(parts.settings, parts.monotonic)
     app = web.Application(middlewares=[errors_as_json, security.check], client_max_size=MAX_BYTES)

@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from agentic.console.parts import ConsoleParts
+from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, query_text
 from agentic.ids import is_snowflake
 from agentic.record.queries.posts import Conversation, Cursor, Post
@@ -30,7 +30,7 @@ def pick(value: object, names: str) -> Json:
     return {name: getattr(value, name) for name in names.split()}
 
 
-def turn_json(parts: ConsoleParts, turn: Turn) -> Json:
+def turn_json(parts: ConsoleContext, turn: Turn) -> Json:
     """Return a row of the list of turns."""
     return {
         **pick(turn, "agent id at kind trigger outcome reason conversation_id round model entries seconds cost_usd"),
@@ -44,7 +44,7 @@ def turn_json(parts: ConsoleParts, turn: Turn) -> Json:
     }
 
 
-def conversation_json(parts: ConsoleParts, conversation: Conversation) -> Json:
+def conversation_json(parts: ConsoleContext, conversation: Conversation) -> Json:
     return {
         **pick(conversation, "id theme topic starter started_at ended_at rounds messages skips turns cost_usd"),
         "channel": channel_json(parts, conversation.channel_id),
@@ -53,7 +53,7 @@ def conversation_json(parts: ConsoleParts, conversation: Conversation) -> Json:
     }
 
 
-def post_json(parts: ConsoleParts, post: Post, guild_id: int | None) -> Json:
+def post_json(parts: ConsoleContext, post: Post, guild_id: int | None) -> Json:
     """Return a post with its reactions: for each emoji, how many."""
     counts: dict[str, int] = {}
     for reaction in post.reactions:
@@ -73,12 +73,12 @@ def spent_json(spent: Spent) -> Json:
     return {**asdict(spent), "cached_share": spent.cached_share}
 
 
-def channel_json(parts: ConsoleParts, channel_id: int) -> Json:
+def channel_json(parts: ConsoleContext, channel_id: int) -> Json:
     """Return a channel; its `name` is None if no bot of this process sees it."""
     return {"id": str(channel_id), "name": parts.live.names().get(channel_id)}
 
 
-def person_name(parts: ConsoleParts, person: int | None) -> str | None:
+def person_name(parts: ConsoleContext, person: int | None) -> str | None:
     """Return None for nobody, and for a person who has not written lately: the record itself has only ids."""
     return None if person is None else parts.live.people().get(person)
 
@@ -104,7 +104,7 @@ def exact(value: Any) -> Any:
     return str(value) if is_id else value
 
 
-def today(parts: ConsoleParts) -> str:
+def today(parts: ConsoleContext) -> str:
     """Return today as YYYY-MM-DD, in the owner's time zone."""
     return datetime.fromtimestamp(parts.clock(), parts.settings.timezone).date().isoformat()
 

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConsoleParts:
+class ConsoleContext:
     """`store` reads the record: `await parts.store.open()`. `people` is None outside local mode. `names` and `colours`
     (0xRRGGBB) are by agent, `reasons` and `endings` say in words why a turn did nothing and why a conversation ended.
     `prices` gives an agent's models, the preferred one first, `bot` the state of its bot, `recorder` that of this

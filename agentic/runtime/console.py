@@ -28,7 +28,7 @@ from agentic.console.parts import (
     BotState,
     Change,
     Channel,
-    ConsoleParts,
+    ConsoleContext,
     File,
     Message,
     ModelPrice,
@@ -67,9 +67,9 @@ async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
         runtime.console = settings.console_link
 
 
-def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
+def _parts(runtime: Runtime, store: RecordFile) -> ConsoleContext:
     setup, services = runtime.setup, runtime.services
-    return ConsoleParts(
+    return ConsoleContext(
         settings=setup.settings,
         names=services.roster.names,
         colours=AgentColours(services),

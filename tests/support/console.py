@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from agent_config import load_settings
 from agentic.console.app import console_app
-from agentic.console.parts import Channel, ConsoleParts, Message, OnChange, RecordFile
+from agentic.console.parts import Channel, ConsoleContext, Message, OnChange, RecordFile
 from agentic.record.queries.posts import Picture
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Stops
@@ -70,7 +70,7 @@ class FakeChannels:
         return self.pictures.get((message_id, file_id))
 
 
-def console_parts(link: RedisLink, environ: Mapping[str, str] | None = None, **changes: Any) -> ConsoleParts:
+def console_parts(link: RedisLink, environ: Mapping[str, str] | None = None, **changes: Any) -> ConsoleContext:
     """Parts with these settings; `changes` replace some of them."""
     settings = load_settings({"CONSOLE": "true", "CHANNEL_THEME_MAP": "11:debate,12:casual", **(environ or {})}, None)
     bus = Bus(link)
@@ -85,7 +85,7 @@ def console_parts(link: RedisLink, environ: Mapping[str, str] | None = None, **c
         "live": FakeChannels(),
         "store": RecordFile(None),
     }
-    return ConsoleParts(**{**parts, **changes})
+    return ConsoleContext(**{**parts, **changes})
 
 
 @asynccontextmanager
@@ -98,7 +98,7 @@ async def console_client(
 
 
 @asynccontextmanager
-async def client_of(parts: ConsoleParts) -> AsyncIterator[TestClient[Any, Any]]:
+async def client_of(parts: ConsoleContext) -> AsyncIterator[TestClient[Any, Any]]:
     async with TestClient(TestServer(console_app(parts))) as client:
         yield client
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from agentic.actions.base import Done, Request
 from agentic.actions.conversations import Actions
 from agentic.console.json_values import Json, cursor_text, id_text, person_name, query_cursor
-from agentic.console.parts import ConsoleParts
+from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, read_body
 from agentic.record.queries.posts import actions_page
 from agentic.wire.connection import RedisAway
@@ -28,7 +28,7 @@ _ID = re.compile(r"[0-9A-Za-z-]{8,64}", re.ASCII)
 log = logging.getLogger(__name__)
 
 
-def routes(parts: ConsoleParts) -> web.RouteTableDef:
+def routes(parts: ConsoleContext) -> web.RouteTableDef:
     table, runner = web.RouteTableDef(), ActionRunner(parts)
 
     @table.post("/api/actions/{name}")
@@ -66,7 +66,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
 class ActionRunner:
     """Runs the action of each click once, and to its end even if the browser is gone: nothing is left half done."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
+    def __init__(self, parts: ConsoleContext) -> None:
         self._parts, self._actions = parts, Actions(parts)
         self._known: OrderedDict[tuple[str, str], asyncio.Task[Done]] = OrderedDict()
 
@@ -105,7 +105,7 @@ class ActionRunner:
         self._parts.note_action(name, channel_id, asked.agent, done.detail, done.outcome)
 
 
-def _action_json(parts: ConsoleParts, note: ActionNote) -> Json:
+def _action_json(parts: ConsoleContext, note: ActionNote) -> Json:
     """Return an action; `by_name` is None if `by` is no person, or a person who has not written lately."""
     by_name = person_name(parts, int(note.by)) if note.by.isdecimal() else None
     return {**note.model_dump(), "by_name": by_name, "channel_id": id_text(note.channel_id)}

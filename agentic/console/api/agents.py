@@ -21,7 +21,7 @@ from aiohttp import web
 
 from agent_config import NO_LIMIT
 from agentic.console.json_values import Json, channel_json, person_name, pick, today, turn_json
-from agentic.console.parts import ConsoleParts
+from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused
 from agentic.console.security import CSRF_TOKEN
 from agentic.personas.files import PERSONA_FILES, PersonaError, read_persona
@@ -83,7 +83,7 @@ class MemoryEntry:
     added_at: float | None
 
 
-def routes(parts: ConsoleParts) -> web.RouteTableDef:
+def routes(parts: ConsoleContext) -> web.RouteTableDef:
     table = web.RouteTableDef()
 
     @table.get("/api/me")
@@ -157,7 +157,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
     return table
 
 
-def _query_agent(parts: ConsoleParts, request: web.Request) -> str:
+def _query_agent(parts: ConsoleContext, request: web.Request) -> str:
     name = request.match_info["name"]
     if name not in parts.names:
         raise Refused(404, "there is no such agent")
@@ -167,7 +167,7 @@ def _query_agent(parts: ConsoleParts, request: web.Request) -> str:
 # -- what an agent is doing --------------------------------------------------------------------------------------------
 
 
-async def _read_cards(parts: ConsoleParts, names: Sequence[str]) -> list[Json]:
+async def _read_cards(parts: ConsoleContext, names: Sequence[str]) -> list[Json]:
     ledger, now, date, most = parts.ledger, parts.clock(), today(parts), parts.settings.agent_max_daily
     days = (date, free_day(date))  # turns of models that cost nothing don't count toward the day's limit
     online, muted, backoffs, turns, uses, cooldowns = await asyncio.gather(
@@ -199,14 +199,14 @@ async def _read_cards(parts: ConsoleParts, names: Sequence[str]) -> list[Json]:
     ]
 
 
-async def _cooldowns(parts: ConsoleParts, agent: str) -> list[tuple[int, float]]:
+async def _cooldowns(parts: ConsoleContext, agent: str) -> list[tuple[int, float]]:
     """Return the channels in which the agent has just spoken, and the seconds that are left there."""
     channels = list(parts.settings.channels)[:MAX_CHANNELS]
     left = await asyncio.gather(*(parts.ledger.limits.cooldown_left(agent, channel) for channel in channels))
     return [(channel, seconds) for channel, seconds in zip(channels, left, strict=True) if seconds > 0]
 
 
-async def _read_record(parts: ConsoleParts, names: Sequence[str]) -> dict[str, Json]:
+async def _read_record(parts: ConsoleContext, names: Sequence[str]) -> dict[str, Json]:
     """Read a part of each agent's card from the record; it is empty if there is no record."""
     found: dict[str, Json] = {
         name: {"outcomes": {}, "failures": 0, "speeds": [], "reactions": [], "errors": []} for name in names
@@ -233,7 +233,7 @@ async def _read_record(parts: ConsoleParts, names: Sequence[str]) -> dict[str, J
 # -- who it is ---------------------------------------------------------------------------------------------------------
 
 
-async def _persona(parts: ConsoleParts, agent: str) -> Json:
+async def _persona(parts: ConsoleContext, agent: str) -> Json:
     """Return its files, and its memory entry by entry with its origin."""
     folder = parts.settings.persona_folder(agent)
 
@@ -308,7 +308,7 @@ def _versions(folder: Path, name: str) -> list[Version]:
         return []
 
 
-async def _turns_of(parts: ConsoleParts, agent: str, memory: Sequence[MemoryEntry]) -> dict[MemoryEntry, Json]:
+async def _turns_of(parts: ConsoleContext, agent: str, memory: Sequence[MemoryEntry]) -> dict[MemoryEntry, Json]:
     """Find the recorded turn that wrote each entry: the agent's own in that channel, at that second."""
     found: dict[MemoryEntry, Json] = {}
     turns_at: dict[float, tuple[Turn, ...]] = {}

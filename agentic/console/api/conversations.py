@@ -25,7 +25,7 @@ from agentic.console.json_values import (
     query_cursor,
     turn_json,
 )
-from agentic.console.parts import ConsoleParts
+from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, file_response, query_id, query_int, query_text, snowflake
 from agentic.record.export.render import FORMATS, export_room, read_room_story
 from agentic.record.export.story import Look, Message, read_story
@@ -66,7 +66,7 @@ ROOM_BOUNDS: Json = {
 }
 
 
-def routes(parts: ConsoleParts) -> web.RouteTableDef:
+def routes(parts: ConsoleContext) -> web.RouteTableDef:
     table = web.RouteTableDef()
 
     @table.get("/api/conversations")
@@ -161,11 +161,11 @@ def _file_format(request: web.Request) -> str:
     return kind
 
 
-def _look(parts: ConsoleParts) -> Look:
+def _look(parts: ConsoleContext) -> Look:
     return Look(parts.names, parts.colours, channels=parts.live.names(), zone=parts.settings.timezone)
 
 
-def _room_json(parts: ConsoleParts, room: Room) -> Json:
+def _room_json(parts: ConsoleContext, room: Room) -> Json:
     return {
         **pick(room, "conversation_id topic policy rules status turns skips cost_usd audience_seconds slot_until"),
         **pick(room, "opened_at changed_at"),

@@ -15,7 +15,7 @@ from datetime import date, timedelta
 from aiohttp import web
 
 from agentic.console.json_values import Json, channel_json, id_text, person_name, pick, spent_json, today, turn_json
-from agentic.console.parts import ConsoleParts
+from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, file_response, query_int, query_text
 from agentic.record.queries.statistics import CostSums, Spent, read_costs, read_forecast, season
 from agentic.record.queries.turns import costliest_turns
@@ -31,7 +31,7 @@ TABLES = ("days", "agents", "models", "channels", "people")
 MEASURES = ("cost_usd", "turns", "input_tokens", "cached_tokens", "output_tokens")
 
 
-def routes(parts: ConsoleParts) -> web.RouteTableDef:
+def routes(parts: ConsoleContext) -> web.RouteTableDef:
     table = web.RouteTableDef()
 
     @table.get("/api/costs")
@@ -71,7 +71,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
     return table
 
 
-def _query_days(parts: ConsoleParts, request: web.Request) -> tuple[date, date]:
+def _query_days(parts: ConsoleContext, request: web.Request) -> tuple[date, date]:
     """Read the first and the last day of the query. Raises Refused."""
     begins, ends = query_text(request, "from"), query_text(request, "to")
     now = date.fromisoformat(today(parts))
@@ -90,7 +90,7 @@ def _query_days(parts: ConsoleParts, request: web.Request) -> tuple[date, date]:
 # -- budgets -----------------------------------------------------------------------------------------------------------
 
 
-def _by_kind(parts: ConsoleParts, uses: Mapping[str, BudgetUse]) -> Json:
+def _by_kind(parts: ConsoleContext, uses: Mapping[str, BudgetUse]) -> Json:
     """Return channels only if they have a limit or cost something, idle work only if there was any, and of the people
     those who caused the most."""
     found: dict[str, list[Json]] = {"all": [], "agent": [], "channel": [], "person": [], "idle": []}
@@ -108,7 +108,7 @@ def _by_kind(parts: ConsoleParts, uses: Mapping[str, BudgetUse]) -> Json:
     }
 
 
-def _scope_name(parts: ConsoleParts, kind: str, key: str) -> str:
+def _scope_name(parts: ConsoleContext, kind: str, key: str) -> str:
     if kind == "channel":
         return f"#{channel_json(parts, int(key))['name'] or key}"
     if kind == "person":
@@ -118,7 +118,7 @@ def _scope_name(parts: ConsoleParts, kind: str, key: str) -> str:
     return "All bots" if kind == "all" else parts.names.get(key, key)
 
 
-async def _forecast(parts: ConsoleParts, spent: float) -> Json | None:
+async def _forecast(parts: ConsoleContext, spent: float) -> Json | None:
     """Forecast the day's cost; None if nothing is recorded. The rest of the day is added to what the budgets have as
     `spent`, since the newest turns may not have reached the record."""
     with suppress(Refused):
@@ -132,7 +132,7 @@ async def _forecast(parts: ConsoleParts, spent: float) -> Json | None:
 # -- costs -------------------------------------------------------------------------------------------------------------
 
 
-def _costs_json(parts: ConsoleParts, first: date, last: date, costs: CostSums) -> Json:
+def _costs_json(parts: ConsoleContext, first: date, last: date, costs: CostSums) -> Json:
     people = [
         ({"person": id_text(person), "name": person_name(parts, person)}, spent)
         for person, spent in costs.people.items()
@@ -165,7 +165,7 @@ def _day_json(day: str, costs: CostSums) -> Json:
     return {"day": day, "agents": {agent: spent.cost_usd for agent, spent in agents.items()}, **spent_json(total)}
 
 
-def _csv(parts: ConsoleParts, table: str, costs: CostSums) -> str:
+def _csv(parts: ConsoleContext, table: str, costs: CostSums) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
     heading, rows = _table(parts, table, costs)
@@ -177,7 +177,7 @@ def _csv(parts: ConsoleParts, table: str, costs: CostSums) -> str:
     return out.getvalue()
 
 
-def _table(parts: ConsoleParts, table: str, costs: CostSums) -> tuple[list[str], list[tuple[Sequence[str], Spent]]]:
+def _table(parts: ConsoleContext, table: str, costs: CostSums) -> tuple[list[str], list[tuple[Sequence[str], Spent]]]:
     """Return the names of the key columns, and the rows."""
     if table == "days":
         return ["day", "agent"], list(costs.days.items())

@@ -13,7 +13,7 @@ from aiohttp import web
 from pydantic import Base64Bytes, BaseModel, Field
 
 from agentic.console.api.live_feed import LiveFeed, TooManyReaders
-from agentic.console.parts import PICTURE_TYPES, ConsoleParts, People, SendRejected, Upload
+from agentic.console.parts import PICTURE_TYPES, ConsoleContext, People, SendRejected, Upload
 from agentic.console.requests import Refused, query_id, query_text, read_body, snowflake
 from agentic.record.queries.posts import picture_of, turn_of_post
 
@@ -45,7 +45,7 @@ class ReactionRequest(BaseModel):
     given: bool = True
 
 
-def routes(parts: ConsoleParts, feed: LiveFeed) -> web.RouteTableDef:
+def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
     table = web.RouteTableDef()
 
     @table.get("/api/live/channels")
@@ -158,7 +158,7 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> web.RouteTableDef:
     return table
 
 
-def _people(parts: ConsoleParts) -> People:
+def _people(parts: ConsoleContext) -> People:
     if parts.people is None:
         raise Refused(403, READ_ONLY)
     return parts.people

@@ -28,7 +28,7 @@ from typing import Any
 from aiohttp import web
 
 from agentic.console.json_values import pick
-from agentic.console.parts import ConsoleParts
+from agentic.console.parts import ConsoleContext
 from agentic.state.conversations import Running
 from agentic.state.rooms import Room
 from agentic.wire import keys
@@ -56,7 +56,7 @@ class LiveFeed:
     `running` goes into the application's `cleanup_ctx`, `close` into its `on_shutdown`.
     """
 
-    def __init__(self, parts: ConsoleParts) -> None:
+    def __init__(self, parts: ConsoleContext) -> None:
         self.hub, self._parts = Hub(), parts
         self._thinking = Thinking(parts.settings.turn_timeout_seconds + SPARE_SECONDS, parts.clock)
         self._situation = Situation(parts, self._thinking)
@@ -148,7 +148,7 @@ class Situation:
     It is read from Redis while a page is open, and soon after each turn. Only `read` asks Redis; it raises RedisAway.
     """
 
-    def __init__(self, parts: ConsoleParts, thinking: Thinking) -> None:
+    def __init__(self, parts: ConsoleContext, thinking: Thinking) -> None:
         self._parts, self._thinking = parts, thinking
         self._running: dict[int, Running] = {}
         self._rooms: dict[int, Room] = {}

@@ -26,7 +26,7 @@ from agentic.console.json_values import (
     today,
     turn_json,
 )
-from agentic.console.parts import PICTURE_TYPES, Change, ConsoleParts, Replayer
+from agentic.console.parts import PICTURE_TYPES, Change, ConsoleContext, Replayer
 from agentic.console.requests import Refused, query_id, query_int, query_text, read_body, snowflake
 from agentic.record.queries.posts import picture_of
 from agentic.record.queries.statistics import read_costs
@@ -56,7 +56,7 @@ class EmptyRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def routes(parts: ConsoleParts) -> web.RouteTableDef:
+def routes(parts: ConsoleContext) -> web.RouteTableDef:
     table = web.RouteTableDef()
 
     @table.get("/api/turns")
@@ -131,7 +131,7 @@ def routes(parts: ConsoleParts) -> web.RouteTableDef:
     return table
 
 
-def _whole_turn_json(parts: ConsoleParts, whole: WholeTurn) -> Json:
+def _whole_turn_json(parts: ConsoleContext, whole: WholeTurn) -> Json:
     turn = whole.turn
     return {
         **turn_json(parts, turn),
@@ -150,18 +150,18 @@ def _whole_turn_json(parts: ConsoleParts, whole: WholeTurn) -> Json:
     }
 
 
-def _link(parts: ConsoleParts, turn: Turn, message_id: int | None) -> str | None:
+def _link(parts: ConsoleContext, turn: Turn, message_id: int | None) -> str | None:
     """Return the address of a message in Discord; local mode's messages have none."""
     return None if parts.is_local or not message_id else message_link(turn.guild_id, turn.channel_id, message_id)
 
 
-def _text(parts: ConsoleParts, turn: Turn, message_id: int | None) -> str | None:
+def _text(parts: ConsoleContext, turn: Turn, message_id: int | None) -> str | None:
     """Return the message's words while the Live page still has them: the record has no messages of people."""
     message = parts.live.message(turn.channel_id, message_id) if message_id else None
     return message.text[:MAX_QUOTE] if message is not None else None
 
 
-def _call_json(parts: ConsoleParts, call: Call, at: float) -> Json:
+def _call_json(parts: ConsoleContext, call: Call, at: float) -> Json:
     """Return a call with its words; their `stable` says how many characters of `system` a provider caches."""
     words = call.words and {
         **pick(call.words, "system stable text prefill completion stop"),
@@ -173,7 +173,7 @@ def _call_json(parts: ConsoleParts, call: Call, at: float) -> Json:
     return {**call.record.model_dump(), "words": words, "no_words": None if words else why_no_words(parts, call, at)}
 
 
-def why_no_words(parts: ConsoleParts, call: Call, at: float) -> str:
+def why_no_words(parts: ConsoleContext, call: Call, at: float) -> str:
     """Say why the words of a call are missing, in a line for the owner. Its turn ended `at`, in unix seconds."""
     days, age = parts.settings.record_prompts_days, parts.clock() - at
     if call.record.kind == "picture":
@@ -192,7 +192,7 @@ def why_no_words(parts: ConsoleParts, call: Call, at: float) -> str:
 class Replays:
     """`running` is the replay under way."""
 
-    def __init__(self, parts: ConsoleParts) -> None:
+    def __init__(self, parts: ConsoleContext) -> None:
         self._parts = parts
         self.running: asyncio.Task[Mapping[str, Any]] | None = None
 

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestClient
 from support.console import FakeChannels, client_of, console_parts
 from support.records import CHANNELS, NOW, fill
 
-from agentic.console.parts import ConsoleParts, RecordFile
+from agentic.console.parts import ConsoleContext, RecordFile
 from agentic.state.budgets import Caps
 from agentic.state.shared_state import Ledger
 from agentic.wire.connection import RedisLink
@@ -68,7 +68,7 @@ async def record(record_file: Path) -> AsyncIterator[RecordFile]:
 
 
 @pytest.fixture
-async def parts(record: RecordFile, tmp_path: Path) -> AsyncIterator[ConsoleParts]:
+async def parts(record: RecordFile, tmp_path: Path) -> AsyncIterator[ConsoleContext]:
     environ = {
         "CHANNEL_THEME_MAP": ",".join(f"{channel}:{theme}" for channel, theme in CHANNELS.items()),
         "PERSONAS_DIR": str(tmp_path / "personas"),
@@ -91,12 +91,12 @@ class Pages:
 
 
 @asynccontextmanager
-async def pages_of(parts: ConsoleParts) -> AsyncIterator[Pages]:
+async def pages_of(parts: ConsoleContext) -> AsyncIterator[Pages]:
     async with client_of(parts) as client:
         yield Pages(client)
 
 
 @pytest.fixture
-async def pages(parts: ConsoleParts) -> AsyncIterator[Pages]:
+async def pages(parts: ConsoleContext) -> AsyncIterator[Pages]:
     async with pages_of(parts) as asked:
         yield asked

@@ -7,7 +7,7 @@ import pytest
 from support.records import CHANNELS, NOW, PEOPLE
 
 from agentic.console.json_values import today
-from agentic.console.parts import BotState, ConsoleParts, Message, ModelPrice
+from agentic.console.parts import BotState, ConsoleContext, Message, ModelPrice
 from agentic.personas.store import change
 from agentic.record.recorder import OFF, RECORDING, STANDING_BY
 from agentic.state.leases import Lease
@@ -19,7 +19,7 @@ from tests.support.console import FakeChannels
 CHANNEL = next(iter(CHANNELS))
 
 
-async def test_a_card_says_whether_an_agent_is_online_and_what_hinders_it(parts: ConsoleParts) -> None:
+async def test_a_card_says_whether_an_agent_is_online_and_what_hinders_it(parts: ConsoleContext) -> None:
     await parts.ledger.presence.renew("claude", "1")
     await parts.ledger.mutes.mute("gemini", 600)
     await parts.ledger.backoffs.put("grok", NOW + 60)
@@ -45,7 +45,7 @@ async def test_a_card_says_whether_an_agent_is_online_and_what_hinders_it(parts:
     assert {error["outcome"] for error in cards["grok"]["errors"]} <= {"failed", "timed_out", "refused"}
 
 
-async def test_free_turns_are_counted_beside_those_that_the_limit_counts(pages: Pages, parts: ConsoleParts) -> None:
+async def test_free_turns_are_counted_beside_those_that_the_limit_counts(pages: Pages, parts: ConsoleContext) -> None:
     day = today(parts)
     for name in (day, free_day(day), free_day(day)):
         await parts.ledger.link.call(lambda redis, name=name: redis.incr(keys.daily_count("claude", name)))
@@ -54,7 +54,7 @@ async def test_free_turns_are_counted_beside_those_that_the_limit_counts(pages: 
 
 
 async def test_a_person_has_a_name_on_each_page_while_the_live_page_has_a_message_of_theirs(
-    pages: Pages, parts: ConsoleParts
+    pages: Pages, parts: ConsoleContext
 ) -> None:
     mia, other = PEOPLE[:2]
     live = cast(FakeChannels, parts.live)
@@ -68,7 +68,7 @@ async def test_a_person_has_a_name_on_each_page_while_the_live_page_has_a_messag
     assert whole["asked_text"] == ("Is it?" if turns[0]["asked_message_id"] else None)
 
 
-async def test_memory_names_who_caused_an_entry_and_the_turn_that_wrote_it(pages: Pages, parts: ConsoleParts) -> None:
+async def test_memory_names_who_caused_an_entry_and_the_turn_that_wrote_it(pages: Pages, parts: ConsoleContext) -> None:
     turn = (await pages.get("/api/turns", agent="claude", channel=str(CHANNEL), count="1"))["items"][0]
     folder = parts.settings.personas_dir / "claude"
     folder.mkdir(parents=True)
@@ -81,7 +81,7 @@ async def test_memory_names_who_caused_an_entry_and_the_turn_that_wrote_it(pages
     assert (learned["channels"][0]["id"], learned["turn"]) == (str(CHANNEL), {"agent": "claude", "id": turn["id"]})
 
 
-async def test_a_file_is_shown_with_its_changes(pages: Pages, parts: ConsoleParts) -> None:
+async def test_a_file_is_shown_with_its_changes(pages: Pages, parts: ConsoleContext) -> None:
     folder = parts.settings.personas_dir / "grok"
     folder.mkdir(parents=True)
     for text in ("Loud.\n", "Loud.\nAnd <b>brief</b>.\n"):
@@ -102,7 +102,7 @@ async def test_no_other_file_and_no_other_agent_can_be_asked_for(pages: Pages, p
     assert (await pages.client.get(f"/api/agents/{path}")).status == 404
 
 
-async def test_the_records_state_is_shown_and_whether_a_process_writes_it(pages: Pages, parts: ConsoleParts) -> None:
+async def test_the_records_state_is_shown_and_whether_a_process_writes_it(pages: Pages, parts: ConsoleContext) -> None:
     record = await pages.get("/api/record")
     assert (record["days"], record["recorder"]) == (90, False)
     lease = Lease(parts.ledger.link, keys.RECORDER_OWNER, holder="here")
@@ -113,14 +113,14 @@ async def test_the_records_state_is_shown_and_whether_a_process_writes_it(pages:
     assert record["state"]["bytes"] > 0
 
 
-async def test_a_full_disk_stands_on_the_page(parts: ConsoleParts) -> None:
+async def test_a_full_disk_stands_on_the_page(parts: ConsoleContext) -> None:
     full = "record.db: the disk is full"
     for state, problem in ((full, full), (RECORDING, None), (OFF, None)):
         async with pages_of(replace(parts, recorder=lambda state=state: state)) as pages:  # type: ignore[misc]
             assert (await pages.get("/api/record"))["problem"] == problem
 
 
-async def test_a_process_that_stands_by_says_that_the_record_is_elsewhere(parts: ConsoleParts) -> None:
+async def test_a_process_that_stands_by_says_that_the_record_is_elsewhere(parts: ConsoleContext) -> None:
     async with pages_of(replace(parts, recorder=lambda: STANDING_BY)) as pages:
         assert (await pages.get("/api/record"))["elsewhere"] is False, "nobody records"
         assert await Lease(parts.ledger.link, keys.RECORDER_OWNER, holder="there").acquire()

@@ -13,7 +13,7 @@ import pytest
 from support.console import NOWHERE, FakeChannels, client_of, console_client, console_parts, csrf
 from support.records import fill
 
-from agentic.console.parts import Channel, ConsoleParts, RecordFile
+from agentic.console.parts import Channel, ConsoleContext, RecordFile
 from agentic.state.budgets import Caps
 from agentic.state.schedule import Slot
 from agentic.state.shared_state import Ledger
@@ -40,7 +40,7 @@ class Console:
     def __init__(self, link: RedisLink, answers: str | None) -> None:
         self.bus, self.notes, self.commands = Bus(link), list[ActionNote](), list[Command]()
         self.answers = answers
-        self.parts: ConsoleParts = console_parts(
+        self.parts: ConsoleContext = console_parts(
             link,
             {"TIMEZONE": "UTC"},
             bus=self.bus,

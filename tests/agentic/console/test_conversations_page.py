@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from agentic.console.parts import ConsoleParts
+from agentic.console.parts import ConsoleContext
 from tests.agentic.console.conftest import Pages, pages_of
 
 
-async def test_conversations_are_listed_in_pages_with_how_they_ended(parts: ConsoleParts) -> None:
+async def test_conversations_are_listed_in_pages_with_how_they_ended(parts: ConsoleContext) -> None:
     endings = {"agreed": "the bots agreed to end it", "round_limit": "it had enough rounds"}
     async with pages_of(replace(parts, endings=endings)) as pages:
         first = await pages.get("/api/conversations", count="3")

@@ -6,7 +6,7 @@ import io
 import pytest
 from support.records import NOW, PEOPLE
 
-from agentic.console.parts import ConsoleParts
+from agentic.console.parts import ConsoleContext
 from agentic.state.budgets import BudgetRequest
 from agentic.state.limits import TurnRequest
 from tests.agentic.console.conftest import FORMULA, Pages
@@ -72,7 +72,7 @@ async def test_each_table_of_the_page_has_its_csv(pages: Pages, table: str) -> N
 
 
 async def test_budgets_show_what_is_spent_and_reserved_and_what_the_day_comes_to(
-    pages: Pages, parts: ConsoleParts
+    pages: Pages, parts: ConsoleContext
 ) -> None:
     for turn, spent in (("m1", 0.25), ("m2", None)):
         wish = BudgetRequest(

@@ -9,7 +9,7 @@ from yarl import URL
 
 from agentic.console.api.turns import why_no_words
 from agentic.console.json_values import exact, message_link
-from agentic.console.parts import ConsoleParts, RecordFile
+from agentic.console.parts import ConsoleContext, RecordFile
 from agentic.ids import FIRST_ELSEWHERE
 from agentic.record.queries.turns import Call
 from agentic.wire.entries import CallRecord
@@ -117,7 +117,7 @@ async def test_a_turn_with_an_odd_id_is_found_and_its_texts_stay_texts(pages: Pa
         ("7", "unreadable", NOW - 90, "cannot be read"),
     ],
 )
-def test_missing_words_say_why(parts: ConsoleParts, days: str, removed: str | None, at: float, line: str) -> None:
+def test_missing_words_say_why(parts: ConsoleContext, days: str, removed: str | None, at: float, line: str) -> None:
     settings = parts.settings.with_(record_prompts_days=int(days))
     call = Call(CallRecord(n=0), None, removed)
     assert line in why_no_words(replace(parts, settings=settings), call, at)
@@ -146,7 +146,7 @@ async def test_pictures_are_served_as_pictures_only(pages: Pages) -> None:
     assert (await pages.client.get("/api/pictures/x")).status == 400
 
 
-async def test_without_a_record_each_list_says_so(parts: ConsoleParts) -> None:
+async def test_without_a_record_each_list_says_so(parts: ConsoleContext) -> None:
     async with pages_of(replace(parts, store=RecordFile(None))) as pages:
         for path in ("/api/turns", "/api/turns/choices", "/api/turns/claude/m1", "/api/conversations", "/api/costs"):
             assert "RECORD_DAYS" in (await pages.get(path, status=404))["error"]
