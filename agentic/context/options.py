@@ -32,17 +32,14 @@ def _listed(value: object) -> object:
     return () if value is None else (value,) if isinstance(value, str | int) else value
 
 
-def _or_none(value: object) -> object:
-    """Read the word none, which is no limit here as in the settings."""
-    return None if isinstance(value, str) and value.strip().lower() == "none" else value
-
-
 def _switch(value: object) -> object:
     """Read the words enabled and disabled, beside all that YAML and pydantic take for true and false."""
     words = {"enabled": True, "enable": True, "disabled": False, "disable": False}
     return words.get(value.strip().lower(), value.strip()) if isinstance(value, str) else value
 
 
+# The word none is no limit here, as in the settings.
+_Unlimited = BeforeValidator(lambda value: None if str(value).strip().lower() == "none" else value)
 _Switch = Annotated[bool, BeforeValidator(_switch)]
 _Name = Annotated[str, StringConstraints(pattern=r"^[^\s:@<>\[\]()`\\]{1,32}\Z")]
 _Model = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{1,40}/\S{1,120}\Z")]
@@ -68,7 +65,9 @@ class Options(BaseModel):
     prefill_bare: _Switch = False
     model: _Models = ()  # tried in this order; empty: the agent's own
     max_messages: int = Field(default=40, ge=1, le=MAX_MESSAGES)
-    max_characters: Annotated[int | None, Field(ge=500, le=2_000_000), BeforeValidator(_or_none)] = None
+    max_characters: Annotated[int | None, Field(ge=500, le=2_000_000), _Unlimited] = (
+        None  # none: no limit, as in the settings
+    )
     rolling_threshold: int | None = Field(default=None, ge=0, le=MAX_MESSAGES)
     marker_depth: int = Field(default=0, ge=0, le=100)
     include_images: _Switch = True

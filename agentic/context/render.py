@@ -75,12 +75,10 @@ def render_entry(
 
 
 def time_label(created_at: float, cut_at: float) -> str:
-    return ago(cut_at - created_at) if created_at <= cut_at else after(created_at - cut_at)
-
-
-def ago(seconds: float) -> str:
-    """Format a distance in time in one unit: "just now", "5m ago", "3h ago", "2d ago"."""
-    return "just now" if seconds < 60 else f"{_unit(seconds)} ago"
+    """Format a time by its distance before the cut ("just now", "5m ago", "3h ago", "2d ago") or after it ("+4m")."""
+    if created_at > cut_at:
+        return after(created_at - cut_at)
+    return "just now" if cut_at - created_at < 60 else f"{_unit(cut_at - created_at)} ago"
 
 
 def after(seconds: float) -> str:
@@ -124,15 +122,13 @@ def reactions_text(reactions: Iterable[Reaction]) -> str:
 
 def entry_body(entry: Entry) -> str:
     """Return the text and what is outside of it in one string, never empty."""
-    text = indented(entry, MAX_TEXT * len(entry.units)) if entry.text.strip() else ""
+    text = ""
+    if entry.text.strip():
+        own_notes = entry.speaker.kind == "agent"
+        text = off_margin(words(entry.text[: MAX_TEXT * len(entry.units)], own_notes=own_notes))
     if not (entry.attachments or entry.extras):
         return text or "(no text)"
     return " ".join([*([text] if text else []), *content_marks(entry)])
-
-
-def indented(entry: Entry, limit: int = MAX_TEXT) -> str:
-    """Return a message's text, with every line but the first moved off the margin."""
-    return off_margin(words(entry.text[:limit], own_notes=entry.speaker.kind == "agent"))
 
 
 def off_margin(text: str) -> str:

@@ -367,7 +367,9 @@ class SignalClient:
                 raise Refused(NOT_SENT, "not wanted any more")
             if self._session is not None and self._session.closed:
                 raise Unreachable("the program ends")
-            is_starting, error = self._is_starting(), SignalError("it has not started yet")
+            error: SignalError = SignalError("it has not started yet")
+            # the server was away a moment ago and hasn't sent a message since
+            is_starting = self._lost_at is not None and clock() < self._lost_at + COLD_START
             try:
                 if not is_starting or await self.about():
                     return await attempt()
@@ -442,10 +444,6 @@ class SignalClient:
         if self._session.closed:
             raise Unreachable("the program ends")
         return self._session
-
-    def _is_starting(self) -> bool:
-        """Whether the server was away a moment ago and hasn't sent a message since."""
-        return self._lost_at is not None and asyncio.get_running_loop().time() < self._lost_at + COLD_START
 
     def _url(self, *path: str) -> URL:
         """Return an address below the server's own, each part quoted."""

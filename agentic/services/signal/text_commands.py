@@ -48,6 +48,7 @@ STOP – I am silent here; STOP 30 for 30 minutes. RESUME – I speak again.
 A 🛑 at a message of mine stops me too."""
 
 HOW_TO_EDIT = "Write /profile edit and all topics that may be noted of you, with commas between them."
+PRIVATE = ("privacy", "profile", "profile show")  # not answered in a group
 IN_OUR_CHAT = "Others read here. Write that to me in a chat of our own."
 
 TAKE_OVER_SECONDS = 15.0  # within which another process takes an agent over
@@ -163,6 +164,8 @@ class TextCommands:
             topics = edit[1].replace(",", "\n")
             return self._services.own_memory.save_profile(heard.facts.author_id, topics)
         wanted = _wanted(words)
+        if wanted in PRIVATE and heard.chat.person is None:
+            return IN_OUR_CHAT
         answer = self._answers.get(wanted, UNKNOWN)
         if isinstance(answer, str):
             return answer
@@ -207,16 +210,12 @@ class TextCommands:
         return "\n".join(lines)
 
     async def _privacy(self, heard: Heard) -> str:
-        if heard.chat.person is None:
-            return IN_OUR_CHAT
         return await self._services.privacy.text(heard.facts.author_id, heard.facts.channel_id)
 
     async def _set_unasked(self, wanted: bool, heard: Heard) -> str:
         return await self._services.own_memory.set_unasked(heard.facts.author_id, wanted)
 
     async def _profile(self, heard: Heard) -> str:
-        if heard.chat.person is None:
-            return IN_OUR_CHAT
         return await self._services.own_memory.profile_text(heard.facts.author_id)
 
     async def _delete_profile(self, heard: Heard) -> str:
