@@ -56,7 +56,7 @@ class Embedder(Protocol):
 
 
 def texts_of(texts: Sequence[str]) -> list[str]:
-    """The texts as they are sent: cut, and none of them empty, which servers refuse."""
+    """Return the texts as they are sent: cut, and none of them empty, which servers refuse."""
     if len(texts) > MAX_TEXTS:
         raise ValueError(f"at most {MAX_TEXTS} texts a request")
     return [text[:MAX_CHARACTERS].strip() or "-" for text in texts]

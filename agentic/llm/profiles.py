@@ -252,11 +252,10 @@ def with_max_searches(profile: Profile, limit: int | None) -> Profile:
 class Endpoint:
     """An address that speaks OpenAI's Chat Completions. `base_url` includes the version, usually /v1.
 
-    `api` "ollama": chats go to Ollama's own API beside that address, which has a context size
-    (agentic.llm.providers.ollama). `model`: the one where a setting names the provider alone.
-    `fields` are merged into the body of every request and override ours; they come from the owner's configuration only.
-    `profile` overrides fields of the models' Profile. `stream_usage`: ask for the usage of a stream. Some servers
-    refuse that, or report it anyway.
+    `api` "ollama": chats go to Ollama's own API beside that address, which has a context size. `model`: its model if a
+    setting names the provider alone. `fields` are merged into the body of every request and override ours; they come
+    from the owner's configuration only. `profile` overrides fields of the models' Profile. `stream_usage`: ask for the
+    usage of a stream. Some servers refuse that, or report it anyway.
     """
 
     name: str

@@ -106,10 +106,7 @@ async def _run_within(attempt: Callable[[float], Awaitable[T]], seconds: float) 
 
 class Fallbacks:
     """Answers with the first of `models` that can. A reply carries the name of the model that gave it; `name` is the
-    first one's.
-
-    `clock` measures spans, in seconds.
-    """
+    first one's. `clock` measures spans, in seconds."""
 
     def __init__(self, models: Sequence[Model], *, clock: Clock = time.monotonic) -> None:
         if not models:

@@ -127,7 +127,7 @@ def with_newest_pictures(prompt: Prompt, history: Sequence[Message], limit: int)
 
 
 def system_parts(prompt: Prompt) -> tuple[str, ...]:
-    """Split the system prompt after each part where a cache may end: none, one or two pieces."""
+    """Split the system prompt after each part that may end a cache: none, one or two pieces."""
     whole, stable = prompt.system, prompt.stable
     pieces = (whole[:stable], whole[stable:]) if 0 < stable < len(whole) else (whole,)
     return pieces if whole else ()

@@ -247,7 +247,7 @@ class RecordFiles:
                 _write_all(descriptor, (b"\n" if torn else b"") + line.encode() + b"\n")
 
     def read(self, max_of_channel: int, max_characters: int) -> list[ToolRecord]:
-        """The newest records, oldest first, each once, as it was written last. Removes what a rewriting that was cut
+        """Return the newest records, oldest first, each once, as written last. Removes what a rewriting that was cut
         off left beside a file: it may hold what was forgotten since."""
         leftovers = list(self._folder.glob(f"*/*/*{_BESIDE}"))
         if leftovers:
