@@ -62,7 +62,7 @@ async def test_a_bot_speaks_in_each_server_with_its_model_and_each_turn_costs_it
         async with f.running(agents=("claude",), settings=settings) as runtime:
             _, there = runtime.bots["claude"].models
             assert isinstance(there, LazyModel)
-            assert there._model is None  # until somebody speaks there
+            assert there._built is None  # until somebody speaks there
             # When the second turn of a channel begins, the first is settled.
             asked = [await ask(f, place) for place in ("debate", "abroad", "debate", "abroad")]
             assert [f"{r.provider}/{r.model}" for r in asked] == [HOME, ABROAD] * 2
