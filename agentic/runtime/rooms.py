@@ -41,13 +41,19 @@ async def serve_rooms(runtime: Runtime, stack: AsyncExitStack) -> None:
 def _held_lease(runtime: Runtime, stack: AsyncExitStack, key: str, whose: str) -> Lease:
     """A lease that is renewed until the stack releases it."""
     lease = runtime.lease(key)
+
+    async def hold() -> None:
+        with suppress(RedisAway):  # it is taken when Redis is back
+            await lease.acquire()
+        await lease.run()
+
     stack.push_async_callback(lease.release)
-    runtime.watch(lambda: _hold(lease), f"lease of the {whose}")
+    runtime.watch(hold, f"lease of the {whose}")
     return lease
 
 
 def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None) -> None:
-    """Host those of rooms by the one `lease`, None where rooms are another process's, and those that are on Signal by a
+    """Host those of rooms by the one `lease`, None if rooms are another process's, and those that are on Signal by a
     lease of their own: another process may host one of them alone."""
 
     async def prepare(persona: str) -> None:
@@ -120,12 +126,6 @@ def _online(runtime: Runtime) -> Sequence[tuple[str, BaseAgentCog, Callable[[], 
 
 def _held(lease: Lease) -> bool:
     return lease.held
-
-
-async def _hold(lease: Lease) -> None:
-    with suppress(RedisAway):  # it is taken when Redis is back
-        await lease.acquire()
-    await lease.run()
 
 
 def bots_to_see_by(bots: Iterable[BotSupervisor]) -> Sequence[AgentChannels]:
