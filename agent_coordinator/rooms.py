@@ -11,8 +11,9 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from agent_coordinator import room_rules as rooms
 from agent_coordinator.channels import ChannelBusy
@@ -45,6 +46,7 @@ STANDING = {
 """The fields of a Room that are not for its opener to say."""
 
 RoomCommand = Callable[[Command, Room], Awaitable[str | None]]
+M = TypeVar("M", bound=BaseModel)
 
 
 class RoomKeeper:
@@ -203,7 +205,7 @@ class RoomCommands:
         return await self._change(room, partial(rooms.speaking_next, agent=agent), "requested")
 
     async def _add(self, command: Command, room: Room) -> str:
-        member = _member(command)
+        member = _read_order(RoomMember, command.room and command.room.member, "a member is not added")
         if member is None:
             return "incomplete"
         if room.member(member.name) is not None:
@@ -245,12 +247,8 @@ class RoomCommands:
 
 def _wanted(command: Command) -> Room | None:
     """The room to open; None, after a warning, if it cannot be read."""
-    try:
-        room = Room.model_validate_json((command.room and command.room.room) or "")
-    except ValidationError as error:
-        log.warning("a room is not opened, its order cannot be read: %d errors", error.error_count())
-        return None
-    if not room.conversation_id or command.channel_id not in (None, room.thread_id):
+    room = _read_order(Room, command.room and command.room.room, "a room is not opened")
+    if room is None or not room.conversation_id or command.channel_id not in (None, room.thread_id):
         return None
     if not (is_snowflake(room.thread_id) and is_snowflake(room.channel_id)):
         return None
@@ -258,11 +256,11 @@ def _wanted(command: Command) -> Room | None:
     return Room.model_validate(definition)
 
 
-def _member(command: Command) -> RoomMember | None:
+def _read_order(kind: type[M], text: object, consequence: str) -> M | None:
     try:
-        return RoomMember.model_validate_json((command.room and command.room.member) or "")
+        return kind.model_validate_json(str(text or ""))
     except ValidationError as error:
-        log.warning("a member is not added, its order cannot be read: %d errors", error.error_count())
+        log.warning("%s, its order cannot be read: %d errors", consequence, error.error_count())
         return None
 
 
