@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from agent_coordinator.config import HOLD_ROOM_SECONDS, CoordinatorConfig
 from agent_coordinator.context import CoordinatorContext
 from agentic.state.schedule import ScheduleStore
-from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +52,7 @@ class ChannelLocks:
             try:
                 yield
             finally:
-                try:
-                    await self._context.ledger.schedule.release_channel(channel_id, holder, epoch)
-                except RedisAway:
-                    log.info("channel %d is not released, Redis is unavailable: its lock will expire", channel_id)
+                await self._context.ledger.schedule.release_channel(channel_id, holder, epoch)
         finally:
             self._mine.discard(channel_id)
 

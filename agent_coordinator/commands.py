@@ -143,7 +143,4 @@ class Commands:
             return
         channel_id = command.channel_id if channel_id is None else channel_id
         report = CommandOutcome(command_id=command.command_id, outcome=outcome, channel_id=channel_id)
-        try:
-            await self._context.bus.publish(keys.COORDINATOR_OUTCOMES, report)
-        except RedisAway as away:
-            log.warning("a command's outcome (%s) was not reported, Redis is unavailable: %s", outcome, away)
+        await self._context.bus.announce(keys.COORDINATOR_OUTCOMES, report)

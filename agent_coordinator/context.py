@@ -16,7 +16,7 @@ from agentic.state.record_stream import NoRecord, Notes
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Stops
 from agentic.wire.bus import Bus
-from agentic.wire.connection import REDIS_RETRY_SECONDS, RedisAway
+from agentic.wire.connection import wait_for_redis
 
 T = TypeVar("T")
 
@@ -52,11 +52,7 @@ class CoordinatorContext:
 
     async def wait_for_redis(self, call: Callable[[], Awaitable[T]]) -> T:
         """Repeat the call until Redis answers. The bus logs that Redis is unavailable."""
-        while True:
-            try:
-                return await call()
-            except RedisAway:
-                await self.sleep(REDIS_RETRY_SECONDS)
+        return await wait_for_redis(call, self.sleep)
 
     async def sleep_unless(self, woken: asyncio.Event, seconds: float) -> None:
         """Sleep for so many seconds, or until the event is set."""

@@ -16,7 +16,6 @@ from agent_coordinator.state import AgentCounts, ConversationState, Missed
 from agentic.state.conversations import Pull, Pulls
 from agentic.state.record_stream import Notes
 from agentic.state.rooms import Room
-from agentic.wire.connection import RedisAway
 from agentic.wire.entries import ConversationNote, RoomNote
 from agentic.wire.messages import Result
 from agentic.wire.reasons import EndReason
@@ -187,10 +186,7 @@ def save_pulls(context: CoordinatorContext) -> Observer:
             because=event.because,
             pulls=event.pulls,
         )
-        try:
-            await context.ledger.pulls.keep(pulls)
-        except RedisAway:
-            log.debug("channel %d: the pulls of a choice were not stored, Redis is unavailable", event.channel_id)
+        await context.ledger.pulls.keep(pulls)
 
     def observe(event: Event) -> None:
         if isinstance(event, SpeakerChosen):

@@ -16,7 +16,7 @@ from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.engine import Engine
 from agent_coordinator.state import ConversationState
 from agentic.ids import is_snowflake
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import or_default
 from agentic.wire.messages import MentionNotice
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ class Reactive:
             return ()
         return tuple(rng.sample(others, min(len(others), rng.randint(1, MAX_JOINERS))))
 
+    @or_default(None, "there are no reactive rounds")
     async def join(self, notice: MentionNotice) -> ConversationState | None:
         """Run a reactive round, or return None if none is due."""
         joining, channel_id = notice.trigger_message_id or notice.message_id, notice.channel_id
@@ -53,7 +54,4 @@ class Reactive:
                 state = ConversationState(exchange, channel_id, theme, started_at=now, joining=joining)
                 return await self._engine.run(state.begin_round(joiners))
         except ChannelBusy:
-            return None
-        except RedisAway:
-            log.info("no reactive round in channel %d, Redis is unavailable", channel_id)
             return None

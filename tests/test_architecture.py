@@ -112,6 +112,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 """Third-party package or name of the standard library → the modules (or whole packages) that may use it."""
 
 OF_NO_SERVICE = ("agentic.agent", "agentic.turn", "agentic.inbox", "agentic.state", "agentic.context")
+OUTAGE, MAX_OUTAGE_MODULES = "RedisAway", 25
 SERVICES = ("agentic.services.discord", "agentic.services.signal")
 
 
@@ -216,6 +217,21 @@ def test_sdks_redis_and_the_environment_are_used_where_they_belong() -> None:
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Not even for types alone: what two modules need of each other is a third one's."""
     assert circle(imports()) == ""
+
+
+def names_outages(source: str) -> bool:
+    """Whether a module's code says by itself what an outage of Redis means."""
+    tree = ast.parse(source)
+    return any(isinstance(node, ast.Name) and node.id == OUTAGE for node in ast.walk(tree))
+
+
+def test_few_modules_say_by_themselves_what_an_outage_of_redis_means() -> None:
+    """A method of a store says it where it is defined, by `or_default` or `when_back`. Loops that try again, and those
+    who tell a person that nothing was done, name the exception."""
+    owners = ("agentic.wire", "agentic.state")
+    others = {module: path for module, path in modules().items() if not module.startswith(owners)}
+    found = [module for module, path in others.items() if names_outages(path.read_text(encoding="utf-8"))]
+    assert 0 < len(found) <= MAX_OUTAGE_MODULES, sorted(found)
 
 
 def literals(source: str) -> Iterator[str]:

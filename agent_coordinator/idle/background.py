@@ -229,15 +229,10 @@ class BackgroundScheduler:
         if asking is None or self._canceled.is_set():
             return
 
-        async def publish() -> None:
-            notice = CancelNotice(agent_name=asking.agent, instruction_id=asking.instruction_id)
-            try:
-                await self._context.bus.publish(keys.COORDINATOR_CANCELS, notice)
-            except RedisAway as away:
-                log.warning("%s: an idle task is not canceled, Redis is unavailable: %s", asking.agent, away)
-
+        notice = CancelNotice(agent_name=asking.agent, instruction_id=asking.instruction_id)
         self._canceled.set()
-        self._context.tasks.start(publish(), "the end of an idle task")
+        sending = self._context.bus.announce(keys.COORDINATOR_CANCELS, notice)
+        self._context.tasks.start(sending, "the end of an idle task")
 
     async def _collect(self, asking: Asking, now: float) -> None:
         """Note the result of a turn that an earlier leader asked for. Raises RedisAway."""

@@ -216,8 +216,7 @@ class Forgetting:
                 done = await self._complete_new()
                 here = done[user_id] if user_id in done else await self._carry_out(user_id)
             finally:  # notified last: a process with the same files would change the counts here
-                with suppress(RedisAway):  # they read the request when Redis is back
-                    await self._forgets.tell()
+                await self._forgets.tell()
         words, follow = await self._await_recorder(user_id, ordered)
         return replace(here, records=records, open_turns=open_turns, words=words, words_follow=follow)
 

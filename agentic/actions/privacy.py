@@ -19,7 +19,6 @@ from agentic.record.notes import ChannelReaders, Consents
 from agentic.state.idle import UNASKED
 from agentic.state.record_stream import Notes
 from agentic.text import listed
-from agentic.wire.connection import RedisAway
 from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, ProfileNote, topics_in
 
 ON_THE_WAY_SECONDS = 60.0
@@ -136,7 +135,7 @@ class OwnMemory:
 
 
 class Privacy:
-    """Answers people who ask. `online` reads which bots run in any process, and may raise RedisAway; `names` maps
+    """Answers people who ask. `online` reads which bots run in other processes, as far as known; `names` maps
     agents to shown names; `fronts` gives the front matter of those that act by themselves."""
 
     def __init__(
@@ -163,10 +162,7 @@ class Privacy:
         return f"on here: what is written is kept {lasting}, with names"
 
     async def text(self, user_id: int, channel_id: int) -> str:
-        try:
-            online = await self._online()
-        except RedisAway:
-            online = ()  # those of this process are known all the same
+        online = await self._online()
         readers = self._shown(hearing.agent for hearing in self._channel_readers.of(channel_id))
         elsewhere = self._shown(
             agent for agent in self._names if agent in online and agent not in self._channel_readers

@@ -35,7 +35,7 @@ from agentic.state.budgets import BudgetRequest, Costs, Kind
 from agentic.state.limits import UNLIMITED, TurnLimits, TurnRequest, Verdict
 from agentic.state.presence import BackoffStore
 from agentic.themes import theme_named
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import or_default
 from agentic.wire.messages import Result, TurnUsage
 
 FRAME_TOKENS = 2_700  # persona, rules, answer schema, time
@@ -320,10 +320,7 @@ class TurnSpending:
 
 async def day_total(costs: Costs, agent: str, date: str, usage: Usage) -> float:
     """Return the US dollars of the agent's day and the running turn; of the turn alone while Redis is unavailable."""
-    try:
-        booked = await costs.read(agent, date)
-    except RedisAway:
-        booked = {}
+    booked = await or_default(dict[str, float](), "the costs of the day are not shown")(costs.read)(agent, date)
     return booked.get("total_cost", 0.0) + usage.cost_usd
 
 
@@ -409,14 +406,9 @@ async def share_backoff(agent: str, backoff: ProviderBackoff, store: BackoffStor
     """Write back-offs that started here to Redis, and adopt those found there, until cancelled."""
     while True:
         backoff.begun.clear()
-        try:
-            kept = await store.until(agent) or 0.0
-            if backoff.seconds_left and kept < backoff.until:
-                await store.put(agent, backoff.until)
-            elif kept > backoff.until and not backoff.seconds_left:
-                backoff.adopt(kept)
-        except RedisAway:
-            log.debug("%s: back-off not shared: Redis is unavailable; will retry", agent)
+        known = await store.share(agent, backoff.until if backoff.seconds_left else 0.0)
+        if known > backoff.until and not backoff.seconds_left:
+            backoff.adopt(known)
         with suppress(TimeoutError):
             async with asyncio.timeout(SHARE_EVERY):
                 await backoff.begun.wait()

@@ -30,7 +30,6 @@ from agentic.personas.identity import parse_identity
 from agentic.state.presence import Presence
 from agentic.state.rooms import RoomMember
 from agentic.text import letters_of, named
-from agentic.wire.connection import RedisAway
 
 LOOK_EVERY = 3.0  # seconds
 KEY = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
@@ -223,10 +222,8 @@ class Roster:
         if self._folders is None:
             return
         tokenless = [agent.name for agent in self._settings.agents.values() if agent.token is None]
-        try:
-            self._elsewhere = frozenset(await self._presence.read(tokenless))
-        except RedisAway as away:
-            log.debug("can't read which bots run in other processes: %s; kept as before", away)
+        if (present := await self._presence.read(tokenless)) is not None:
+            self._elsewhere = frozenset(present)
         self._apply(await asyncio.to_thread(self._folders.refresh))
 
     def _apply(self, fronts: Fronts) -> None:

@@ -38,6 +38,7 @@ from agentic.state.silence import Ignores, Stops
 from agentic.tools.toolset import Toolset
 from agentic.turn.trace import TurnWatcher, TurnWatchers
 from agentic.wire.bus import Bus, CoordinatorCommands
+from agentic.wire.connection import or_default
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,7 @@ class AgentServices:
         """The answers to people who ask what is kept."""
         acting = self.settings.signal_numbers
 
+        @or_default((), "/privacy names this process's bots only")
         async def online() -> Collection[str]:
             return await self.ledger.presence.online(self.names)
 

@@ -31,7 +31,6 @@ from agentic.personas.schedules import HookName, Hooks
 from agentic.state.turns import LATEST_DEADLINE
 from agentic.turn.progress import Cancellation
 from agentic.turn.runner import TurnRunner
-from agentic.wire.connection import RedisAway
 
 STARTUP = "hook:startup"  # its field among the last runs
 STARTUP_AGAIN = 60.0  # seconds: a crash loop, or a lease that flutters, costs one startup hook a minute
@@ -113,10 +112,7 @@ class Automation:
             return "standby"
         if not self._queue.inbox.has_room(event):
             return "full"
-        try:
-            await self._services.ledger.turns.keep(self._agent, event.id, save_event(event, 0), LATEST_DEADLINE)
-        except RedisAway as away:
-            log.debug("%s: a webhook event is kept in memory only: %s", self._agent, away)
+        await self._services.ledger.turns.keep(self._agent, event.id, save_event(event, 0), LATEST_DEADLINE)
         self._queue.enqueue(event)  # if the inbox has become full meanwhile, the event waits in Redis
         return "taken"
 
@@ -130,10 +126,7 @@ class Automation:
         event = self.hooks.startup(_start_id(self._services.clock()), self._seconds)
         if event is None:
             return
-        try:
-            await self._last_runs.load(self._agent)
-        except RedisAway as away:
-            log.debug("%s: the time of its last startup hook is not known: %s", self._agent, away)
+        await self._last_runs.load(self._agent)
         now, last = self._services.clock(), self._last_runs.last(self._agent, STARTUP)
         if last is not None and 0 <= now - last < STARTUP_AGAIN:
             log.info("%s: skipped the startup hook: it ran less than a minute ago", self._agent)

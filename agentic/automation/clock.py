@@ -26,7 +26,6 @@ from agentic.chat.outlet import NO_CHANNEL
 from agentic.inbox.inbox import TurnQueue
 from agentic.personas.schedules import PUNCTUAL_SECONDS, Check, Job, beats, due, next_beat, next_time
 from agentic.themes import DEFAULT_THEME
-from agentic.wire.connection import RedisAway
 
 LOOK_SECONDS = 60.0  # between two readings of the files
 MIN_SLEEP = 0.5  # seconds
@@ -178,13 +177,11 @@ class AutomationClock:
             return AWAY_SECONDS
         tasks: tuple[Check | Job, ...] = (*self._schedule.checks(), *self._schedule.jobs())
         ticks = [Tick.of(task) for task in tasks]
-        try:
-            if not self._loaded and ticks:
-                await self._last_runs.load(self._agent)
-                await self._last_runs.prune(self._agent, {tick.field for tick in ticks})
-                self._loaded = True
-        except RedisAway:
-            return AWAY_SECONDS
+        if not self._loaded and ticks:
+            if await self._last_runs.load(self._agent) is None:
+                return AWAY_SECONDS
+            await self._last_runs.prune(self._agent, {tick.field for tick in ticks})
+            self._loaded = True
         looks = [await self._look(tick) for tick in ticks]
         now = self._clock()
         return min(max(min(looks, default=now + LOOK_SECONDS) - now, MIN_SLEEP), LOOK_SECONDS)

@@ -53,7 +53,7 @@ from agentic.tools.call_runner import ToolEvent
 from agentic.turn.result import BusyReplies
 from agentic.turn.runner import TurnRunner
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import or_default
 from agentic.wire.messages import read_instruction
 
 LOOK_SECONDS = 1.0  # between two looks whether a bot is there, and whether every host is well
@@ -166,11 +166,8 @@ class AgentHost:
         if services.is_ignored(heard.author_id, heard.author_roles):
             return
         call, transcript = self._calls.detect(heard), services.transcripts.of(channel_id)
-        if call is Call.ALL and heard.parent_id is not None:
-            try:  # in a room everybody has turns
-                call = Call.ALL if await services.ledger.rooms.read(channel_id) is None else None
-            except RedisAway:
-                call = None
+        if call is Call.ALL and heard.parent_id is not None and await services.ledger.rooms.may_exist(channel_id):
+            call = None  # in a room everybody has turns
         asked, named = transcript.get(heard.message_id), None if call is Call.ALL else call
         if self._channels.is_stopped(channel_id):
             if named is not None or (asked is not None and commanded(asked, transcript.entries()) == self.name):
@@ -407,6 +404,7 @@ class PersonaHosts:
                     log.warning("%s takes no part in rooms: %s", key, why)
         self._refused = refused
 
+    @or_default(None, "personas whose settings changed wait")
     async def _change(self, key: str) -> None:
         """Close the persona's host, if there is one, and open what the roster wants by then."""
         try:
@@ -421,7 +419,5 @@ class PersonaHosts:
                 hosted = PersonaHost(settings, self._services, self._make_model(settings), channels)
                 hosted.start()
                 self._hosts[key] = hosted
-        except RedisAway as away:  # the next look tries again
-            log.info("%s waits for Redis: %s", key, away)
-        finally:
+        finally:  # without Redis the next look tries again
             self._changing.discard(key)

@@ -33,7 +33,6 @@ from agentic.context.entries import Entry
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.turns import LATEST_DEADLINE
 from agentic.turn.runner import TurnRunner
-from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Instruction, Result, UnreadableInstruction
 
 MAX_PIECES = 20  # further messages of one question
@@ -203,10 +202,8 @@ class TurnQueue:
             return "it belongs to this run of the program"
         if seconds <= 0:
             return "it is older than MENTION_CATCHUP_SECONDS"
-        try:
-            await self._services.ledger.turns.keep(self._runner.name, event.id, saved, seconds)
-        except RedisAway:
-            return "Redis is away"
+        if not await self._services.ledger.turns.keep(self._runner.name, event.id, saved, seconds):
+            return "Redis is unavailable"
         if isinstance(event, MentionEvent):
             await self.registry.close(event.joined_ids)
         return None

@@ -15,7 +15,6 @@ from agentic.process.tasks import BackgroundTasks
 from agentic.text import names_in
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway
 from agentic.wire.messages import CancelNotice, PersonNotice, read
 
 MAX_REMEMBERED = 1_000  # messages
@@ -65,13 +64,7 @@ class PersonNotices:
             calls=calls,
             at=said.created_at,
         )
-        self._tasks.start(self._publish(notice), "notice of a person's message")
-
-    async def _publish(self, notice: PersonNotice) -> None:
-        try:
-            await self._bus.publish(keys.COORDINATOR_ACTIVITY, notice)
-        except RedisAway:
-            log.debug("channel %d: a person's message was not noticed, Redis is away", notice.channel_id)
+        self._tasks.start(self._bus.announce(keys.COORDINATOR_ACTIVITY, notice), "notice of a person's message")
 
 
 class Cancels:

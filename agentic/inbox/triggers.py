@@ -40,7 +40,7 @@ from agentic.turn.progress import Turn, TurnState
 from agentic.turn.result import BusyReplies
 from agentic.turn.tools import ToolUse
 from agentic.turn.view import build_view
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import or_default
 from agentic.wire.messages import Command, RoomOrder
 
 CHAIN_END = "🔁"
@@ -117,27 +117,22 @@ def says_nothing(asked: Entry, heard: IncomingMessage, call: Call | None) -> boo
 # -- rooms ------------------------------------------------------------------------------------------------------------
 
 
+@or_default(None, "threads count as no rooms")
 async def room_of_thread(services: AgentServices, channel_id: int, parent_id: int | None) -> Room | None:
     """The room of a thread, whatever its status; None for any other channel, and if Redis is unavailable."""
     if parent_id is None:
         return None
-    try:
-        return await services.ledger.rooms.read(channel_id)
-    except RedisAway as away:
-        log.info("thread %d counts as no room for now: %s", channel_id, away)
-        return None
+    return await services.ledger.rooms.read(channel_id)
 
 
+@or_default(False, "messages in rooms get no turn")
 async def request_room_turn(services: AgentServices, agent: str, room: Room, asked: Entry) -> bool:
     """Ask for the agent's next turn in the room to answer a message; False if it has to answer it by itself."""
     if room.status != "active" or room.member(agent) is None:
         return False
     order = RoomOrder(message_id=asked.id)
     command = Command(command="room-next", channel_id=room.thread_id, agent_name=agent, room=order)
-    try:
-        outcome = await services.orders.give(command)
-    except RedisAway as away:
-        outcome = str(away)
+    outcome = await services.orders.give(command)
     if outcome != "requested":
         log.info("%s: message %d in room %d gets no turn: %s", agent, asked.id, room.thread_id, outcome)
     return outcome == "requested"
@@ -209,16 +204,21 @@ class BotMentions:
         author = entry.speaker.agent or ""
         if entry.id in instructed:
             return not instructed[entry.id]
-        try:
-            turns = self._services.ledger.turns
-            for turn_id in await turns.open_ids(author):
-                event = read_begun(await turns.left(author, turn_id)).event
-                if isinstance(event, InstructionEvent) and event.channel_id == channel_id:
-                    return not event.cools_down
-        except RedisAway:
-            log.debug("%s: open turns of %s are not known, Redis is away", self._agent.key, author)
+        instruction = await self._open_instruction(author, channel_id)
+        if instruction is not None:
+            return not instruction.cools_down
         # The turn may have ended between the two reads, and its end sets the mark.
         return not (await self._services.ledger.instructed_posts.read(channel_id)).get(entry.id, True)
+
+    @or_default(None, "open turns of other bots are not known")
+    async def _open_instruction(self, agent: str, channel_id: int) -> InstructionEvent | None:
+        """The instruction in the channel that the agent carries out now."""
+        turns = self._services.ledger.turns
+        for turn_id in await turns.open_ids(agent):
+            event = read_begun(await turns.left(agent, turn_id)).event
+            if isinstance(event, InstructionEvent) and event.channel_id == channel_id:
+                return event
+        return None
 
 
 def calls(entry: Entry, user_id: int) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from cachetools import LRUCache
 
@@ -20,7 +21,6 @@ from agentic.context.render import text_with_marks
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.idle import UnaskedMessages
 from agentic.state.record_stream import Notes
-from agentic.wire.connection import RedisAway
 from agentic.wire.entries import ConsentNote, DeletionNote, LoggedMessage, ReactionNote, RoomMessage, RoomWords
 
 PAUSE = 2.0  # seconds between a change and a look at it
@@ -32,7 +32,7 @@ MAX_ROOM_MESSAGES = 200  # looked at in a room, the newest ones
 
 IsIgnored = Callable[[int, frozenset[int]], bool]  # whether the bots ignore a person, with these roles
 PostedBy = Callable[[int], Awaitable[str | None]]
-DropSummary = Callable[[int, Collection[int] | None], Awaitable[None]]
+DropSummary = Callable[[int, Collection[int] | None], Coroutine[Any, Any, None]]
 
 log = logging.getLogger(__name__)
 
@@ -258,13 +258,7 @@ class GatewayNotes:
         self._deleted.update(dict.fromkeys(new))
         if new:
             self._record.note(DeletionNote(channel_id=channel_id, message_ids=new, at=self._clock()))
-            self._background.start(self._without_summary(channel_id, new), f"summary of {channel_id}")
-
-    async def _without_summary(self, channel_id: int, message_ids: Collection[int] | None) -> None:
-        try:
-            await self._drop_summary(channel_id, message_ids)
-        except RedisAway as away:  # the next turn there sees that it is outdated
-            log.debug("the summary of thread %d stays for now: %s", channel_id, away)
+            self._background.start(self._drop_summary(channel_id, new), f"summary of {channel_id}")
 
     def channel_deleted(self, channel_id: int) -> None:
         """Note that a channel or thread is gone, with all its messages."""
@@ -273,7 +267,7 @@ class GatewayNotes:
             transcript = self._transcripts.known(channel_id)
             known = tuple(entry.id for entry in transcript.entries()) if transcript is not None else ()
             self._record.note(DeletionNote(channel_id=channel_id, message_ids=known, at=self._clock(), whole=True))
-            self._background.start(self._without_summary(channel_id, None), f"summary of {channel_id}")
+            self._background.start(self._drop_summary(channel_id, None), f"summary of {channel_id}")
 
     def reacted(
         self, agent: str, channel_id: int, message_id: int, user_id: int, emoji: str, *, given: bool = True

@@ -102,10 +102,7 @@ class Recorder:
         await asyncio.wait((task,), timeout=LAST_SECONDS)
 
     async def _record_while_held(self) -> None:
-        acquired = False
-        with suppress(RedisAway):
-            acquired = await self._lease.acquire()
-        if not acquired:
+        if not await self._lease.try_acquire():
             log.info("another process keeps the record; this one takes over when it is gone")
         overtaken = False
         while overtaken or not self._wake.is_set():

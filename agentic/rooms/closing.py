@@ -26,7 +26,7 @@ from agentic.services.discord.room_threads import VOTE, RoomPost
 from agentic.state.rooms import Room, RoomMember
 from agentic.text import counted
 from agentic.turn.loose_json import objects
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import or_default
 from agentic.wire.entries import Contender, ContestNote
 
 MAX_NAME = 40  # characters of a member's name
@@ -55,12 +55,10 @@ async def close_room(services: AgentServices, room: Room, posts: Sequence[RoomPo
     stands for that."""
     positions = {**first_sentences(room, posts), **await find_positions(services, room, posts)}
     votes, models = votes_of(room, posts), dict[str, str]()
+    last = or_default((), "the models of a room's members are not recorded")(services.ledger.records.last)
     for name in votes:  # the model (provider/model) that each last spoke with there
-        try:
-            found = await services.ledger.records.last(name, room.thread_id)
-            models[name] = found[0].model if found else ""
-        except RedisAway as away:
-            log.info("%s: its model in room %d is not recorded: %s", name, room.thread_id, away)
+        found = await last(name, room.thread_id)
+        models[name] = found[0].model if found else ""
     contenders = [Contender(agent=name, model=models.get(name, ""), votes=count) for name, count in votes.items()]
     services.record.note(
         ContestNote(

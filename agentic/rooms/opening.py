@@ -36,7 +36,7 @@ from agentic.state.rooms import (
     RoomPolicy,
 )
 from agentic.wire.bus import NOBODY
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import RedisAway, or_default
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import MAX_TOPIC, Command, RoomOrder
 
@@ -169,12 +169,12 @@ class RoomOpener:
     async def run(self) -> None:
         while True:
             if self._may_act():
-                with suppress(RedisAway):  # the next time
-                    await self.continue_all()
+                await self.continue_all()
             await asyncio.sleep(RETRY_SECONDS)
 
+    @or_default(None, "openings of rooms wait")
     async def continue_all(self) -> None:
-        """Continue each interrupted opening of this bot once, and give up those that are too old. Raises RedisAway."""
+        """Continue each interrupted opening of this bot once, and give up those that are too old."""
         for opening in await self._openings.of(self._agent):
             if opening.request in self._under_way:
                 continue
@@ -199,8 +199,7 @@ class RoomOpener:
                 message_id = await threads.post(room.channel_id, opening.text, opening.request, again=again)
                 room = room.model_copy(update={"thread_id": message_id})
                 opening = opening.model_copy(update={"room": room})
-                with suppress(RedisAway):  # else it is found in the channel
-                    await self._openings.keep(opening)
+                await or_default(None, "a room's message is found in the channel")(self._openings.keep)(opening)
             await threads.start(room.channel_id, room.thread_id, opening.name, room.archive_minutes)
         except CannotPost as error:
             log.warning("%s: no thread in channel %d: %s", self._agent, room.channel_id, error.reason)
@@ -230,5 +229,4 @@ class RoomOpener:
                 await self._threads.revise(opening.room.channel_id, message_id, f"{opening.text}\n{NOT_OPENED}")
 
     async def _forget(self, opening: RoomOpening) -> None:
-        with suppress(RedisAway):  # made again it does no harm
-            await self._openings.drop(opening.request)
+        await self._openings.drop(opening.request)

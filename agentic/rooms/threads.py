@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial, wraps
+from functools import partial
 from math import inf
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from agentic.agent.roster import LOOK_EVERY
 from agentic.agent.services import AgentServices
@@ -34,7 +34,7 @@ from agentic.state.rooms import MAX_FAILURES, MIN_MEMBERS, Marks, Room, RoomLine
 from agentic.text import counted
 from agentic.wire import keys
 from agentic.wire.bus import NOBODY, Bus
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import RedisAway, or_default
 from agentic.wire.messages import Command, RoomNotice, RoomOrder, read
 from agentic.wire.reasons import ENDINGS
 
@@ -486,19 +486,6 @@ class ThreadBots:
 # -- changes by others ------------------------------------------------------------------------------------------------
 
 
-def unless_away(follow: Callable[..., Awaitable[None]]) -> Callable[..., Coroutine[Any, Any, None]]:
-    """Without Redis the change is not followed, with a line; a turn in the thread will fail and pause the room."""
-
-    @wraps(follow)
-    async def followed(watch: ThreadWatch, *args: Any, **fields: Any) -> None:
-        try:
-            await follow(watch, *args, **fields)
-        except RedisAway as away:
-            log.warning("a change of a thread or channel was not followed, Redis is away: %s", away)
-
-    return followed
-
-
 class ThreadWatch:
     """The rooms of one bot's servers. `may_act`: whether this process acts for it; `may_write`: whether the bot may
     write in a room's thread, and `look`: how that thread is now, both None if it is not known."""
@@ -516,7 +503,7 @@ class ThreadWatch:
         self._rooms, self._marks = services.ledger.rooms, services.ledger.room_marks
         self._may_act, self._may_write, self._look = may_act, may_write, look
 
-    @unless_away
+    @or_default(None, "changes of threads and channels are not followed")
     async def changed(self, thread_id: int, *, archived: bool, locked: bool) -> None:
         """A thread is now so."""
         room = await self._rooms.read(thread_id) if (archived or locked) and self._may_act() else None
@@ -527,28 +514,28 @@ class ThreadWatch:
             elif archived and not marks.archived:
                 await self._pause(room, "archived")
 
-    @unless_away
+    @or_default(None, "changes of threads and channels are not followed")
     async def deleted(self, thread_id: int) -> None:
         """A thread is gone. Its room need not be active: it can never be resumed."""
         room = await self._rooms.read(thread_id) if self._may_act() else None
         if room is not None:
             await self._pause(room, "deleted")
 
-    @unless_away
+    @or_default(None, "changes of threads and channels are not followed")
     async def channel_deleted(self, channel_id: int) -> None:
         """A channel is gone, and its threads with it, which Discord does not name."""
         for room in await self._rooms.list(limit=None) if self._may_act() else ():
             if room.channel_id == channel_id and room.why != "deleted":
                 await self._pause(room, "deleted")
 
-    @unless_away
+    @or_default(None, "changes of threads and channels are not followed")
     async def permissions_changed(self, guild_id: int) -> None:
         """Other rights of a channel, a role or the bot: only the rooms count in which the bot takes part."""
         for room in await self._rooms.list("active", limit=None) if self._may_act() else ():
             if room.guild_id == guild_id and self._agent in room.names and self._may_write(room) is False:
                 await self._pause(room, "no_access")
 
-    @unless_away
+    @or_default(None, "changes of threads and channels are not followed")
     async def came_back(self) -> None:
         """The bot has a new connection: what happened before it came without an event."""
         for room in await self._rooms.list(limit=None) if self._may_act() else ():

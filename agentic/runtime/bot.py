@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -44,7 +43,6 @@ from agentic.services.discord.service import ApplicationOwners
 from agentic.state.leases import Lease
 from agentic.themes import THEMES
 from agentic.turn.history import AgentSessions
-from agentic.wire.connection import RedisAway
 
 log = logging.getLogger(__name__)
 
@@ -205,8 +203,7 @@ class BotRun:
 
     async def _hold_lease(self) -> None:
         if not self._lease.taken.is_set():  # released after a failed run
-            with suppress(RedisAway):
-                await self._lease.acquire()
+            await self._lease.try_acquire()
         await self._lease.run()
 
     async def _stay_online(self) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from aiohttp import web
@@ -42,7 +43,7 @@ from agentic.telemetry.spans import MISSING, Spans, http_exporter
 from agentic.turn.trace import TurnWatchers
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink, wait_for_redis
 from agentic.wire.server import locate_redis
 
 log = logging.getLogger(__name__)
@@ -117,9 +118,11 @@ class Runtime:
 
     async def _start_bot(self, agent: AgentSettings) -> None:
         lease, make = self.lease(keys.owner(agent.spec.name)), self.setup.make_model
-        if not await self._patiently(lambda: self._may_start(agent.spec.name, lease)):
+        # At a start the machine is busy, and Redis may be starting too.
+        patiently = partial(wait_for_redis, every=REDIS_PAUSE_SECONDS, seconds=REDIS_START_SECONDS)
+        if not await patiently(lambda: self._may_start(agent.spec.name, lease)):
             return
-        await self._patiently(lambda: self.prepare(agent.spec.name))
+        await patiently(lambda: self.prepare(agent.spec.name))
         name, signal = agent.spec.name, agent.name in self.setup.on_signal
         bot = BotSupervisor(agent, self.services, lease, make(agent), make_guild_models(agent, make), on_signal=signal)
         self.bots[name] = bot
@@ -128,19 +131,6 @@ class Runtime:
     def lease(self, key: str) -> Lease:
         """A lease for this process."""
         return Lease(self._link, key, holder=self._holder)
-
-    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Repeat the call if Redis takes too long: at a start the machine is busy, and Redis may be starting too.
-        Raises RedisAway."""
-        clock = asyncio.get_running_loop().time
-        until = clock() + REDIS_START_SECONDS
-        while True:
-            try:
-                return await call()
-            except RedisAway:
-                if clock() > until:
-                    raise
-                await asyncio.sleep(REDIS_PAUSE_SECONDS)
 
     async def prepare(self, agent: str) -> None:
         """If nothing is resumed, drop the unfinished turns and coding sessions of an earlier run. Raises
@@ -400,8 +390,7 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
         bus = Bus(link)
         stops = Stops(link, bus)
         stops.start()
-        with suppress(RedisAway):  # read again when Redis is back
-            await stops.read()
+        await stops.try_read()
         ledger = Ledger(link, caps=caps_of(settings))  # one alone: it pays what is owed when Redis is back
         meaning = meaning_of(settings, embedder_of(settings), ledger.replay_costs)
         if meaning is not None:

@@ -7,7 +7,7 @@ the coordinator's process     by one lease: the personas without a bot, the thre
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from functools import partial
 
 from agent_cogs.base import BaseAgentCog
@@ -23,7 +23,6 @@ from agentic.services.discord.room_threads import ArenaPosts, RoomUpkeep
 from agentic.services.discord.service import AgentChannels
 from agentic.state.leases import Lease
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway
 
 
 async def serve_rooms(runtime: Runtime, stack: AsyncExitStack) -> None:
@@ -43,8 +42,7 @@ def _held_lease(runtime: Runtime, stack: AsyncExitStack, key: str, whose: str) -
     lease = runtime.lease(key)
 
     async def hold() -> None:
-        with suppress(RedisAway):  # it is taken when Redis is back
-            await lease.acquire()
+        await lease.try_acquire()
         await lease.run()
 
     stack.push_async_callback(lease.release)

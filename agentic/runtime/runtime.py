@@ -11,7 +11,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -36,7 +36,7 @@ from agentic.services.discord.gate import OutboundShared
 from agentic.services.discord.rate_limit import webhook_session
 from agentic.services.signal.service import SignalLines, open_accounts
 from agentic.tools.toolset import Toolset
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisLink
 from agentic.wire.server import locate_redis
 
 log = logging.getLogger(__name__)
@@ -148,12 +148,10 @@ async def _read_shared_state(services: AgentServices) -> None:
     """Read the stops, ignores, live options and known agents that are in Redis, and subscribe to changes."""
     for state in (services.stops, services.ignores, services.live_options):
         state.start()
-        with suppress(RedisAway):  # read again when Redis is back
-            await state.read()
+        await state.try_read()
     if services.stops.paused:
         log.warning("all bots are paused, since before this start: /bots resume or the console lifts it")
-    with suppress(RedisAway):
-        await recall_agents(services.ledger.presence, services.directory, services.names)
+    await recall_agents(services.ledger.presence, services.directory, services.names)
     learn_webhook_posts(services.bus, services.directory)
     services.forgetting.start()
     services.orders.start()

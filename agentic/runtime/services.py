@@ -59,7 +59,7 @@ from agentic.tools.toolset import KEYLESS, Keyless, Toolset, ToolSettings, built
 from agentic.turn.trace import TurnWatcher
 from agentic.wire import keys
 from agentic.wire.bus import Bus, CoordinatorCommands
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisLink
 
 log = logging.getLogger(__name__)
 
@@ -301,32 +301,22 @@ async def keep_present(
     announced = False
     try:
         while True:
-            try:
-                user_id = directory.id_of(agent)
-                announced = online() and user_id is not None
-                if announced:
-                    await store.renew(agent, str(user_id))
-                _learn(directory, await store.read(all_names))
-            except RedisAway:
-                log.debug("%s: presence not renewed: Redis is unavailable; will retry", agent)
+            user_id = directory.id_of(agent)
+            announced = online() and user_id is not None
+            if announced:
+                await store.renew(agent, str(user_id))
+            _learn(directory, await store.read(all_names) or {})
             await asyncio.sleep(RENEW_EVERY)
     finally:
         if announced:  # otherwise the key may be another process's
-            try:
-                await store.clear(agent)
-            except RedisAway:
-                log.debug("%s: ready key not deleted: Redis is unavailable; it expires by itself", agent)
+            await store.clear(agent)
 
 
 async def stay_known(agent: str, store: Presence) -> None:
     """Keep since when an agent exists that needs no bot, until cancelled: what it missed since then is answered."""
     while True:
-        pause = RENEW_FIRST
-        try:
-            await store.note_first(agent)
-        except RedisAway:
-            pause = RENEW_EVERY
-        await asyncio.sleep(pause)
+        is_noted = await store.note_first(agent)
+        await asyncio.sleep(RENEW_FIRST if is_noted else RENEW_EVERY)
 
 
 def learn_webhook_posts(bus: Bus, directory: Directory) -> None:
@@ -340,14 +330,11 @@ def learn_webhook_posts(bus: Bus, directory: Directory) -> None:
 
 
 async def recall_agents(store: Presence, directory: Directory, names: Iterable[str]) -> None:
-    """Learn at the start the last known users of all agents, so that a bot recognizes them before they are online.
-
-    Raises RedisAway.
-    """
+    """Learn at the start the last known users of all agents, so that a bot recognizes them before they are online."""
     _learn(directory, await store.seen(names))
 
 
-def _learn(directory: Directory, present: dict[str, str]) -> None:
+def _learn(directory: Directory, present: Mapping[str, str]) -> None:
     for agent, text in present.items():
         if text.isdecimal() and directory.id_of(agent) is None:
             directory.learn(agent, int(text))

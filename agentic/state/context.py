@@ -29,7 +29,7 @@ from agentic.context.window import WindowMemory, WindowState
 from agentic.process.tasks import BackgroundTasks
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway, RedisLink, Store, or_default
+from agentic.wire.connection import RedisAway, RedisLink, Store, or_default, when_back
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import ResetNotice, read
 
@@ -105,14 +105,14 @@ class ContextWindows(Store):
         return await _read_object(self._link, keys.window(agent, channel_id, kind))
 
 
-class Sessions:
+class Sessions(Store):
     """A small record of plain values per agent and channel.
 
     No method raises RedisAway: while Redis is away this process's memory is used.
     """
 
     def __init__(self, link: RedisLink) -> None:
-        self._link = link
+        super().__init__(link)
         self._unwritten = FIFOCache[str, dict[str, Any] | None](MAX_CHANNELS)
 
     @or_default(None, "an earlier session cannot be read")
@@ -127,9 +127,15 @@ class Sessions:
     async def drop(self, agent: str, channel_id: int) -> None:
         await self._write(keys.session(agent, channel_id), None)
 
-    @or_default(None, "a session is stored in this process only")
     async def _write(self, key: str, session: dict[str, Any] | None) -> None:
         self._unwritten[key] = session
+        await self._write_newest(key)
+
+    @when_back("sessions", limit=MAX_CHANNELS)
+    async def _write_newest(self, key: str) -> None:
+        if key not in self._unwritten:  # written meanwhile
+            return
+        session = self._unwritten[key]
         if session is None:
             await self._link.call(lambda redis: redis.delete(key))
         else:
@@ -220,11 +226,11 @@ class Summary(StoredValue):
         return older or message_id in self.messages
 
 
-class Summaries:
-    """All summaries. `forgotten`, `drop`, `drop_covering` and `forget_person` raise RedisAway."""
+class Summaries(Store):
+    """All summaries. Only `forget_person` raises RedisAway."""
 
     def __init__(self, link: RedisLink) -> None:
-        self._link = link
+        super().__init__(link)
         self._read: LRUCache[int, Summary | None] = LRUCache(MAX_THREADS)
 
     async def read(self, thread_id: int) -> Summary | None:
@@ -256,15 +262,24 @@ class Summaries:
         args = [token, summary.model_dump_json(), SUMMARY_SECONDS]
         return bool(await self._link.script(KEEP_SUMMARY, names, args))
 
-    async def forgotten(self) -> Mapping[int, float]:
-        """When people asked to be forgotten, in unix seconds, by their ids. Raises RedisAway."""
+    @or_default(None, "a summary is not made")
+    async def forgotten(self) -> Mapping[int, float] | None:
+        """When people asked to be forgotten, in unix seconds, by their ids; None if nobody knows."""
         found: Any = await self._link.call(
             lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, 0, -1, withscores=True)
         )
         return {int(user_id): at / 1000 for user_id, at in found if str(user_id).isdecimal()}
 
     async def drop(self, thread_id: int) -> None:
-        """Remove the thread's summary, also one that is being made. Raises RedisAway."""
+        """Remove the thread's summary, also one that is being made."""
+        self._read.pop(thread_id, None)
+        await self._drop_later(thread_id)
+
+    @when_back("summaries that are outdated")
+    async def _drop_later(self, thread_id: int) -> None:
+        await self._drop_now(thread_id)
+
+    async def _drop_now(self, thread_id: int) -> None:
         self._read.pop(thread_id, None)
         names = (keys.summary(thread_id), keys.summary_claim(thread_id))
         await self._link.call(lambda redis: redis.delete(*names))
@@ -282,7 +297,7 @@ class Summaries:
             thread_id = int(name.rpartition(":")[2])
             summary = await self.read(thread_id)
             if summary is not None and user_id in summary.people:
-                await self.drop(thread_id)
+                await self._drop_now(thread_id)
                 forgotten += 1
         claims = await self._names(keys.summary_claim("*"))
         if claims:

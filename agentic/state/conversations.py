@@ -16,7 +16,7 @@ from agentic.state.leases import FENCE
 from agentic.state.rooms import ROOM_SECONDS, WRITE_ROOM, Room, room_args, room_keys
 from agentic.state.schedule import hold_of
 from agentic.wire import keys
-from agentic.wire.connection import Store
+from agentic.wire.connection import Store, or_default
 from agentic.wire.entries import StoredValue
 
 KEEP_SECONDS = 3600  # much longer than anything that would be resumed; a room's is kept as long as the room
@@ -163,6 +163,7 @@ class Pulls(StoredValue):
 class PullStore(Store):
     """The newest choice of each channel."""
 
+    @or_default(None, "the pulls of choices are not stored")
     async def keep(self, pulls: Pulls) -> None:
         text = pulls.model_dump_json()
         await self._link.call(lambda redis: redis.set(keys.pulls(pulls.channel_id), text, ex=PULLS_KEEP_SECONDS))

@@ -15,7 +15,7 @@ from typing import Any
 from agentic.ids import MAX_ID
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisLink, or_default
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import ForgetNotice
 
@@ -76,6 +76,7 @@ class ForgetRequests:
         found: Any = await self._link.call(lambda redis: redis.smembers(keys.forgotten_chats(user_id)))
         return {int(each) for each in found}
 
+    @or_default(None, "processes read requests to be forgotten when Redis is back")
     async def tell(self) -> None:
         """Make every process read the requests now."""
         await self._link.call(lambda redis: redis.publish(keys.COORDINATOR_FORGETS, ForgetNotice().to_wire()))

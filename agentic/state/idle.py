@@ -12,17 +12,16 @@ right before it posts. While Redis is away a no counts in the process that heard
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cachetools import LRUCache
 from pydantic import Field
-from redis.asyncio.client import Pipeline
 
 from agentic.state.leases import FENCE
 from agentic.text import finite_number
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink, Store, or_default
+from agentic.wire.connection import RedisLink, Store, or_default, when_back
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import Result, read_result
 
@@ -173,72 +172,74 @@ class UnaskedMessage:
     task: str
 
 
-class UnaskedMessages:
-    """`is_unwanted` raises RedisAway, the other methods do not."""
+class UnaskedMessages(Store):
+    """Only `refuse` and `allow` change what a person wants. No method raises RedisAway."""
 
     def __init__(self, link: RedisLink) -> None:
-        self._link = link
+        super().__init__(link)
         self._own = LRUCache[int, UnaskedMessage](REMEMBERED)
         self._unwritten: dict[int, bool] = {}  # person → whether they refused, while Redis is away
-        link.when_back(self._write)
 
-    @or_default(None, "an unprompted message is known in this process alone")
     async def note(self, message_ids: Iterable[int], message: UnaskedMessage) -> None:
         ids = tuple(message_ids)
         self._own.update(dict.fromkeys(ids, message))
-        text = f"{message.person_id} {message.agent} {message.task}"
+        await self._write_messages(ids, f"{message.person_id} {message.agent} {message.task}")
+
+    @when_back("unprompted messages")
+    async def _write_messages(self, ids: Sequence[int], text: str) -> None:
         await self._link.batch(lambda pipe: [pipe.set(keys.unasked(each), text, ex=KEEP_SECONDS) for each in ids])
 
     async def read(self, message_id: int) -> UnaskedMessage | None:
         """None for a message that somebody asked for, and for one that is too old."""
-        try:
-            kept = await self._link.call(lambda redis: redis.get(keys.unasked(message_id)))
-        except RedisAway as away:
-            log.debug("only this process's unasked messages are known: %s", away)
-            kept = None
+        kept = await self._stored(message_id)
         if not kept:
             return self._own.get(message_id)
-        match str(kept).split():
+        match kept.split():
             case [person_id, agent, task] if person_id.isdecimal():
                 return UnaskedMessage(int(person_id), agent, task)
         log.warning("an unprompted message cannot be read and is ignored: %.80r", kept)
         return None
 
+    @or_default(None, "only this process's unprompted messages are known")
+    async def _stored(self, message_id: int) -> str | None:
+        return await self._text(keys.unasked(message_id))
+
     async def refuse(self, user_id: int) -> bool:
         """The person wants no more of them. False if that was known, in any process."""
-        known, key = self._unwritten.get(user_id), keys.unwanted(user_id)
-        try:
-            first = await self._link.call(lambda redis: redis.set(key, "1", nx=True, ex=KEEP_SECONDS))
-        except RedisAway as away:
-            log.debug("a person wants no unasked messages, which is written when Redis is back: %s", away)
-            self._unwritten[user_id] = True
+        known, first = self._unwritten.get(user_id), await self._refuse_first(user_id)
+        if first is None:
+            await self._write_later(user_id, refused=True)
             return known is not True
         self._unwritten.pop(user_id, None)
-        return bool(first)
+        return first
+
+    @or_default(None, "a person's no to unprompted messages counts in this process only")
+    async def _refuse_first(self, user_id: int) -> bool | None:
+        key = keys.unwanted(user_id)
+        return bool(await self._link.call(lambda redis: redis.set(key, "1", nx=True, ex=KEEP_SECONDS)))
 
     async def allow(self, user_id: int) -> None:
-        self._unwritten[user_id] = False
-        await self._write()
+        await self._write_later(user_id, refused=False)
 
+    @or_default(True, "unprompted messages are not sent")
     async def is_unwanted(self, user_id: int) -> bool:
-        """Whether the person has said lately that they want no more. Raises RedisAway if nobody knows."""
+        """Whether the person has said lately that they want no more, or nobody knows."""
         if (refused := self._unwritten.get(user_id)) is not None:
             return refused
         return bool(await self._link.call(lambda redis: redis.exists(keys.unwanted(user_id))))
 
-    @or_default(None, "what people said of unprompted messages is written when Redis is back")
-    async def _write(self) -> None:
-        """Write what people said while Redis was away."""
-        waiting = dict(self._unwritten)
+    async def _write_later(self, user_id: int, *, refused: bool) -> None:
+        self._unwritten[user_id] = refused
+        await self._write_last_word(user_id)
 
-        def write(pipe: Pipeline) -> None:
-            for user_id, refused in waiting.items():
-                if refused:
-                    pipe.set(keys.unwanted(user_id), "1", ex=KEEP_SECONDS)
-                else:
-                    pipe.delete(keys.unwanted(user_id))
-
-        await self._link.batch(write)
-        for user_id, refused in waiting.items():
-            if self._unwritten.get(user_id) is refused:
-                del self._unwritten[user_id]
+    @when_back("what people said of unprompted messages")
+    async def _write_last_word(self, user_id: int) -> None:
+        refused, key = self._unwritten.get(user_id), keys.unwanted(user_id)
+        if refused is None:  # written meanwhile
+            return
+        if refused:
+            await self._link.call(lambda redis: redis.set(key, "1", ex=KEEP_SECONDS))
+        else:
+            await self._link.call(lambda redis: redis.delete(key))
+        if self._unwritten.get(user_id) is refused:
+            del self._unwritten[user_id]

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from agentic.process.tasks import Sleep
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisAway, RedisLink, or_default
 
 LEASE_SECONDS = 5.0  # after the last renewal
 DEAD_HOLDER_SECONDS = LEASE_SECONDS + 1.0  # a dead holder's lease has expired by then
@@ -111,6 +111,11 @@ class Lease:
                 return False
             await asyncio.sleep(min(left, self._renew_every / 4))
 
+    @or_default(False, "leases are taken when Redis is back")
+    async def try_acquire(self) -> bool:
+        """Take it if it is free now and Redis answers."""
+        return await self.acquire()
+
     async def run(self) -> None:
         """Renew while held; stand by and take over otherwise. Until canceled or released."""
         while not self._released:
@@ -132,10 +137,11 @@ class Lease:
             was_held = self.taken.is_set()
             self.taken.clear()
             if was_held:
-                try:
-                    await self._link.script(RELEASE, [self._key], [self.holder])
-                except RedisAway as error:
-                    log.debug("%s is not released and will expire: %s", self._key, error)
+                await self._release()
+
+    @or_default(None, "leases are not released and expire by themselves")
+    async def _release(self) -> None:
+        await self._link.script(RELEASE, [self._key], [self.holder])
 
     async def current_holder(self) -> str | None:
         """The holder, None if there is none. Raises RedisAway."""

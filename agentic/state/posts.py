@@ -16,13 +16,13 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cachetools import FIFOCache, LRUCache
 from redis.asyncio.client import Pipeline
 
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink, or_default
+from agentic.wire.connection import RedisAway, RedisLink, Store, or_default, when_back
 
 NOTICE_SECONDS = 30 * 86400
 PART_SECONDS = 86400  # far longer than any turn
@@ -140,48 +140,48 @@ class InstructedPosts:
     async def read(self, channel_id: int) -> Mapping[int, bool]:
         """The channel's newest: message id → whether the turn was reactive."""
         own = {message: joining for (channel, message), joining in self._own.items() if channel == channel_id}
-        try:
-            kept = await self._link.call(lambda redis: redis.zrange(keys.instructed(channel_id), 0, -1))
-        except RedisAway as away:
-            log.debug("only this process's posts by instruction are known: %s", away)
-            return own
-        found = (str(member).partition(" ") for member in kept)
+        found = (member.partition(" ") for member in await self._stored(channel_id))
         return {int(message): bool(joining) for message, _, joining in found if message.isdecimal()} | own
 
+    @or_default((), "only this process's posts by instruction are known")
+    async def _stored(self, channel_id: int) -> Sequence[str]:
+        members = await self._link.call(lambda redis: redis.zrange(keys.instructed(channel_id), 0, -1))
+        return [str(member) for member in members]
 
-class WebhookPosts:
+
+class WebhookPosts(Store):
     """`clock` gives unix seconds. No method raises RedisAway."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
-        self._link, self._clock = link, clock
+        super().__init__(link, clock)
         self._unwritten = FIFOCache[tuple[int, int], str](REMEMBERED_UNWRITTEN)
 
-    @or_default(None, "a webhook post will be recorded with the next one")
     async def add(self, channel_id: int, message_id: int, agent: str) -> None:
         self._unwritten[channel_id, message_id] = agent
-        waiting, now = dict(self._unwritten), self._clock()
+        await self._write(channel_id, message_id, agent, self._clock())
+
+    @when_back("webhook posts", limit=REMEMBERED_UNWRITTEN)
+    async def _write(self, channel_id: int, message_id: int, agent: str, at: float) -> None:
+        key, member = keys.webhook_posts(channel_id), f"{message_id} {agent}"
 
         def write(pipe: Pipeline) -> None:
-            for (channel_id, message_id), agent in waiting.items():
-                key = keys.webhook_posts(channel_id)
-                pipe.zadd(key, {f"{message_id} {agent}": now})
-                pipe.zremrangebyrank(key, 0, -1 - MAX_POSTS)
-                pipe.expire(key, WEBHOOK_SECONDS)
-                pipe.publish(keys.WEBHOOK_POSTED, f"{message_id} {agent}")
+            pipe.zadd(key, {member: at})
+            pipe.zremrangebyrank(key, 0, -1 - MAX_POSTS)
+            pipe.expire(key, WEBHOOK_SECONDS)
+            pipe.publish(keys.WEBHOOK_POSTED, member)
 
         await self._link.batch(write)
-        for key in waiting:
-            self._unwritten.pop(key, None)
+        self._unwritten.pop((channel_id, message_id), None)
 
     async def read(self, channel_id: int) -> Mapping[int, str]:
         """The channel's newest: message id → agent."""
         own = {message: agent for (channel, message), agent in self._unwritten.items() if channel == channel_id}
-        try:
-            kept = await self._link.call(lambda redis: redis.zrange(keys.webhook_posts(channel_id), 0, -1))
-        except RedisAway as away:
-            log.debug("only this process's webhook posts are known: %s", away)
-            return own
-        return {**dict(filter(None, map(read_post, map(str, kept)))), **own}
+        return {**dict(filter(None, map(read_post, await self._stored(channel_id)))), **own}
+
+    @or_default((), "only this process's webhook posts are known")
+    async def _stored(self, channel_id: int) -> Sequence[str]:
+        members = await self._link.call(lambda redis: redis.zrange(keys.webhook_posts(channel_id), 0, -1))
+        return [str(member) for member in members]
 
 
 def read_post(member: str) -> tuple[int, str] | None:

@@ -8,13 +8,13 @@ bot finds its own name there, so the commands stay with one bot.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from redis.asyncio.client import Pipeline
 
 from agentic.text import finite_number
 from agentic.wire import keys
-from agentic.wire.connection import Store
+from agentic.wire.connection import Store, or_default
 
 PRESENCE_TTL_SECONDS = 15
 SEEN_SECONDS = 30 * 86400
@@ -46,6 +46,7 @@ class CommandOwner(Store):
 class Presence(Store):
     """For people and consoles. An agent without a key still gets turns."""
 
+    @or_default(None, "presence is not renewed")
     async def renew(self, agent: str, text: str) -> None:
         """Mark the agent as online for 15 more seconds, with a free `text` about it."""
         now = self._clock()
@@ -59,40 +60,54 @@ class Presence(Store):
 
         await self._link.batch(write)
 
-    async def note_first(self, agent: str) -> None:
+    @or_default(False, "when an agent was first there is noted later")
+    async def note_first(self, agent: str) -> bool:
         """Note since when the agent exists, without marking it as online: a service may have no bots."""
         key, now = keys.seen(agent), str(self._clock())
         await self._link.batch(lambda pipe: (pipe.hsetnx(key, "first", now), pipe.expire(key, SEEN_SECONDS)))
+        return True
 
     async def first_seen(self, agent: str) -> float | None:
         """When the agent was first there, in unix seconds; None for never."""
         first = await self._link.call(lambda redis: redis.hget(keys.seen(agent), "first"))
         return None if first is None else float(first)
 
-    async def seen(self, agents: Iterable[str]) -> dict[str, str]:
+    @or_default(dict[str, str](), "the users of earlier agents are not known")
+    async def seen(self, agents: Iterable[str]) -> Mapping[str, str]:
         """The last text of each of `agents` that was online in the last month."""
         names = list(agents)
         found = await self._link.batch(lambda pipe: [pipe.hget(keys.seen(name), "text") for name in names])
         return {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}
 
+    @or_default(None, "nobody knows which process writes the record")
     async def records(self) -> bool:
-        """Whether a process writes the record now."""
+        """Whether a process writes the record now; None if nobody knows."""
         return bool(await self._link.call(lambda redis: redis.exists(keys.RECORDER_OWNER)))
 
+    @or_default(None, "presence ends by itself")
     async def clear(self, agent: str) -> None:
         await self._link.call(lambda redis: redis.delete(keys.ready(agent)))
 
     async def online(self, agents: Iterable[str]) -> set[str]:
-        """Those of `agents` that are online."""
-        return set(await self.read(agents))
+        """Those of `agents` that are online. Raises RedisAway."""
+        return set(await self._texts(keys.ready, agents))
 
+    @or_default(None, "nobody knows which agents are online elsewhere")
     async def read(self, agents: Iterable[str]) -> dict[str, str]:
-        """The text of each of `agents` that is online."""
+        """The text of each of `agents` that is online; None if nobody knows."""
         return await self._texts(keys.ready, agents)
 
 
 class BackoffStore(Store):
     """Back-offs of agents whose provider refused them."""
+
+    @or_default(0.0, "back-offs are not shared")
+    async def share(self, agent: str, until: float) -> float:
+        """Share a back-off that ends at `until` (unix seconds, 0 for none), and return the latest end that is known."""
+        kept = await self.until(agent) or 0.0
+        if until > kept:
+            await self.put(agent, until)
+        return max(until, kept)
 
     async def put(self, agent: str, until: float) -> None:
         """Set when the agent's back-off ends, in unix seconds; at most an hour from now."""

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field, ValidationError
 
 from agentic.wire import keys
-from agentic.wire.connection import Store
+from agentic.wire.connection import Store, or_default, when_back
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import RoomNotice
 from agentic.wire.reasons import PAUSES, EndReason
@@ -175,12 +175,17 @@ def room_args(room: Room) -> list[str | int | float]:
 
 
 class RoomStore(Store):
-    """Only for reading; all methods raise RedisAway."""
+    """Only for reading; all methods but `may_exist` raise RedisAway."""
 
     async def read(self, thread_id: int) -> Room | None:
         """The thread's room; None if there is none or it can't be read."""
         text = await self._text(keys.room(thread_id))
         return None if text is None else _read_room(thread_id, text)
+
+    @or_default(True, "threads count as rooms")
+    async def may_exist(self, thread_id: int) -> bool:
+        """Whether the thread has a room, or nobody knows."""
+        return await self.read(thread_id) is not None
 
     async def list(self, status: RoomStatus | None = None, limit: int | None = LISTED) -> list[Room]:
         """The rooms of that status, the last changed first; at most `limit`, None for all."""
@@ -319,6 +324,7 @@ class RoomOpenings(Store):
             lambda pipe: (pipe.hset(key, field, text), pipe.expire(key, OPENING_SECONDS)), transaction=True
         )
 
+    @when_back("the ends of openings of rooms")
     async def drop(self, request: int) -> None:
         await self._link.call(lambda redis: redis.hdel(keys.ROOM_OPENINGS, str(request)))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from agentic.state.leases import FENCE
 from agentic.wire import keys
-from agentic.wire.connection import Store
+from agentic.wire.connection import Store, or_default, when_back
 
 DAY_PLAN_SECONDS = 48 * 3600
 STARTER_SECONDS = 30 * 86400
@@ -136,6 +136,7 @@ class ScheduleStore(Store):
             raise ValueError("no agent could start")
         return str(await self._link.script(NEXT_STARTER, [keys.starter_queue(channel_id)], [STARTER_SECONDS, *fresh]))
 
+    @or_default(False, "there are no reactive rounds")
     async def take_reactive(self, channel_id: int, cooldown: float) -> bool:
         """Take the channel's cooldown for reactive rounds (seconds; 0 for none). False while it runs."""
         if cooldown <= 0:
@@ -150,6 +151,7 @@ class ScheduleStore(Store):
         args = [hold_of(holder, epoch), max(1, round(ttl * 1000)), epoch]
         return bool(await self._link.script(HOLD, redis_keys, args))
 
+    @when_back("releases of channels")
     async def release_channel(self, channel_id: int, holder: str, epoch: int = 0) -> None:
         """Release a channel, unless another conversation holds it, or the same one in another epoch."""
         await self._link.script(RELEASE, [keys.conversation(channel_id)], [hold_of(holder, epoch)])

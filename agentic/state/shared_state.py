@@ -26,7 +26,7 @@ from agentic.state.schedule import ScheduleStore
 from agentic.state.silence import Mutes
 from agentic.state.turn_records import Records, TurnRecord
 from agentic.state.turns import CLAIMING, Claim, DrawnImages, Ending, LastRuns, Settlements, Turns
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import LAST_WAIT, RedisAway, RedisLink
 
 # KEYS and ARGV: those of CLAIMING, then those of TAKING, which takes what only a new turn asks for. What its first call
 # costs if nobody hears of it (the argument between, "" for nothing) is kept before the call is made.
@@ -37,8 +37,6 @@ local taken = take(2, 9)
 local on_admitted = taken[1] == 'ok' or taken[1] == 'closing'
 if on_admitted and ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'under_way', ARGV[9]) end
 return {{false, unpack(taken)}}"""
-
-LAST_WAIT = 2.0  # seconds to wait for Redis at the end of the process
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +78,7 @@ class Ledger:
         self.post_claims = PostClaims(link)
         self.memory_writes = MemoryQuota(link)
         self.settlements = Settlements(link, clock, self.turns, self.budgets, self.instructed_posts)
-        link.when_back(self.pay)
+        link.on_back(self.pay)
 
     async def begin(
         self, agent: str, turn_id: str, deadline: float, event: str, request: TurnRequest | None = None
@@ -89,7 +87,7 @@ class Ledger:
 
         The verdict is None if nothing was requested.
         """
-        if self.settlements.owes:
+        if self.settlements.owes or self.link.has_queued:
             await self.pay()  # this turn may be among them
         if request is None or self.turns.knows(agent, turn_id):
             return await self.turns.claim(agent, turn_id, deadline, event), None
@@ -140,6 +138,7 @@ class Ledger:
 
     async def pay(self) -> None:
         """Write what was kept while Redis was away. Never raises RedisAway."""
+        await self.link.write_queued()
         await self.limits.pay()
         await self.settlements.pay()
 

@@ -31,7 +31,7 @@ from agentic.state.posts import MARK, InstructedPosts
 from agentic.state.turn_records import RECORD, TurnRecord
 from agentic.text import finite_number
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink, or_default
+from agentic.wire.connection import RedisAway, RedisLink, Store, or_default, when_back
 
 KEEP_AFTER_DEADLINE = 15 * 60.0
 LATEST_DEADLINE = 86400.0  # from now; a deadline comes over the wire and may be nonsense
@@ -189,15 +189,14 @@ def _bounds() -> tuple[int, int]:
     return MAX_OPEN, round((LATEST_DEADLINE + KEEP_AFTER_DEADLINE) * 1000)
 
 
-class Turns:
+class Turns(Store):
     """`clock` gives unix seconds, as deadlines are. `Ledger.settle` ends a turn.
 
     Only the holder of the agent's lease claims. Methods of the index raise RedisAway, those that a turn needs do not.
     """
 
     def __init__(self, link: RedisLink, clock: Callable[[], float], holder: str = "") -> None:
-        self._link = link
-        self._clock = clock
+        super().__init__(link, clock)
         self.holder = holder
         self._ours: dict[str, tuple[float, Claim]] = {}  # key → (forget at, open or done)
 
@@ -210,9 +209,12 @@ class Turns:
             outcome = None
         return await self.read_claim(agent, turn_id, deadline, outcome)
 
-    async def keep(self, agent: str, turn_id: str, event: str, seconds: float) -> None:
-        """Store the event of a waiting turn for so many seconds, for the agent's holder to take."""
+    @or_default(False, "waiting turns are kept in memory only")
+    async def keep(self, agent: str, turn_id: str, event: str, seconds: float) -> bool:
+        """Store the event of a waiting turn for so many seconds, for the agent's holder to take; False if it is not
+        stored."""
         await self._link.script(KEEP, *self.keeping(agent, turn_id, event, seconds))
+        return True
 
     def keeping(self, agent: str, turn_id: str, event: str, seconds: float) -> tuple[list[str], list[object]]:
         """Keys and arguments for a script of KEEPING."""
@@ -274,6 +276,7 @@ class Turns:
         found = await self._link.batch(lambda pipe: [pipe.exists(keys.turn(agent, turn_id)) for turn_id in turn_ids])
         return {turn_id for turn_id, there in zip(turn_ids, found, strict=True) if there}
 
+    @when_back("the ends of turns that never began")
     async def close(self, agent: str, results: Mapping[str, str]) -> None:
         """End turns that never began, also those that are kept as waiting. `results`: their ids → results as JSON."""
         if results:
@@ -437,7 +440,7 @@ class LastRuns:
     A hash an agent, `field → time of the last run` (unix seconds). A process takes a run by swapping the time that it
     knows for the new one in one step; a process that knows an outdated time fails and learns the stored one. So neither
     clocks nor polling intervals matter. The same step stores the run's turn until it begins, so that no run is taken
-    and lost. `load` and `prune` raise RedisAway; `run` continues in memory while Redis is away, as the last holder of a
+    and lost. `run` continues in memory while Redis is away, as the last holder of a
     lease does.
     """
 
@@ -446,8 +449,9 @@ class LastRuns:
         self._stands: dict[tuple[str, str], str] = {}  # in Redis, as far as this process knows
         self._ours: dict[tuple[str, str], str] = {}  # set by this process, maybe missing in Redis
 
+    @or_default(None, "the times of last runs are not known")
     async def load(self, agent: str) -> dict[str, float]:
-        """The stored times by field. Raises RedisAway."""
+        """The stored times by field; None if nobody knows."""
         kept = await self._link.call(lambda redis: redis.hgetall(keys.ticks(agent)))
         found = {str(field): str(text) for field, text in kept.items()}
         for memory in (self._stands, self._ours):
@@ -489,8 +493,9 @@ class LastRuns:
         self._ours.pop(place, None)
         return bool(int(done))
 
+    @or_default(None, "old times of last runs stay")
     async def prune(self, agent: str, known: Collection[str]) -> None:
-        """Delete fields that are not among `known`, once there are too many. Raises RedisAway."""
+        """Delete fields that are not among `known`, once there are too many."""
         if len(fields := [field for name, field in self._stands if name == agent]) <= MAX_FIELDS:
             return
         gone = [field for field in fields if field not in known]

@@ -31,7 +31,6 @@ from agentic.turn.cleaning import begins_a_form, clean_text, lines_of_prompt
 from agentic.turn.decide import call_model, seconds_left
 from agentic.turn.decision import Decision, UnreadableDecision
 from agentic.turn.progress import Turn
-from agentic.wire.connection import RedisAway
 from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, topics_in
 from agentic.wire.messages import Reflection
 from agentic.wire.reasons import TurnAborted
@@ -71,11 +70,8 @@ async def check_consent(turn: Turn, event: ReflectionEvent) -> None:
     person_id, may_read = event.person_id, turn.agent.sees(event.channel_id)
     if is_about_ignored(turn.agent, event) or not all(map(may_read, event.reflection.origins)) or person_id is None:
         raise TurnAborted("unwanted")
-    try:
-        if await turn.agent.unasked.is_unwanted(person_id):
-            raise TurnAborted("unwanted")
-    except RedisAway as away:
-        raise TurnAborted("unwanted") from away
+    if await turn.agent.unasked.is_unwanted(person_id):
+        raise TurnAborted("unwanted")
 
 
 def is_about_ignored(agent: Agent, event: ReflectionEvent) -> bool:

@@ -8,7 +8,6 @@ posted.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -24,11 +23,9 @@ from agentic.state.rooms import Room
 from agentic.text import calls_in, named
 from agentic.turn.decision import FORM, DecisionForm, room_form
 from agentic.turn.progress import Turn
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import or_default, wait_for_redis
 from agentic.wire.messages import Instruction
 from agentic.wire.reasons import TurnAborted
-
-RETRY_SECONDS = 0.5  # while Redis is unavailable
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +34,10 @@ def in_room(event: TurnEvent) -> TypeGuard[InstructionEvent]:
     return isinstance(event, InstructionEvent) and event.instruction.room is not None
 
 
+@or_default(None, "turns in rooms wait")
 async def read_room(agent: Agent, event: TurnEvent) -> Room | None:
     """The room of a turn as it is now; None if there is none, and while Redis is unavailable."""
-    try:
-        return await agent.rooms.read(event.channel_id)
-    except RedisAway:
-        log.info("%s: turn %s waits for Redis, which has its room", agent.key, event.id)
-        return None
+    return await agent.rooms.read(event.channel_id)
 
 
 def is_expected_turn(room: Room | None, event: TurnEvent) -> bool:
@@ -66,12 +60,8 @@ async def admit_to_room(turn: Turn) -> None:
     Raises TurnAborted("out_of_turn").
     """
     event, state = turn.event, turn.state
-    while in_room(event) and state.room is None:
-        try:
-            state.room = await turn.agent.rooms.read(event.channel_id)
-            break
-        except RedisAway:
-            await asyncio.sleep(RETRY_SECONDS)
+    if in_room(event) and state.room is None:
+        state.room = await wait_for_redis(lambda: turn.agent.rooms.read(event.channel_id))
     if not is_expected_turn(state.room, event):
         raise TurnAborted("out_of_turn")
     ignore_own_lock(turn.outlet, state.room)
@@ -83,11 +73,8 @@ async def check_room(turn: Turn) -> None:
 
     Raises TurnAborted("out_of_turn").
     """
-    try:
-        room = await turn.agent.rooms.read(turn.event.channel_id)
-    except RedisAway:
-        return
-    if not is_expected_turn(room, turn.event):
+    read = or_default(turn.state.room, "rooms are not looked at again before posts")(turn.agent.rooms.read)
+    if not is_expected_turn(await read(turn.event.channel_id), turn.event):
         raise TurnAborted("out_of_turn")
 
 
@@ -150,8 +137,5 @@ async def room_summary(turn: Turn, reset: int) -> Summary | None:
     hidden = (entry.id for entry in transcript.entries() if not is_visible(entry))
     if not any(map(summary.covers, transcript.deleted)) and not any(each in summary.messages for each in hidden):
         return summary
-    try:
-        await turn.agent.summaries.drop(turn.event.channel_id)
-    except RedisAway:
-        log.info("room %d: its summary is dropped once Redis is back", turn.event.channel_id)
+    await turn.agent.summaries.drop(turn.event.channel_id)
     return None

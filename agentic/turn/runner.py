@@ -41,7 +41,6 @@ from agentic.turn.room_turns import ignore_own_lock, in_room, read_room
 from agentic.turn.trace import RecordedWords, TurnTrace
 from agentic.turn.turn import abandoned_result, limit_request, take_turn, with_payer_and_target
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Result, read_result
 
 MAX_REMEMBERED = 1000  # turns in this process's memory
@@ -122,10 +121,8 @@ class TurnRunner:
         await self.publish(refused(self.name, turn_id, reason))
 
     async def publish(self, result: Result) -> None:
-        try:
-            await self._services.bus.publish(keys.results(self.name), result)
-        except RedisAway:
-            log.warning("%s: could not send a result, Redis is away; the coordinator will ask again", self.name)
+        """Send a result; if Redis is unavailable, the coordinator will ask again."""
+        await self._services.bus.announce(keys.results(self.name), result)
 
     async def _run_claimed(self, event: TurnEvent, cancellation: Cancellation) -> None:
         """Claim the turn, take it, and settle it: it is ended and reported in one step in Redis."""
@@ -271,10 +268,7 @@ class TurnRegistry:
     async def close(self, turn_ids: Sequence[str]) -> None:
         """End turns that never begin, since another one answers their messages, for all later runs of the program."""
         results = {turn_id: refused(self._agent, turn_id, "superseded").to_wire() for turn_id in turn_ids}
-        try:
-            await self._ledger.turns.close(self._agent, results)
-        except RedisAway:
-            log.debug("%s: %d joined messages are not noted, Redis is away", self._agent, len(results))
+        await self._ledger.turns.close(self._agent, results)
 
     async def claim(
         self, event: TurnEvent, after: int = 0, request: TurnRequest | None = None

@@ -31,7 +31,6 @@ from agentic.turn.history import after
 from agentic.turn.progress import Turn
 from agentic.turn.room_turns import room_entries
 from agentic.turn.view import TurnView, is_gone
-from agentic.wire.connection import RedisAway
 from agentic.wire.reasons import TurnAborted
 
 LEAD = 2  # messages before a window would be cut
@@ -63,7 +62,7 @@ async def summarize(turn: Turn, view: TurnView) -> None:
     try:
         async with asyncio.timeout(seconds):
             await _summarize(turn, view, cheap, seconds)
-    except (ModelError, TurnAborted, TimeoutError, RedisAway) as error:
+    except (ModelError, TurnAborted, TimeoutError) as error:
         _report(turn, error)
 
 
@@ -82,6 +81,8 @@ async def _summarize(turn: Turn, view: TurnView, cheap: CheapModel, seconds: flo
         return
     # without the messages of people who asked to be forgotten after they wrote them
     forgotten = await store.forgotten()
+    if forgotten is None:
+        return
     used = [
         entry
         for entry in old

@@ -28,7 +28,7 @@ from redis.exceptions import RedisError
 
 from agentic.process.tasks import run_until_one_ends
 from agentic.wire import keys
-from agentic.wire.connection import CONNECT_TIMEOUT, RedisAway, RedisLink
+from agentic.wire.connection import CONNECT_TIMEOUT, RedisAway, RedisLink, or_default
 from agentic.wire.messages import (
     DEFAULT_DEADLINE_SECONDS,
     Command,
@@ -133,6 +133,11 @@ class Bus:
         """Send once to the present subscribers; returns their number. Raises RedisAway."""
         wire = message.to_wire()
         return int(await self._link.call(lambda redis: redis.publish(channel, wire)))
+
+    @or_default(0, "messages are not sent")
+    async def announce(self, channel: str, message: WireMessage) -> int:
+        """Send once to the present subscribers, if Redis answers; nobody needs to know if it does not."""
+        return await self.publish(channel, message)
 
     def listen_to(self, agent: str) -> None:
         """Subscribe to this agent's results and notices. `ask` does so by itself."""
@@ -451,6 +456,11 @@ class Mirror:
                 log.debug("%s cannot be read, will retry: %s", type(self).__name__, away)
                 self._behind.set()
                 await asyncio.sleep(RETRY_EVERY)
+
+    @or_default(None, "what is set in Redis is read when it is back")
+    async def try_read(self) -> None:
+        """Call `read` if Redis answers; `run` does it later otherwise."""
+        await self.read()
 
     async def read(self) -> None:
         raise NotImplementedError

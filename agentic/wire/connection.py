@@ -5,6 +5,10 @@ retry, and once one has failed the next ones fail immediately until a background
 subscriber may wait long. Whatever the cause (refused, reset, timed out, still loading, full, read-only), callers see
 one exception, `RedisAway`.
 
+A method of a store says what an outage means, once, where it is defined: `or_default` returns something else,
+`when_back` writes later, and a method without either raises. Money and leases raise; memory, notices, and marks have a
+policy. Each policy writes one log line per outage.
+
 With an address `redis+sentinel://[user:password@]host:26379,host:26379/name/0` (TLS: `rediss+sentinel`) the Sentinels
 say which server is the master of that name. All are asked at each new connection, and the first that knows a healthy
 master counts: one that hangs costs nothing. User, password, and the options after the ? are the server's; the
@@ -15,11 +19,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
@@ -35,14 +42,18 @@ from redis.maint_notifications import MaintNotificationsConfig
 
 D = TypeVar("D")
 P = ParamSpec("P")
+S = TypeVar("S", bound="Store")
 T = TypeVar("T")
 Method = Callable[P, Coroutine[Any, Any, T]]
+Write = Callable[Concatenate[S, P], Coroutine[Any, Any, None]]  # a method of a store
 
 COMMAND_TIMEOUT = 0.3
 CONNECT_TIMEOUT = 2.0
 PROBE_EVERY = 0.25
 SCAN_COUNT = 1000
 REDIS_RETRY_SECONDS = 1.0  # between two attempts of a task that waits for Redis
+MAX_QUEUED = 1000  # writes of a method that wait for Redis
+LAST_WAIT = 2.0  # seconds to wait for Redis at the end of the process
 # More would only queue inside Redis; a thousand turns must not open a thousand connections.
 COMMANDS_AT_ONCE = 16
 SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
@@ -54,8 +65,15 @@ log = logging.getLogger(__name__)
 
 
 class RedisAway(Exception):
-    """Redis cannot be used now. The command may have run all the same, its reply lost: so counters are written by
-    scripts that may run twice."""
+    """Redis cannot be used now: it does not answer, or refuses writes. Raised only by methods without a policy.
+
+    The command may have run all the same, its reply lost: so counters are written by scripts that may run twice.
+    `logged`: what was already logged about this outage.
+    """
+
+    def __init__(self, reason: str = "", logged: set[str] | None = None) -> None:
+        super().__init__(reason)
+        self.logged: set[str] = set() if logged is None else logged
 
 
 class RedisAddressError(Exception):
@@ -64,6 +82,14 @@ class RedisAddressError(Exception):
 
 class RedisStartError(Exception):
     """The embedded Redis could not be started; the text says why and where its log is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _QueuedWrite:
+    """A write that waits for Redis. `what` names its method in the log."""
+
+    what: str
+    run: Callable[[], Awaitable[None]]
 
 
 class RedisLink:
@@ -86,8 +112,11 @@ class RedisLink:
         self._probe: asyncio.Task[None] | None = None
         self._slots = asyncio.Semaphore(COMMANDS_AT_ONCE)
         self._refused = False
-        self._when_back: list[Callable[[], Awaitable[None]]] = []
+        self._on_back: list[Callable[[], Awaitable[None]]] = []
         self._calling_back: asyncio.Task[None] | None = None
+        self._logged: set[str] = set()  # about this outage
+        self._queued: deque[_QueuedWrite] = deque()
+        self._writing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -96,6 +125,15 @@ class RedisLink:
         await self.aclose()
 
     async def aclose(self) -> None:
+        """Write what waits for Redis, for two seconds at most, and close the connections."""
+        if self._queued:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WAIT):
+                    await self.present.wait()
+                    await self.write_queued()
+        if self._queued:
+            what = ", ".join(dict.fromkeys(write.what for write in self._queued))
+            log.error("Redis is unavailable: writes lost with this process: %d (%s)", len(self._queued), what)
         for task in filter(None, (self._probe, self._calling_back)):
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -108,9 +146,39 @@ class RedisLink:
         """True while the circuit breaker is open: commands fail immediately."""
         return not self.present.is_set()
 
-    def when_back(self, callback: Callable[[], Awaitable[None]]) -> None:
-        """Await `callback` each time Redis takes commands again."""
-        self._when_back.append(callback)
+    def on_back(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """Await `callback` each time Redis takes commands again, after what was queued is written."""
+        self._on_back.append(callback)
+
+    @property
+    def has_queued(self) -> bool:
+        """Whether writes wait for Redis."""
+        return bool(self._queued)
+
+    def queue(self, what: str, run: Callable[[], Awaitable[None]], limit: int) -> None:
+        """Run a write when Redis is back, after those that are queued already. Of more than `limit` writes of one
+        method, the oldest is lost."""
+        same = [write for write in self._queued if write.what == what]
+        if len(same) >= limit:
+            self._queued.remove(same[0])
+            text = f"{what}: Redis is unavailable for too long, the oldest writes are lost"
+            _log_once(self._logged, logging.ERROR, text)
+        self._queued.append(_QueuedWrite(what, run))
+
+    async def write_queued(self) -> bool:
+        """Run the queued writes in their order; False while Redis is away."""
+        async with self._writing:
+            while self._queued:
+                write = self._queued[0]
+                try:
+                    await write.run()
+                except RedisAway:
+                    return False
+                except ResponseError as error:  # the next ones must not wait for one that can't be written
+                    log.error("%s: cannot be written and is lost: %s", write.what, error)
+                if self._queued and self._queued[0] is write:
+                    self._queued.popleft()
+        return True
 
     async def call(self, command: Callable[[Redis], Awaitable[T]]) -> T:
         """Run `command` with the client for commands. Raises RedisAway, after about 0.3 s at the latest."""
@@ -134,7 +202,7 @@ class RedisLink:
         except (RedisConnectionError, RedisTimeoutError, OSError) as error:
             if not is_large:
                 self._open_breaker(error)
-            raise RedisAway(_cause(error)) from error
+            raise RedisAway(_cause(error), self._logged) from error
         except ResponseError as error:
             if not _is_refusal(error):
                 raise
@@ -142,7 +210,7 @@ class RedisLink:
                 # Reads and pub/sub still work on a full server, so the breaker stays closed. Logged once.
                 log.log(logging.DEBUG if self._refused else logging.ERROR, "Redis takes no writes: %s", error)
                 self._refused = True
-            raise RedisAway(str(error)) from error
+            raise RedisAway(str(error), self._logged) from error
 
     async def script(self, lua: str, keys: Sequence[str], args: Sequence[object] = ()) -> Any:
         """Run a Lua script atomically. The whole text is sent each time: small, and never missing after a restart."""
@@ -175,7 +243,7 @@ class RedisLink:
 
     def _fail_while_away(self) -> None:
         if self.away:
-            raise RedisAway(self._reason)
+            raise RedisAway(self._reason, self._logged)
 
     def _open_breaker(self, error: Exception) -> None:
         self._reason = _cause(error)
@@ -200,11 +268,12 @@ class RedisLink:
                 self._start_callbacks()
 
     def _start_callbacks(self) -> None:
+        self._logged = set()
         if self._calling_back is None or self._calling_back.done():
             self._calling_back = asyncio.create_task(self._call_back_all(), name="redis-back")
 
     async def _call_back_all(self) -> None:
-        for callback in self._when_back:
+        for callback in (self.write_queued, *self._on_back):
             try:
                 await callback()
             except Exception:  # the edge of the task: the other callbacks must run
@@ -216,6 +285,10 @@ class Store:
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
+
+    @property
+    def link(self) -> RedisLink:
+        return self._link
 
     async def _text(self, key: str) -> str | None:
         text = await self._link.call(lambda redis: redis.get(key))
@@ -240,7 +313,7 @@ def _is_refusal(error: ResponseError) -> bool:
 
 
 def or_default(value: D, what: str) -> Callable[[Method[P, T]], Method[P, T | D]]:
-    """Make a method return `value` while Redis is away. `what` says in the log what was not done."""
+    """Make a method return `value` while Redis is away. `what` says in the log what that means."""
 
     def decorate(method: Method[P, T]) -> Method[P, T | D]:
         @wraps(method)
@@ -248,12 +321,63 @@ def or_default(value: D, what: str) -> Callable[[Method[P, T]], Method[P, T | D]
             try:
                 return await method(*args, **kwargs)
             except RedisAway as away:
-                log.debug("%s: %s", what, away)
+                _log_once(away.logged, logging.INFO, f"{what}: Redis is unavailable", away)
                 return value
 
         return call
 
     return decorate
+
+
+def when_back(what: str, *, limit: int = MAX_QUEUED) -> Callable[[Write[S, P]], Write[S, P]]:
+    """Queue a store's write while Redis is away: all writes of a connection are done in their order when Redis is back,
+    before the next turn begins, and at the end of the process. `what` names it in the log.
+
+    A write may run twice if its reply is lost. One that depends on a lease has the lease's epoch among its arguments.
+    """
+
+    def decorate(method: Write[S, P]) -> Write[S, P]:
+        @wraps(method)
+        async def call(store: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            link, write = store.link, partial(method, store, *args, **kwargs)
+            if link.has_queued and not await link.write_queued():  # it must not overtake them
+                link.queue(what, write, limit)
+                return
+            try:
+                await write()
+            except RedisAway as away:
+                _log_once(away.logged, logging.INFO, f"{what}: will be written when Redis is back", away)
+                link.queue(what, write, limit)
+
+        return call
+
+    return decorate
+
+
+async def wait_for_redis(
+    call: Callable[[], Awaitable[T]],
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    *,
+    every: float = REDIS_RETRY_SECONDS,
+    seconds: float = math.inf,
+) -> T:
+    """Repeat the call until Redis answers. Raises RedisAway after so many `seconds`."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + seconds
+    while True:
+        try:
+            return await call()
+        except RedisAway:
+            if clock() > until:
+                raise
+            await sleep(every)
+
+
+def _log_once(logged: set[str], level: int, text: str, cause: object = "") -> None:
+    """Log a text once in an outage."""
+    if text not in logged:
+        logged.add(text)
+        log.log(level, "%s%s", text, f": {cause}" if cause else "")
 
 
 def _client(address: str) -> Redis:

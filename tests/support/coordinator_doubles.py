@@ -20,7 +20,7 @@ from agentic.state.rooms import Room, RoomStatus
 from agentic.state.schedule import Slot, hold_of
 from agentic.wire import keys
 from agentic.wire.bus import AgentAbsent
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import RedisAway, or_default
 from agentic.wire.messages import Command, Instruction, MentionNotice, Result, TurnUsage, WireMessage
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
@@ -141,6 +141,7 @@ class MemorySchedule:
             self.starters[channel_id] = list(fresh)
         return self.starters[channel_id].pop(0)
 
+    @or_default(False, "no round")
     async def take_reactive(self, channel_id: int, cooldown: float) -> bool:
         self._here()
         self.reactive_asked += 1
@@ -155,6 +156,7 @@ class MemorySchedule:
             return False
         return self.holders.setdefault(channel_id, hold_of(holder, epoch)) == hold_of(holder, epoch)
 
+    @or_default(None, "no release")
     async def release_channel(self, channel_id: int, holder: str, epoch: int = 0) -> None:
         self._here()
         if self.holders.get(channel_id) == hold_of(holder, epoch):
@@ -339,6 +341,10 @@ class MemoryBus:
     async def publish(self, channel: str, message: WireMessage) -> int:
         self.published.append((channel, message))
         return 1
+
+    @or_default(0, "nothing is sent")
+    async def announce(self, channel: str, message: WireMessage) -> int:
+        return await self.publish(channel, message)
 
     def on_notice(self, callback: Callable[[MentionNotice], Any]) -> None:
         self.notices.append(callback)

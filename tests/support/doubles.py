@@ -27,7 +27,7 @@ from agentic.state.rooms import Room
 from agentic.state.turn_records import TurnRecord
 from agentic.state.turns import Claim
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import RedisAway, or_default
 from agentic.wire.messages import PersonNotice, WireMessage, read_result
 
 GUILD = 7
@@ -371,6 +371,10 @@ class MemoryBus(_Away):
             self.published.append((channel, message))
         return 1
 
+    @or_default(0, "nothing is sent")
+    async def announce(self, channel: str, message: WireMessage) -> int:
+        return await self.publish(channel, message)
+
     def subscribe(self, channel: str, handler: Callable[[str], Awaitable[None]]) -> None:
         self.handlers[channel] = handler
 
@@ -479,11 +483,13 @@ class MemoryTurns(_Away):
             self.at_work.add(key)
         return kept or Claim("new")
 
-    async def keep(self, agent: str, turn_id: str, event: str, _: float) -> None:
+    @or_default(False, "nothing is kept")
+    async def keep(self, agent: str, turn_id: str, event: str, _: float) -> bool:
         self._here()
         if (agent, turn_id) not in self.kept:
             self.kept[agent, turn_id] = Claim("left", event=event)
             self.waiting.add((agent, turn_id))
+        return True
 
     async def drop(self, agent: str, turn_id: str) -> None:
         self._here()
@@ -508,6 +514,7 @@ class MemoryTurns(_Away):
         self._here()
         return {turn_id for turn_id in turn_ids if (agent, turn_id) in self.kept}
 
+    @or_default(None, "nothing is closed")
     async def close(self, agent: str, results: Mapping[str, str]) -> None:
         self._here()
         for turn_id, result in results.items():
@@ -575,6 +582,7 @@ class MemoryPresence(_Away):
         self.texts: dict[str, str] = {}
         self.first: dict[str, float] = {}
 
+    @or_default(None, "nobody is present")
     async def renew(self, agent: str, text: str) -> None:
         self._here()
         self.texts[agent] = text
@@ -583,10 +591,12 @@ class MemoryPresence(_Away):
         self._here()
         return self.first.get(agent)
 
+    @or_default(None, "nobody leaves")
     async def clear(self, agent: str) -> None:
         self._here()
         self.texts.pop(agent, None)
 
+    @or_default(None, "nobody is known")
     async def read(self, agents: Iterable[str]) -> dict[str, str]:
         self._here()
         return {agent: self.texts[agent] for agent in agents if agent in self.texts}
@@ -651,6 +661,7 @@ class MemoryTicks(_Away):
         self.kept: dict[str, str] = {}  # turn → what it begins with
         self.keeps: dict[str, float] = {}  # turn → for how many seconds
 
+    @or_default(None, "no times are known")
     async def load(self, agent: str) -> dict[str, float]:
         self._here()
         return {field: time for (name, field), time in self.times.items() if name == agent}
@@ -670,7 +681,7 @@ class MemoryTicks(_Away):
         return True
 
     async def prune(self, agent: str, known: Iterable[str]) -> None:
-        self._here()
+        pass
 
 
 class MemoryNotices:
@@ -694,6 +705,10 @@ class MemoryRooms(_Away):
         self._here()
         return self.kept.get(thread_id)
 
+    @or_default(True, "threads count as rooms")
+    async def may_exist(self, thread_id: int) -> bool:
+        return await self.read(thread_id) is not None
+
 
 class MemoryUnasked(_Away):
     """Unasked messages, and who wants no more of them."""
@@ -716,6 +731,7 @@ class MemoryUnasked(_Away):
     async def allow(self, user_id: int) -> None:
         self.unwanted.discard(user_id)
 
+    @or_default(True, "nothing is sent")
     async def is_unwanted(self, user_id: int) -> bool:
         self._here()
         return user_id in self.unwanted
@@ -744,10 +760,12 @@ class MemorySummaries(_Away):
         self.kept[thread_id] = summary
         return True
 
+    @or_default(None, "no summary is made")
     async def forgotten(self) -> Mapping[int, float]:
         self._here()
         return self.asked_to_be_forgotten
 
+    @or_default(None, "nothing is dropped")
     async def drop(self, thread_id: int) -> None:
         self._here()
         self.kept.pop(thread_id, None)

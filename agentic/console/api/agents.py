@@ -32,7 +32,6 @@ from agentic.record.queries.turns import Turn, TurnFilter, turns_page
 from agentic.record.recorder import FINE, STANDING_BY
 from agentic.state.limits import free_day
 from agentic.themes import THEMES
-from agentic.wire.connection import RedisAway
 
 ERROR_DAYS = 7
 MAX_ERRORS = 5  # of an agent
@@ -137,9 +136,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     async def show_record(_: web.Request) -> web.Response:
         """`recorder`: whether a process writes the record now, None if that can't be known. `problem`: why the recorder
         of this process can't, in a line. `elsewhere`: another process writes, to a file of its own."""
-        state, recorder = None, None
-        with suppress(RedisAway):
-            recorder = await parts.ledger.presence.records()
+        state, recorder = None, await parts.ledger.presence.records()
         with suppress(Refused):
             state = asdict(await file_state(await parts.store.open()))
         here = parts.recorder()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import Store, or_default, when_back
 
 KEEP_SECONDS = 90 * 86400  # after the last one was noted; apps let messages stay for four weeks at most
 MAX_ADDRESSES = 2_000  # of people, and of chats
@@ -34,13 +34,10 @@ return redis.call('expire', KEYS[1], ARGV[4])
 log = logging.getLogger(__name__)
 
 
-class AddressBook:
+class AddressBook(Store):
     """People by their number in the program, and chats by theirs, as texts that contacts.py makes and reads: the chats
     of Signal can't be listed, and a later run needs them to write there again. No method but `forget` raises
     RedisAway."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
 
     async def people(self) -> Mapping[int, str]:
         """Return the texts of people, by number; none while Redis is unavailable."""
@@ -65,50 +62,33 @@ class AddressBook:
         if names := [str(number) for number in numbers]:
             await self._link.call(lambda redis: redis.hdel(key, *names))
 
+    @when_back("addresses on Signal", limit=MAX_ADDRESSES)
     async def _note(self, key: str, number: int, text: str) -> None:
-        try:
-            await self._link.script(_NOTE_ADDRESS, [key], [str(number), text, str(KEEP_SECONDS), str(MAX_ADDRESSES)])
-        except RedisAway as away:
-            log.debug("an address is not kept: Redis is unavailable: %s", away)
+        await self._link.script(_NOTE_ADDRESS, [key], [str(number), text, str(KEEP_SECONDS), str(MAX_ADDRESSES)])
 
+    @or_default({}, "addresses on Signal of an earlier run are not known")
     async def _read(self, key: str) -> Mapping[int, str]:
-        try:
-            found = await self._link.call(lambda redis: redis.hgetall(key))
-        except RedisAway as away:
-            log.info("addresses of an earlier run are not known: Redis is unavailable: %s", away)
-            return {}
+        found = await self._link.call(lambda redis: redis.hgetall(key))
         return {int(number): str(text) for number, text in found.items() if str(number).isdecimal()}
 
 
-class VanishingMessages:
+class VanishingMessages(Store):
     """Messages that vanish from their chats at a set time, so that a later run removes them too: "channel:message" by
     the time (unix seconds) at which it vanishes. No method raises RedisAway: the process that heard a message removes
     it by itself, as long as it runs."""
 
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
-
+    @when_back("messages that vanish", limit=MAX_MESSAGES)
     async def note(self, channel_id: int, message_id: int, at: float) -> None:
         arguments = [str(at), f"{channel_id}:{message_id}", str(MAX_MESSAGES), str(KEEP_SECONDS)]
-        try:
-            await self._link.script(_NOTE_VANISHING, [keys.SIGNAL_VANISHING], arguments)
-        except RedisAway as away:
-            log.debug("when a message vanishes is not kept: Redis is unavailable: %s", away)
+        await self._link.script(_NOTE_VANISHING, [keys.SIGNAL_VANISHING], arguments)
 
+    @when_back("messages that have vanished", limit=MAX_MESSAGES)
     async def gone(self, channel_id: int, message_id: int) -> None:
-        try:
-            await self._link.call(lambda redis: redis.zrem(keys.SIGNAL_VANISHING, f"{channel_id}:{message_id}"))
-        except RedisAway as away:
-            log.debug("that a message has vanished is not kept: Redis is unavailable: %s", away)
+        await self._link.call(lambda redis: redis.zrem(keys.SIGNAL_VANISHING, f"{channel_id}:{message_id}"))
 
-    async def all(self) -> list[tuple[int, int, float]]:
+    @or_default((), "messages of an earlier run that vanish are not known")
+    async def all(self) -> Sequence[tuple[int, int, float]]:
         """Return channel, message and time of each; none while Redis is unavailable."""
-        try:
-            found: Any = await self._link.call(
-                lambda redis: redis.zrange(keys.SIGNAL_VANISHING, 0, -1, withscores=True)
-            )
-        except RedisAway as away:
-            log.info("messages that vanish are not known: Redis is unavailable: %s", away)
-            return []
+        found: Any = await self._link.call(lambda redis: redis.zrange(keys.SIGNAL_VANISHING, 0, -1, withscores=True))
         each = [(re.fullmatch(r"([0-9]+):([0-9]+)", str(name)), float(at)) for name, at in found]
         return [(int(match[1]), int(match[2]), at) for match, at in each if match is not None]

@@ -6,6 +6,7 @@ import pytest
 from agentic.agent.limits import BACKOFF_SECONDS, SHARE_EVERY, ProviderBackoff, share_backoff
 from agentic.llm.errors import BadKey, ConnectionFailed, QuotaUsedUp
 from agentic.services.discord.gateway import BACKOFF_TEXT, show_backoff
+from agentic.state.presence import BackoffStore
 from agentic.wire.connection import RedisAway
 from tests.support.doubles import Clock, LoopTime, settle
 
@@ -82,7 +83,7 @@ async def test_a_rest_is_shown_from_its_beginning_to_its_end():
     await asyncio.gather(showing, return_exceptions=True)
 
 
-class Store:
+class Store(BackoffStore):
     """Redis, as far as rests go."""
 
     def __init__(self):

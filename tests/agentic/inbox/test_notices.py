@@ -9,6 +9,7 @@ import pytest
 from agentic.chat.directory import Directory
 from agentic.inbox.notices import MAX_CHARACTERS, PersonNotices
 from agentic.wire import keys
+from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import PersonNotice
 from tests.support.doubles import ALICE
@@ -19,7 +20,7 @@ CHANNEL, GROK, POST = 100, 2, 900
 NAMES = {"claude": "Claude", "grok": "Grok", "historian": "Historian"}
 
 
-class Published:
+class Published(Bus):
     """A bus that keeps what is published; while it is `away` nothing is."""
 
     def __init__(self) -> None:
@@ -45,7 +46,7 @@ def notices(bus: Published) -> PersonNotices:
     directory = Directory(NAMES)
     directory.learn("grok", GROK)
     directory.learn_post(POST, "historian")
-    return PersonNotices(bus, directory, NAMES)  # type: ignore[arg-type]
+    return PersonNotices(bus, directory, NAMES)
 
 
 async def test_a_message_that_all_bots_of_a_process_hear_is_noticed_once(

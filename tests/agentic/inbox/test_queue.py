@@ -237,7 +237,7 @@ async def test_what_cannot_be_kept_is_named(caplog: pytest.LogCaptureFixture) ->
     await scene.cog.host.drain()
     scene.ledger.turns.away = False
     assert "claude: dropped hook startup-1, which waited for its turn: it belongs to this run" in caplog.text
-    assert "claude: dropped cron cron:plan:1, which waited for its turn: Redis is away" in caplog.text
+    assert "claude: dropped cron cron:plan:1, which waited for its turn: Redis is unavailable" in caplog.text
     await scene.aclose()
 
 

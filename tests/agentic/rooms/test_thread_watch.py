@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -146,8 +147,9 @@ async def test_a_coordinator_that_does_not_answer_and_a_redis_that_is_away_are_a
         await scene.watch.deleted(THREAD)
         assert f"room {THREAD} is deleted, but no coordinator answered" in caplog.text
         monkeypatch.setattr(scene.link, "call", away)
+        caplog.set_level(logging.INFO)
         await scene.watch.deleted(THREAD)
-        assert "a change of a thread or channel was not followed, Redis is away" in caplog.text
+        assert "changes of threads and channels are not followed: Redis is unavailable" in caplog.text
 
 
 async def away(*_: object) -> None:

@@ -66,6 +66,11 @@ async def test_while_redis_is_away_a_process_knows_its_own_sessions(monkeypatch)
         assert await sessions.read("claude", LOUNGE) == {"id": "a"}
         assert await sessions.read("claude", DEBATE) is None
         assert await sessions.read("grok", LOUNGE) is None
+        monkeypatch.undo()
+        await link.write_queued()
+        later = Sessions(link)
+        assert await later.read("claude", LOUNGE) == {"id": "a"}
+        assert await later.read("claude", DEBATE) is None
 
 
 async def test_every_process_hears_of_a_reset_and_one_that_comes_later_reads_it():

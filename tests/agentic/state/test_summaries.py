@@ -5,8 +5,8 @@ import pytest
 from agentic.state.context import MAX_MESSAGES, Summaries, Summary
 from agentic.state.context import SUMMARY_SECONDS as KEEP_SECONDS
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
-from tests.support.redis_server import RedisServer
+from agentic.wire.connection import RedisLink
+from tests.support.redis_server import RedisServer, until
 
 FIRST = Summary(text="Ada doubts it.", first=10, upto=30, messages=(10, 20, 30), people=frozenset({7}))
 NEXT = FIRST.model_copy(update={"text": "Ada concedes.", "upto": 60})
@@ -95,5 +95,9 @@ async def test_while_redis_is_away_the_last_one_read_is_shown_and_none_is_made(s
         assert await summaries.read(1) == FIRST
         assert await summaries.claim(1, FIRST) is None
         assert not await summaries.keep(1, "token", NEXT)
-        with pytest.raises(RedisAway):
-            await summaries.drop(1)
+        assert await summaries.forgotten() is None
+        await summaries.drop(1)
+        assert await summaries.read(1) is None
+        server.start()
+        await until(lambda: not link.has_queued)
+        assert await Summaries(link).read(1) is None

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from agentic.state.budgets import Caps
 from agentic.state.rooms import Room, RoomMember
 from agentic.turn import room_turns
 from agentic.turn.room_turns import next_member
+from agentic.wire.connection import wait_for_redis
 from agentic.wire.messages import RoomBrief
 from tests.support.agent_scene import LOUNGE, THREAD, Scene
 from tests.support.doubles import ALICE, Clock, MemoryLedger, settle
@@ -122,7 +124,7 @@ async def test_a_room_that_is_paused_while_the_model_thinks_hears_no_more() -> N
 
 @pytest.mark.promise(171)
 async def test_while_redis_is_away_a_turn_waits_for_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room_turns, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(room_turns, "wait_for_redis", partial(wait_for_redis, every=0))
     scene = await in_room()
     scene.ledger.rooms.away = True
     assert await turn(scene, 1) is None

@@ -137,8 +137,8 @@ async def test_whoever_waits_for_redis_is_called_when_it_is_back_and_one_that_fa
         called.append(await link.call(lambda redis: redis.ping()))
 
     async with RedisLink(server.url) as link:
-        link.when_back(broken)
-        link.when_back(wait)
+        link.on_back(broken)
+        link.on_back(wait)
         for times in (1, 2):
             server.kill()
             with pytest.raises(RedisAway):
@@ -156,7 +156,7 @@ async def test_whoever_waits_is_called_when_a_full_server_has_room_again(server:
         called.set()
 
     async with RedisLink(server.url) as link:
-        link.when_back(wait)
+        link.on_back(wait)
         await link.script("return redis.call('SET', 'key', '1')", [])
         await link.call(lambda redis: redis.config_set("maxmemory", 1))
         with pytest.raises(RedisAway):
