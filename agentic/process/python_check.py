@@ -10,7 +10,7 @@ import sys
 from importlib.util import find_spec
 
 OLDEST = (3, 11)
-NEEDED = ("aiohttp", "discord", "pydantic", "redis", "rich", "yaml")  # needed by every start
+NEEDED = ("aiohttp", "discord", "pydantic_settings", "redis", "rich", "yaml")  # needed by every start
 _ADVICE = "make local and make run make .venv with what is needed; by hand it is .venv/bin/python run_all.py."
 
 

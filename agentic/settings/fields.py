@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agentic.themes import DEFAULT_THEME, THEMES
 
@@ -30,16 +31,28 @@ MILLISECONDS = "a number of milliseconds from 1000 to 600000"
 TOOL_PATTERNS = "tools' names or patterns of them, separated by commas, or none"
 
 
-class Keys(BaseModel):
-    """Settings by their keys."""
+class Keys(BaseSettings):
+    """Settings from the arguments only; loading.py decides what the environment and .env may add."""
 
-    model_config = ConfigDict(
+    model_config = SettingsConfigDict(
         frozen=True,
         populate_by_name=True,
+        case_sensitive=True,
         extra="forbid",
         protected_namespaces=(),
         regex_engine="python-re",  # pydantic's own takes 10 MB for a repeated Unicode class
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
 
 
 def setting(key: str, default: Any, expected: str = "", **more: Any) -> Any:

@@ -159,10 +159,10 @@ async def inspect_binary(path: Path) -> ServerBinary | None:
     except OSError:
         return None
     output, _ = await process.communicate()
-    found = re.search(rb"(\w+) server v=(\d+(?:\.\d+)+)", output)
+    found = re.search(rb"(Redis|Valkey) server v=([\d.]+)", output)
     if found is None or process.returncode != 0:
         return None
-    return ServerBinary(path, found[1].decode(), tuple(map(int, found[2].split(b"."))))
+    return ServerBinary(path, found[1].decode(), tuple(int(part) for part in found[2].split(b".") if part))
 
 
 class EmbeddedServer:

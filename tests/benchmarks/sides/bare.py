@@ -23,7 +23,7 @@ class Libraries:
     def __init__(self, base_urls: Mapping[str, str]) -> None:
         import anthropic
         import openai
-        import pydantic  # noqa: F401  (the program imports it too)
+        import pydantic_settings  # noqa: F401  (the program imports it too)
         import redis.asyncio
         from google import genai
         from google.genai import types
