@@ -83,7 +83,7 @@ async def test_a_conversation_begins_with_the_chosen_bot_and_topic_and_the_owner
         held.go(3)
         await f.discord.wait_for(lambda: len(f.said("debate")) == 4)
         assert f.said("debate")[:2] == ["by xai", "by google"]
-        await until(lambda: not runtime.coordinator.engine.holds.busy)
+        await until(lambda: not runtime.coordinator.engine.locks.busy)
         assert await owner.act("end", channel=here) == "no conversation is running in #debate"
         await runtime.services.record.aclose()
         noted = await notes_in(runtime)
@@ -116,7 +116,7 @@ async def test_where_nobody_converses_the_bot_has_one_turn_and_hears_what_was_sa
         await until(lambda: runtime.services.transcripts.of(f.channel("debate")).newest)
         assert await owner.act("next", channel=str(f.channel("debate")), agent="claude") == "started"
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
-        await until(lambda: not runtime.coordinator.engine.holds.busy)
+        await until(lambda: not runtime.coordinator.engine.locks.busy)
         (request,) = f.models.requests
         assert "A person wants you to go on" in request.tail
         assert "Tea is too dear." in "\n".join(request.texts)
@@ -132,7 +132,7 @@ async def test_a_pause_of_all_outlives_a_restart_and_stops_mentions_schedule_and
                 await owner.act("start", channel=str(f.channel("debate")))
                 await f.discord.wait_for(lambda: f.models.requests)
                 assert await owner.act("pause") == "paused"
-                await until(lambda: not runtime.coordinator.engine.holds.busy)
+                await until(lambda: not runtime.coordinator.engine.locks.busy)
             held.go(100)
             async with f.running() as runtime, owner_of(runtime) as owner:
                 assert "all bots are paused, since before this start" in caplog.text
@@ -177,5 +177,5 @@ async def test_an_added_time_begins_one_conversation_when_it_comes(tmp_path):
         assert await runtime.services.orders.give(Command(command="add", at=soon + 3600)) == "added"
         assert await runtime.services.orders.give(Command(command="move", at=soon + 3600, to=soon)) == "moved"
         await f.discord.wait_for(lambda: len([*f.said("debate"), *f.said("casual")]) == 4)
-        await until(lambda: not runtime.coordinator.engine.holds.busy)
+        await until(lambda: not runtime.coordinator.engine.locks.busy)
         assert await runtime.coordinator.scheduler.next_due() is None

@@ -60,7 +60,7 @@ async def test_a_bot_whose_request_is_answered_401_is_ended_and_named_and_the_ot
 
 @pytest.mark.promise(58)
 async def test_a_post_that_discord_failed_on_is_made_again_as_often_as_the_owner_wants(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr("agentic.services.discord.rate_limit.pauses", lambda rng: iter([0.0] * 20))
+    monkeypatch.setattr("agentic.services.discord.rate_limit.backoff", lambda *_: iter([0.0] * 20))
     async with flow(tmp_path, DISCORD_RETRIES="6") as f, f.running(agents=("claude",)):
         failing = f.discord.faults.add(RestFault("POST", "/messages$", status=500, times=6))
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
