@@ -743,12 +743,12 @@ class ActionTests(CogCase):
         scene = await self.scene()
         agent, asked = scene.cog.host.agent, list[float]()
 
-        async def afford(_: object, turn_id: str, dollars: float) -> bool:
+        async def reserve_more(_: object, turn_id: str, dollars: float) -> bool:
             asked.append(dollars)
             return True
 
         scene.answers({"text": "Look:", "generate_image": True, "image_prompt": "a fox"})
-        with mock.patch.object(type(agent.limits), "afford", afford):
+        with mock.patch.object(type(agent.limits), "reserve_more", reserve_more):
             await scene.instruct()
         self.assertAlmostEqual(asked[-1], (CALL + agent.model.tariff.picture()).cost_usd)
 
@@ -758,7 +758,7 @@ class ActionTests(CogCase):
         asked = await scene.hear(f"<@{scene.me.id}> hi", mentions=[scene.me])
         scene.transcripts.of(LOUNGE).delete(asked)
         await settle()
-        self.assertEqual(scene.ledger.limits._rules._counts, {})
+        self.assertEqual(await scene.ledger.limits.all("claude", scene.cog.host.agent.today()), 0)
 
     async def test_topic_and_the_wish_to_end_are_reported(self) -> None:
         scene = await self.scene()

@@ -115,9 +115,9 @@ class AgentLimits:
         """Continue a turn that another process admitted and that has cost `dollars` so far."""
         self.store.resume(ask, dollars)
 
-    async def afford(self, turn_id: str, dollars: float) -> bool:
+    async def reserve_more(self, turn_id: str, dollars: float) -> bool:
         """Whether the turn may cost this sum in total; ask before each further call."""
-        return await self.store.afford(self.agent, turn_id, dollars)
+        return await self.store.reserve_more(self.agent, turn_id, dollars)
 
     async def release_cooldown(self, channel_id: int) -> None:
         """Release the cooldown of a turn that stayed silent."""

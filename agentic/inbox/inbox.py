@@ -7,6 +7,9 @@ refused, and the caller reports that.
 
     put → lane → its first event, when nothing of the lane runs → its place among the running ones → handled
 
+While Redis is unavailable, only what people ask begins, within this process's allowance (state/limits.py). Scheduled
+turns, those of conversations and rooms, and automation wait for Redis, and people's questions pass them.
+
 What waits when the process ends is saved in Redis for the next one. What the coordinator gave is not: it repeats that
 until its deadline. A mention is answered late, within MENTION_CATCHUP_SECONDS; automation has a day. A message in a
 private chat is saved as soon as it waits, because Signal has no past in which it could be found after a crash.
@@ -37,6 +40,7 @@ from agentic.wire.messages import Instruction, Result, UnreadableInstruction
 
 MAX_PIECES = 20  # further messages of one question
 LEFT_FOR_ANSWER = 60.0  # seconds of the turn's time that waiting for further messages leaves
+OUTAGE_SECONDS = 0.25  # between two looks whether Redis is back
 SAVE_SECONDS = 5.0  # at the end of the process, if Redis is slow
 MINUTE = 60.0
 MAX_CHATS = 1000  # private chats whose pace is remembered
@@ -56,6 +60,7 @@ class TurnQueue:
             max_running=settings.max_concurrent_turns,
             max_depth=settings.max_queue_depth,
             pause=self._pause,
+            can_be_passed=self._waits_for_redis,
             always_fits=self._is_in_private,
             lane=lambda event: event.lane,
             clock=services.clock,
@@ -66,8 +71,13 @@ class TurnQueue:
 
     def _pause(self, event: TurnEvent) -> float:
         """Return the seconds for which an event at the head of its lane still waits."""
+        if self._waits_for_redis(event):
+            return OUTAGE_SECONDS
         seconds = debounce_left(event, self._services.settings.mention_debounce_seconds, self._services.clock())
         return max(seconds, self._pace.seconds_left(event.channel_id)) if self._is_in_private(event) else seconds
+
+    def _waits_for_redis(self, event: TurnEvent) -> bool:
+        return self._services.ledger.is_unavailable and not isinstance(event, MentionEvent)
 
     async def _run(self, event: TurnEvent) -> None:
         if self._is_in_private(event):
@@ -255,7 +265,7 @@ class Inbox:
     of room. `clock` gives unix seconds, `lane` the name of an event's lane.
 
     `pause` says for how many more seconds the first event of a lane waits, and is asked again after them; other lanes
-    pass a paused one.
+    pass a paused one. An event for which `can_be_passed` is true lets the others of its lane begin first.
     """
 
     def __init__(
@@ -265,11 +275,13 @@ class Inbox:
         max_running: int,
         max_depth: int,
         pause: Callable[[TurnEvent], float] = lambda _: 0.0,
+        can_be_passed: Callable[[TurnEvent], bool] = lambda _: False,
         always_fits: Callable[[TurnEvent], bool] = lambda _: False,
         lane: Callable[[TurnEvent], Hashable] = lambda event: event.channel_id,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._handle, self._pause, self._lane_of, self._clock = handle, pause, lane, clock
+        self._handle, self._pause, self._can_be_passed = handle, pause, can_be_passed
+        self._lane_of, self._clock = lane, clock
         self._max_running, self._max_depth, self._always_fits = max_running, max_depth, always_fits
         self._lanes: dict[Hashable, deque[TurnEvent]] = {}  # also those of which an event runs and none waits
         self._running: dict[Hashable, asyncio.Task[None]] = {}
@@ -387,6 +399,10 @@ class Inbox:
             lane = self._lanes.get(name)
             if not lane or lane[0].seq != seq or name in self._running or name in self._paused:
                 continue  # out of date
+            if self._can_be_passed(lane[0]):
+                first = next((event for event in lane if not self._can_be_passed(event)), lane[0])
+                lane.remove(first)
+                lane.appendleft(first)
             if (seconds := self._pause(lane[0])) > 0:
                 timer = asyncio.get_running_loop().call_later(seconds, self._resume, name)
                 self._paused[name] = timer

@@ -9,8 +9,8 @@ A turn reserves its estimated cost before the model is called (in the script tha
 its real cost when it ends. A reservation counts as spent until then. One that expires unsettled (its process was
 killed, and no other resumed the turn) is booked as spent, in the budgets and on the agent's day, since its call may
 have been made; a late end takes this back. An owner may raise a budget for the day: what was added stands beside what
-was spent, so every process obeys it at once. While Redis is away a process may spend a share of the last known rest, by
-the same rules in its memory (MemoryBudgets repeats RESERVE); this is written when Redis is back.
+was spent, so every process obeys it at once. While Redis is unavailable a process has a small allowance
+(limits.Allowance); what it spends is written when Redis is back.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Literal
 
 from redis.asyncio.client import Pipeline
@@ -30,7 +29,7 @@ from agentic.state.record_stream import NOTES_KEPT, NOTES_SECONDS
 from agentic.state.turn_records import APPEND
 from agentic.text import finite_number
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink, Store
+from agentic.wire.connection import RedisLink, Store
 from agentic.wire.entries import ReplayNote
 
 Kind = Literal["mention", "opening", "joining", "round"]
@@ -45,7 +44,6 @@ COST_SECONDS = 30 * 86400
 BUDGET_SECONDS = 48 * 3600
 CLOSING_SHARE = 0.05
 NOTICE_SHARE = 0.8
-AWAY_SHARE = 0.25  # four processes that do not see each other stay within the whole
 MAX_RAISE = 25.0  # US dollars at once: a typing mistake must not cost more
 SCOPES = ("all", "agent", "channel", "person", "idle")
 RAISED = "raised:"  # before a scope: what an owner added to its cap
@@ -60,7 +58,8 @@ REFUSED: Mapping[str, Verdict] = {
 
 _KEY = re.compile(keys.cost(r"([^:]{1,100})", r"(\d{4}-\d\d-\d\d)"))
 
-# reserve(spent key, holds key, at): reserves a sum, or returns the kind of scope that lacks the money.
+# reserve(spent key, holds key, at): reserves a sum and returns what is left of each scope's cap (false for none), or
+# returns the kind of scope that lacks the money.
 # ARGV from `at` on: now and the hold's end in unix seconds, its name, the sum, the kind of turn, pairs of scope and cap
 # ("-": none). A hold is kept as "end sum scopes"; one of the same name is replaced. The end is "booked" if nobody
 # has settled it in time: book(…, 1) has charged it then, and book(…, -1) takes it back. raised(spent key, scope): what
@@ -96,13 +95,12 @@ local function reserve(spent, holds, at)
       for scope in string.gmatch(scopes, '%S+') do held[scope] = (held[scope] or 0) + tonumber(its_sum) end
     end
   end
-  local verdict, totals, scopes, raises = 'ok', {{}}, {{}}, {{}}
+  local verdict, left, scopes = 'ok', {{}}, {{}}
   for i = at + 5, #ARGV, 2 do
     local scope, cap, what = ARGV[i], tonumber(ARGV[i + 1]), string.match(ARGV[i], '^%a+')
     local total = tonumber(redis.call('HGET', spent, scope) or '0') + (held[scope] or 0) + amount
-    raises[#raises + 1] = raised(spent, scope)
+    if cap then cap = cap + raised(spent, scope) end
     if cap and amount > 0 then
-      cap = cap + raises[#raises]
       if total > cap then return what, {{}} end
       local short = cap - total < math.max(amount, cap * {CLOSING_SHARE})
       if short and kind ~= 'mention' and (what == 'all' or what == 'channel') then
@@ -110,17 +108,16 @@ local function reserve(spent, holds, at)
         verdict = 'closing'
       end
     end
-    totals[#totals + 1], scopes[#scopes + 1] = total, scope
+    left[#left + 1], scopes[#scopes + 1] = cap and cap - total or false, scope
   end
   if amount > 0 then
     redis.call('HSET', holds, name, till .. ' ' .. sum .. ' ' .. table.concat(scopes, ' '))
     redis.call('EXPIRE', holds, {BUDGET_SECONDS})
   end
-  for i = 1, #raises do totals[#totals + 1] = raises[i] end
-  return verdict, totals
+  return verdict, left
 end
 """
-MORE = f"{RESERVE} local verdict = reserve(KEYS[1], KEYS[2], 1) return verdict"
+MORE = f"{RESERVE} local verdict, left = reserve(KEYS[1], KEYS[2], 1) return {{verdict, unpack(left)}}"
 
 # The end of `Ledger.settle`'s script. KEYS 3 and 4: spent, holds. The last of ARGV is the bill, in lines: the sum, the
 # scopes where no hold tells them, caps as "kind=cap", the hold's name. Returns "scope cap" of those that now near it.
@@ -198,10 +195,10 @@ class BudgetRequest:
     under_way: str = ""
     idle: bool = False
 
-    def hold(self, agent: str, channel_id: int, date: str, dollars: float | None = None) -> Hold:
-        """The reservation of `dollars`, by default those of the estimate."""
-        amount = millionths(self.estimate if dollars is None else dollars)
-        return Hold(date, self.until, amount, scopes_of(agent, channel_id, self.person_id, idle=self.idle))
+    @property
+    def mention(self) -> tuple[int, int] | None:
+        """The person and the message that called, if a person did."""
+        return None if self.person_id is None or self.message_id is None else (self.person_id, self.message_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +209,6 @@ class Hold:
     until: float
     amount: int
     scopes: tuple[str, ...]
-    in_redis: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,45 +255,27 @@ class Budgets:
     """The budgets of all processes. `used_up`, `uses` and `raise_cap` raise RedisAway."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float], caps: Caps) -> None:
-        self._link, self._clock, self._caps = link, clock, caps
-        self.memory = MemoryBudgets(caps, clock, share=AWAY_SHARE)
+        self._link, self._clock, self.caps = link, clock, caps
+        self.holds: dict[str, Hold] = {}  # of this process's turns
         self._near: list[str] = []  # "scope cap"
 
-    def script_args(
-        self, agent: str, channel_id: int, request: BudgetRequest, date: str
-    ) -> tuple[list[str], list[object]]:
+    def script_args(self, name: str, hold: Hold, request: BudgetRequest) -> tuple[list[str], list[object]]:
         """Keys and arguments for the limits' script."""
-        hold, name = request.hold(agent, channel_id, date), hold_name(agent, request.turn_id)
-        redis_keys = [keys.budget(date), keys.budget_holds(date), keys.mentions(request.person_id or 0)]
-        mention = "" if request.person_id is None or request.message_id is None else str(request.message_id)
-        reserve = [self._clock(), hold.until, name, hold.amount, request.kind, *self.pairs(date, hold.scopes)]
-        return redis_keys, [mention, self._caps.mentions, *reserve]
+        redis_keys = [keys.budget(hold.date), keys.budget_holds(hold.date), keys.mentions(request.person_id or 0)]
+        mention = "" if request.mention is None else str(request.message_id)
+        reserve = [self._clock(), hold.until, name, hold.amount, request.kind, *self.pairs(hold.scopes)]
+        return redis_keys, [mention, self.caps.mentions, *reserve]
 
-    def granted(self, agent: str, channel_id: int, request: BudgetRequest, date: str, totals: Sequence[int]) -> None:
-        hold = replace(request.hold(agent, channel_id, date), in_redis=True)
-        self.memory.note_raised(date, dict(zip(hold.scopes, totals[len(hold.scopes) :], strict=False)))
-        self.memory.note_taken(hold_name(agent, request.turn_id), hold, request, totals)
-
-    async def more(self, agent: str, turn_id: str, dollars: float) -> bool:
-        """Raise the turn's reservation to this sum, before another of its calls; False if the money is lacking."""
-        name = hold_name(agent, turn_id)
-        hold, amount = self.memory.holds.get(name), millionths(dollars)
-        if hold is None or amount <= hold.amount:
-            return True
-        arguments = [self._clock(), hold.until, name, amount, "mention", *self.pairs(hold.date, hold.scopes)]
-        try:
-            verdict = await self._link.script(MORE, [keys.budget(hold.date), keys.budget_holds(hold.date)], arguments)
-        except RedisAway:
-            return self.memory.more(name, amount)
-        if verdict == "ok":
-            self.memory.holds[name] = replace(hold, amount=amount, in_redis=True)
-        return bool(verdict == "ok")
+    def more_args(self, name: str, hold: Hold, now: float) -> tuple[list[str], list[object]]:
+        """Keys and arguments for MORE. What a running turn needs may come from the last of the day's money."""
+        redis_keys = [keys.budget(hold.date), keys.budget_holds(hold.date)]
+        return redis_keys, [now, hold.until, name, hold.amount, "mention", *self.pairs(hold.scopes)]
 
     async def used_up(self, agent: str, channel_id: int, date: str, *, idle: bool = False) -> list[str]:
         """Which of the day's budgets that the agent needs there are used up, or nearly so: "all", "agent", "channel",
         and "idle" where it is for something that it does while nobody writes."""
         wanted = scopes_of(agent, channel_id, None, idle=idle)
-        scopes = [scope for scope in wanted if self._caps.of(scope) is not None]
+        scopes = [scope for scope in wanted if self.caps.of(scope) is not None]
         if not scopes:
             return []
         fields = [*scopes, *(f"{RAISED}{scope}" for scope in scopes)]
@@ -306,7 +284,7 @@ class Budgets:
         return [
             kind_of(scope)
             for scope, spent, added in sums
-            if spent >= ((self._caps.of(scope) or 0) + added) * (1 - CLOSING_SHARE)
+            if spent >= ((self.caps.of(scope) or 0) + added) * (1 - CLOSING_SHARE)
         ]
 
     async def raise_cap(self, scope: str, dollars: float, date: str, raise_id: str) -> float:
@@ -315,14 +293,13 @@ class Budgets:
 
         Raises RedisAway, and ValueError for a sum that is not between 0 and MAX_RAISE, or a scope without a cap.
         """
-        cap = self._caps.of(scope)
+        cap = self.caps.of(scope)
         if cap is None:
             raise ValueError("there is no limit to raise")
         if not 0 < dollars <= MAX_RAISE:
             raise ValueError(f"a raise is between 0 and {MAX_RAISE:.0f} US dollars")
         arguments = [scope, millionths(dollars), raise_id, BUDGET_SECONDS]
         added = int(await self._link.script(RAISE, [keys.budget(date)], arguments))
-        self.memory.note_raised(date, {scope: added})
         return (cap + added) / MICRO
 
     async def uses(self, date: str, wanted: Iterable[str]) -> dict[str, BudgetUse]:
@@ -341,7 +318,7 @@ class Budgets:
         }
         found: dict[str, BudgetUse] = {}
         for scope in dict.fromkeys([*wanted, *sums, *reserved, *raised]):
-            cap, more, used = self._caps.of(scope), raised.get(scope, 0), sums.get(scope, 0) / MICRO
+            cap, more, used = self.caps.of(scope), raised.get(scope, 0), sums.get(scope, 0) / MICRO
             dollars = None if cap is None else (cap + more) / MICRO
             found[scope] = BudgetUse(scope, used, reserved[scope] / MICRO, dollars, more / MICRO)
         return found
@@ -349,18 +326,18 @@ class Budgets:
     def bill(self, agent: str, turn_id: str, date: str, dollars: float) -> Bill:
         """The bill of a turn, for the day on which it began as far as this process knows."""
         name = hold_name(agent, turn_id)
-        hold = self.memory.holds.get(name)
+        hold = self.holds.get(name)
         scopes = hold.scopes if hold else ("all", f"agent:{agent}")
         return Bill(name, hold.date if hold else date, millionths(dollars), scopes)
 
     def bill_text(self, bill: Bill) -> str:
         """As SPEND reads it."""
-        caps = {kind_of(scope): self._caps.of(scope) for scope in ("all", "agent", "channel")}
+        caps = {kind_of(scope): self.caps.of(scope) for scope in ("all", "agent", "channel")}
         shown = " ".join(f"{kind}={cap}" for kind, cap in caps.items() if cap is not None)
         return f"{bill.amount}\n{' '.join(bill.scopes)}\n{shown}\n{bill.name}"
 
     def settled(self, bill: Bill, near: Sequence[str]) -> None:
-        self.memory.holds.pop(bill.name, None)
+        self.holds.pop(bill.name, None)
         self._near += near
 
     def notices(self) -> list[str]:
@@ -373,119 +350,13 @@ class Budgets:
             lines.append(f"{NOTICE_SHARE:.0%} of the day's budget{whose} ({int(cap) / MICRO:.2f} USD) is spent")
         return lines
 
-    def pairs(self, date: str, scopes: Sequence[str]) -> list[object]:
-        """Scopes and caps, less what is owed to Redis; "-" for no cap."""
+    def pairs(self, scopes: Sequence[str]) -> list[object]:
+        """Scopes and caps; "-" for no cap."""
         found: list[object] = []
         for scope in scopes:
-            cap = self._caps.of(scope)
-            found += [scope, "-" if cap is None else cap - self.memory.owed.get((date, scope), 0)]
-        return found
-
-
-class MemoryBudgets:
-    """The rules in one process. `share`: the part of Redis' last known rest that may be spent here. `clock` gives unix
-    seconds."""
-
-    def __init__(self, caps: Caps, clock: Callable[[], float], *, share: float = 1.0) -> None:
-        self.caps = caps
-        self.owed: dict[tuple[str, str], int] = {}  # (date, scope) → spent here, not in Redis
-        self.holds: dict[str, Hold] = {}
-        self._clock, self._share = clock, share
-        self._seen: dict[tuple[str, str], int] = {}  # (date, scope) → spent and held in Redis
-        self._raised: dict[tuple[str, str], int] = {}  # (date, scope) → what an owner added to the cap
-        self._mentions: dict[int, dict[int, float]] = {}  # person → message → when
-
-    def take(self, agent: str, channel_id: int, request: BudgetRequest, date: str) -> Verdict:
-        if request.person_id is not None and request.message_id is not None:
-            recent = self._recent(request.person_id)
-            if request.message_id not in recent and len(recent) >= self.caps.mentions:
-                return "too_often"
-        name, hold = hold_name(agent, request.turn_id), request.hold(agent, channel_id, date)
-        verdict = self._judge(name, hold, request.kind)
-        if verdict in ("ok", "closing"):
-            self.note_taken(name, hold, request)
-        return verdict
-
-    def note_taken(self, name: str, hold: Hold, request: BudgetRequest, seen: Sequence[int] = ()) -> None:
-        """Mirror a reservation; `seen`: the totals of its scopes in Redis."""
-        now = self._clock()
-        if name not in self.holds:
-            self.holds = {other: kept for other, kept in self.holds.items() if kept.until > now}
-        self.holds[name] = hold
-        for scope, total in zip(hold.scopes, seen, strict=False):
-            if (hold.date, scope) not in self._seen:
-                self._seen = {key: value for key, value in self._seen.items() if key[0] >= hold.date}
-            self._seen[hold.date, scope] = total
-        if request.person_id is not None and request.message_id is not None:
-            self._recent(request.person_id).setdefault(request.message_id, now)
-
-    def note_raised(self, date: str, added: Mapping[str, int]) -> None:
-        """Mirror what an owner added to the caps of these scopes on that day, in millionths."""
-        self._raised = {key: value for key, value in self._raised.items() if key[0] >= date}
-        self._raised.update({(date, scope): amount for scope, amount in added.items() if amount})
-
-    def resume(self, agent: str, channel_id: int, request: BudgetRequest, date: str, dollars: float) -> None:
-        """Reserve for a turn that another process began and this one resumes; it has cost `dollars` so far."""
-        self.holds[hold_name(agent, request.turn_id)] = request.hold(agent, channel_id, date, dollars)
-
-    def more(self, name: str, amount: int) -> bool:
-        """Raise the reservation to `amount`; False if that is too much."""
-        hold = self.holds.get(name)
-        if hold is None:
-            return True
-        wider = replace(hold, amount=amount, in_redis=False)
-        if self._judge(name, wider, "mention") != "ok":
-            return False
-        self.holds[name] = wider
-        return True
-
-    def spend(self, bill: Bill) -> None:
-        self.holds.pop(bill.name, None)
-        for scope in bill.scopes if bill.amount else ():
-            self.owed[bill.date, scope] = self.owed.get((bill.date, scope), 0) + bill.amount
-
-    def written(self, bill: Bill) -> None:
-        """Redis has booked the bill: it is no longer owed."""
-        for scope in bill.scopes if bill.amount else ():
-            left = self.owed.pop((bill.date, scope), 0) - bill.amount
-            if left > 0:
-                self.owed[bill.date, scope] = left
-
-    def _judge(self, name: str, hold: Hold, kind: Kind) -> Verdict:
-        if hold.amount == 0:
-            return "ok"
-        verdict: Verdict = "ok"
-        for scope in hold.scopes:
             cap = self.caps.of(scope)
-            if cap is None:
-                continue
-            cap += self._raised.get((hold.date, scope), 0)
-            room = (cap - self._seen.get((hold.date, scope), 0)) * self._share - self._here(name, hold.date, scope)
-            left, what = room - hold.amount, kind_of(scope)
-            if left < 0:
-                return REFUSED[what]
-            if left < max(hold.amount, cap * CLOSING_SHARE) and kind != "mention" and what in ("all", "channel"):
-                if kind != "round":
-                    return REFUSED[what]
-                verdict = "closing"
-        return verdict
-
-    def _here(self, name: str, date: str, scope: str) -> int:
-        """The sum that other turns spent or reserved here, unknown to Redis."""
-        now = self._clock()
-        others = (hold for other, hold in self.holds.items() if other != name and not hold.in_redis)
-        held = sum(h.amount for h in others if h.date == date and h.until > now and scope in h.scopes)
-        return held + self.owed.get((date, scope), 0)
-
-    def _recent(self, person_id: int) -> dict[int, float]:
-        """The person's mentions of the last minute. Drops other people without any."""
-        after = self._clock() - MINUTE
-        recent = {message: at for message, at in self._mentions.pop(person_id, {}).items() if at > after}
-        for quiet in list(islice(self._mentions, 2)):  # two out for one in: who called last stands last
-            if max(self._mentions[quiet].values(), default=after) <= after:
-                del self._mentions[quiet]
-        self._mentions[person_id] = recent
-        return recent
+            found += [scope, "-" if cap is None else cap]
+        return found
 
 
 class Costs(Store):
@@ -535,11 +406,10 @@ class ReplayCosts:
 
     async def reserve(self, agent: str, replay_id: str, date: str, dollars: float, seconds: float) -> Refusal | None:
         """Reserve for so many seconds; or return the budget that is too small."""
-        name, amount = hold_name(agent, replay_id), millionths(dollars)
-        now = self._clock()
+        name, now = hold_name(agent, replay_id), self._clock()
+        hold = Hold(date, now + seconds, millionths(dollars), ("all", f"agent:{agent}"))
         # The owner asks for it, as for a mention, so the last of the day's money may be spent.
-        arguments = [now, now + seconds, name, amount, "mention", *self._budgets.pairs(date, ("all", f"agent:{agent}"))]
-        verdict = await self._link.script(MORE, [keys.budget(date), keys.budget_holds(date)], arguments)
+        verdict, *_ = await self._link.script(MORE, *self._budgets.more_args(name, hold, now))
         refused = REFUSED.get(verdict)
         return None if refused is None else "agent_budget" if refused == "agent_budget" else "budget"
 

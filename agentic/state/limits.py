@@ -1,29 +1,43 @@
 """Cooldowns, daily maxima, budgets, and mutes, checked and taken in one step; the quota of changes of memories.
 
-Parallel turns cannot pass a limit. While Redis is away the same rules apply in this process's memory, which mirrors the
-last known values; turns taken meanwhile are added to the day's count when Redis is back.
+Parallel turns cannot pass a limit. The rules are in one Lua script, which gets the time from its caller. While Redis is
+unavailable a process has a small allowance; turns taken meanwhile are added to the day's count when Redis is back.
 """
 
 from __future__ import annotations
 
-import json
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from agentic.state import budgets
-from agentic.state.budgets import MINUTE, REFUSED, BudgetRequest, Budgets, Caps, MemoryBudgets
+from agentic.state.budgets import (
+    MINUTE,
+    MORE,
+    REFUSED,
+    Bill,
+    BudgetRequest,
+    Budgets,
+    Caps,
+    Hold,
+    hold_name,
+    kind_of,
+    millionths,
+    scopes_of,
+)
 from agentic.state.budgets import Verdict as MoneyVerdict
 from agentic.state.silence import LIFTED, Mutes
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink, or_default
+from agentic.wire.connection import RedisAway, RedisLink, Store, or_default, when_back
 
 Verdict = Literal["cooldown", "daily_limit", "muted"] | MoneyVerdict
 COUNT_SECONDS = 48 * 3600
 NOBODY = 0  # in the place of a person: the bots among themselves
 UNLIMITED = 10**9
+OUTAGE_SHARE = 0.25  # four processes that do not see each other stay within the whole
 
 # count_turn(count, turns, id, seconds): counts a turn of the day; one with an id only once.
 COUNTING = """
@@ -37,11 +51,12 @@ local function count_turn(count, turns, id, seconds)
   redis.call('EXPIRE', count, seconds)
 end
 """
-# take(k, a): KEYS after the first k: cooldown, count, turns counted, muted; then, where money is places for: spent,
-# holds, the person's mentions of the last minute. ARGV after the first a: cooldown in ms (0: none), daily maximum,
-# lifetime of the count in s, turns taken while Redis was away (a JSON list), the turn's id; then the mention ("" for
-# none), how many a person has in a minute, and what budgets.RESERVE wants. Returns the verdict, the
-# count and the budgets' totals.
+# take(k, a): KEYS after the first k: cooldown, count, turns counted, muted; then, if there is a budget request: spent,
+# holds, the person's mentions of the last minute. ARGV after the first a: now in unix seconds, cooldown in s (0: none),
+# daily maximum, lifetime of the count in s, the turn's id; then the mention ("" for none), how many a person has in a
+# minute, and what budgets.RESERVE wants. The cooldown's key has its end, which is compared with now; that the key
+# expires only removes garbage. (Earlier versions stored "1", which holds until the key expires.) Returns the verdict,
+# the count, and what is left of each budget.
 TAKING = f"""{budgets.RESERVE}{COUNTING}
 local function called_too_often(mentions, mention, most, now)
   if mention == '' then return false end
@@ -49,36 +64,37 @@ local function called_too_often(mentions, mention, most, now)
   return not redis.call('ZSCORE', mentions, mention) and redis.call('ZCARD', mentions) >= tonumber(most)
 end
 local function take(k, a)
-  local cooldown, most, seconds, id = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), ARGV[a + 3], ARGV[a + 5]
-  for _, owed in ipairs(cjson.decode(ARGV[a + 4])) do count_turn(KEYS[k + 2], KEYS[k + 3], owed, seconds) end
+  local now, cooldown, most = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
   local count = tonumber(redis.call('GET', KEYS[k + 2]) or '0')
   local muted = redis.call('GET', KEYS[k + 4])
   if muted and muted ~= '{LIFTED}' then return {{'muted', count, muted}} end
   if count >= most then return {{'daily_limit', count}} end
-  if cooldown > 0 and redis.call('EXISTS', KEYS[k + 1]) == 1 then return {{'cooldown', count}} end
-  local verdict, totals = 'ok', {{}}
+  if cooldown > 0 then
+    local ends = tonumber(redis.call('GET', KEYS[k + 1]) or '0')
+    if ends == 1 or ends > now then return {{'cooldown', count}} end
+  end
+  local verdict, left = 'ok', {{}}
   if #KEYS > k + 4 then
-    local mentions, mention, a_minute, now = KEYS[k + 7], ARGV[a + 6], ARGV[a + 7], ARGV[a + 8]
-    if called_too_often(mentions, mention, a_minute, tonumber(now)) then return {{'too_often', count}} end
-    verdict, totals = reserve(KEYS[k + 5], KEYS[k + 6], a + 8)
+    local mentions, mention = KEYS[k + 7], ARGV[a + 6]
+    if called_too_often(mentions, mention, ARGV[a + 7], now) then return {{'too_often', count}} end
+    verdict, left = reserve(KEYS[k + 5], KEYS[k + 6], a + 8)
     if verdict ~= 'ok' and verdict ~= 'closing' then return {{verdict, count}} end
     if mention ~= '' then
       redis.call('ZADD', mentions, 'NX', now, mention)
       redis.call('EXPIRE', mentions, {MINUTE:.0f})
     end
   end
-  if cooldown > 0 then redis.call('SET', KEYS[k + 1], '1', 'PX', cooldown) end
-  count_turn(KEYS[k + 2], KEYS[k + 3], id, seconds)
-  local taken = {{verdict, tonumber(redis.call('GET', KEYS[k + 2]) or '0')}}
-  for i = 1, #totals do taken[i + 2] = totals[i] end
-  return taken
+  if cooldown > 0 then
+    redis.call('SET', KEYS[k + 1], string.format('%.3f', now + cooldown), 'PX', math.ceil(cooldown * 1000))
+  end
+  count_turn(KEYS[k + 2], KEYS[k + 3], ARGV[a + 5], ARGV[a + 4])
+  return {{verdict, tonumber(redis.call('GET', KEYS[k + 2]) or '0'), unpack(left)}}
 end
 """
 TAKE = f"{TAKING} return take(0, 0)"
 
-# KEYS: count, turns counted. ARGV: their lifetime in s, the turns (a JSON list).
-COUNT = f"""{COUNTING}
-for _, id in ipairs(cjson.decode(ARGV[2])) do count_turn(KEYS[1], KEYS[2], id, ARGV[1]) end"""
+# KEYS: count, turns counted. ARGV: their lifetime in s, the turn.
+COUNT = f"{COUNTING} count_turn(KEYS[1], KEYS[2], ARGV[2], ARGV[1])"
 
 log = logging.getLogger(__name__)
 
@@ -111,46 +127,82 @@ class TurnRequest:
         """The id of the turn, "" without a reservation."""
         return self.budget.turn_id if self.budget is not None else ""
 
+    @property
+    def hold_name(self) -> str:
+        return hold_name(self.agent, self.turn_id)
+
+    def hold(self) -> Hold:
+        """The reservation of the budget request, which there must be."""
+        assert self.budget is not None
+        scopes = scopes_of(self.agent, self.channel_id, self.budget.person_id, idle=self.budget.idle)
+        return Hold(self.date, self.budget.until, millionths(self.budget.estimate), scopes)
+
 
 def free_day(date: str) -> str:
     """The day under which free turns are counted."""
     return f"{date}:free"
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptCall:
-    """A TurnRequest as TAKING reads it. `owed`: turns taken while Redis was away, counted by the same script."""
+class Allowance:
+    """What this process may begin while Redis is unavailable, since it can't see what other processes do.
 
-    request: TurnRequest
-    keys: list[str]
-    args: list[object]
-    owed: list[str]
+    Of each budget it may spend OUTAGE_SHARE of what the script's last answer left: `reserve` and `settle` count here
+    what Redis does not know, until `forget`. Cooldowns, a person's mentions in a minute, and the day's turns continue
+    from the last answers. Turns that cost nothing are not limited by money. Scheduled turns are not asked for here:
+    they wait in the inbox.
+    """
 
-
-class MemoryLimits:
-    """The rules in one process. `clock` gives unix seconds."""
-
-    def __init__(self, clock: Callable[[], float], money: MemoryBudgets | None = None) -> None:
-        self._clock = clock
-        self.money = money or MemoryBudgets(Caps(), clock)
+    def __init__(self, caps: Caps) -> None:
+        self._caps = caps
+        self._left: dict[tuple[str, str], int] = {}  # (date, scope) → millionths, by the last answer
+        self._holds: dict[str, Hold] = {}  # what Redis does not know: reservations, and bills to be written
         self._cooldowns: dict[tuple[str, int], float] = {}
-        self._counts: dict[tuple[str, str], int] = {}
+        self._counts: dict[tuple[str, str], int] = {}  # (agent, day) → turns
+        self._mentions: dict[tuple[int, int], float] = {}  # (person, message) → when
 
-    def take(self, request: TurnRequest) -> Verdict:
-        if self.count(request.agent, request.counted_on) >= request.most:
+    def take(self, request: TurnRequest, now: float) -> Verdict:
+        count = self.count(request.agent, request.counted_on)
+        if count >= request.most:
             return "daily_limit"
-        if request.cooldown > 0 and self._cooldowns.get((request.agent, request.channel_id), 0.0) > self._clock():
+        if request.cooldown > 0 and self._cooldowns.get((request.agent, request.channel_id), 0.0) > now:
             return "cooldown"
-        verdict: Verdict = "ok"
-        if request.budget is not None:
-            verdict = self.money.take(request.agent, request.channel_id, request.budget, request.date)
-        if verdict in ("ok", "closing"):
-            self.note_taken(request, self.count(request.agent, request.counted_on) + 1)
-        return verdict
+        if (budget := request.budget) is not None:
+            if (mention := budget.mention) is not None:
+                recent = [each for each, at in self._mentions.items() if each[0] == mention[0] and at > now - MINUTE]
+                if mention not in recent and len(recent) >= self._caps.mentions:
+                    return "too_often"
+            verdict = self.reserve(request.hold_name, request.hold(), now)
+            if verdict != "ok":
+                return verdict
+        self.note(request, count + 1, now)
+        return "ok"
 
-    def note_taken(self, request: TurnRequest, count: int) -> None:
-        """Mirror a turn that was taken in Redis; `count` is the day's count after it."""
-        now = self._clock()
+    def reserve(self, name: str, hold: Hold, now: float) -> MoneyVerdict:
+        """Reserve the sum, in place of what was reserved here under that name; "ok", or the budget that lacks it."""
+        self._holds = {other: kept for other, kept in self._holds.items() if kept.until > now}
+        if hold.amount == 0:
+            return "ok"
+        others = [kept for other, kept in self._holds.items() if other != name and kept.date == hold.date]
+        for scope in hold.scopes:
+            if (cap := self._caps.of(scope)) is not None:
+                left = self._left.get((hold.date, scope), cap) * OUTAGE_SHARE
+                if left < hold.amount + sum(kept.amount for kept in others if scope in kept.scopes):
+                    return REFUSED[kind_of(scope)]
+        self._holds[name] = hold
+        return "ok"
+
+    def settle(self, bill: Bill) -> None:
+        """Count what the turn has cost instead of what was reserved, until that is written."""
+        self.forget(bill.name)
+        if bill.amount:
+            self._holds[bill.name] = Hold(bill.date, math.inf, bill.amount, bill.scopes)
+
+    def forget(self, name: str) -> None:
+        """Redis knows what was reserved or spent under that name."""
+        self._holds.pop(name, None)
+
+    def note(self, request: TurnRequest, count: int, now: float) -> None:
+        """Remember a turn that was taken; `count` is the day's count after it."""
         if request.cooldown > 0:
             self._cooldowns = {key: until for key, until in self._cooldowns.items() if until > now}
             self._cooldowns[request.agent, request.channel_id] = now + request.cooldown
@@ -158,6 +210,16 @@ class MemoryLimits:
             today = (request.date, free_day(request.date))
             self._counts = {key: n for key, n in self._counts.items() if key[0] != request.agent or key[1] in today}
         self._counts[request.agent, request.counted_on] = count
+        if request.budget is not None and (mention := request.budget.mention) is not None:
+            self._mentions = {key: at for key, at in self._mentions.items() if at > now - MINUTE}
+            self._mentions.setdefault(mention, now)
+
+    def note_left(self, hold: Hold, left: Sequence[int | None]) -> None:
+        """Remember what the script's answer left of the hold's budgets, None for one without a cap."""
+        if (hold.date, hold.scopes[0]) not in self._left:
+            self._left = {key: value for key, value in self._left.items() if key[0] >= hold.date}
+        pairs = zip(hold.scopes, left, strict=False)
+        self._left.update({(hold.date, scope): amount for scope, amount in pairs if amount is not None})
 
     def release_cooldown(self, agent: str, channel_id: int) -> None:
         self._cooldowns.pop((agent, channel_id), None)
@@ -166,17 +228,16 @@ class MemoryLimits:
         return self._counts.get((agent, date), 0)
 
 
-class TurnLimits:
-    """An agent's limits, shared by all processes. No method raises RedisAway."""
+class TurnLimits(Store):
+    """An agent's limits, shared by all processes. No method raises RedisAway but `cooldown_left`."""
 
     def __init__(
         self, link: RedisLink, clock: Callable[[], float], money: Budgets | None = None, mutes: Mutes | None = None
     ) -> None:
-        self._link = link
+        super().__init__(link, clock)
         self._mutes = mutes or Mutes(link, clock)
         self._money = money or Budgets(link, clock, Caps())
-        self._memory = MemoryLimits(clock, self._money.memory)
-        self._owed: dict[tuple[str, str], list[str]] = {}
+        self.allowance = Allowance(self._money.caps)
         self._away_said = False
 
     async def take(self, request: TurnRequest) -> Verdict:
@@ -184,86 +245,93 @@ class TurnLimits:
 
         Only "ok" and "closing" (a conversation's last turn, since money runs out) take anything.
         """
-        call = self.script_call(request)
+        if self._link.has_queued:
+            await self._link.write_queued()  # turns of an outage count first
         try:
-            outcome = await self._link.script(TAKE, call.keys, call.args)
+            outcome = await self._link.script(TAKE, *self.script_args(request))
         except RedisAway as away:
-            return self.take_in_memory(call, away)
-        return self.read_verdict(call, outcome)
+            return await self.take_in_outage(request, away)
+        return self.read_verdict(request, outcome)
 
-    def script_call(self, request: TurnRequest) -> ScriptCall:
-        """For a script of TAKING; pass the outcome to one of the three methods below."""
+    def script_args(self, request: TurnRequest) -> tuple[list[str], list[object]]:
+        """Keys and arguments for a script of TAKING; its outcome goes to `read_verdict`."""
         agent, day = request.agent, request.counted_on
-        owed = self._owed.pop((agent, day), [])
         redis_keys = [keys.cooldown(agent, request.channel_id), keys.daily_count(agent, day)]
         redis_keys += [keys.counted_turns(agent, day), keys.muted(agent)]
-        args = [round(request.cooldown * 1000), request.most, COUNT_SECONDS, json.dumps(owed), request.turn_id]
+        args = [self._clock(), request.cooldown, request.most, COUNT_SECONDS, request.turn_id]
         if request.budget is not None:
-            more_keys, more_args = self._money.script_args(agent, request.channel_id, request.budget, request.date)
+            more_keys, more_args = self._money.script_args(request.hold_name, request.hold(), request.budget)
             redis_keys, args = [*redis_keys, *more_keys], [*args, *more_args]
-        return ScriptCall(request, redis_keys, args, owed)
+        return redis_keys, args
 
-    def read_verdict(self, call: ScriptCall, outcome: Sequence[Any]) -> Verdict:
-        request, (word, count, *totals) = call.request, outcome
+    def read_verdict(self, request: TurnRequest, outcome: Sequence[Any]) -> Verdict:
+        word, count, *rest = outcome
         self._away_said = False
         verdict: Verdict = REFUSED.get(word, word)
         if verdict == "muted":
-            self._mutes.saw(request.agent, float(totals[0]))
+            self._mutes.saw(request.agent, float(rest[0]))
         if verdict in ("ok", "closing"):
-            self._memory.note_taken(request, int(count))
+            self.allowance.note(request, int(count), self._clock())
             if request.budget is not None:
-                self._money.granted(request.agent, request.channel_id, request.budget, request.date, totals)
+                hold = self._money.holds[request.hold_name] = request.hold()
+                self.allowance.note_left(hold, rest)
         return verdict
 
-    def take_in_memory(self, call: ScriptCall, away: RedisAway) -> Verdict:
-        """Apply the same rules in memory, since Redis is away."""
-        self.give_back(call)
+    async def take_in_outage(self, request: TurnRequest, away: RedisAway) -> Verdict:
+        """Take the request from this process's allowance."""
         if not self._away_said:
-            log.warning("limits are kept in memory while Redis is away: %s", away)
+            log.warning("limits are kept in memory while Redis is unavailable: %s", away)
             self._away_said = True
-        request = call.request
         if self._mutes.holds(request.agent):
             return "muted"
-        verdict = self._memory.take(request)
-        if verdict in ("ok", "closing"):
-            self._owed.setdefault((request.agent, request.counted_on), []).append(request.turn_id)
+        verdict = self.allowance.take(request, self._clock())
+        if verdict == "ok":
+            if request.budget is not None:
+                self._money.holds[request.hold_name] = request.hold()
+            await self._count_turn(request.agent, request.counted_on, request.turn_id)
         return verdict
 
-    def give_back(self, call: ScriptCall) -> None:
-        """Owe the turns again: the script did not run, or may not have. One that is counted again counts once."""
-        if call.owed:
-            self._owed.setdefault((call.request.agent, call.request.counted_on), []).extend(call.owed)
-
-    async def pay(self) -> None:
-        """Count the turns that were taken while Redis was away. Never raises RedisAway."""
-        for (agent, date), owed in list(self._owed.items()):
-            places = [keys.daily_count(agent, date), keys.counted_turns(agent, date)]
-            del self._owed[agent, date]
-            try:
-                await self._link.script(COUNT, places, [COUNT_SECONDS, json.dumps(owed)])
-            except RedisAway:
-                self._owed.setdefault((agent, date), []).extend(owed)
-                return
+    @when_back("turns taken during an outage")
+    async def _count_turn(self, agent: str, date: str, turn_id: str) -> None:
+        """Count a turn of the day; one that is counted already is not counted again."""
+        places = [keys.daily_count(agent, date), keys.counted_turns(agent, date)]
+        await self._link.script(COUNT, places, [COUNT_SECONDS, turn_id])
 
     def resume(self, request: TurnRequest, dollars: float) -> None:
         """Reserve for a turn that another process began and this one resumes; it has cost `dollars` so far."""
         if request.budget is not None:
-            self._money.memory.resume(request.agent, request.channel_id, request.budget, request.date, dollars)
+            self._money.holds[request.hold_name] = replace(request.hold(), amount=millionths(dollars))
 
-    async def afford(self, agent: str, turn_id: str, dollars: float) -> bool:
-        """Whether the turn may cost this sum in all; raises its reservation where needed."""
-        return await self._money.more(agent, turn_id, dollars)
+    async def reserve_more(self, agent: str, turn_id: str, total: float) -> bool:
+        """Raise the turn's reservation to `total` US dollars before another of its calls; False if the money is
+        lacking."""
+        name = hold_name(agent, turn_id)
+        hold, amount = self._money.holds.get(name), millionths(total)
+        if hold is None or amount <= hold.amount:
+            return True
+        hold, now = replace(hold, amount=amount), self._clock()
+        try:
+            verdict, *left = await self._link.script(MORE, *self._money.more_args(name, hold, now))
+        except RedisAway:
+            verdict = self.allowance.reserve(name, hold, now)
+        else:
+            if verdict == "ok":
+                self.allowance.forget(name)
+                self.allowance.note_left(hold, left)
+        if verdict == "ok":
+            self._money.holds[name] = hold
+        return bool(verdict == "ok")
 
     @or_default(None, "a cooldown is not released and will expire")
     async def release_cooldown(self, agent: str, channel_id: int) -> None:
         """End the channel's cooldown, since the turn posted nothing."""
-        self._memory.release_cooldown(agent, channel_id)
+        self.allowance.release_cooldown(agent, channel_id)
         await self._link.call(lambda redis: redis.delete(keys.cooldown(agent, channel_id)))
 
     async def cooldown_left(self, agent: str, channel_id: int) -> float:
         """Seconds until the agent's cooldown in the channel is over, 0 if there is none. Raises RedisAway."""
-        left = await self._link.call(lambda redis: redis.pttl(keys.cooldown(agent, channel_id)))
-        return max(0.0, int(left) / 1000)
+        ends = await self._link.call(lambda redis: redis.get(keys.cooldown(agent, channel_id)))
+        return max(0.0, float(ends or 0) - self._clock())
 
     async def all(self, agent: str, date: str) -> int:
         """Turns taken on that day, free ones included."""
@@ -274,8 +342,8 @@ class TurnLimits:
         try:
             kept = await self._link.call(lambda redis: redis.get(keys.daily_count(agent, date)))
         except RedisAway:
-            return self._memory.count(agent, date)
-        return int(kept or 0) + len(self._owed.get((agent, date), ()))
+            return self.allowance.count(agent, date)
+        return int(kept or 0)
 
 
 class MemoryQuota:

@@ -77,8 +77,13 @@ class Ledger:
         self.replays = ReplayGuard(link, clock)
         self.post_claims = PostClaims(link)
         self.memory_writes = MemoryQuota(link)
-        self.settlements = Settlements(link, clock, self.turns, self.budgets, self.instructed_posts)
+        self.settlements = Settlements(link, clock, self.turns, self.limits, self.budgets, self.instructed_posts)
         link.on_back(self.pay)
+
+    @property
+    def is_unavailable(self) -> bool:
+        """Whether Redis does not answer now, or takes no writes."""
+        return self.link.away or self.link.is_read_only
 
     async def begin(
         self, agent: str, turn_id: str, deadline: float, event: str, request: TurnRequest | None = None
@@ -88,23 +93,20 @@ class Ledger:
         The verdict is None if nothing was requested.
         """
         if self.settlements.owes or self.link.has_queued:
-            await self.pay()  # this turn may be among them
+            await self.pay()  # this turn may be among them, and what was spent counts before more is
         if request is None or self.turns.knows(agent, turn_id):
             return await self.turns.claim(agent, turn_id, deadline, event), None
         claim_keys, claim_args = self.turns.script_args(agent, turn_id, deadline, event)
-        call = self.limits.script_call(request)
+        limit_keys, limit_args = self.limits.script_args(request)
         try:
-            arguments = [*claim_args, request.budget.under_way if request.budget else "", *call.args]
-            kept, *outcome = await self.link.script(BEGIN, [*claim_keys, *call.keys], arguments)
+            arguments = [*claim_args, request.budget.under_way if request.budget else "", *limit_args]
+            kept, *outcome = await self.link.script(BEGIN, [*claim_keys, *limit_keys], arguments)
         except RedisAway as away:
             log.debug("a turn begins in memory: %s", away)
             claim = await self.turns.read_claim(agent, turn_id, deadline, None)
-            return claim, self.limits.take_in_memory(call, away)
+            return claim, await self.limits.take_in_outage(request, away)
         claim = await self.turns.read_claim(agent, turn_id, deadline, kept)
-        if outcome:
-            return claim, self.limits.read_verdict(call, outcome)
-        self.limits.give_back(call)
-        return claim, None
+        return claim, self.limits.read_verdict(request, outcome) if outcome else None
 
     async def settle(
         self,
@@ -139,7 +141,6 @@ class Ledger:
     async def pay(self) -> None:
         """Write what was kept while Redis was away. Never raises RedisAway."""
         await self.link.write_queued()
-        await self.limits.pay()
         await self.settlements.pay()
 
     async def finish(self, seconds: float = LAST_WAIT) -> None:

@@ -27,6 +27,7 @@ from typing import Any, Literal, cast
 from redis.exceptions import ResponseError
 
 from agentic.state.budgets import COST_SECONDS, SPEND, Bill, Budgets, Fields
+from agentic.state.limits import TurnLimits
 from agentic.state.posts import MARK, InstructedPosts
 from agentic.state.turn_records import RECORD, TurnRecord
 from agentic.text import finite_number
@@ -340,10 +341,17 @@ class Settlements:
     """Write the ends of this process's turns. `clock` gives unix seconds."""
 
     def __init__(
-        self, link: RedisLink, clock: Callable[[], float], turns: Turns, budgets: Budgets, instructed: InstructedPosts
+        self,
+        link: RedisLink,
+        clock: Callable[[], float],
+        turns: Turns,
+        limits: TurnLimits,
+        budgets: Budgets,
+        instructed: InstructedPosts,
     ) -> None:
         self._link, self._clock = link, clock
         self._turns, self._budgets, self._instructed = turns, budgets, instructed
+        self._allowance = limits.allowance
         self._kept: OrderedDict[tuple[str, str], Ending] = OrderedDict()
         self._writing = asyncio.Lock()
 
@@ -360,7 +368,7 @@ class Settlements:
             log.debug("the end of a turn is kept in memory: %s", away)
             self._keep(ending)
             return False
-        self._budgets.settled(ending.bill, near)
+        self._settled(ending, near)
         return True
 
     async def pay(self) -> bool:
@@ -378,8 +386,7 @@ class Settlements:
                     log.error("%s cannot be written and is lost: %s", lost, error)
                     near = ()
                 if self._kept.pop(name, None) is not None:
-                    self._budgets.memory.written(ending.bill)
-                    self._budgets.settled(ending.bill, near)
+                    self._settled(ending, near)
         return True
 
     def disown(self, user_id: int) -> None:
@@ -393,11 +400,15 @@ class Settlements:
         if name in self._kept:
             return
         self._kept[name] = ending
-        self._budgets.memory.spend(ending.bill)
+        self._allowance.settle(ending.bill)
         if len(self._kept) > MAX_KEPT:
             _, lost = self._kept.popitem(last=False)
             turn = f"turn {lost.turn_id} ({lost.costs.get('total_cost', 0.0):.4f} USD)"
             log.error("%s: Redis is away for too long, %s will not be booked", lost.agent, turn)
+
+    def _settled(self, ending: Ending, near: Sequence[str]) -> None:
+        self._allowance.forget(ending.bill.name)
+        self._budgets.settled(ending.bill, near)
 
     async def _write(self, ending: Ending, say: str) -> Sequence[str]:
         """The scopes that are near their budgets now. Raises RedisAway."""

@@ -99,7 +99,7 @@ async def _draw(turn: Turn, decision: Decision) -> Picture | None:
     agent, event, spending, trace = turn.agent, turn.event, turn.state.spending, turn.state.trace
     cost = agent.model.tariff.picture()  # until more is known of it
     together = spending.total + cost
-    if not await agent.limits.afford(event.id, together.cost_usd):
+    if not await agent.limits.reserve_more(event.id, together.cost_usd):
         log.info("%s: no picture is drawn, there is no money for it", agent.key)
         return None
     seconds = event.deadline - agent.clock() - POST_SECONDS

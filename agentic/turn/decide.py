@@ -233,7 +233,7 @@ async def _reserve(turn: Turn, cost: Usage) -> None:
     """
     spending = turn.state.spending
     together = spending.total + cost
-    if not await turn.agent.limits.afford(turn.event.id, together.cost_usd):
+    if not await turn.agent.limits.reserve_more(turn.event.id, together.cost_usd):
         raise TurnAborted("budget")
     if spending.total.calls or together.cost_usd > spending.foreseen:
         await spending.foresee(together)
@@ -269,7 +269,7 @@ async def can_afford_calls(turn: Turn, calls: int) -> bool:
     """Whether there is money for so many calls more, by what the calls have cost so far."""
     total = turn.state.spending.total
     each = max(turn.state.spending.estimate, total.cost_usd / max(1, total.calls))
-    return await turn.agent.limits.afford(turn.event.id, total.cost_usd + calls * each)
+    return await turn.agent.limits.reserve_more(turn.event.id, total.cost_usd + calls * each)
 
 
 # -- a cheap model says whether the agent speaks ----------------------------------------------------------------------

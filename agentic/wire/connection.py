@@ -146,6 +146,11 @@ class RedisLink:
         """True while the circuit breaker is open: commands fail immediately."""
         return not self.present.is_set()
 
+    @property
+    def is_read_only(self) -> bool:
+        """True from when Redis refuses a write until it takes one again."""
+        return self._refused
+
     def on_back(self, callback: Callable[[], Awaitable[None]]) -> None:
         """Await `callback` each time Redis takes commands again, after what was queued is written."""
         self._on_back.append(callback)

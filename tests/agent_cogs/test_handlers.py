@@ -414,7 +414,7 @@ async def test_the_record_has_who_acted_and_nobody_else():
 
 async def test_the_status_shows_a_budget_that_was_raised():
     async with a_place(BUDGET_DAILY_USD="5") as place:
-        place.ledger.budgets._caps = Caps(all=5.0)
+        place.ledger.budgets.caps = Caps(all=5.0)
         await place.ledger.budgets.raise_cap("all", 2.5, DAY, "x")
         assert "of $7.50 ($2.50 added today)" in await place.use("bots status")
 

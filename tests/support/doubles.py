@@ -11,6 +11,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,16 +20,17 @@ import discord
 from agentic.ids import id_at
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.state.budgets import Bill, Caps, MemoryBudgets, hold_name, millionths
+from agentic.state.budgets import SPEND, Budgets, BudgetUse, Caps
 from agentic.state.context import Summary
 from agentic.state.idle import UnaskedMessage
-from agentic.state.limits import MemoryLimits, TurnRequest, Verdict
+from agentic.state.limits import TurnLimits, TurnRequest, Verdict
 from agentic.state.rooms import Room
 from agentic.state.turn_records import TurnRecord
 from agentic.state.turns import Claim
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, or_default
 from agentic.wire.messages import PersonNotice, WireMessage, read_result
+from tests.support.redis_server import BlockingLink
 
 GUILD = 7
 ALICE, BOB = 11, 12
@@ -547,27 +549,6 @@ class MemoryPictures:
         return data if data is not None and len(data) == size else None
 
 
-class LimitStore:
-    """The real rules, in memory."""
-
-    def __init__(self, clock: Callable[[], float], caps: Caps) -> None:
-        self.money = MemoryBudgets(caps, clock)
-        self._rules = MemoryLimits(clock, self.money)
-
-    async def take(self, ask: TurnRequest) -> Verdict:
-        return self._rules.take(ask)
-
-    def resume(self, ask: TurnRequest, dollars: float) -> None:
-        assert ask.budget is not None
-        self.money.resume(ask.agent, ask.channel_id, ask.budget, ask.date, dollars)
-
-    async def afford(self, agent: str, turn_id: str, dollars: float) -> bool:
-        return self.money.more(hold_name(agent, turn_id), millionths(dollars))
-
-    async def release_cooldown(self, agent: str, channel_id: int) -> None:
-        self._rules.release_cooldown(agent, channel_id)
-
-
 class MemoryCosts(_Away):
     def __init__(self) -> None:
         self.days: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
@@ -777,10 +758,14 @@ class MemorySummaries(_Away):
 
 
 class MemoryLedger(_Away):
-    """`bus` hears what is said with the end of a turn."""
+    """Turns and costs in memory, limits and budgets by the real scripts. `bus` hears what is said with the end of a
+    turn."""
 
     def __init__(self, clock: Callable[[], float], bus: MemoryBus | None = None, caps: Caps | None = None) -> None:
-        self.turns, self.limits = MemoryTurns(), LimitStore(clock, caps or Caps())
+        link: Any = BlockingLink()
+        self._clock, self._link = clock, link
+        self.money = Budgets(link, clock, caps or Caps())
+        self.turns, self.limits = MemoryTurns(), TurnLimits(link, clock, self.money)
         self.budgets = MemoryNotices()
         self.pictures, self.last_runs = MemoryPictures(), MemoryTicks()
         self.costs, self.presence = MemoryCosts(), MemoryPresence()
@@ -789,6 +774,14 @@ class MemoryLedger(_Away):
         self.unasked = MemoryUnasked()
         self.bus = bus or MemoryBus()
         self.recorded: list[TurnRecord] = []
+
+    @property
+    def is_unavailable(self) -> bool:
+        return self.away
+
+    async def uses(self) -> dict[str, BudgetUse]:
+        """What was reserved and spent today, by scope."""
+        return await self.money.uses(f"{datetime.fromtimestamp(self._clock(), UTC):%Y-%m-%d}", ())
 
     async def begin(
         self, agent: str, turn_id: str, deadline: float, event: str, ask: TurnRequest | None = None
@@ -823,10 +816,9 @@ class MemoryLedger(_Away):
             self.instructed_posts.posts[record.channel_id].update(dict.fromkeys(record.posted, joining))
         if not self.turns.taken_over:
             self.turns.kept[agent, turn_id] = Claim("done", result_json)
-        name = hold_name(agent, turn_id)
-        if (hold := self.limits.money.holds.get(name)) is not None:
-            bill = Bill(name, hold.date, millionths(spent.get("total_cost", 0.0)), hold.scopes)
-            self.limits.money.spend(bill)
+        bill = self.money.bill(agent, turn_id, date, spent.get("total_cost", 0.0))
+        places = ["", "", keys.budget(bill.date), keys.budget_holds(bill.date)]
+        self.money.settled(bill, await self._link.script(SPEND, places, [self.money.bill_text(bill)]))
         if spent := {field: amount for field, amount in spent.items() if amount}:
             self.costs.days[agent, date].update(spent)
         if (message := read_result(say) if say and not self.turns.taken_over else None) is not None:

@@ -1,7 +1,8 @@
 """A real Redis server for tests, on a unix socket in a folder of its own, that can be killed, restarted, and paused.
 
 The binary is found as the program finds it. If there is none, the tests that need one are skipped by name.
-`empty_redis` gives a test an empty database on one server that all tests of the process share.
+`empty_redis` gives a test an empty database on one server that all tests of the process share. `BlockingLink` is for
+tests that move the time.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
-from functools import cache
-from itertools import chain, repeat
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
+from itertools import chain, cycle, repeat
 from pathlib import Path
+from typing import Any
 
 import pytest
+from redis import Redis
 
 from agentic.wire.server import candidates
 
@@ -127,6 +130,31 @@ def empty_redis() -> str:
     server = shared_redis()
     server.flush()
     return server.url
+
+
+class BlockingLink:
+    """A RedisLink for tests that move the time: its commands end before the event loop continues, so the rules are the
+    real scripts and no socket is waited for. It has a database of its own on the shared server, empty at first."""
+
+    has_queued = False
+    _numbers = cycle(range(1, 16))
+
+    @cached_property
+    def _redis(self) -> Redis:
+        client = Redis(unix_socket_path=str(shared_redis().socket), db=next(self._numbers), decode_responses=True)
+        client.flushdb()
+        return client
+
+    async def call(self, command: Callable[[Any], Any]) -> Any:
+        return command(self._redis)
+
+    async def script(self, lua: str, keys: Sequence[str], args: Sequence[object] = ()) -> Any:
+        return self._redis.eval(lua, len(keys), *map(str, (*keys, *args)))
+
+    async def batch(self, fill: Callable[[Any], object], *, transaction: bool = False) -> list[Any]:
+        pipe = self._redis.pipeline(transaction=transaction)
+        fill(pipe)
+        return pipe.execute()
 
 
 async def until(condition: Callable[[], object], within: float = 30.0) -> None:

@@ -102,7 +102,7 @@ async def test_a_changed_question_without_money_for_another_call_gets_the_first_
     async def no_more(*_):
         return False
 
-    monkeypatch.setattr(type(scene.cog.host.agent.limits), "afford", no_more)
+    monkeypatch.setattr(type(scene.cog.host.agent.limits), "reserve_more", no_more)
     await ends(thought)
     assert (len(scene.cog.asked), scene.texts()) == (1, ["Hello."])
 

@@ -11,7 +11,7 @@ from agentic.agent.events import CronEvent, HookEvent
 from agentic.automation.webhook_server import WebhookPayload
 from agentic.chat.outlet import NO_CHANNEL
 from tests.support.agent_scene import LOUNGE, MEMES, Scene
-from tests.support.doubles import ALICE, BOB, GUILD, settle
+from tests.support.doubles import ALICE, BOB, GUILD, LoopTime, settle
 
 
 def job(name: str, channel_id: int = LOUNGE, *, now: float = 0.0) -> CronEvent:
@@ -206,6 +206,24 @@ async def test_news_for_which_there_is_no_room_are_not_kept() -> None:
     go_on.set()
     await settle()
     assert await scene.cog.host.automation.receive(news) == "taken"
+    await scene.aclose()
+
+
+@pytest.mark.promise(89)
+async def test_while_redis_is_unavailable_people_are_answered_and_scheduled_turns_wait() -> None:
+    scene, time = await Scene().start(), LoopTime()
+    scene.answers({"text": "You asked."}, {"text": "One."}, {"text": "Two."})
+    scene.ledger.away = True
+    assert await scene.instruct() is None
+    assert scene.cog.host.queue.enqueue(job("plan", now=scene.clock.now))
+    await time.run(1)
+    await scene.ask()
+    await time.run(1)
+    assert scene.texts() == ["You asked."]
+    scene.ledger.away = False
+    await time.run(1)
+    assert scene.texts() == ["You asked.", "One.", "Two."]
+    assert [result.instruction_id for result in scene.results] == ["i1"]
     await scene.aclose()
 
 

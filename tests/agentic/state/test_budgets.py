@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agentic.state.budgets import BudgetRequest, Caps, MemoryBudgets, millionths
+from agentic.state.budgets import BudgetRequest, Caps, millionths
 from agentic.state.limits import TurnRequest
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys
@@ -93,15 +93,6 @@ async def test_without_a_days_budget_the_share_has_no_cap_and_a_days_budget_hold
     assert await desk(all=1.0, idle=2.0).take("m2", 1.5, channel=2, idle=True) == "budget"
 
 
-@pytest.mark.promise(444)
-async def test_while_redis_is_away_the_share_holds_in_memory(clock):
-    memory = MemoryBudgets(Caps(all=10.0, idle=1.0), clock)
-    wishes = [
-        BudgetRequest(turn_id=f"i{n}", estimate=0.75, until=clock() + 90, kind="opening", idle=n != 2) for n in range(3)
-    ]
-    assert [memory.take("claude", 1, wish, DAY) for wish in wishes] == ["ok", "idle_budget", "ok"]
-
-
 @pytest.mark.promise(46)
 async def test_a_refused_wish_takes_nothing(desk, link):
     one = desk(all=1.0, mentions=6)
@@ -171,7 +162,7 @@ async def test_a_turn_that_is_gone_on_with_after_its_time_has_one_sum_put_aside(
     await one.take("m1")
     clock.now += 100
     await other.take("m2")
-    assert await one.ledger.limits.afford("claude", "m1", 1.5)
+    assert await one.ledger.limits.reserve_more("claude", "m1", 1.5)
     assert await spent(link) == 0.0
     await one.settle("m1", 1.25)
     assert await spent(link) == 1.25
@@ -181,10 +172,10 @@ async def test_another_call_of_a_turn_is_paid_from_what_is_left(desk):
     one = desk(all=3.0)
     await one.take("m1")
     await one.take("m2")
-    assert await one.ledger.limits.afford("claude", "m1", 0.5), "less than it has"
-    assert not await one.ledger.limits.afford("claude", "m1", 2.5)
-    assert await one.ledger.limits.afford("claude", "m1", 2.0)
-    assert not await one.ledger.limits.afford("claude", "m2", 1.1)
+    assert await one.ledger.limits.reserve_more("claude", "m1", 0.5), "less than it has"
+    assert not await one.ledger.limits.reserve_more("claude", "m1", 2.5)
+    assert await one.ledger.limits.reserve_more("claude", "m1", 2.0)
+    assert not await one.ledger.limits.reserve_more("claude", "m2", 1.1)
     assert await one.take("m3", 0.1) == "budget"
 
 
@@ -267,17 +258,30 @@ async def test_while_redis_is_away_a_quarter_of_what_was_left_may_be_spent_and_c
         with pytest.raises(RedisAway):
             await link.call(lambda redis: redis.ping())
         assert await one.take("m2") == "ok"
-        assert await one.ledger.limits.afford("claude", "m2", 1.5)
+        assert await one.ledger.limits.reserve_more("claude", "m2", 1.5)
         assert not await one.settle("m2", 1.5)
         assert await one.take("m3", 0.6) == "budget", "8 were left"
         assert await one.take("m4", 0.5) == "ok"
         assert [await one.take(f"m{n}", 0.0) for n in (5, 6, 7, 8)] == ["ok", "ok", "ok", "too_often"]
         server.start()
         await asyncio.wait_for(link.present.wait(), 10)
-        assert await one.take("m9", 6.6, person=12) == "budget", "what is not written yet counts"
+        await one.ledger.pay()
+        assert await one.take("m9", 6.6, person=12) == "budget", "what was spent meanwhile counts"
         await one.settle("m4", 0.5)
         assert await spent(link) == 3.0
         assert await one.take("m10", 6.0, person=12) == "ok"
+
+
+@pytest.mark.promise(89)
+async def test_while_redis_is_away_budgets_without_a_limit_before_others_change_nothing(server: RedisServer, clock):
+    async with RedisLink(server.url) as link:
+        one = Desk(Ledger(link, clock, caps=Caps(agent=8.0, person=100.0)), clock)
+        assert await one.take("m1") == "ok"
+        server.kill()
+        with pytest.raises(RedisAway):
+            await link.call(lambda redis: redis.ping())
+        assert await one.take("m2", 1.76) == "agent_budget", "7 were left"
+        assert await one.take("m3", 1.75) == "ok"
 
 
 @pytest.mark.promise(92)
@@ -296,27 +300,6 @@ async def test_every_key_of_money_has_an_end(desk, link):
 
 def test_a_sum_that_is_not_zero_never_counts_as_nothing():
     assert [millionths(dollars) for dollars in (0.0, 1e-6, 1.5e-6, 0.000262)] == [0, 1, 2, 262]
-
-
-def test_what_is_remembered_of_money_stays_small(clock):
-    memory = MemoryBudgets(Caps(all=1e6, mentions=6), clock)
-    for n in range(200):
-        wish = BudgetRequest(
-            turn_id=f"m{n}", estimate=1.0, until=clock() + 90, kind="mention", person_id=n, message_id=n
-        )
-        assert memory.take("claude", 1, wish, DAY) == "ok"
-        clock.now += 30
-    assert len(memory.holds) < 10
-    assert len(memory._mentions) < 10
-
-
-async def test_what_is_spent_and_not_written_yet_lessens_the_caps_and_adds_up(desk, clock):
-    budgets = desk(all=10.0).ledger.budgets
-    for turn in ("m1", "m2"):
-        budgets.memory.spend(budgets.bill("claude", turn, DAY, 2.0))
-    wish = BudgetRequest(turn_id="m3", estimate=1.0, until=clock() + 90, kind="round")
-    _, arguments = budgets.script_args("claude", 1, wish, DAY)
-    assert arguments[arguments.index("all") + 1] == millionths(6.0)
 
 
 async def test_what_is_used_up_but_for_the_last_share_counts_as_used_up(desk):

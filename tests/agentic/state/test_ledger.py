@@ -7,7 +7,7 @@ import pytest
 
 from agentic.chat.directory import Directory
 from agentic.runtime.services import recall_agents
-from agentic.state.limits import MemoryLimits, TurnRequest
+from agentic.state.limits import TurnRequest
 from agentic.state.schedule import Slot
 from agentic.state.shared_state import Ledger
 from agentic.state.turns import Claim
@@ -188,6 +188,24 @@ async def test_a_take_without_cooldown_neither_heeds_nor_starts_one(ledger):
     assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **{**rules, "cooldown": 0.0})) == "ok"
 
 
+async def test_a_cooldown_ends_by_the_time_of_who_asks(ledger, clock):
+    asked = TurnRequest(agent="claude", channel_id=1, **{**RULES, "cooldown": 30.0})
+    assert await ledger.limits.take(asked) == "ok"
+    clock.now += 20
+    assert (await ledger.limits.take(asked), await ledger.limits.cooldown_left("claude", 1)) == ("cooldown", 10.0)
+    clock.now += 11
+    assert await ledger.limits.cooldown_left("claude", 1) == 0.0
+    assert await ledger.limits.take(asked) == "ok"
+
+
+async def test_a_cooldown_that_an_earlier_version_stored_holds_until_its_key_expires(ledger, link):
+    asked = TurnRequest(agent="claude", channel_id=1, **{**RULES, "cooldown": 30.0})
+    await link.call(lambda redis: redis.set(keys.cooldown("claude", 1), "1", px=30_000))
+    assert await ledger.limits.take(asked) == "cooldown"
+    await link.call(lambda redis: redis.delete(keys.cooldown("claude", 1)))
+    assert await ledger.limits.take(asked) == "ok"
+
+
 async def test_a_released_cooldown_is_over(ledger):
     rules = {**RULES, "cooldown": 30.0}
     await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules))
@@ -209,6 +227,7 @@ async def test_limits_hold_while_redis_is_away_and_what_was_taken_counts_afterwa
         assert await limits.take(TurnRequest(agent="claude", channel_id=3, **rules)) == "daily_limit"
         assert await limits.count("claude", DAY) == 3
         await back(link, server)
+        await until(lambda: not link.has_queued)
         assert await limits.count("claude", DAY) == 3
         assert await limits.take(TurnRequest(agent="claude", channel_id=4, **rules)) == "daily_limit"
         assert await Ledger(link, clock).limits.count("claude", DAY) == 3
@@ -547,11 +566,3 @@ async def test_a_turn_whose_record_is_gone_is_still_ours(link, ledger, clock):
     await ledger.turns.claim("claude", "t1", clock() + 90)
     await link.call(lambda redis: redis.flushall())
     assert await ledger.turns.checkpoint("claude", "t1", "answer", "kept")
-
-
-def test_in_memory_too_a_cooldown_that_is_given_back_is_over(clock):
-    limits = MemoryLimits(clock)
-    ask = TurnRequest(agent="claude", channel_id=7, **{**RULES, "cooldown": 60.0})
-    assert [limits.take(ask), limits.take(ask)] == ["ok", "cooldown"]
-    limits.release_cooldown("claude", 7)
-    assert limits.take(ask) == "ok"

@@ -134,7 +134,7 @@ async def test_turns_taken_while_redis_was_away_count_when_it_is_back_without_an
         for turn in ("m1", "m2"):
             await limits.take(ask(turn, clock))
         await back(link, server)
-        await until(lambda: not limits._owed)
+        await until(lambda: not link.has_queued)
         assert await Ledger(link, clock).limits.count("claude", DAY) == 2
 
 
@@ -283,7 +283,8 @@ async def test_an_end_that_is_kept_counts_as_spent_and_once(server: RedisServer,
         await take_away(link, server)
         for _ in range(2):
             assert not await end(ledger, clock, "m1", dollars=0.5)
-        assert ledger.budgets.memory.owed[DAY, "all"] == 500_000
+        assert await ledger.limits.take(ask("m2", clock, 1.76)) == "budget", "a quarter of 9, less 0.5"
+        assert await ledger.limits.take(ask("m3", clock, 1.75)) == "ok"
 
 
 async def test_a_call_that_was_heard_of_is_under_way_no_longer(link, clock):
@@ -299,8 +300,8 @@ async def test_a_turn_that_is_gone_on_with_asks_the_budgets_for_all_that_it_cost
     first, second = (Ledger(link, clock, holder=name, caps=caps) for name in ("first", "second"))
     await first.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
     second.limits.resume(ask("m1", clock), 1.0)
-    assert not await second.limits.afford("claude", "m1", 2.0), "its person has no more than 1.75"
-    assert await second.limits.afford("claude", "m1", 1.5)
+    assert not await second.limits.reserve_more("claude", "m1", 2.0), "its person has no more than 1.75"
+    assert await second.limits.reserve_more("claude", "m1", 1.5)
     await end(second, clock, "m1", 1.5)
     spent = await link.call(lambda redis: redis.hgetall(keys.budget(DAY)))
     assert {spent["all"], spent["person:11"]} == {"1500000"}

@@ -94,7 +94,7 @@ async def test_a_turn_whose_number_is_not_the_room_s_plus_one_is_dropped(kept: R
     result = await turn(scene, number)
     assert (result.skipped, result.reason) == (True, "out_of_turn")
     assert (scene.cog.asked, scene.texts(THREAD)) == ([], [])
-    assert scene.ledger.limits.money.holds == {}
+    assert await scene.ledger.uses() == {}
     await scene.aclose()
 
 

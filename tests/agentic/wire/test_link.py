@@ -162,6 +162,7 @@ async def test_whoever_waits_is_called_when_a_full_server_has_room_again(server:
         with pytest.raises(RedisAway):
             await link.script("return redis.call('SET', 'key', '1')", [])
         await link.call(lambda redis: redis.config_set("maxmemory", 0))
-        assert not called.is_set()
+        assert (link.is_read_only, called.is_set()) == (True, False)
         await link.script("return redis.call('SET', 'key', '1')", [])
         await asyncio.wait_for(called.wait(), 10)
+        assert not link.is_read_only
