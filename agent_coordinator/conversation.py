@@ -29,7 +29,7 @@ from agent_coordinator.state import ConversationState, Missed
 from agent_coordinator.text_signals import ANGLES, repetition_in
 from agentic.state.rooms import Room
 from agentic.wire.bus import AgentAbsent, AgentTimedOut
-from agentic.wire.connection import REDIS_RETRY_SECONDS, RedisAway
+from agentic.wire.connection import REDIS_RETRY_SECONDS
 from agentic.wire.messages import Instruction, Result
 
 log = logging.getLogger(__name__)
@@ -293,8 +293,8 @@ class TurnRequester:
             except AgentAbsent:
                 log.debug("%s is absent, its turn is skipped", agent)
                 return "absent"
-            except (AgentTimedOut, RedisAway) as error:
-                if isinstance(error, AgentTimedOut) and bus.ready.is_set():
+            except AgentTimedOut:
+                if bus.ready.is_set():
                     self._note_timeout(agent, seconds)
                     return "timed_out"
                 await self._context.sleep(REDIS_RETRY_SECONDS)  # the agent may not have received it

@@ -31,7 +31,6 @@ from agent_coordinator.scheduler import Scheduler
 from agentic.services.signal.envelopes import direct_chat_id
 from agentic.state.schedule import Slot
 from agentic.wire.bus import AgentTimedOut
-from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Command, Instruction, MentionNotice, Result
 from tests.support.coordinator_doubles import (
     AGENTS,
@@ -389,7 +388,15 @@ class TroubleTests(AsyncCase):
     async def test_a_turn_is_tried_again_under_the_same_id_until_redis_is_back(self) -> None:
         stage, tries = Stage(room(*AGENTS)), iter(range(3))
         speak = stage.bus.voices["claude"]
-        stage.bus.voices["claude"] = lambda i: RedisAway("gone") if next(tries, None) is not None else speak(i)
+
+        def voice(instruction: Instruction) -> Any:
+            if next(tries, None) is not None:
+                stage.bus.ready.clear()
+                return AgentTimedOut("nothing could be heard")
+            stage.bus.ready.set()
+            return speak(instruction)
+
+        stage.bus.voices["claude"] = voice
         report = await stage.converse("claude")
         first_four = [instruction for _, instruction in stage.bus.asked[:4]]
         self.assertEqual(len({instruction.instruction_id for instruction in first_four}), 1)

@@ -216,7 +216,7 @@ class BackgroundScheduler:
         try:
             await asyncio.wait((asking, giving_up), return_when=asyncio.FIRST_COMPLETED)
             return asking.result() if asking.done() else None
-        except (NoAnswer, RedisAway) as error:
+        except NoAnswer as error:
             log.info("no result of an idle task: %s", error)
             return None
         finally:
