@@ -20,7 +20,7 @@ from agent_config import Settings
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, in_full
 from agentic.services.discord.odd_payloads import answer_read
 from agentic.state.presence import CommandOwner
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import or_default
 
 log = logging.getLogger(__name__)
 
@@ -65,15 +65,13 @@ class CommandOwnership:
     async def run(self) -> None:
         pauses = chain((SOON,), repeat(RENEW_EVERY))
         while True:
-            try:
-                if self._may_act():
-                    await self.update()
-            except RedisAway:
-                log.debug("%s: commands left as they are: Redis is unavailable", self._agent)
+            if self._may_act():
+                await self.update()
             await self._sleep(next(pauses))
 
+    @or_default(None, "slash commands stay as they are")
     async def update(self) -> None:
-        """Claim the commands if it is this bot's part, and bring every guild up to date. Raises RedisAway."""
+        """Claim the commands if it is this bot's part, and bring every guild up to date."""
         owner = await self._is_owner()
         self._rounds += 1
         if owner is None:

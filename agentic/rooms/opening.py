@@ -36,7 +36,7 @@ from agentic.state.rooms import (
     RoomPolicy,
 )
 from agentic.wire.bus import NOBODY
-from agentic.wire.connection import RedisAway, or_default
+from agentic.wire.connection import or_default
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import MAX_TOPIC, Command, RoomOrder
 
@@ -207,11 +207,8 @@ class RoomOpener:
                 await self._give_up(opening)
             return Opening(error.reason, continues=not error.is_final)
         thread_id, order = room.thread_id, RoomOrder(room=room.model_dump_json())
-        try:
-            outcome = await self._orders.give(Command(command="room-open", channel_id=thread_id, room=order))
-        except RedisAway as away:
-            log.warning("%s: room %d is not open yet: %s", self._agent, thread_id, away)
-            outcome = AWAY
+        give = or_default(AWAY, "rooms are not open yet")(self._orders.give)
+        outcome = await give(Command(command="room-open", channel_id=thread_id, room=order))
         if outcome == OPENED:
             await self._forget(opening)
             return Opening(OPENED, thread_id)

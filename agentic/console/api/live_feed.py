@@ -32,7 +32,7 @@ from agentic.console.parts import ConsoleContext
 from agentic.state.conversations import Running
 from agentic.state.rooms import Room
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import or_default
 from agentic.wire.messages import TurnNotice, read
 
 HUB_EVENTS = 500  # that a page may have missed
@@ -120,8 +120,6 @@ class LiveFeed:
             await self.hub.watched.wait()
             try:
                 await self._situation.read()
-            except RedisAway as away:
-                log.debug("the live page keeps what it knows, Redis is unavailable: %s", away)
             except Exception:
                 log.exception("the live page could not read what goes on; it tries again")
             self._show_situation()
@@ -145,7 +143,8 @@ class LiveFeed:
 class Situation:
     """What happens besides the messages: turns, conversations, rooms, the next times, stops, mutes; as far as known.
 
-    It is read from Redis while a page is open, and soon after each turn. Only `read` asks Redis; it raises RedisAway.
+    It is read from Redis while a page is open, and soon after each turn. Only `read` asks Redis; while Redis is
+    unavailable, what is known stays.
     """
 
     def __init__(self, parts: ConsoleContext, thinking: Thinking) -> None:
@@ -156,6 +155,7 @@ class Situation:
         self._times: list[float] = []
         self._plan_until = 0.0
 
+    @or_default(None, "the live page keeps what it knows")
     async def read(self) -> None:
         ledger, now = self._parts.ledger, self._parts.clock()
         channels = [channel.id for channel in self._parts.live.channels()]
