@@ -246,7 +246,7 @@ def mention_id(message_id: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MentionEvent(TurnEvent):
-    """A person calls the agent, or another agent does (inbox/bot_mentions.py). `to_all`: by the bots' role, so that
+    """A person calls the agent, or another agent does (inbox/triggers.py). `to_all`: by the bots' role, so that
     every bot answers.
 
     `late`: the agent was away when it was asked. `pieces` are the person's other messages that belong to the question;

@@ -93,7 +93,7 @@ class AgentLimits:
     ) -> TurnRequest:
         """Build the request for a turn and its budget. `cools_down`: the cooldown applies; `free`: the model costs
         nothing, so the daily maximum does not apply. In a `private` chat only the budgets apply: nobody else is kept
-        waiting there, and the inbox takes one message after the other (inbox/pace.py)."""
+        waiting there, and the inbox takes one message after the other (inbox/inbox.py)."""
         return TurnRequest(
             agent=self.agent,
             channel_id=channel_id,

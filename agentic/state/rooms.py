@@ -88,7 +88,7 @@ class RoomMember(StoredValue):
 
 class RoomLine(StoredValue):
     """Something to tell the people in the thread, in one line. `kind`: failed, left, waits, unclear; an open set.
-    `number` counts the room's lines from 1. `why` is a reason of results, or of leaving (conversations/rooms.py)."""
+    `number` counts the room's lines from 1. `why` is a reason of results, or of leaving."""
 
     number: int
     kind: str
@@ -101,7 +101,7 @@ class Room(StoredValue):
     """A room. Times in unix seconds, ids are Discord's.
 
     `turn_number` counts the posts of its members from 1; a turn that posts nothing has no number. `why` is the cause of
-    its present status (endings.py). `slot_until` is set while the thread is open to its audience; `slot_turn` is the
+    its present status. `slot_until` is set while the thread is open to its audience; `slot_turn` is the
     turn after which it was last. `rounds`, `skips` and `cost_usd` (US dollars) are those of its whole life.
     """
 
