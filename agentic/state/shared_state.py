@@ -78,7 +78,6 @@ class Ledger:
         self.post_claims = PostClaims(link)
         self.memory_writes = MemoryQuota(link)
         self.settlements = Settlements(link, clock, self.turns, self.limits, self.budgets, self.instructed_posts)
-        link.on_back(self.pay)
 
     @property
     def is_unavailable(self) -> bool:
@@ -92,8 +91,8 @@ class Ledger:
 
         The verdict is None if nothing was requested.
         """
-        if self.settlements.owes or self.link.has_queued:
-            await self.pay()  # this turn may be among them, and what was spent counts before more is
+        if self.link.has_queued:
+            await self.link.write_queued()  # this turn may be among them, and what was spent counts before more is
         if request is None or self.turns.knows(agent, turn_id):
             return await self.turns.claim(agent, turn_id, deadline, event), None
         claim_keys, claim_args = self.turns.script_args(agent, turn_id, deadline, event)
@@ -138,11 +137,6 @@ class Ledger:
             Ending(agent, turn_id, result_json, deadline, bill.date, costs, bill, say, record, now)
         )
 
-    async def pay(self) -> None:
-        """Write what was kept while Redis was away. Never raises RedisAway."""
-        await self.link.write_queued()
-        await self.settlements.pay()
-
     async def finish(self, seconds: float = LAST_WAIT) -> None:
         """Before the process ends: write what is kept, waiting at most `seconds` for Redis. Never raises."""
         if not self.settlements.owes:
@@ -150,6 +144,6 @@ class Ledger:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.link.present.wait()
-        await self.pay()
+        await self.link.write_queued()
         if owed := self.settlements.owes:
             log.error("Redis is away: the ends of %d turns are lost with this process, their costs not booked", owed)

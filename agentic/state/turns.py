@@ -22,6 +22,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, cast
 
 from redis.exceptions import ResponseError
@@ -353,7 +354,6 @@ class Settlements:
         self._turns, self._budgets, self._instructed = turns, budgets, instructed
         self._allowance = limits.allowance
         self._kept: OrderedDict[tuple[str, str], Ending] = OrderedDict()
-        self._writing = asyncio.Lock()
 
     @property
     def owes(self) -> int:
@@ -361,7 +361,7 @@ class Settlements:
         return len(self._kept)
 
     async def settle(self, ending: Ending) -> bool:
-        """Write the end of a turn; False while Redis is away: it is kept then."""
+        """Write the end of a turn; False while Redis is away: it is written when Redis is back."""
         try:
             near = await self._write(ending, ending.say)
         except RedisAway as away:
@@ -369,24 +369,6 @@ class Settlements:
             self._keep(ending)
             return False
         self._settled(ending, near)
-        return True
-
-    async def pay(self) -> bool:
-        """Write what is kept, in its order; False while Redis is away."""
-        async with self._writing:
-            while self._kept:
-                name, ending = next(iter(self._kept.items()))
-                try:
-                    waited_for = self._clock() <= max(ending.deadline, ending.at)
-                    near = await self._write(ending, ending.say if waited_for else "")
-                except RedisAway:
-                    return False
-                except ResponseError as error:  # no other turn shall wait for one that cannot be written
-                    lost = f"{ending.agent}: the end of turn {ending.turn_id}"
-                    log.error("%s cannot be written and is lost: %s", lost, error)
-                    near = ()
-                if self._kept.pop(name, None) is not None:
-                    self._settled(ending, near)
         return True
 
     def disown(self, user_id: int) -> None:
@@ -401,10 +383,24 @@ class Settlements:
             return
         self._kept[name] = ending
         self._allowance.settle(ending.bill)
+        self._link.queue("the ends of turns", partial(self._write_kept, name), MAX_KEPT)
         if len(self._kept) > MAX_KEPT:
             _, lost = self._kept.popitem(last=False)
             turn = f"turn {lost.turn_id} ({lost.costs.get('total_cost', 0.0):.4f} USD)"
             log.error("%s: Redis is away for too long, %s will not be booked", lost.agent, turn)
+
+    async def _write_kept(self, name: tuple[str, str]) -> None:
+        ending = self._kept.get(name)
+        if ending is None:  # given up
+            return
+        waited_for = self._clock() <= max(ending.deadline, ending.at)
+        try:
+            near = await self._write(ending, ending.say if waited_for else "")
+        except ResponseError as error:
+            log.error("%s: the end of turn %s cannot be written and is lost: %s", *name, error)
+            near = ()
+        if self._kept.pop(name, None) is not None:
+            self._settled(ending, near)
 
     def _settled(self, ending: Ending, near: Sequence[str]) -> None:
         self._allowance.forget(ending.bill.name)

@@ -112,8 +112,7 @@ class RedisLink:
         self._probe: asyncio.Task[None] | None = None
         self._slots = asyncio.Semaphore(COMMANDS_AT_ONCE)
         self._refused = False
-        self._on_back: list[Callable[[], Awaitable[None]]] = []
-        self._calling_back: asyncio.Task[None] | None = None
+        self._writer: asyncio.Task[bool] | None = None
         self._logged: set[str] = set()  # about this outage
         self._queued: deque[_QueuedWrite] = deque()
         self._writing = asyncio.Lock()
@@ -134,7 +133,7 @@ class RedisLink:
         if self._queued:
             what = ", ".join(dict.fromkeys(write.what for write in self._queued))
             log.error("Redis is unavailable: writes lost with this process: %d (%s)", len(self._queued), what)
-        for task in filter(None, (self._probe, self._calling_back)):
+        for task in filter(None, (self._probe, self._writer)):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
@@ -151,24 +150,22 @@ class RedisLink:
         """True from when Redis refuses a write until it takes one again."""
         return self._refused
 
-    def on_back(self, callback: Callable[[], Awaitable[None]]) -> None:
-        """Await `callback` each time Redis takes commands again, after what was queued is written."""
-        self._on_back.append(callback)
-
     @property
     def has_queued(self) -> bool:
         """Whether writes wait for Redis."""
         return bool(self._queued)
 
     def queue(self, what: str, run: Callable[[], Awaitable[None]], limit: int) -> None:
-        """Run a write when Redis is back, after those that are queued already. Of more than `limit` writes of one
-        method, the oldest is lost."""
+        """Run a write when Redis is back, after those that are queued already. Of more than `limit` writes with the
+        same name `what`, the oldest is lost."""
         same = [write for write in self._queued if write.what == what]
         if len(same) >= limit:
             self._queued.remove(same[0])
             text = f"{what}: Redis is unavailable for too long, the oldest writes are lost"
             _log_once(self._logged, logging.ERROR, text)
         self._queued.append(_QueuedWrite(what, run))
+        if not (self.away or self._refused):  # it has come back already
+            self._write_soon()
 
     async def write_queued(self) -> bool:
         """Run the queued writes in their order; False while Redis is away."""
@@ -179,8 +176,8 @@ class RedisLink:
                     await write.run()
                 except RedisAway:
                     return False
-                except ResponseError as error:  # the next ones must not wait for one that can't be written
-                    log.error("%s: cannot be written and is lost: %s", write.what, error)
+                except Exception:  # the edge of the loop: the next ones must not wait for one that can't be written
+                    log.exception("%s: cannot be written and is lost", write.what)
                 if self._queued and self._queued[0] is write:
                     self._queued.popleft()
         return True
@@ -224,7 +221,7 @@ class RedisLink:
         outcome = await self.call(lambda redis: redis.eval(lua, len(keys), *given))
         if self._refused:  # every script of ours writes
             self._refused = False
-            self._start_callbacks()
+            self._note_back()
         return outcome
 
     async def batch(self, fill: Callable[[Pipeline], object], *, transaction: bool = False) -> list[Any]:
@@ -270,19 +267,16 @@ class RedisLink:
             else:
                 self.present.set()
                 log.debug("commands to Redis work again")
-                self._start_callbacks()
+                self._note_back()
 
-    def _start_callbacks(self) -> None:
+    def _note_back(self) -> None:
+        """Redis takes commands again."""
         self._logged = set()
-        if self._calling_back is None or self._calling_back.done():
-            self._calling_back = asyncio.create_task(self._call_back_all(), name="redis-back")
+        self._write_soon()
 
-    async def _call_back_all(self) -> None:
-        for callback in (self.write_queued, *self._on_back):
-            try:
-                await callback()
-            except Exception:  # the edge of the task: the other callbacks must run
-                log.exception("a callback failed after Redis came back")
+    def _write_soon(self) -> None:
+        if self._queued and (self._writer is None or self._writer.done()):
+            self._writer = asyncio.create_task(self.write_queued(), name="redis-writer")
 
 
 class Store:

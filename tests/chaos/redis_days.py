@@ -133,4 +133,4 @@ async def _written(scene: Inside) -> None:
     await scene.settled()
     ledger = scene.runtime.services.ledger
     await until(lambda: not ledger.settlements.owes)
-    await ledger.pay()
+    await ledger.link.write_queued()

@@ -144,26 +144,21 @@ async def test_a_new_redis_whose_clock_is_behind_forgets_all_the_same(link: Redi
         assert heard == [ANN, BOB]
 
 
-async def test_what_the_files_hold_of_a_person_goes_in_every_process(
-    link: RedisLink, here: Machine, there: Machine, monkeypatch
-):
-    async def away(*_):
-        raise RedisAway("away")
-
+async def test_what_the_files_hold_of_a_person_goes_in_every_process(link: RedisLink, here: Machine, there: Machine):
     async with here.running(link), there.running(link):
         for machine in (here, there):
             for number, person in enumerate((BOB, ANN)):
                 machine.note(f"said by {person}", person)
                 machine.call(number, person)
-            with monkeypatch.context() as patch:
-                patch.setattr(machine.ledger.settlements, "_write", away)
-                await record(machine.ledger, 1, BOB)
+            link.present.clear()
+            await record(machine.ledger, 1, BOB)
+            link.present.set()
         assert await here.forgetting.forget(BOB) == ForgetOutcome(tool_calls=1, notes=Notes(gone=1))
         await until(lambda: there.done)
         for machine in (here, there):
             assert (f"said by {BOB}" in machine.memory, f"said by {ANN}" in machine.memory) == (False, True)
             assert machine.calls == ["r1"]
-            await machine.ledger.pay()
+            await machine.ledger.link.write_queued()
         assert await here.ledger.records.last("grok", count=9) == [], "what was to be written yet is not written"
 
 

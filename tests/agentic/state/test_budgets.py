@@ -265,7 +265,7 @@ async def test_while_redis_is_away_a_quarter_of_what_was_left_may_be_spent_and_c
         assert [await one.take(f"m{n}", 0.0) for n in (5, 6, 7, 8)] == ["ok", "ok", "ok", "too_often"]
         server.start()
         await asyncio.wait_for(link.present.wait(), 10)
-        await one.ledger.pay()
+        await one.ledger.link.write_queued()
         assert await one.take("m9", 6.6, person=12) == "budget", "what was spent meanwhile counts"
         await one.settle("m4", 0.5)
         assert await spent(link) == 3.0

@@ -186,7 +186,7 @@ async def test_what_ended_while_redis_was_away_is_recorded_when_it_is_back(serve
         server.start()
         await asyncio.wait_for(link.present.wait(), 10)
         await ledger.settle("claude", "m2", "{}", 1e10, record=record("m2"))
-        await ledger.pay()
+        await ledger.link.write_queued()
         assert {turn.id for turn in await ledger.records.last("claude", count=9)} == {"m0", "m2"}
 
 

@@ -84,7 +84,7 @@ async def test_a_turn_that_ended_while_redis_was_away_is_written_as_soon_as_it_i
 
 @pytest.mark.promise(79)
 async def test_what_ended_meanwhile_is_written_before_the_next_turn_begins(server: RedisServer, clock, monkeypatch):
-    monkeypatch.setattr(RedisLink, "_start_callbacks", lambda link: None)  # the next turn is quicker
+    monkeypatch.setattr(RedisLink, "_note_back", lambda link: None)  # the next turn is quicker
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here")
         await take_away(link, server)
@@ -107,7 +107,7 @@ async def test_a_turn_one_of_whose_replies_was_cut_off_is_booked_once(server: Re
         await end(ledger, clock, "m1")
         assert way.cut == [words]
         await until(lambda: not ledger.settlements.owes)
-        await ledger.pay()
+        await ledger.link.write_queued()
         assert await books(sure) == (1, 0.5, 0.5, 1, 1)
         assert await sure.call(lambda redis: redis.hlen(keys.budget_holds(DAY))) == 0
         assert (await Ledger(sure, clock).turns.claim("claude", "m1", clock() + 90)).result == '"m1"'
@@ -122,7 +122,7 @@ async def test_limits_taken_in_a_step_whose_reply_was_cut_off_count_once(server:
         await asyncio.wait_for(link.present.wait(), 10)
         assert await ledger.limits.take(ask("m2", clock, daily_max=2)) == "ok", "the first one counts once"
         assert await ledger.limits.take(ask("m3", clock, daily_max=2)) == "daily_limit"
-        await ledger.pay()
+        await ledger.link.write_queued()
         assert (await books(sure))[-1] == 2
 
 
@@ -147,7 +147,7 @@ async def test_an_end_that_timed_out_and_was_not_carried_out_is_written_once(ser
         assert not await end(ledger, clock, "m1")
         server.resume()
         await asyncio.wait_for(link.present.wait(), 10)
-        await ledger.pay()
+        await ledger.link.write_queued()
         assert await books(link) == (1, 0.5, 0.5, 1, 1)
 
 

@@ -125,42 +125,18 @@ async def test_closing_while_away_leaves_no_probe_behind():
     await until(lambda: all(task.get_name() != "redis-probe" for task in asyncio.all_tasks()))
 
 
-async def test_whoever_waits_for_redis_is_called_when_it_is_back_and_one_that_fails_keeps_nobody_from_it(
-    server: RedisServer, caplog
-):
-    called = []
-
-    async def broken():
-        raise ValueError("broken")
-
-    async def wait():
-        called.append(await link.call(lambda redis: redis.ping()))
-
-    async with RedisLink(server.url) as link:
-        link.on_back(broken)
-        link.on_back(wait)
-        for times in (1, 2):
-            server.kill()
-            with pytest.raises(RedisAway):
-                await link.call(lambda redis: redis.get("key"))
-            assert len(called) == times - 1
-            server.start()
-            await until(lambda times=times: len(called) == times)
-    assert "a callback failed" in caplog.text
-
-
-async def test_whoever_waits_is_called_when_a_full_server_has_room_again(server: RedisServer):
+async def test_what_is_queued_is_written_when_a_full_server_has_room_again(server: RedisServer):
     called = asyncio.Event()
 
-    async def wait():
+    async def write():
         called.set()
 
     async with RedisLink(server.url) as link:
-        link.on_back(wait)
         await link.script("return redis.call('SET', 'key', '1')", [])
         await link.call(lambda redis: redis.config_set("maxmemory", 1))
         with pytest.raises(RedisAway):
             await link.script("return redis.call('SET', 'key', '1')", [])
+        link.queue("a write", write, 1)
         await link.call(lambda redis: redis.config_set("maxmemory", 0))
         assert (link.is_read_only, called.is_set()) == (True, False)
         await link.script("return redis.call('SET', 'key', '1')", [])
