@@ -24,7 +24,6 @@ from agentic.llm.errors import BadAnswer, ConnectionFailed, Refused
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Source, Usage
 from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.service import GUILD_WAIT
-from agentic.state.turns import Claim
 from agentic.turn.result import LINES, MEANINGS
 from agentic.wire import keys
 from agentic.wire.messages import Result
@@ -122,7 +121,7 @@ class CallingTests(CogCase):
         for away in (False, True):
             with self.subTest(away=away):
                 scene = await self.scene()
-                scene.bus.away = scene.ledger.turns.away = scene.ledger.costs.away = away
+                scene.bus.away = scene.ledger.away = away
                 message_id = await scene.ask()
                 await scene.ask(message_id=message_id)
                 self.assertEqual(len(scene.texts()), 1)
@@ -409,7 +408,7 @@ class InstructionTests(CogCase):
 
     async def test_a_turn_whose_kept_result_cannot_be_read_is_never_posted_again_and_always_answered(self) -> None:
         scene = await self.scene()
-        scene.ledger.turns.kept["claude", "i1"] = Claim("done", "{broken")
+        await scene.ledger.turns.close("claude", {"i1": "{broken"})
         for number in (1, 2):
             self.assert_result(await scene.instruct(), skipped=True, reason="interrupted")
             self.assertEqual((len(scene.results), scene.texts()), (number, []))
@@ -546,8 +545,9 @@ class InstructionTests(CogCase):
 
     async def test_a_result_that_redis_did_not_take_is_there_when_it_is_asked_for_again(self) -> None:
         scene = await self.scene()
-        scene.bus.away = scene.ledger.turns.away = scene.ledger.costs.away = True
+        scene.bus.away = True
         self.assertIsNone(await scene.instruct())
+        self.assertEqual((len(scene.texts()), scene.ledger.away), (1, True))
         scene.bus.away = False
         self.assert_result(await scene.instruct(), skipped=False, text="Hello.")
         self.assertEqual(len(scene.texts()), 1)

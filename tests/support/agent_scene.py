@@ -32,10 +32,10 @@ from tests.support.doubles import (
     Client,
     Clock,
     MemoryBus,
-    MemoryLedger,
     MemoryStops,
     MemoryTold,
     Pictures,
+    SceneLedger,
     Snowflakes,
     TextChannel,
     Thread,
@@ -146,14 +146,14 @@ class Scene:
         cog: type[BaseAgentCog] = ScriptedCog,
         can_draw: bool = True,
         free: bool = False,
-        ledger: MemoryLedger | None = None,
+        ledger: SceneLedger | None = None,
         caps: Caps | None = None,
     ) -> None:
         self.clock = Clock()
         self.ids = Snowflakes(self.clock)
         self.settings = load_settings({**SETTINGS, **(env or {})}, env_file=None, agents=table)
         self.bus, self.pictures = MemoryBus(), Pictures()
-        self.ledger = ledger or MemoryLedger(self.clock, caps=caps)
+        self.ledger = ledger or SceneLedger(self.clock, caps=caps)
         self.ledger.bus = self.bus
         self.directory = Directory({name: agent.display_name for name, agent in self.settings.agents.items()})
         self.transcripts = Transcripts(self.directory)
@@ -298,5 +298,4 @@ class Scene:
 
     def spent(self, name: str = "claude") -> dict[str, float]:
         """The agent's book of the day."""
-        days = [fields for (agent, _), fields in self.ledger.costs.days.items() if agent == name]
-        return dict(*days)
+        return self.ledger.spent(name)

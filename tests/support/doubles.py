@@ -10,7 +10,7 @@ import asyncio
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -20,13 +20,13 @@ import discord
 from agentic.ids import id_at
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.state.budgets import SPEND, Budgets, BudgetUse, Caps
+from agentic.state.budgets import BudgetUse, Caps
 from agentic.state.context import Summary
 from agentic.state.idle import UnaskedMessage
-from agentic.state.limits import TurnLimits, TurnRequest, Verdict
 from agentic.state.rooms import Room
+from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
-from agentic.state.turns import Claim
+from agentic.state.turns import Checkpoint, Turns
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, or_default
 from agentic.wire.messages import PersonNotice, WireMessage, read_result
@@ -457,98 +457,6 @@ class MemoryStops:
         return self.until.pop(channel_id, None) is not None
 
 
-class MemoryTurns(_Away):
-    """Shared by all cogs of a test, as Redis is by all processes; `at_work` are turns of the process that runs."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[str, str], Claim] = {}
-        self.at_work: set[tuple[str, str]] = set()
-        self.waiting: set[tuple[str, str]] = set()  # kept, and not begun
-        self.checkpoints: list[tuple[str, str]] = []  # turn and checkpoint, in order
-        self.taken_over = False
-
-    async def claim(self, agent: str, turn_id: str, _: float, event: str = "") -> Claim:
-        if self.away:
-            return Claim("new")
-        key = (agent, turn_id)
-        if key in self.waiting:
-            self.waiting.discard(key)
-            del self.kept[key]
-        kept = self.kept.get(key)
-        if kept is not None and kept.state == "left":
-            if key in self.at_work:
-                return Claim("open")
-            self.at_work.add(key)
-            return kept
-        if kept is None:
-            self.kept[key] = Claim("left", event=event)
-            self.at_work.add(key)
-        return kept or Claim("new")
-
-    @or_default(False, "nothing is kept")
-    async def keep(self, agent: str, turn_id: str, event: str, _: float) -> bool:
-        self._here()
-        if (agent, turn_id) not in self.kept:
-            self.kept[agent, turn_id] = Claim("left", event=event)
-            self.waiting.add((agent, turn_id))
-        return True
-
-    async def drop(self, agent: str, turn_id: str) -> None:
-        self._here()
-        self.kept.pop((agent, turn_id), None)
-
-    async def checkpoint(self, agent: str, turn_id: str, name: str, text: str) -> bool:
-        self.checkpoints.append((turn_id, name))
-        kept = self.kept.get((agent, turn_id))
-        if kept is not None and not self.away:
-            heard: dict[str, Any] = {"under_way": None} if name == "answer" else {}
-            self.kept[agent, turn_id] = replace(kept, **{**heard, name: text})
-        return not self.taken_over
-
-    def forget(self, agent: str, turn_id: str) -> None:
-        self.at_work.discard((agent, turn_id))
-
-    def crash(self) -> None:
-        """The process is gone; what it kept is left."""
-        self.at_work.clear()
-
-    async def known(self, agent: str, turn_ids: Sequence[str]) -> set[str]:
-        self._here()
-        return {turn_id for turn_id in turn_ids if (agent, turn_id) in self.kept}
-
-    @or_default(None, "nothing is closed")
-    async def close(self, agent: str, results: Mapping[str, str]) -> None:
-        self._here()
-        for turn_id, result in results.items():
-            self.kept.setdefault((agent, turn_id), Claim("done", result))
-
-    async def open_ids(self, agent: str) -> list[str]:
-        self._here()
-        return [turn for (name, turn), kept in self.kept.items() if name == agent and kept.state == "left"]
-
-    async def left(self, agent: str, turn_id: str) -> str | None:
-        self._here()
-        kept = self.kept.get((agent, turn_id))
-        return kept.event if kept is not None and kept.state == "left" else None
-
-
-class MemoryPictures:
-    """Pictures of turns that are not posted yet."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[str, str], bytes] = {}
-        self.full = False
-
-    async def keep(self, agent: str, turn_id: str, data: bytes) -> bool:
-        if not self.full:
-            self.kept[agent, turn_id] = data
-        return not self.full
-
-    async def read(self, agent: str, turn_id: str, size: int) -> bytes | None:
-        data = self.kept.get((agent, turn_id))
-        return data if data is not None and len(data) == size else None
-
-
 class MemoryCosts(_Away):
     def __init__(self) -> None:
         self.days: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
@@ -596,16 +504,6 @@ class MemoryWindows:
     async def kept(self, agent: str, channel_id: int, kind: str) -> dict[str, Any] | None:
         self.reads += 1
         return self.states.get((agent, channel_id, kind))
-
-
-class MemoryInstructed:
-    """Posts by instruction, as all processes know them."""
-
-    def __init__(self) -> None:
-        self.posts: dict[int, dict[int, bool]] = defaultdict(dict)
-
-    async def read(self, channel_id: int) -> Mapping[int, bool]:
-        return dict(self.posts[channel_id])
 
 
 class MemoryPosts:
@@ -663,17 +561,6 @@ class MemoryTicks(_Away):
 
     async def prune(self, agent: str, known: Iterable[str]) -> None:
         pass
-
-
-class MemoryNotices:
-    """What the owner is to be told of budgets."""
-
-    def __init__(self) -> None:
-        self.waiting: list[str] = []
-
-    def notices(self) -> list[str]:
-        told, self.waiting = self.waiting, []
-        return told
 
 
 class MemoryRooms(_Away):
@@ -757,70 +644,83 @@ class MemorySummaries(_Away):
             await self.drop(thread_id)
 
 
-class MemoryLedger(_Away):
-    """Turns and costs in memory, limits and budgets by the real scripts. `bus` hears what is said with the end of a
-    turn."""
+class SceneLedger(Ledger):
+    """The program's own ledger on a real server, whose commands take no time, with doubles for stores that keep no
+    rules. `bus` hears what is said with the end of a turn, `recorded` has its record. `checkpoints` are turns and
+    names, in order."""
 
     def __init__(self, clock: Callable[[], float], bus: MemoryBus | None = None, caps: Caps | None = None) -> None:
-        link: Any = BlockingLink()
-        self._clock, self._link = clock, link
-        self.money = Budgets(link, clock, caps or Caps())
-        self.turns, self.limits = MemoryTurns(), TurnLimits(link, clock, self.money)
-        self.budgets = MemoryNotices()
-        self.pictures, self.last_runs = MemoryPictures(), MemoryTicks()
-        self.costs, self.presence = MemoryCosts(), MemoryPresence()
-        self.windows, self.instructed_posts, self.rooms = MemoryWindows(), MemoryInstructed(), MemoryRooms()
-        self.summaries = MemorySummaries()
-        self.unasked = MemoryUnasked()
         self.bus = bus or MemoryBus()
         self.recorded: list[TurnRecord] = []
+        self.checkpoints: list[tuple[str, str]] = []
+        self._caps, self._processes = caps or Caps(), 0
+        self._doubles: dict[str, Any] = {
+            "last_runs": MemoryTicks(),
+            "presence": MemoryPresence(),
+            "windows": MemoryWindows(),
+            "rooms": MemoryRooms(),
+            "summaries": MemorySummaries(),
+            "unasked": MemoryUnasked(),
+        }
+        self._start(BlockingLink(), clock)
+
+    def _start(self, link: BlockingLink, clock: Callable[[], float]) -> None:
+        self._processes += 1
+        super().__init__(link, clock, holder=f"process {self._processes}", caps=self._caps)
+        vars(self).update(self._doubles)
+        checkpoint = self.turns.checkpoint
+
+        async def noting(agent: str, turn_id: str, name: Checkpoint, text: str) -> bool:
+            self.checkpoints.append((turn_id, name))
+            return await checkpoint(agent, turn_id, name, text)
+
+        vars(self.turns)["checkpoint"] = noting
 
     @property
-    def is_unavailable(self) -> bool:
-        return self.away
+    def blocking(self) -> BlockingLink:
+        assert isinstance(self.link, BlockingLink)
+        return self.link
+
+    @property
+    def away(self) -> bool:
+        return self.link.away
+
+    @away.setter
+    def away(self, away: bool) -> None:
+        self.blocking.leave() if away else self.blocking.come_back()
+
+    def crash(self) -> None:
+        """The process is gone: what it knew is lost, what is in Redis is left."""
+        self.blocking.lose()
+        self.away = False
+        self._start(self.blocking, self._clock)
+
+    async def take_over(self) -> None:
+        """Another process claims the open turns."""
+        other = Turns(self.link, self._clock, "another")
+        for agent in ("claude", "grok"):
+            for turn_id in await other.open_ids(agent):
+                await other.claim(agent, turn_id, self._clock() + 90)
+
+    def spent(self, agent: str) -> dict[str, float]:
+        """The agent's costs of today."""
+        costs = self.blocking.client.hgetall(keys.cost(agent, self._today))
+        return {str(field): float(text) for field, text in costs.items()}
 
     async def uses(self) -> dict[str, BudgetUse]:
         """What was reserved and spent today, by scope."""
-        return await self.money.uses(f"{datetime.fromtimestamp(self._clock(), UTC):%Y-%m-%d}", ())
+        return await self.budgets.uses(self._today, ())
 
-    async def begin(
-        self, agent: str, turn_id: str, deadline: float, event: str, ask: TurnRequest | None = None
-    ) -> tuple[Claim, Verdict | None]:
-        claim = await self.turns.claim(agent, turn_id, deadline, event)
-        if ask is None or claim.state != "new":
-            return claim, None
-        verdict = await self.limits.take(ask)
-        if verdict in ("ok", "closing") and (agent, turn_id) in self.turns.kept:
-            assert ask.budget is not None
-            kept = self.turns.kept[agent, turn_id]
-            self.turns.kept[agent, turn_id] = replace(kept, under_way=ask.budget.under_way)
-        return claim, verdict
+    @property
+    def _today(self) -> str:
+        return f"{datetime.fromtimestamp(self._clock(), UTC):%Y-%m-%d}"
 
-    async def settle(
-        self,
-        agent: str,
-        turn_id: str,
-        result_json: str,
-        _: float,
-        *,
-        date: str,
-        spent: Any,
-        say: str,
-        record: TurnRecord,
-    ) -> bool:
-        self.recorded.append(record)
-        if self.away or self.bus.away:
-            return False
-        if record.kind == "instruction":
-            joining = record.trigger == "reactive"
-            self.instructed_posts.posts[record.channel_id].update(dict.fromkeys(record.posted, joining))
-        if not self.turns.taken_over:
-            self.turns.kept[agent, turn_id] = Claim("done", result_json)
-        bill = self.money.bill(agent, turn_id, date, spent.get("total_cost", 0.0))
-        places = ["", "", keys.budget(bill.date), keys.budget_holds(bill.date)]
-        self.money.settled(bill, await self._link.script(SPEND, places, [self.money.bill_text(bill)]))
-        if spent := {field: amount for field, amount in spent.items() if amount}:
-            self.costs.days[agent, date].update(spent)
-        if (message := read_result(say) if say and not self.turns.taken_over else None) is not None:
+    async def settle(self, agent: str, turn_id: str, result_json: str, deadline: float, **more: Any) -> bool:
+        self.recorded.append(more["record"])
+        if self.bus.away:
+            self.away = True
+        done = await super().settle(agent, turn_id, result_json, deadline, **more)
+        holder = self.blocking.client.hget(keys.turn(agent, turn_id), "holder") if done else None
+        if holder == self.turns.holder and (message := read_result(more["say"])) is not None:
             self.bus.published.append((keys.results(agent), message))
-        return True
+        return done

@@ -16,8 +16,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable
+from functools import cache
 from itertools import chain, cycle, repeat
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from agentic.wire.connection import RedisLink
 from agentic.wire.server import candidates
 
 NEEDS = "needs a redis-server binary"
@@ -132,29 +133,39 @@ def empty_redis() -> str:
     return server.url
 
 
-class BlockingLink:
-    """A RedisLink for tests that move the time: its commands end before the event loop continues, so the rules are the
-    real scripts and no socket is waited for. It has a database of its own on the shared server, empty at first."""
+class BlockingLink(RedisLink):
+    """A link for tests that move the time: its commands end before the event loop continues, so the rules are the real
+    scripts and no socket is waited for. It has a database of its own on the shared server, empty at first."""
 
-    has_queued = False
     _numbers = cycle(range(1, 16))
 
-    @cached_property
-    def _redis(self) -> Redis:
-        client = Redis(unix_socket_path=str(shared_redis().socket), db=next(self._numbers), decode_responses=True)
-        client.flushdb()
-        return client
+    def __init__(self) -> None:
+        super().__init__(shared_redis().url)
+        self.client = Redis(unix_socket_path=str(shared_redis().socket), db=next(self._numbers), decode_responses=True)
+        self.client.flushdb()
+
+    def leave(self) -> None:
+        """From now on the server seems not to answer."""
+        self.present.clear()
+
+    def come_back(self) -> None:
+        if self.away:
+            self.present.set()
+            self._note_back()
+
+    def lose(self) -> None:
+        """Forget what waits to be written, as a process that is killed."""
+        self._queued.clear()
 
     async def call(self, command: Callable[[Any], Any]) -> Any:
-        return command(self._redis)
-
-    async def script(self, lua: str, keys: Sequence[str], args: Sequence[object] = ()) -> Any:
-        return self._redis.eval(lua, len(keys), *map(str, (*keys, *args)))
+        self._fail_while_away()
+        return command(self.client)
 
     async def batch(self, fill: Callable[[Any], object], *, transaction: bool = False) -> list[Any]:
-        pipe = self._redis.pipeline(transaction=transaction)
+        self._fail_while_away()
+        pipe = self.client.pipeline(transaction=transaction)
         fill(pipe)
-        return pipe.execute()
+        return list(pipe.execute())
 
 
 async def until(condition: Callable[[], object], within: float = 30.0) -> None:

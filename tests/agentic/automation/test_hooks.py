@@ -154,7 +154,7 @@ async def test_while_all_bots_are_paused_no_hook_asks_a_model(scene: Scene) -> N
 
 
 async def test_a_turn_that_another_process_took_over_has_its_end_there(scene: Scene) -> None:
-    scene.ledger.turns.taken_over = True
+    scene.answers({"text": "sunny"}, scene.ledger.take_over)
     await scene.ask()
     assert "stop" not in asked(scene)
 
@@ -287,7 +287,7 @@ async def test_an_errand_that_a_crash_cut_off_is_gone_on_with(scene: Scene) -> N
         instruction="Look.",
     )
     await scene.ledger.turns.claim("claude", event.id, event.deadline, save_event(event, 7))
-    scene.ledger.turns.crash()
+    scene.ledger.crash()
     scene.answers({"text": "sunny"}, {"text": "All is green."})
     await scene.cog.host.catch_up.resume_open_turns()
     await settle()

@@ -89,7 +89,8 @@ async def test_foreign_bots_and_webhooks_call_nobody_under_whatever_name(scene, 
 
 
 async def test_a_turn_of_a_conversation_calls_nobody_and_one_that_joins_in_does(scene):
-    scene.ledger.instructed_posts.posts[LOUNGE] = {4: False, 5: True}
+    scene.ledger.instructed_posts.note(LOUNGE, [4])
+    scene.ledger.instructed_posts.note(LOUNGE, [5], joining=True)
     await from_grok(scene, message_id=4)
     assert scene.cog.asked == []
     await from_grok(scene, message_id=5)
@@ -116,7 +117,7 @@ async def test_a_turn_that_ends_while_it_is_looked_for_is_known_by_its_mark(scen
 
     async def ends_between(agent):
         looks.append(agent)
-        marks.posts[LOUNGE][4] = False
+        marks.note(LOUNGE, [4])
         return []
 
     scene.ledger.turns.open_ids = ends_between
@@ -129,7 +130,7 @@ async def test_posts_by_instruction_are_noted_before_the_result_is_told(scene):
     await scene.hear("so?")
     await scene.instruct("i2", trigger_message_id=scene.transcripts.of(LOUNGE).newest)
     first, second = (sent.id for sent in scene.channel().sent)
-    assert scene.ledger.instructed_posts.posts[LOUNGE] == {first: False, second: True}
+    assert await scene.ledger.instructed_posts.read(LOUNGE) == {first: False, second: True}
 
 
 async def test_the_end_of_a_chain_is_shown_once_by_whoever_would_have_been_called(scene):

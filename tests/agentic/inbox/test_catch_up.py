@@ -122,10 +122,10 @@ async def test_what_was_passed_over_for_a_newer_question_is_not_answered_in_the_
 
 async def test_missed_mentions_wait_for_a_redis_that_is_away(back):
     back.asked()
-    back.scene.ledger.turns.away = True
+    back.scene.ledger.away = True
     scene = await back.comes()
     assert scene.texts() == []
-    scene.ledger.turns.away = False
+    scene.ledger.away = False
     await back.passes(2 * ROUND_SECONDS)
     assert scene.texts() == ["Hello."]
 
@@ -216,12 +216,12 @@ async def test_open_turns_wait_for_a_redis_that_is_away(back):
     earlier.answers(asyncio.Event().wait)
     await earlier.instruct()
     await earlier.aclose()
-    scene.ledger.turns.crash()
+    scene.ledger.crash()
     scene.ledger.bus = scene.bus
-    scene.ledger.turns.away = True
+    scene.ledger.away = True
     await back.comes()
     assert scene.texts() == []
-    scene.ledger.turns.away = False
+    scene.ledger.away = False
     await back.passes(2 * ROUND_SECONDS)
     assert scene.texts() == ["Hello."]
 

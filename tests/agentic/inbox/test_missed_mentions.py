@@ -79,7 +79,7 @@ async def test_a_call_that_the_end_of_the_process_cuts_off_is_charged_by_the_nex
     scene.answers(asyncio.Event().wait)
     await scene.ask()
     await scene.aclose()
-    scene.ledger.turns.crash()
+    scene.ledger.crash()
     after = await Scene(ledger=scene.ledger).start()
     await after.cog.host.catch_up.resume_open_turns()
     await settle()
@@ -92,13 +92,13 @@ async def test_a_call_that_the_provider_refuses_costs_nothing(stage, error):
     scene = await stage()
     scene.answers(error)
     await scene.ask()
-    assert scene.ledger.costs.days == {}
+    assert scene.spent() == {}
 
 
 async def test_a_turn_that_stops_before_its_call_costs_nothing(stage):
     scene = await stage(all=0.001)
     await scene.ask()
-    assert (scene.cog.asked, scene.ledger.costs.days) == ([], {})
+    assert (scene.cog.asked, scene.spent()) == ([], {})
 
 
 async def test_a_failed_drawing_costs_what_its_provider_says_it_did(stage):
@@ -131,9 +131,9 @@ async def test_a_drawing_is_noted_before_it_is_made_and_charged_by_who_goes_on(s
     scene.cog.brush = asyncio.Event().wait
     scene.answers(LOOK)
     await scene.ask(channel=MEMES)
-    assert [name for _, name in scene.ledger.turns.checkpoints] == ["answer", "under_way"]
+    assert [name for _, name in scene.ledger.checkpoints] == ["answer", "under_way"]
     await scene.aclose()
-    scene.ledger.turns.crash()
+    scene.ledger.crash()
     after = await Scene(ledger=scene.ledger).start()
     await after.cog.host.catch_up.resume_open_turns()
     await settle()
@@ -163,13 +163,13 @@ async def test_a_prompt_that_is_larger_than_was_foreseen_has_more_put_aside_befo
     scene = await stage(all=0.0021)
     scene.cog.host.agent.frame.tokens = 0  # and it has more than 1,000
     await scene.ask()
-    assert (scene.cog.asked, scene.ledger.costs.days) == ([], {})
-    scene.ledger.money.caps = Caps(all=5.0)
+    assert (scene.cog.asked, scene.spent()) == ([], {})
+    scene.ledger.budgets.caps = Caps(all=5.0)
     scene.answers(asyncio.Event().wait)
     await scene.ask()
-    (name,) = scene.ledger.money.holds
-    assert scene.ledger.money.holds[name].amount > 1_000 * 0.1 + 4_000 * 0.5
-    assert scene.ledger.turns.checkpoints == [(name.removeprefix("claude:"), "under_way")]
+    (name,) = scene.ledger.budgets.holds
+    assert scene.ledger.budgets.holds[name].amount > 1_000 * 0.1 + 4_000 * 0.5
+    assert scene.ledger.checkpoints == [(name.removeprefix("claude:"), "under_way")]
     assert scene.cog.host.agent.frame.tokens > 1_000, "the next one is foreseen better"
 
 

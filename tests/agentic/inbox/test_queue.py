@@ -30,7 +30,7 @@ async def restarted(scene: Scene) -> Scene:
     """The program after its end, with the same Redis."""
     await scene.cog.host.drain()
     await scene.aclose()
-    scene.ledger.turns.crash()
+    scene.ledger.crash()
     later = Scene(ledger=scene.ledger)
     later.clock.now = scene.clock.now
     return await later.start()
@@ -188,7 +188,7 @@ async def test_news_that_were_taken_outlive_a_crash() -> None:
     scene = await Scene().start()
     await held(scene, channel=MEMES)
     assert await scene.cog.host.automation.receive(WebhookPayload("event-1", MEMES, "build", "red")) == "taken"
-    scene.ledger.turns.crash()
+    scene.ledger.crash()
     later = await Scene(ledger=scene.ledger).start()
     await later.cog.host.catch_up.resume_open_turns()
     await settle()
@@ -202,7 +202,7 @@ async def test_news_for_which_there_is_no_room_are_not_kept() -> None:
     go_on = await held(scene, channel=MEMES)
     news = WebhookPayload("event-1", MEMES, "build", "red")
     assert await scene.cog.host.automation.receive(news) == "full"
-    assert ("claude", "event-1") not in scene.ledger.turns.kept
+    assert await scene.ledger.turns.known("claude", ["event-1"]) == set()
     go_on.set()
     await settle()
     assert await scene.cog.host.automation.receive(news) == "taken"
@@ -251,9 +251,9 @@ async def test_what_cannot_be_kept_is_named(caplog: pytest.LogCaptureFixture) ->
     assert scene.cog.host.queue.enqueue(HookEvent(id="startup-1", hook="startup", instruction="Hello.", **plain))
     assert scene.cog.host.queue.enqueue(job("plan", now=scene.clock.now))
     await ended(scene, go_on)
-    scene.ledger.turns.away = True
+    scene.ledger.away = True
     await scene.cog.host.drain()
-    scene.ledger.turns.away = False
+    scene.ledger.away = False
     assert "claude: dropped hook startup-1, which waited for its turn: it belongs to this run" in caplog.text
     assert "claude: dropped cron cron:plan:1, which waited for its turn: Redis is unavailable" in caplog.text
     await scene.aclose()

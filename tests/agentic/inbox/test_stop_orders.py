@@ -614,7 +614,7 @@ async def killed_while_posting(open_scene) -> tuple[Scene, Scene]:
     first.channel().hold = asyncio.Event()
     await first.instruct("i1")
     await first.aclose()
-    first.ledger.turns.crash()
+    first.ledger.crash()
     return first, await Scene(ledger=first.ledger, env={"MODERATOR_IDS": str(ALICE)}).start()
 
 

@@ -17,7 +17,7 @@ from agentic.services.discord.room_threads import RoomPost
 from agentic.state.budgets import Caps
 from agentic.state.rooms import Room, RoomMember
 from tests.support.agent_scene import KeptNotes
-from tests.support.doubles import Clock, MemoryLedger
+from tests.support.doubles import Clock, SceneLedger
 
 ROOM = Room(
     thread_id=50,
@@ -60,7 +60,7 @@ def cheap(answer, caps=None):
     model = Model(answer)
     backoff = ProviderBackoff("cheap", clock)
     made = CheapModel(model=model, tariff=tariff(), redact=str, backoff=backoff)
-    ledger = MemoryLedger(clock, caps=caps)
+    ledger = SceneLedger(clock, caps=caps)
     settings = SimpleNamespace(timezone=UTC)
     services = SimpleNamespace(ledger=ledger, clock=clock, settings=settings, cheap=made, record=KeptNotes())
     return partial(find_positions, services), model, ledger

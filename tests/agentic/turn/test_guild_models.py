@@ -91,13 +91,13 @@ async def test_a_free_model_is_asked_where_there_is_no_money_for_the_other(stage
 async def test_what_is_put_aside_for_a_turn_is_the_price_of_its_model(stage):
     scene = await stage("anthropic/claude-opus-5-5", env={"CLAUDE_MODEL": "claude-haiku-5-5"})
     asked = []
-    take = scene.ledger.limits.take
+    begin = scene.ledger.begin
 
-    async def noting(ask):
-        asked.append(ask.budget.estimate)
-        return await take(ask)
+    async def noting(*begun):
+        asked.append(begun[-1].budget.estimate)
+        return await begin(*begun)
 
-    scene.ledger.limits.take = noting
+    scene.ledger.begin = noting
     await scene.ask()
     await scene.ask(channel=ABROAD)
     assert 0 < asked[0] < asked[1]

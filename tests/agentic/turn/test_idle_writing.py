@@ -182,7 +182,7 @@ async def test_what_a_killed_process_began_is_written_by_the_next_one_and_paid_t
     never = asyncio.Event()
     give_cheap(scene, never.wait)
     await begin(scene, "summarise")
-    scene.ledger.turns.crash()
+    scene.ledger.crash()
     later = Scene(ledger=scene.ledger)
     later.clock.now = scene.clock.now
     await later.start()

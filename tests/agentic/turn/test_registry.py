@@ -1,12 +1,11 @@
 from types import SimpleNamespace
 
 from agentic.agent.events import InstructionEvent
-from agentic.state.turns import Claim
 from agentic.turn.progress import TurnState
 from agentic.turn.result import settle
 from agentic.turn.runner import MAX_REMEMBERED, TurnRegistry
 from agentic.wire.messages import Instruction, Result
-from tests.support.doubles import MemoryLedger
+from tests.support.doubles import SceneLedger
 
 EVENT = InstructionEvent.of(Instruction(instruction_id="i1", channel_id=1, deadline=100.0), 0.0)
 RESULT = Result(instruction_id="i1", agent_name="claude", text="hi", message_id=9)
@@ -19,19 +18,19 @@ async def ended(book, ledger):
 
 
 def test_a_turn_is_new_once():
-    book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
+    book = TurnRegistry("claude", SceneLedger(lambda: 0.0))
     assert [book.begin("i1"), book.begin("i1"), book.begin("i2")] == ["new", "running", "new"]
 
 
 def test_a_turn_that_was_not_taken_is_new_again():
-    book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
+    book = TurnRegistry("claude", SceneLedger(lambda: 0.0))
     book.begin("i1")
     book.forget("i1")
     assert book.begin("i1") == "new"
 
 
 async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_process():
-    ledger = MemoryLedger(lambda: 0.0)
+    ledger = SceneLedger(lambda: 0.0)
     book = TurnRegistry("claude", ledger)
     assert isinstance(await book.claim(EVENT), TurnState)
     await ended(book, ledger)
@@ -42,18 +41,18 @@ async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_proc
 
 
 async def test_a_turn_is_claimed_once_while_its_process_lives_and_continued_after_that():
-    ledger = MemoryLedger(lambda: 0.0)
+    ledger = SceneLedger(lambda: 0.0)
     first = await TurnRegistry("claude", ledger).claim(EVENT)
     assert (isinstance(first, TurnState) and first.continued) is False
     assert await TurnRegistry("claude", ledger).claim(EVENT) == "running"
-    ledger.turns.crash()
+    ledger.crash()
     second = await TurnRegistry("claude", ledger).claim(EVENT)
     assert isinstance(second, TurnState)
     assert second.continued
 
 
 async def test_a_turn_that_was_given_up_can_be_claimed_again():
-    book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
+    book = TurnRegistry("claude", SceneLedger(lambda: 0.0))
     book.begin("i1")
     await book.claim(EVENT)
     book.hand_over("i1")
@@ -62,20 +61,20 @@ async def test_a_turn_that_was_given_up_can_be_claimed_again():
 
 
 async def test_the_same_id_is_another_turn_for_another_agent():
-    ledger = MemoryLedger(lambda: 0.0)
+    ledger = SceneLedger(lambda: 0.0)
     claims = [await TurnRegistry(agent, ledger).claim(EVENT) for agent in ("claude", "grok")]
     assert [isinstance(claim, TurnState) and claim.continued for claim in claims] == [False, False]
 
 
 async def test_a_kept_result_that_cannot_be_read_is_no_leave_to_post_again():
-    ledger = MemoryLedger(lambda: 0.0)
-    ledger.turns.kept["claude", "i1"] = Claim("done", "{broken")
+    ledger = SceneLedger(lambda: 0.0)
+    await ledger.turns.close("claude", {"i1": "{broken"})
     assert await TurnRegistry("claude", ledger).claim(EVENT) == "running"
 
 
 async def test_while_redis_is_away_this_process_remembers(caplog):
-    ledger = MemoryLedger(lambda: 0.0)
-    ledger.away = ledger.turns.away = True
+    ledger = SceneLedger(lambda: 0.0)
+    ledger.away = True
     book = TurnRegistry("claude", ledger)
     assert book.begin("i1") == "new"
     assert isinstance(await book.claim(EVENT), TurnState)
@@ -85,7 +84,7 @@ async def test_while_redis_is_away_this_process_remembers(caplog):
 
 
 def test_its_memory_has_a_bound_and_the_oldest_go_first():
-    book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
+    book = TurnRegistry("claude", SceneLedger(lambda: 0.0))
     for number in range(MAX_REMEMBERED + 1):
         book.begin(str(number))
     assert (book.begin(str(MAX_REMEMBERED)), book.begin("0")) == ("running", "new")

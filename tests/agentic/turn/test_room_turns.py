@@ -15,7 +15,7 @@ from agentic.turn.room_turns import next_member
 from agentic.wire.connection import wait_for_redis
 from agentic.wire.messages import RoomBrief
 from tests.support.agent_scene import LOUNGE, THREAD, Scene
-from tests.support.doubles import ALICE, Clock, MemoryLedger, settle
+from tests.support.doubles import ALICE, Clock, SceneLedger, settle
 
 OPENER = 77
 MEMBERS = (
@@ -157,7 +157,7 @@ async def test_a_turn_that_a_crash_cut_off_is_posted_unless_its_number_is_done(n
     first.answers(held)
     assert await turn(first, 1) is None
     await first.aclose()
-    first.ledger.turns.crash()
+    first.ledger.crash()
     scene = Scene(ledger=first.ledger)
     await scene.start()
     scene.ledger.rooms.kept[THREAD] = room(number)
@@ -168,7 +168,7 @@ async def test_a_turn_that_a_crash_cut_off_is_posted_unless_its_number_is_done(n
 
 
 async def test_a_room_is_on_its_opener_s_account() -> None:
-    scene = await in_room(ledger=MemoryLedger(Clock(), caps=Caps(person=0.0000001)))
+    scene = await in_room(ledger=SceneLedger(Clock(), caps=Caps(person=0.0000001)))
     assert (await turn(scene, 1)).reason == "person_budget"
     scene.ledger.rooms.kept[THREAD] = room(opened_by=None)
     assert (await turn(scene, 1, "i2")).text == "Hello."

@@ -157,7 +157,7 @@ async def test_after_a_crash_the_search_that_was_made_is_not_made_again(stage, t
         await scene.ask()
         await until(lambda: len(scene.cog.asked) == 1 and records.for_channel("claude", scene.channel().id))
         await scene.aclose()
-        scene.ledger.turns.crash()
+        scene.ledger.crash()
         again = await stage(web_search("title: none"), ledger=scene.ledger)
         other = web_search("title: none")
         let(again, other, options=SEARCH, tool_records=records)

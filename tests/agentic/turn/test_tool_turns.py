@@ -191,13 +191,13 @@ async def test_a_loop_that_a_crash_cut_off_begins_again_and_a_kept_answer_is_not
     question = await scene.ask()
     await until(lambda: tool.ran)
     await scene.aclose()
-    scene.ledger.turns.crash()
+    scene.ledger.crash()
     again = await stage(clock(), ledger=scene.ledger)
     again.answers(calls(("clock", {})), NOON)
     await again.cog.host.catch_up.resume_open_turns()
     await until(lambda: again.texts())
     assert (again.texts(), len(again.cog.asked)) == (["It is noon."], 2)
-    noted = [name for turn, name in scene.ledger.turns.checkpoints if turn == f"m{question}"]
+    noted = [name for turn, name in scene.ledger.checkpoints if turn == f"m{question}"]
     assert noted == ["under_way", "under_way", "answer"], "each call of the second run before it was made"
 
 

@@ -291,8 +291,8 @@ async def test_what_a_killed_process_had_decided_is_posted_once_by_the_next_one(
     scene.channel().hold = asyncio.Event()
     scene.answers({"text": NEWS})
     await begin(scene, "discover")
-    await until(lambda: ("r1", "answer") in scene.ledger.turns.checkpoints)
-    scene.ledger.turns.crash()
+    await until(lambda: ("r1", "answer") in scene.ledger.checkpoints)
+    scene.ledger.crash()
     later = Scene(ledger=scene.ledger)
     later.clock.now = scene.clock.now
     await later.start()
