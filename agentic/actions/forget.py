@@ -249,6 +249,7 @@ class Forgetting:
     async def _carry_out(self, user_id: int) -> ForgetOutcome:
         """Remove what this process and this machine's files keep. Raises RedisAway."""
         self._ledger.settlements.disown(user_id)
+        await self._ledger.link.write_queued()  # or it would come back after it was removed
         for forget in self.also:
             await forget(user_id)
         tool_calls, whole = 0, True

@@ -194,7 +194,7 @@ def _bounds() -> tuple[int, int]:
 class Turns(Store):
     """`clock` gives unix seconds, as deadlines are. `Ledger.settle` ends a turn.
 
-    Only the holder of the agent's lease claims. Methods of the index raise RedisAway, those that a turn needs do not.
+    Only the holder of the agent's lease claims. What only reads the index raises RedisAway, what a turn needs does not.
     """
 
     def __init__(self, link: RedisLink, clock: Callable[[], float], holder: str = "") -> None:
@@ -447,8 +447,7 @@ class LastRuns:
     A hash an agent, `field → time of the last run` (unix seconds). A process takes a run by swapping the time that it
     knows for the new one in one step; a process that knows an outdated time fails and learns the stored one. So neither
     clocks nor polling intervals matter. The same step stores the run's turn until it begins, so that no run is taken
-    and lost. `run` continues in memory while Redis is away, as the last holder of a
-    lease does.
+    and lost. `run` continues in memory while Redis is away, as the last holder of a lease does.
     """
 
     def __init__(self, link: RedisLink, turns: Turns | None = None) -> None:

@@ -280,7 +280,7 @@ class RedisLink:
 
 
 class Store:
-    """Base of what is kept in Redis. Methods raise RedisAway unless they say otherwise. `clock` gives unix seconds."""
+    """Base of what is kept in Redis. Methods without a policy raise RedisAway. `clock` gives unix seconds."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock

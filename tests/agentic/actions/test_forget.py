@@ -17,6 +17,7 @@ from agentic.agent.events import MentionEvent, save_event
 from agentic.context.entries import Entry, Speaker
 from agentic.personas.memory import Notes, Origin, append
 from agentic.services.discord.gate import MAX_TEXT
+from agentic.services.signal.stores import AddressBook
 from agentic.state.forget_requests import ForgetRequests, RemovedWords
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
@@ -160,6 +161,19 @@ async def test_what_the_files_hold_of_a_person_goes_in_every_process(link: Redis
             assert machine.calls == ["r1"]
             await machine.ledger.link.write_queued()
         assert await here.ledger.records.last("grok", count=9) == [], "what was to be written yet is not written"
+
+
+async def test_an_address_that_waits_for_redis_does_not_come_back(link: RedisLink, here: Machine):
+    addresses = AddressBook(link)
+    async with here.running(link):
+        here.forgetting.also.append(lambda person: addresses.forget([person], []))
+        link.present.clear()
+        await addresses.note_person(BOB, "Bob")
+        await addresses.note_person(ANN, "Ann")
+        link.present.set()
+        await here.forgetting.forget(BOB)
+        await link.write_queued()
+    assert await addresses.people() == {ANN: "Ann"}
 
 
 async def test_a_process_that_was_away_carries_it_out_when_it_is_back_and_once(
