@@ -343,7 +343,7 @@ def standings(contests: Iterable[Sequence[Contender]]) -> tuple[Standing, ...]:
         for entry in entries:
             key, is_ahead = (entry.agent, entry.model), entry.votes == most
             fair[key] += total / len(entries)
-            wins, ties = is_ahead and not is_tie, is_ahead and is_tie
+            wins, ties = int(is_ahead and not is_tie), int(is_ahead and is_tie)
             sums[key].update(contests=1, wins=wins, ties=ties, votes=entry.votes, votes_of_all=total)
     found = [
         Standing(

@@ -269,4 +269,5 @@ async def test_the_season_gives_every_share_with_its_count_and_interval(tmp_path
         assert first["fair_share"] == 0.5
         (only, _) = (await console.get("/api/arena?kind=room"))["items"]
         assert only["contests"] == 1
+        assert [type(only["wins"]["count"]), type(only["ties"])] == [int, int]  # of a single contest too, never true
         assert (await console.client.get("/api/arena?kind=war")).status == 400
