@@ -37,7 +37,6 @@ from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease, this_process
 from agentic.state.record_stream import NoRecord, Notes, RecordWriter
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Stops
-from agentic.state.turn_records import TurnNotices
 from agentic.telemetry.metrics import Metrics, Readings, metrics_route
 from agentic.telemetry.spans import MISSING, Spans, http_exporter
 from agentic.turn.trace import TurnWatchers
@@ -309,11 +308,10 @@ class Runtime:
 
 
 class Watching:
-    """What watches the turns of this process: the record's writer (None if nothing is recorded), notices for the
-    console, telemetry."""
+    """What watches the turns of this process: the record's writer (None if nothing is recorded), telemetry."""
 
     def __init__(self, settings: Settings, link: RedisLink, redact: Redactor) -> None:
-        self.watcher, self._link, self._notices = TurnWatchers(), link, TurnNotices(link)
+        self.watcher, self._link = TurnWatchers(), link
         self._writer: RecordWriter | None = None
         if settings.records:
             self._writer = RecordWriter(link, redact.secrets, prompts=settings.records_prompts)
@@ -321,8 +319,6 @@ class Watching:
 
     def start(self, runtime: Runtime, stack: AsyncExitStack) -> None:
         """Start it before the bots; when the stack is closed, after them, it writes what the last turns leave."""
-        self.watcher.add(self._notices)
-        runtime.watch(self._notices.run, "turn notices")
         if self._writer is not None:
             self.watcher.add(self._writer)
             stack.push_async_callback(self._writer.aclose)

@@ -53,15 +53,18 @@ end
 """
 # take(k, a): KEYS after the first k: cooldown, count, turns counted, muted; then, if there is a budget request: spent,
 # holds, the person's mentions of the last minute. ARGV after the first a: now in unix seconds, cooldown in s (0: none),
-# daily maximum, lifetime of the count in s, the turn's id; then the mention ("" for none), how many a person has in a
-# minute, and what budgets.RESERVE wants. The cooldown's key has its end, which is compared with now; that the key
-# expires only removes garbage. (Earlier versions stored "1", which holds until the key expires.) Returns the verdict,
-# the count, and what is left of each budget.
+# daily maximum, lifetime of the count in s, the turn's id, the notice to publish if it may begin ("" for none); then
+# the mention ("" for none), how many a person has in a minute, and what budgets.RESERVE wants. The cooldown's key has
+# its end, which is compared with now; that the key expires only removes garbage. (Earlier versions stored "1", which
+# holds until the key expires.) Returns the verdict, the count, and what is left of each budget.
 TAKING = f"""{budgets.RESERVE}{COUNTING}
 local function called_too_often(mentions, mention, most, now)
   if mention == '' then return false end
   redis.call('ZREMRANGEBYSCORE', mentions, '-inf', now - {MINUTE:.0f})
   return not redis.call('ZSCORE', mentions, mention) and redis.call('ZCARD', mentions) >= tonumber(most)
+end
+local function publish_notice(notice)
+  if notice ~= '' then redis.call('PUBLISH', '{keys.COORDINATOR_TURNS}', notice) end
 end
 local function take(k, a)
   local now, cooldown, most = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
@@ -75,9 +78,9 @@ local function take(k, a)
   end
   local verdict, left = 'ok', {{}}
   if #KEYS > k + 4 then
-    local mentions, mention = KEYS[k + 7], ARGV[a + 6]
-    if called_too_often(mentions, mention, ARGV[a + 7], now) then return {{'too_often', count}} end
-    verdict, left = reserve(KEYS[k + 5], KEYS[k + 6], a + 8)
+    local mentions, mention = KEYS[k + 7], ARGV[a + 7]
+    if called_too_often(mentions, mention, ARGV[a + 8], now) then return {{'too_often', count}} end
+    verdict, left = reserve(KEYS[k + 5], KEYS[k + 6], a + 9)
     if verdict ~= 'ok' and verdict ~= 'closing' then return {{verdict, count}} end
     if mention ~= '' then
       redis.call('ZADD', mentions, 'NX', now, mention)
@@ -88,6 +91,7 @@ local function take(k, a)
     redis.call('SET', KEYS[k + 1], string.format('%.3f', now + cooldown), 'PX', math.ceil(cooldown * 1000))
   end
   count_turn(KEYS[k + 2], KEYS[k + 3], ARGV[a + 5], ARGV[a + 4])
+  publish_notice(ARGV[a + 6])
   return {{verdict, tonumber(redis.call('GET', KEYS[k + 2]) or '0'), unpack(left)}}
 end
 """
@@ -103,7 +107,8 @@ log = logging.getLogger(__name__)
 class TurnRequest:
     """A turn's request before it begins: one of the day's `daily_max` turns, the channel's cooldown (seconds, 0 for
     none), and a budget reservation. `date` is local, YYYY-MM-DD. A `free` turn, whose model costs nothing or
-    that is in a private chat, is counted apart and not limited by `daily_max`."""
+    that is in a private chat, is counted apart and not limited by `daily_max`. `notice` is published on
+    `coordinator:turns` when the turn may begin."""
 
     agent: str
     channel_id: int
@@ -112,6 +117,7 @@ class TurnRequest:
     date: str
     budget: BudgetRequest | None = None
     free: bool = False
+    notice: str = ""
 
     @property
     def most(self) -> int:
@@ -258,7 +264,7 @@ class TurnLimits(Store):
         agent, day = request.agent, request.counted_on
         redis_keys = [keys.cooldown(agent, request.channel_id), keys.daily_count(agent, day)]
         redis_keys += [keys.counted_turns(agent, day), keys.muted(agent)]
-        args = [self._clock(), request.cooldown, request.most, COUNT_SECONDS, request.turn_id]
+        args = [self._clock(), request.cooldown, request.most, COUNT_SECONDS, request.turn_id, request.notice]
         if request.budget is not None:
             more_keys, more_args = self._money.script_args(request.hold_name, request.hold(), request.budget)
             redis_keys, args = [*redis_keys, *more_keys], [*args, *more_args]

@@ -32,7 +32,10 @@ from agentic.wire.connection import LAST_WAIT, RedisAway, RedisLink
 # costs if nobody hears of it (the argument between, "" for nothing) is kept before the call is made.
 BEGIN = f"""{CLAIMING}{TAKING}
 local kept = claim()
-if kept then return {{kept}} end
+if kept then
+  if kept[1] ~= 'done' then publish_notice(ARGV[15]) end
+  return {{kept}}
+end
 local taken = take(2, 9)
 local on_admitted = taken[1] == 'ok' or taken[1] == 'closing'
 if on_admitted and ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'under_way', ARGV[9]) end
@@ -118,10 +121,12 @@ class Ledger:
         spent: Fields | None = None,
         say: str = "",
         record: TurnRecord | None = None,
+        notice: str = "",
     ) -> bool:
         """End a turn in one step: store its result for later claims, book its costs, replace its budget reservation by
-        them, publish `say` on the agent's results channel, add its record, and mark its posts where they came by
-        instruction. The costs are of the reservation's day, or of `date` (YYYY-MM-DD) where this process knows of none.
+        them, publish `say` on the agent's results channel and `notice` on `coordinator:turns`, add its record, and mark
+        its posts where they came by instruction. The costs are of the reservation's day, or of `date` (YYYY-MM-DD)
+        where this process knows of none.
 
         False while Redis is away: the end is kept in memory and written as soon as Redis is back.
         Raises ValueError for costs that are not finite.
@@ -134,7 +139,7 @@ class Ledger:
         if record is not None:
             record = record.model_copy(update={"at": now, "day": bill.date})
         return await self.settlements.settle(
-            Ending(agent, turn_id, result_json, deadline, bill.date, costs, bill, say, record, now)
+            Ending(agent, turn_id, result_json, deadline, bill.date, costs, bill, say, record, now, notice)
         )
 
     async def finish(self, seconds: float = LAST_WAIT) -> None:

@@ -1,4 +1,4 @@
-"""One record of each turn that ended, for /why and the recorder, and the notices of turns for those who watch.
+"""One record of each turn that ended, for /why and the recorder.
 
 A record says what called the agent, what it read, what it did, and what that cost; never what anybody said. The script
 that ends the turn adds it, once (`Ledger.settle`), to the stream `agent:{name}:turns`. An entry has the fields
@@ -12,20 +12,17 @@ between, by its maker or by a bound of the stream. So a reader that remembers th
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from agentic.ids import is_snowflake, sent_at
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink, Store, or_default
+from agentic.wire.connection import Store
 from agentic.wire.entries import CallRecord, Phases, StoredValue, ToolCallRecord
-from agentic.wire.messages import TurnNotice
 
 KEEP_SECONDS = 7 * 86400
 MAX_RECORDS = 20_000  # of an agent
@@ -33,8 +30,6 @@ MAX_ID_CHARACTERS = 200  # an instruction's id comes over the wire
 PAGE = 500
 BEFORE_MS = 60_000  # the clocks of Discord and of Redis may differ by this
 AFTER_MS = 20 * 60_000  # a turn that a crash cut off behind its post has ended by then
-MAX_WAITING = 1000  # notices
-NOTICE_SECONDS = 5.0  # for a notice; none is worth the breaker, which turns depend on
 COUNT_SECONDS = 30 * 86400  # longer than any stream: an empty stream must not restart the count
 
 # append(stream, count, dropped, most, seconds, field, value, …): adds an entry with these fields and its `n`; `dropped`
@@ -192,40 +187,3 @@ def _read(fields: dict[str, str]) -> TurnRecord | None:
     except ValidationError as error:
         log.debug("a turn's record cannot be read: %d errors", error.error_count())
         return None
-
-
-class TurnNotices:
-    """Publish when turns of this process begin and end, in the background, so that no turn waits for it. Run `run` in a
-    task. While Redis is away notices are dropped: one that comes late says nothing."""
-
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
-        self._waiting = asyncio.Queue[TurnNotice](MAX_WAITING)
-
-    def began(self, notice: TurnNotice) -> None:
-        self._put(notice)
-
-    def ended(self, record: TurnRecord, words: object) -> None:
-        del words
-        notice = TurnNotice(
-            agent_name=record.agent,
-            turn_id=record.id,
-            channel_id=record.channel_id,
-            state="ended",
-            at=record.at,
-            conversation_id=record.conversation_id,
-        )
-        self._put(notice)
-
-    def _put(self, notice: TurnNotice) -> None:
-        with suppress(asyncio.QueueFull):
-            self._waiting.put_nowait(notice)
-
-    async def run(self) -> None:
-        """Publish until canceled."""
-        while True:
-            await self._publish((await self._waiting.get()).to_wire())
-
-    @or_default(None, "a turn's notice is dropped")
-    async def _publish(self, wire: str) -> None:
-        await self._link.patient(lambda redis: redis.publish(keys.COORDINATOR_TURNS, wire), NOTICE_SECONDS)

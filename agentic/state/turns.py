@@ -115,10 +115,10 @@ end
 # KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records, the turn's picture,
 # the channel's posts by instruction, the records' count. ARGV: the result, who did the turn, the state's lifetime in
 # ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, the turn's id, its record ("" for
-# none), the time, its posts by instruction, then the costs as pairs of field and amount, and last the bill for the
-# budgets. Where another process took the turn over, its end is that process's to report, and so are the costs of what
-# it resumes: an answer, or a call that was in progress. A process that has settled the turn does so once; a claim of
-# its own makes it new to it.
+# none), the time, its posts by instruction, its notice ("" for none), then the costs as pairs of field and amount, and
+# last the bill for the budgets. Where another process took the turn over, its end is that process's to report, and so
+# are the costs of what it resumes: an answer, or a call that was in progress. A process that has settled the turn does
+# so once; a claim of its own makes it new to it.
 SETTLE = f"""{RECORD}{MARK}
 local holder, answered = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by'))
 local ours = not holder or holder == ARGV[2]
@@ -133,10 +133,11 @@ if ours then
 end
 if ours and ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
 if ours and ARGV[8] ~= '' then record(KEYS[6], KEYS[9], ARGV[8]) end
+if ours and ARGV[11] ~= '' then redis.call('PUBLISH', '{keys.COORDINATOR_TURNS}', ARGV[11]) end
 local went_on = answered == ARGV[2] or redis.call('HEXISTS', KEYS[1], 'passed_on:' .. ARGV[2]) == 1
 if not ours and went_on then return {{}} end
-for i = 11, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
-if #ARGV > 11 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
+for i = 12, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
+if #ARGV > 12 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
 {SPEND}"""
 
 # Sets the field's new time if the stored one is one that the caller knows, and stores the run's turn if it has one.
@@ -324,7 +325,7 @@ class Turns(Store):
 @dataclass(frozen=True, slots=True)
 class Ending:
     """How a turn ended, at `at` (unix seconds): its result as JSON, what it cost on `date` (YYYY-MM-DD), its message
-    on the agent's results channel ("" for none), its record."""
+    on the agent's results channel ("" for none), its record, its notice to those who watch."""
 
     agent: str
     turn_id: str
@@ -336,6 +337,7 @@ class Ending:
     say: str
     record: TurnRecord | None
     at: float
+    notice: str = ""
 
 
 class Settlements:
@@ -434,6 +436,7 @@ class Settlements:
             record.to_json() if record else "",
             ending.at,
             posts,
+            ending.notice,
         ]
         pairs = [part for pair in ending.costs.items() for part in pair]
         arguments = [*head, *pairs, self._budgets.bill_text(ending.bill)]

@@ -90,6 +90,7 @@ async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result,
         spent=cost_fields(result),
         say=message.to_wire() if message is not None else "",
         record=record,
+        notice=notice_of(agent.key, event, "ended", record.at).to_wire(),
     )
     if not settled:
         log.warning("%s: Redis is away, the result of turn %s is kept in memory only", agent.key, event.id)

@@ -39,7 +39,7 @@ from agentic.turn.decide import can_ask_again, decide, read_saved_decision
 from agentic.turn.decision import UnreadableDecision
 from agentic.turn.proactive import check_consent, is_writing, text_only, write, writing_request
 from agentic.turn.progress import Done, Turn, TurnState
-from agentic.turn.result import error_line, log_turn, reply_to_failure, result_of
+from agentic.turn.result import error_line, log_turn, notice_of, reply_to_failure, result_of
 from agentic.turn.room_turns import admit_to_room, check_room, is_expected_turn
 from agentic.turn.summary import summarize
 from agentic.turn.view import TurnView, build_view, is_deleted, is_gone, no_longer_calls, wording
@@ -222,8 +222,11 @@ def blocking_reason(agent: Agent, outlet: Outlet) -> str | None:
 
 
 def _request(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
-    if is_writing(event):
-        return writing_request(agent, event)
+    request = writing_request(agent, event) if is_writing(event) else _request_for_turn(agent, outlet, event)
+    return replace(request, notice=notice_of(agent.key, event, "began", agent.clock()).to_wire())
+
+
+def _request_for_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
     options, tariff = agent.options_for(outlet), agent.model.tariff
     depth = Depth.of(options)
     budget = budget_request(

@@ -157,6 +157,44 @@ async def test_a_turn_begins_without_redis_by_the_rules_in_memory_and_counts_aft
         assert await another.limits.count("claude", DAY) == 3
 
 
+async def test_who_watches_hears_once_of_a_turn_that_may_begin_and_of_its_end(ledger, link, clock):
+    async def begin(turn, **changes):
+        return await ledger.begin("claude", turn, clock() + 90, "", ask(notice=f"{turn} began", **changes))
+
+    async def end(turn):
+        await ledger.settle("claude", turn, "{}", clock() + 90, notice=f"{turn} ended")
+
+    async with link.subscriber.pubsub() as watching:
+        await watching.subscribe(keys.COORDINATOR_TURNS)
+        await begin("t1")
+        await begin("t2", daily_max=0)
+        for turn in ("t1", "t1", "t2"):
+            await end(turn)
+        await ledger.limits.take(ask(notice="t3 began"))
+        heard = [message["data"] async for message in heard_on(watching, 4)]
+    assert heard == ["t1 began", "t1 ended", "t2 ended", "t3 began"]
+
+
+async def test_who_watches_hears_of_a_turn_that_another_process_resumes(ledger, link, clock):
+    await ledger.begin("claude", "t1", clock() + 90, "event", ask())
+    other = Ledger(link, clock, holder="other")
+    async with link.subscriber.pubsub() as watching:
+        await watching.subscribe(keys.COORDINATOR_TURNS)
+        await other.begin("claude", "t1", clock() + 90, "", ask(notice="goes on"))
+        await ledger.settle("claude", "t1", "{}", clock() + 90, notice="ended too early")
+        await other.settle("claude", "t1", "{}", clock() + 90, notice="ended")
+        heard = [message["data"] async for message in heard_on(watching, 2)]
+    assert heard == ["goes on", "ended"]
+
+
+async def heard_on(watching, count):
+    async with asyncio.timeout(10):
+        while count:
+            if (message := await watching.get_message(ignore_subscribe_messages=True, timeout=None)) is not None:
+                count -= 1
+                yield message
+
+
 # Limits
 
 
