@@ -154,8 +154,8 @@ class Allowance:
 
     Of each budget it may spend OUTAGE_SHARE of what the script's last answer left: `reserve` and `settle` count here
     what Redis does not know, until `forget`. Cooldowns, a person's mentions in a minute, and the day's turns continue
-    from the last answers. Turns that cost nothing are not limited by money. Scheduled turns are not asked for here:
-    they wait in the inbox.
+    from the last answers. Turns that cost nothing are not limited by money. Of scheduled turns, only those
+    that meet the outage themselves are asked for here; later ones wait in the inbox.
     """
 
     def __init__(self, caps: Caps) -> None:

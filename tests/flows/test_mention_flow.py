@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
+from agentic.agent.events import CronEvent
 from agentic.local.discord.backend import RestFault
 from agentic.local.discord.rest import RateLimits
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import SMALL_PNG
-from tests.support.redis_server import until
+from tests.support.redis_server import RedisServer, until
 
 
 async def test_a_mention_a_reply_a_thread_and_the_bots_role_call_who_is_meant(tmp_path):
@@ -170,3 +171,32 @@ async def test_a_message_edited_or_deleted_is_what_later_turns_see(tmp_path):
         assert "I like dogs" in shown
         assert "cats" not in shown
         assert "secret" not in shown
+
+
+@pytest.mark.promise(89)
+async def test_while_redis_is_gone_a_person_is_answered_and_a_job_in_the_same_channel_waits(tmp_path):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f, f.running(agents=("claude",)) as runtime:
+            f.models.answer = lambda request: decision(f"turn {len(f.models.requests)}")
+            queue = runtime.bots["claude"].cog.host.queue
+            redis.kill()
+            await until(lambda: runtime.services.ledger.is_unavailable)
+            event = CronEvent(
+                id="cron:plan:1",
+                channel_id=f.channel("debate"),
+                theme="debate",
+                deadline=runtime.services.clock() + 60,
+                seconds=60.0,
+                job="plan",
+                instruction="Plan the day.",
+            )
+            assert queue.enqueue(event)
+            await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> are you there?")
+            await until(lambda: f.said("debate", "claude"))
+            assert [waiting.id for waiting in queue.inbox.waiting(event.channel_id)] == [event.id]
+            redis.start()
+            await until(lambda: len(f.said("debate", "claude")) == 2)
+            assert "Plan the day." in f.models.requests[1].tail
+            ledger, agent = runtime.services.ledger, runtime.bots["claude"].cog.host.agent
+            await until(lambda: not ledger.settlements.owes)
+            assert await ledger.limits.count("claude", agent.today()) == 2
