@@ -60,10 +60,10 @@ def text(value: Mapping[str, Any], key: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def number(value: Mapping[str, Any], *path: str) -> int:
-    """Return a count of tokens or calls under a path of keys; 0 if the value cannot be a count."""
+def number(value: Mapping[str, Any], *path: str, calls: int = 1) -> int:
+    """Return a count of tokens or calls under a path of keys; 0 if the value cannot be the count of that many calls."""
     found = part(value, *path[:-1]).get(path[-1])
-    counts = isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found <= MAX_COUNT
+    counts = isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found <= MAX_COUNT * calls
     return int(found) if counts else 0  # type: ignore[arg-type]
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentic.llm import http, turns
@@ -310,16 +311,15 @@ def _join(said: Sequence[Block]) -> str:
 
 
 def usage_of(answer: Mapping[str, Any], calls: int = 1) -> Usage:
-    counts = part(answer, "usage")
-    cached = number(counts, "cache_read_input_tokens")
-    written = number(counts, "cache_creation_input_tokens")
+    count = partial(number, part(answer, "usage"), calls=calls)
+    cached, written = count("cache_read_input_tokens"), count("cache_creation_input_tokens")
     return Usage(
         calls=calls,
-        input_tokens=number(counts, "input_tokens") + cached + written,
+        input_tokens=count("input_tokens") + cached + written,
         cached_tokens=cached,
         cache_write_tokens=written,
-        hour_write_tokens=number(counts, "cache_creation", "ephemeral_1h_input_tokens"),
-        output_tokens=number(counts, "output_tokens"),
-        reasoning_tokens=number(counts, "output_tokens_details", "thinking_tokens"),
-        searches=number(counts, "server_tool_use", "web_search_requests"),
+        hour_write_tokens=count("cache_creation", "ephemeral_1h_input_tokens"),
+        output_tokens=count("output_tokens"),
+        reasoning_tokens=count("output_tokens_details", "thinking_tokens"),
+        searches=count("server_tool_use", "web_search_requests"),
     )

@@ -224,6 +224,14 @@ async def test_an_answer_is_counted_and_priced_by_our_own_table(tmp_path):
     assert counts.cost_usd > 0
 
 
+async def test_a_query_of_many_calls_counts_more_tokens_than_one_call_can_take(tmp_path):
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 30_000_000, "output_tokens": 7}
+    sdk = FakeSdk([init("s1"), ResultMessage("Yes.", num_turns=150, usage=usage)])
+    counts = (await model_with(sdk, tmp_path).complete(prompt())).usage
+    assert (counts.input_tokens, counts.cached_tokens) == (30_000_010, 30_000_000)
+    assert counts.cost_usd > 1
+
+
 async def test_an_empty_answer_and_one_that_never_came_are_bad_answers_that_cost(tmp_path):
     sdk = FakeSdk([init("s1"), ResultMessage("  ")], [init("s1")])
     model = model_with(sdk, tmp_path)
