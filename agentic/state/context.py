@@ -141,7 +141,7 @@ class Sessions(Store):
         else:
             await self._link.call(lambda redis: redis.set(key, json.dumps(session), ex=SESSION_SECONDS))
         if self._unwritten.get(key) is session:
-            del self._unwritten[key]
+            self._unwritten.pop(key, None)  # another write of a reset may have been faster
 
 
 async def _read_object(link: RedisLink, key: str) -> dict[str, Any] | None:
