@@ -68,6 +68,7 @@ from agentic.personas.memory import MaySee
 from agentic.rooms.opening import RoomOpener
 from agentic.services.discord.channels import parent_of
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate
+from agentic.state.silence import Scope
 from agentic.text import lasting
 from agentic.turn.history import reset_conversation
 from agentic.wire.connection import RedisAway
@@ -389,28 +390,27 @@ class SlashHandlers:
         return replace(status, stops=here).text(command.channel_id, self._services.names)
 
     async def _stop(self, command: ActionRequest) -> str:
-        stops, channel_id = self._services.stops, command.channel_id
+        silence, channel_id = self._services.silence, command.channel_id
         if not self._may_stop(command):
-            await stops.hush(channel_id, command.who.user_id)
+            await silence.cancel_replies(command.who.user_id, channel_id)
             return "Cancelled the bots' answers to you here. You don't have permission to silence the bots."
         minutes = _number(command, "minutes", 0, MAX_STOP_MINUTES)
-        await stops.stop(channel_id, f"c{command.id}", minutes * 60.0 or None)
+        await silence.stop(Scope.channel(channel_id), minutes * 60.0 or None, source=f"c{command.id}")
         how_long = lasting(minutes * 60.0) if minutes else "up to a day"
         text = f"The bots are silent here for {how_long}. Use /resume to lift it."
-        return confirm(text, self._services.bus.ready.is_set())
+        return self._confirm(text)
 
     async def _resume(self, command: ActionRequest) -> str:
         if not self._may_stop(command):
             return "You don't have permission to lift a stop."
-        stops, channel_id = self._services.stops, command.channel_id
-        if command.parent_id is not None and command.parent_id in stops.held():
+        silence = self._services.silence
+        if command.parent_id is not None and command.parent_id in silence.stopped_channels():
             return f"The bots are stopped in all of <#{command.parent_id}>. Use /resume there."
-        covered = (channel_id, *(other for other in stops.held() if self._parent(other) == channel_id))
-        lifted = any([await stops.lift(stopped) for stopped in covered])
-        text = "The bots may speak here again." if lifted else "Nothing was stopped here."
-        if stops.paused:
+        resumed = await silence.resume_channel(command.channel_id, self._parent)
+        text = "The bots may speak here again." if resumed else "Nothing was stopped here."
+        if silence.is_paused:
             text = "All bots are paused, which a server manager lifts by /bots resume."
-        return confirm(text, self._services.bus.ready.is_set())
+        return self._confirm(text)
 
     def _may_stop(self, command: ActionRequest) -> bool:
         settings = self._services.settings
@@ -451,8 +451,7 @@ class SlashHandlers:
         agent = agent_in(command, services.names)
         if agent is None:
             return unknown_agent(command, services.names)
-        muted = await services.ledger.mutes.read([agent])
-        return await why_not(services, agent, command.channel_id, services.clock(), muted_until=muted.get)
+        return await why_not(services, agent, command.channel_id, services.clock())
 
     async def _reset(self, command: ActionRequest) -> Response:
         chosen = agent_in(command, self._services.names)
@@ -472,9 +471,8 @@ class SlashHandlers:
         if agent is None:
             return unknown_agent(command, self._services.names)
         seconds = _number(command, "minutes", MUTE_MINUTES, MAX_MUTE_MINUTES) * 60.0
-        await self._services.ledger.mutes.mute(agent, seconds)
-        log.info("%s: muted by a person for %.0f minutes", agent, seconds / 60)
-        return (
+        await self._services.silence.stop(Scope.agent(agent), seconds, source=f"c{command.id}")
+        return self._confirm(
             f"{self._services.names[agent]} is muted in every channel for {lasting(seconds)}; it may finish a message"
             " that it is writing. Use /bots unmute to lift this."
         )
@@ -483,24 +481,30 @@ class SlashHandlers:
         agent = agent_in(command, self._services.names)
         if agent is None:
             return unknown_agent(command, self._services.names)
-        lifted = await self._services.ledger.mutes.lift(agent)
+        resumed = await self._services.silence.resume(Scope.agent(agent))
         shown = self._services.names[agent]
-        return f"{shown} may speak again." if lifted else f"{shown} was not muted."
+        return self._confirm(f"{shown} may speak again." if resumed else f"{shown} was not muted.")
 
     async def _ignore(self, command: ActionRequest) -> str:
         user_id = int(command.values["user"])
-        return {
-            "added": f"The bots now ignore <@{user_id}> in every channel. Use /bots unignore to lift this.",
-            "known": f"<@{user_id}> is already ignored.",
-            "full": "The list of ignored people is full. Use /bots unignore to make room.",
-        }[await self._services.ignores.add(user_id)]
+        outcome = await self._services.silence.stop(Scope.person(user_id))
+        return self._confirm(
+            {
+                "first": f"The bots now ignore <@{user_id}> in every channel. Use /bots unignore to lift this.",
+                "known": f"<@{user_id}> is already ignored.",
+                "full": "The list of ignored people is full. Use /bots unignore to make room.",
+            }[outcome]
+        )
 
     async def _unignore(self, command: ActionRequest) -> str:
         user_id = int(command.values["user"])
         if user_id in self._services.settings.ignore_user_ids:
             return f"<@{user_id}> is ignored by the setting IGNORE_USER_IDS, which only the owner can change."
-        removed = await self._services.ignores.remove(user_id)
-        return f"The bots listen to <@{user_id}> again." if removed else f"<@{user_id}> was not ignored."
+        resumed = await self._services.silence.resume(Scope.person(user_id))
+        return self._confirm(f"The bots listen to <@{user_id}> again." if resumed else f"<@{user_id}> was not ignored.")
+
+    def _confirm(self, text: str) -> str:
+        return confirm(text, self._services.bus.ready.is_set())
 
     async def _show_file(self, command: ActionRequest) -> Response:
         named = self._file_in(command)

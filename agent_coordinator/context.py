@@ -14,7 +14,7 @@ from agentic.process.tasks import BackgroundTasks, Clock, Sleep
 from agentic.state.leases import Leadership, Lease
 from agentic.state.record_stream import NoRecord, Notes
 from agentic.state.shared_state import Ledger
-from agentic.state.silence import Stops
+from agentic.state.silence import ChannelRef, Silence
 from agentic.wire.bus import Bus
 from agentic.wire.connection import wait_for_redis
 
@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class CoordinatorContext:
-    """Without a `lease` this coordinator is the only one. `stops` knows the channels that people stopped, `record`
+    """Without a `lease` this coordinator is the only one. `silence` knows what people stopped, `record`
     takes notes of conversations and idle tasks. `tasks` end when this process no longer leads."""
 
     config: CoordinatorConfig
     bus: Bus
     ledger: Ledger
     lease: Lease | None = None
-    stops: Stops | None = None
+    silence: Silence | None = None
     record: Notes = field(default_factory=NoRecord)
     clock: Clock = time.time
     rng: random.Random = field(default_factory=random.Random)
@@ -44,11 +44,15 @@ class CoordinatorContext:
     @property
     def is_paused(self) -> bool:
         """Whether a person paused all bots."""
-        return self.stops is not None and self.stops.paused
+        return self.silence is not None and self.silence.is_paused
 
-    def is_stopped(self, *channel_ids: int) -> bool:
-        """Whether a person stopped one of these channels."""
-        return self.stops is not None and any(map(self.stops.holds, channel_ids))
+    def is_stopped(self, channel_id: int, parent_id: int | None = None) -> bool:
+        """Whether a person stopped the channel, or the thread or its channel."""
+        return self.silence is not None and self.silence.check(ChannelRef(channel_id, parent_id)) is not None
+
+    def muted_until(self, agent: str) -> float | None:
+        """Until when a person muted the agent; None if nobody did."""
+        return self.silence.muted_agents().get(agent) if self.silence is not None else None
 
     async def wait_for_redis(self, call: Callable[[], Awaitable[T]]) -> T:
         """Repeat the call until Redis answers. The bus logs that Redis is unavailable."""

@@ -55,13 +55,13 @@ class Coordinator:
 
     async def run(self) -> None:
         """Listen and act until cancelled; to be called once. Cancels its conversations before it returns."""
-        bus, stops, lease = self._context.bus, self._context.stops, self._context.lease
+        bus, silence, lease = self._context.bus, self._context.silence, self._context.lease
         for agent in self._context.config.agents:
             bus.listen_to(agent)
         bus.on_notice(self._on_notice)
-        if stops is not None:
-            stops.on_stop(self.engine.stop)
-            stops.on_stop(self.idle.stopped)
+        if silence is not None:
+            silence.on_change(self.engine.on_silence)
+            silence.on_change(self.idle.on_silence)
         if lease is None:
             await self._act()
             return

@@ -30,7 +30,7 @@ from agent_coordinator.events import (
 )
 from agent_coordinator.policies.by_name import Policies
 from agent_coordinator.state import ConversationState, PersonMessage
-from agentic.state.silence import EVERYWHERE
+from agentic.state.silence import ChannelRef, SilenceChange
 
 log = logging.getLogger(__name__)
 
@@ -194,13 +194,14 @@ class Engine:
         if not state.brief and state.ended_because is None:
             self._report(state.ended("too_old"))
 
-    def stop(self, channel_id: int) -> None:
-        """End the channel's conversation now, since a person stopped it, and those of rooms below it; with EVERYWHERE
-        those of all channels."""
-        for each, running in tuple(self._runner.running.items()):
+    async def on_silence(self, change: SilenceChange) -> None:
+        """End the conversations that a person stopped, with those of rooms below a channel."""
+        if change.person_id is not None:
+            return
+        for channel_id, running in tuple(self._runner.running.items()):
             room = running.state.room
-            if channel_id in (EVERYWHERE, each) or (room is not None and room.channel_id == channel_id):
-                self.end(each)
+            if change.scope.covers(ChannelRef(channel_id, room.channel_id if room is not None else None)):
+                self.end(channel_id)
 
     def end(self, channel_id: int) -> bool:
         """End the channel's conversation now; False if none runs. A room pauses."""

@@ -24,6 +24,7 @@ from agentic.llm.errors import BadAnswer, ConnectionFailed, Refused
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Source, Usage
 from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.service import GUILD_WAIT
+from agentic.state.silence import Scope
 from agentic.turn.result import LINES, MEANINGS
 from agentic.wire import keys
 from agentic.wire.messages import Result
@@ -358,7 +359,7 @@ class PersonNoticeTests(CogCase):
 
     async def test_commands_stop_words_bots_ignored_people_and_other_channels_are_not_noticed(self) -> None:
         scene = await self.scene()
-        scene.ignored.add(77)
+        await scene.silence.stop(Scope.person(77))
         await scene.hear("stop")
         await scene.hear("m continue")
         await scene.hear("I am a bot", author=31, name="Other", bot=True)

@@ -41,6 +41,7 @@ from agent_coordinator.idle.tasks import (
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.ids import id_at
 from agentic.state.idle import UNASKED, Asking, Sent
+from agentic.state.silence import SilenceChange
 from agentic.wire import keys
 from agentic.wire.bus import NoAnswer
 from agentic.wire.connection import RedisAway
@@ -95,10 +96,10 @@ class BackgroundScheduler:
         self._board.person_wrote(self._clock())
         self._cancel(self._board.asking)
 
-    def stopped(self, channel_id: int) -> None:
-        """A person stopped the bots there, or everywhere."""
+    async def on_silence(self, _: SilenceChange) -> None:
+        """A person stopped some bots: end the turn under way if it is one of theirs."""
         asking = self._board.asking
-        if asking is not None and (self._context.stops is None or self._context.is_stopped(asking.channel_id)):
+        if asking is not None and self._context.is_stopped(asking.channel_id):
             self._cancel(asking)
 
     async def tick(self, store: IdleStore) -> None:
@@ -142,8 +143,7 @@ class BackgroundScheduler:
         again = task == "discover" and 0 < pause <= now - last and last > 0
         if (blocked := gates.nothing_new(newest, schedule.state.seen, again=again)) is not None:
             return blocked
-        muted = await self._ledger.mutes.read([agent])
-        blocked = gates.silenced(muted.get(agent), await self._ledger.backoffs.until(agent), now)
+        blocked = gates.silenced(context.muted_until(agent), await self._ledger.backoffs.until(agent), now)
         if blocked is not None:
             return blocked
         today = local_date(now, settings.timezone).isoformat()

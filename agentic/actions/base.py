@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agentic.agent.roster import Called, nearest
 from agentic.chat.directory import clean_name
 from agentic.chat.service import Person
+from agentic.state.silence import ChannelRef
 from agentic.text import named
 
 FORM, MENU = "form", "menu"  # commands that are not listed: a form that is submitted, a choice from a menu
@@ -64,6 +65,10 @@ class ActionRequest:
     parent_id: int | None = None
     values: Mapping[str, str | int] = field(default_factory=dict)
     chosen: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> ChannelRef:
+        return ChannelRef(self.channel_id, self.parent_id, self.guild_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ from agentic.console.requests import Refused, snowflake
 from agentic.services.discord.messages import question_text
 from agentic.state.budgets import MAX_RAISE
 from agentic.state.rooms import Arena
-from agentic.state.silence import EVERYWHERE
+from agentic.state.silence import EVERYTHING, ChannelRef, Scope
 from agentic.themes import THEMES
 from agentic.wire.bus import NOBODY
 from agentic.wire.messages import MAX_TOPIC, Command
@@ -51,6 +51,7 @@ OUTCOMES: Mapping[str, str] = {
     "busy": "A conversation is already running in {where}.",
     "stopped": "The bots are stopped in {where}. Use /resume there first.",
     "paused": PAUSED,
+    "muted": "{agent} is muted. Use /bots unmute first.",
     "unknown_channel": "{where} is not one of the coordinator's channels.",
     "none_running": "No conversation is running in {where}.",
     "no_agents": "No bot is available for a conversation.",
@@ -78,6 +79,7 @@ REFUSALS: Mapping[str, tuple[int, str]] = {
     "busy": (409, "a conversation is already running in {channel}"),
     "stopped": (409, "the bots are stopped in {channel}; press Resume there first"),
     "paused": (409, "all bots are paused; resume them first"),
+    "muted": (409, "{agent} is muted until {at}"),
     "offline": (409, "{agent} is not online"),
     "none_free": (409, "no channel is free for a conversation"),
     "none_running": (409, "no conversation is running in {channel}"),
@@ -108,23 +110,21 @@ class ConversationCommands:
         return await self._give(command, "start", "starter", theme=theme, topic=topic)
 
     async def next(self, command: ActionRequest) -> str:
-        agent = agent_in(command, self._services.names)
-        if agent is not None and agent in await self._services.ledger.mutes.read([agent]):
-            return f"{self._services.names.get(agent, agent)} is muted. Use /bots unmute first."
         return await self._give(command, "next", "bot")
 
     async def end(self, command: ActionRequest) -> str:
         return await self._give(command, "end")
 
     async def pause(self, command: ActionRequest) -> str:
-        await self._services.stops.stop(EVERYWHERE, f"c{command.id}")
+        await self._services.silence.stop(EVERYTHING, source=f"c{command.id}")
         return confirm(
             "All bots are paused, in every channel. Use /bots resume to lift it.", self._services.bus.ready.is_set()
         )
 
     async def resume(self, _: ActionRequest) -> str:
-        lifted = await self._services.stops.lift(EVERYWHERE)
-        return confirm("The bots resume." if lifted else "The bots were not paused.", self._services.bus.ready.is_set())
+        resumed = await self._services.silence.resume(EVERYTHING)
+        text = "The bots resume." if resumed else "The bots were not paused."
+        return confirm(text, self._services.bus.ready.is_set())
 
     async def _give(self, command: ActionRequest, name: str, option: str = "", **fields: str | None) -> str:
         """Give a command for the chosen channel to the coordinator; `option` names a bot."""
@@ -137,10 +137,10 @@ class ConversationCommands:
             return "{where} is not one of the bots' channels.".format(**shown)
         if agent is not None and agent not in services.names:
             return unknown_value("agent", agent, [*services.names.values()])
-        if name != "end" and services.stops.paused:
-            return PAUSED
-        if name != "end" and services.stops.holds(channel_id):
-            return OUTCOMES["stopped"].format(**shown)
+        place = ChannelRef(channel_id, guild_id=command.guild_id)
+        silenced = services.silence.check(place, agent if name == "next" else None)
+        if silenced is not None and name != "end":
+            return OUTCOMES[silenced.kind].format(**shown)
         outcome = await services.orders.give(
             Command(command=name, channel_id=channel_id, agent_name=agent, **fields)  # type: ignore[arg-type]
         )
@@ -192,11 +192,9 @@ class QuestionCommands:
 
     def _refusal(self, command: ActionRequest) -> str | None:
         """Why nobody may ask the bots here, or not this person; None if they may."""
-        stops = self._services.stops
-        if stops.paused:
-            return PAUSED
-        if stops.holds(command.channel_id) or (command.parent_id is not None and stops.holds(command.parent_id)):
-            return "The bots are stopped here. Use /resume first."
+        silenced = self._services.silence.check(command.place)
+        if silenced is not None:
+            return PAUSED if silenced.kind == "paused" else "The bots are stopped here. Use /resume first."
         is_ignored = self._services.is_ignored(command.who.user_id, command.who.roles)
         return "The bots are set to ignore you." if is_ignored else None
 
@@ -238,10 +236,7 @@ class Actions:
 
     async def _next(self, asked: Request) -> Done:
         channel, agent = self._channel(asked), self._agent(asked)
-        self._free_to_speak(channel)
-        muted = await self._parts.ledger.mutes.read([agent])
-        if agent in muted:
-            raise Refused(409, f"{self._name(agent)} is muted until {self._clock(muted[agent])}")
+        self._free_to_speak(channel, agent)
         return await self._give(Command(command="next", channel_id=channel, agent_name=agent))
 
     async def _end(self, asked: Request) -> Done:
@@ -249,42 +244,42 @@ class Actions:
 
     async def _stop(self, asked: Request) -> Done:
         channel, minutes = self._place(asked), _minutes(asked, MAX_STOP_MINUTES, MAX_STOP_MINUTES)
-        await self._parts.stops.stop(channel, f"click-{asked.id}", minutes * 60.0)
+        await self._parts.silence.stop(Scope.channel(channel), minutes * 60.0, source=f"click-{asked.id}")
         until = self._clock(self._parts.clock() + minutes * 60.0)
         return self._done("stopped", f"The bots are silent in {self._shown(channel)} until {until}.", f"{minutes} min")
 
     async def _resume(self, asked: Request) -> Done:
-        channel, stops = self._place(asked), self._parts.stops
+        channel, silence = self._place(asked), self._parts.silence
         parents = {one.id: one.parent_id for one in self._parts.live.channels()}
-        if (parent := parents.get(channel)) is not None and parent in stops.held():
+        if (parent := parents.get(channel)) is not None and parent in silence.stopped_channels():
             raise Refused(409, f"the bots are stopped in all of {self._shown(parent)}; press Resume there first")
-        threads = [other for other in stops.held() if parents.get(other) == channel]
-        lifted = any([await stops.lift(stopped) for stopped in (channel, *threads)])
-        still = " All bots are paused." if self._parts.stops.paused else ""
-        if not lifted:
+        resumed = await silence.resume_channel(channel, parents.get)
+        still = " All bots are paused." if silence.is_paused else ""
+        if not resumed:
             return self._done("not_stopped", f"The bots were not stopped in {self._shown(channel)}.{still}")
         return self._done("resumed", f"The bots may speak in {self._shown(channel)} again.{still}")
 
     async def _pause(self, asked: Request) -> Done:
-        await self._parts.stops.stop(EVERYWHERE, f"click-{asked.id}")
+        await self._parts.silence.stop(EVERYTHING, source=f"click-{asked.id}")
         return self._done("paused", "All bots are paused, in every channel and in direct messages.")
 
     async def _go_on(self, _: Request) -> Done:
-        if not await self._parts.stops.lift(EVERYWHERE):
+        if not await self._parts.silence.resume(EVERYTHING):
             return self._done("not_paused", "The bots were not paused.")
         return self._done("went_on", "The bots resume.")
 
     async def _mute(self, asked: Request) -> Done:
         agent, minutes = self._agent(asked), _minutes(asked, MUTE_MINUTES, MAX_MUTE_MINUTES)
-        until = await self._parts.ledger.mutes.mute(agent, minutes * 60.0)
-        text = f"{self._name(agent)} is muted until {self._clock(until)}; it may finish a message that it is writing."
-        return Done("muted", text, f"{minutes} min")
+        await self._parts.silence.stop(Scope.agent(agent), minutes * 60.0, source=f"click-{asked.id}")
+        until = self._clock(self._parts.clock() + minutes * 60.0)
+        text = f"{self._name(agent)} is muted until {until}; it may finish a message that it is writing."
+        return self._done("muted", text, f"{minutes} min")
 
     async def _unmute(self, asked: Request) -> Done:
         agent = self._agent(asked)
-        if not await self._parts.ledger.mutes.lift(agent):
-            return Done("not_muted", f"{self._name(agent)} was not muted.")
-        return Done("unmuted", f"{self._name(agent)} may speak again.")
+        if not await self._parts.silence.resume(Scope.agent(agent)):
+            return self._done("not_muted", f"{self._name(agent)} was not muted.")
+        return self._done("unmuted", f"{self._name(agent)} may speak again.")
 
     async def _raise_budget(self, asked: Request) -> Done:
         scope, dollars = asked.scope or "all", asked.dollars
@@ -330,13 +325,13 @@ class Actions:
 
     def _done(self, outcome: str, text: str, detail: str = "") -> Done:
         """The end of an order that counts here at once, and in other processes when Redis is there."""
-        return Done(outcome, f"{text} {LATER}" if self._parts.stops.behind else text, detail)
+        return Done(outcome, f"{text} {LATER}" if self._parts.silence.is_out_of_sync else text, detail)
 
-    def _free_to_speak(self, channel: int) -> None:
-        if self._parts.stops.paused:
-            raise _refuse("paused")
-        if self._parts.stops.holds(channel):
-            raise _refuse("stopped", channel=self._shown(channel))
+    def _free_to_speak(self, channel: int, agent: str | None = None) -> None:
+        silenced = self._parts.silence.check(ChannelRef(channel), agent)
+        if silenced is not None:
+            fields = {"channel": self._shown(channel), "at": self._clock(silenced.until)}
+            raise _refuse(silenced.kind, agent=self._name(agent) if agent is not None else "", **fields)
 
     def _channel(self, asked: Request) -> int:
         channel = snowflake(asked.channel or "", "channel")

@@ -6,7 +6,7 @@ People are shown as mentions, so a caller must post with pings off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
@@ -144,15 +144,8 @@ class AgentState:
     outside: bool = False  # the channel is the thread of a room in which it takes no part
 
 
-async def why_not(
-    services: AgentServices,
-    agent: str,
-    channel_id: int,
-    now: float,
-    *,
-    muted_until: Callable[[str], float | None] = lambda _: None,
-) -> str:
-    """Why an agent is silent in a channel, the decisive reason first. `muted_until` gives the end of a mute."""
+async def why_not(services: AgentServices, agent: str, channel_id: int, now: float) -> str:
+    """Why an agent is silent in a channel, the decisive reason first."""
     ledger, settings = services.ledger, services.settings
     room = await ledger.rooms.read(channel_id)
     names = {**services.names, **({member.name: member.shown for member in room.members} if room is not None else {})}
@@ -165,10 +158,10 @@ async def why_not(
         now=now,
         agent=agent,
         online=agent in await ledger.presence.online([agent]),
-        muted_until=muted_until(agent),
+        muted_until=services.silence.muted_agents().get(agent),
         backoff_until=await ledger.backoffs.until(agent),
-        stopped=channel_id in services.stops.held(),
-        paused=services.stops.paused,
+        stopped=channel_id in services.silence.stopped_channels(),
+        paused=services.silence.is_paused,
         used_up=tuple(await ledger.budgets.used_up(agent, channel_id, date)),
         turns=await ledger.limits.count(agent, date),
         most_turns=settings.agent_max_daily,

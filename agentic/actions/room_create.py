@@ -52,6 +52,7 @@ from agentic.state.rooms import (
     POLICIES,
     RoomMember,
 )
+from agentic.state.silence import ChannelRef
 from agentic.text import counted, listed
 from agentic.themes import THEMES
 from agentic.wire.bus import NOBODY
@@ -247,13 +248,14 @@ class RoomCreation:
         return await self._opener.open(request, room, name, text)
 
     def _refuse_channel(self, draft: RoomDraft, command: ActionRequest | None = None) -> str | None:
-        channel_id, stops = draft.channel_id, self._services.stops
+        channel_id = draft.channel_id
         is_here = command is None or self._is_here(channel_id, command)
         if not is_here or channel_id not in self._services.scope.channels:
             return f"<#{channel_id}> is not one of the bots' channels."
-        if stops.paused:
+        silenced = self._services.silence.check(ChannelRef(channel_id))
+        if silenced is not None and silenced.kind == "paused":
             return PAUSED
-        if stops.holds(channel_id):
+        if silenced is not None:
             return f"The bots are stopped in <#{channel_id}>. Use /resume there first."
         problem = self._problem(channel_id, False)
         return f"No room can be opened in <#{channel_id}>: {problem}." if problem else None

@@ -100,14 +100,14 @@ async def read_status(services: AgentServices, channel_id: int, parent_id: int |
     """Read the status for a channel, or for a thread of the channel `parent_id`. Raises RedisAway."""
     ledger, now = services.ledger, services.clock()
     date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
-    online, muted, backoffs, conversation, uses, idle = await asyncio.gather(
+    online, backoffs, conversation, uses, idle = await asyncio.gather(
         ledger.presence.online(services.names),
-        ledger.mutes.read(services.names),
         ledger.backoffs.read(services.names),
         ledger.conversations.running(channel_id),
         ledger.budgets.uses(date, ["all"]),
         ledger.idle.read(),
     )
+    muted = services.silence.muted_agents()
     turns = await asyncio.gather(*(ledger.limits.all(agent, date) for agent in services.names))
     costs = await asyncio.gather(*(ledger.costs.read(agent, date) for agent in services.names))
     agents = tuple(
@@ -121,7 +121,7 @@ async def read_status(services: AgentServices, channel_id: int, parent_id: int |
         )
         for number, (agent, shown) in enumerate(services.names.items())
     )
-    stops = {channel: until - now for channel, until in services.stops.held().items()}
+    stops = {channel: until - now for channel, until in services.silence.stopped_channels().items()}
     if parent_id in stops:  # a stop of a channel covers its threads
         stops[channel_id] = max(stops[parent_id], stops.get(channel_id, 0.0))
     disclosures = (agent.front.disclosure for agent in services.settings.agents.values())
@@ -132,7 +132,7 @@ async def read_status(services: AgentServices, channel_id: int, parent_id: int |
         conversation,
         stops,
         tuple(filter(None, disclosures)),
-        paused=services.stops.paused,
+        paused=services.silence.is_paused,
         raised=raised,
         idle=idle_lines(idle, services.roster.names, now) if idle is not None else (),
         log=services.privacy.log_line(channel_id),

@@ -90,6 +90,7 @@ class AgentLimits:
         wish: BudgetRequest,
         free: bool,
         private: bool = False,
+        guild_id: int | None = None,
     ) -> TurnRequest:
         """Build the request for a turn and its budget. `cools_down`: the cooldown applies; `free`: the model costs
         nothing, so the daily maximum does not apply. In a `private` chat only the budgets apply: nobody else is kept
@@ -102,6 +103,7 @@ class AgentLimits:
             date=date,
             budget=replace(wish, message_id=None) if private else wish,
             free=free or private,
+            guild_id=guild_id,
         )
 
     async def take(self, ask: TurnRequest) -> Verdict:

@@ -34,7 +34,7 @@ from agentic.state.live_options import LiveOptions
 from agentic.state.posts import Notices
 from agentic.state.record_stream import NoRecord, Notes
 from agentic.state.shared_state import Ledger
-from agentic.state.silence import Ignores, Stops
+from agentic.state.silence import Silence
 from agentic.tools.toolset import Toolset
 from agentic.turn.trace import TurnWatcher, TurnWatchers
 from agentic.wire.bus import Bus, CoordinatorCommands
@@ -71,8 +71,7 @@ class AgentServices:
     roster: Roster
     bus: Bus
     ledger: Ledger
-    stops: Stops
-    ignores: Ignores
+    silence: Silence
     forgetting: Forgetting
     orders: CoordinatorCommands
     directory: Directory
@@ -153,13 +152,13 @@ class AgentServices:
     @property
     def ignored_people(self) -> frozenset[int]:
         """The people whom the bots ignore whatever their roles are."""
-        return frozenset((*self.ignores, *self.settings.ignore_user_ids))
+        return self.silence.ignored_people() | frozenset(self.settings.ignore_user_ids)
 
     def is_ignored(self, user_id: int, roles: frozenset[int]) -> bool:
         """Whether the bots ignore a person, with these roles."""
         settings = self.settings
         return (
-            user_id in self.ignores
+            self.silence.is_ignored(user_id)
             or user_id in settings.ignore_user_ids
             or not roles.isdisjoint(settings.ignore_role_ids)
         )

@@ -140,7 +140,15 @@ async def run_side_call(
         message_id=call.message_id,
         under_way=under_way(call.most),
     )
-    request = limits.ask(call.channel_id, call.date, cools_down=False, for_people=True, wish=budget, free=call.free)
+    request = limits.ask(
+        call.channel_id,
+        call.date,
+        cools_down=False,
+        for_people=True,
+        wish=budget,
+        free=call.free,
+        guild_id=call.guild_id,
+    )
     claim, verdict = await ledger.begin(limits.agent, call.turn_id, call.deadline, "", request)
     if claim.state != "new":
         raise CallRefused("interrupted")

@@ -27,7 +27,7 @@ from agentic.record.queries.turns import WholeTurn
 from agentic.record.recorder import OFF, ReadState
 from agentic.state.record_stream import NoRecord, Notes
 from agentic.state.shared_state import Ledger
-from agentic.state.silence import Stops
+from agentic.state.silence import Silence
 from agentic.wire.bus import Bus, CoordinatorCommands
 from agentic.wire.entries import ActionNote
 
@@ -57,7 +57,7 @@ class ConsoleContext:
     ledger: Ledger
     bus: Bus
     orders: CoordinatorCommands
-    stops: Stops
+    silence: Silence
     live: LiveChannels
     store: RecordFile
     reasons: Mapping[str, str] = field(default_factory=dict)

@@ -28,7 +28,7 @@ from agentic.context.commands import Order
 from agentic.context.entries import Entry
 from agentic.inbox.inbox import TurnQueue
 from agentic.inbox.triggers import Call, CallDetector
-from agentic.state.silence import EVERYWHERE, MAX_STOP_SECONDS
+from agentic.state.silence import MAX_STOP_SECONDS, ChannelRef, Scope, SilenceChange
 from agentic.wire.entries import ActionNote
 
 STOP_SIGN, MUTE_SIGN, SEEN = "🛑", "🔕", "✅"
@@ -97,14 +97,13 @@ class StopOrders:
     def __init__(self, services: AgentServices, channels: Channels, queue: TurnQueue) -> None:
         self._channels, self._queue = channels, queue
         self._sign_throttle = ReplyThrottle(services.clock)
-        self._stops, self._transcripts, self._directory = services.stops, services.transcripts, services.directory
+        self._silence, self._transcripts, self._directory = services.silence, services.transcripts, services.directory
         self._moderators, self._record, self._clock = services.settings.moderators, services.record, services.clock
-        services.stops.on_stop(self._on_stop)
-        services.stops.on_hush(self._hush)
+        self._unsubscribe = services.silence.on_change(self._on_silence)
 
     def stop(self) -> None:
         """Its agent has ended; another run of it obeys for itself."""
-        self._stops.off(self._on_stop, self._hush)
+        self._unsubscribe()
 
     async def on_message(
         self,
@@ -129,7 +128,7 @@ class StopOrders:
             source = str(heard.message_id) if call is not None else ""
             first = await self._stop(who, channel_id, source, order.seconds, at=said_at, late=late)
         elif self._may_stop(who, channel_id):
-            if await self._lift(channel_id, at=said_at, late=late):
+            if await self._resume(channel_id, at=said_at, late=late):
                 self._note("resume", who, channel_id)
             first = None
         else:
@@ -150,10 +149,10 @@ class StopOrders:
         channel_id, source = heard.channel_id, str(heard.message_id) if call is not None else ""
         if not self._may_stop(who, channel_id):
             if order.word == "stop":
-                await self._hush(channel_id, who.user_id, at)
+                await self._cancel_replies(channel_id, who.user_id, at)
             return
         if order.word == "resume":
-            first = await self._lift(channel_id, at=at, late=True)
+            first = await self._resume(channel_id, at=at, late=True)
         else:
             first = await self._stop_late(channel_id, source, order.seconds, at)
         if first:
@@ -162,15 +161,13 @@ class StopOrders:
             await _acknowledge(self._channels, channel_id, heard.message_id, SEEN)
 
     async def _stop_late(self, channel_id: int, source: str, seconds: float | None, at: float) -> bool:
-        parent = self._channels.parent(channel_id)
-        if parent is not None and self._stops.resumed_at(parent) > at:  # that lifted the stops of its threads
-            return False
-        return await self._stops.stop(channel_id, source, seconds, at=at, late=True)
+        scope, parent = Scope.channel(channel_id), self._channels.parent(channel_id)
+        return await self._silence.stop(scope, seconds, source=source, at=at, late=True, parent_id=parent) == "first"
 
     def is_overruled(self, said: Entry, heard: IncomingMessage) -> bool:
         """Whether a later order, for the channel or by its author, ended what would answer this message."""
-        places = [place for place in (heard.channel_id, heard.parent_id) if place is not None]
-        if any(said.created_at <= self._stops.silent_until(place) for place in places):
+        place = ChannelRef(heard.channel_id, heard.parent_id, heard.guild_id)
+        if said.created_at <= self._silence.answered_until(place):
             return True
         entries = self._transcripts.of(heard.channel_id).entries()
         later = [one for one in entries if one.id > said.id and one.speaker.id == said.speaker.id]
@@ -220,11 +217,12 @@ class StopOrders:
     ) -> bool | None:
         """Whether this is the first bot to obey; None if only turns for this person were ended."""
         if self._may_stop(who, channel_id):
-            first = await self._stops.stop(channel_id, source, seconds, at=at, late=late)
+            scope = Scope.channel(channel_id)
+            first = await self._silence.stop(scope, seconds, source=source, at=at, late=late) == "first"
             if first:
                 self._note("stop", who, channel_id)
             return first
-        await self._hush(channel_id, who.user_id)
+        await self._cancel_replies(channel_id, who.user_id)
         return None
 
     def _may_stop(self, who: Person, channel_id: int) -> bool:
@@ -238,21 +236,25 @@ class StopOrders:
         )
         self._record.note(note)
 
-    async def _hush(self, channel_id: int, user_id: int, before: float = math.inf) -> None:
+    async def _cancel_replies(self, channel_id: int, user_id: int, before: float = math.inf) -> None:
         """End the turns that answer what the person said there before that time (unix seconds)."""
         await self._queue.stop([channel_id], lambda event: answers(event, user_id, self._transcripts, before))
 
-    async def _lift(self, channel_id: int, *, at: float | None = None, late: bool = False) -> bool:
-        """Lift a channel's stop and those of its threads; False if there was none."""
-        threads = (other for other in self._stops.held() if self._channels.parent(other) == channel_id)
-        return any([await self._stops.lift(stopped, at=at, late=late) for stopped in (channel_id, *threads)])
+    async def _resume(self, channel_id: int, *, at: float, late: bool) -> bool:
+        """Resume a channel and its threads; False if nothing was stopped."""
+        return await self._silence.resume_channel(channel_id, self._channels.parent, at=at, late=late)
 
-    async def _on_stop(self, channel_id: int) -> None:
-        """The bots were stopped there: end what waits and runs in the channel and its threads, or everywhere."""
-        covered = [
-            other for other in self._queue.channels if channel_id in (EVERYWHERE, other, self._channels.parent(other))
-        ]
-        await self._queue.stop(covered, lambda _: True)
+    async def _on_silence(self, change: SilenceChange) -> None:
+        """End what waits and runs where the bots were stopped, or what answers a person who wants no reply there."""
+        if change.person_id is not None:
+            await self._cancel_replies(int(change.scope.subject), change.person_id)
+        elif change.scope.kind in ("all", "channel"):
+            stopped = [each for each in self._queue.channels if change.scope.covers(self._place(each))]
+            await self._queue.stop(stopped, lambda _: True)
+
+    def _place(self, channel_id: int) -> ChannelRef:
+        view = self._channels.view_of(channel_id)
+        return ChannelRef(channel_id, self._channels.parent(channel_id), view.guild_id if view is not None else None)
 
 
 class MissedOrders:

@@ -30,6 +30,7 @@ from agentic.rooms.closing import cut, plain
 from agentic.rooms.threads import HIDDEN
 from agentic.state.rooms import Arena, ArenaAnswer
 from agentic.state.shared_state import Ledger
+from agentic.state.silence import ChannelRef
 from agentic.text import counted
 from agentic.turn.cleaning import clean_text
 from agentic.turn.decision import UnreadableDecision, parse_decision
@@ -76,7 +77,7 @@ class ArenaKeeper:
         may_act: Callable[[], bool],
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
-        self._arenas, self._stops, self._record = services.ledger.arenas, services.stops, services.record
+        self._arenas, self._silence, self._record = services.ledger.arenas, services.silence, services.record
         self._bots, self._agents, self._answer, self._may_act = bots, agents, answer, may_act
         self._clock, self._rng, self._poll_seconds = services.clock, services.rng, poll_seconds
         self._busy: set[int] = set()  # ids
@@ -110,8 +111,7 @@ class ArenaKeeper:
         ]
 
     def _is_silent(self, arena: Arena) -> bool:
-        places = (arena.channel_id, arena.parent_id)
-        return self._stops.paused or any(self._stops.holds(place) for place in places if place)
+        return self._silence.check(ChannelRef(arena.channel_id, arena.parent_id, arena.guild_id)) is not None
 
     async def _advance_safely(self, arena: Arena) -> None:
         try:

@@ -76,7 +76,7 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleContext:
         ledger=services.ledger,
         bus=services.bus,
         orders=services.orders,
-        stops=services.stops,
+        silence=services.silence,
         live=TranscriptChannels(services, runtime.bots.values),
         store=store,
         replayer=ConsoleReplayer(setup.settings, services.ledger, make_model=setup.make_model, clock=setup.clock),

@@ -36,7 +36,7 @@ from agentic.runtime.services import Setup, caps_of, coordinator_config, embedde
 from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease, this_process
 from agentic.state.record_stream import NoRecord, Notes, RecordWriter
 from agentic.state.shared_state import Ledger
-from agentic.state.silence import Stops
+from agentic.state.silence import Silence
 from agentic.telemetry.metrics import Metrics, Readings, metrics_route
 from agentic.telemetry.spans import MISSING, Spans, http_exporter
 from agentic.turn.trace import TurnWatchers
@@ -263,7 +263,7 @@ class Runtime:
             lease=self.lease(keys.COORDINATOR_OWNER),
             clock=self.setup.clock,
             rng=self.setup.rng,
-            stops=self.services.stops,
+            silence=self.services.silence,
             record=self.services.record,
         )
         self.coordinator = Coordinator(context, self._idle_memory)
@@ -384,10 +384,12 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
         log.info("Redis: %s", place.description)
         link = await stack.enter_async_context(RedisLink(place.address))
         bus = Bus(link)
-        stops = Stops(link, bus)
-        stops.start()
-        await stops.try_read()
-        ledger = Ledger(link, caps=caps_of(settings))  # one alone: it pays what is owed when Redis is back
+        silence = Silence(link, bus)
+        silence.start()
+        await silence.try_read()
+        ledger = Ledger(
+            link, caps=caps_of(settings), silence=silence
+        )  # one alone: it pays what is owed when Redis is back
         meaning = meaning_of(settings, embedder_of(settings), ledger.replay_costs)
         if meaning is not None:
             stack.push_async_callback(meaning.aclose)
@@ -401,10 +403,11 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
             stack.push_async_callback(memory.aclose)
         lease = Lease(link, keys.COORDINATOR_OWNER, holder=this_process())
         notes, config = writer or NoRecord(), coordinator_config(settings)
-        context = CoordinatorContext(config, bus, ledger, lease=lease, stops=stops, record=notes)
+        context = CoordinatorContext(config, bus, ledger, lease=lease, silence=silence, record=notes)
         coordinator = Coordinator(context, memory)
         await stack.enter_async_context(watched(bus.ready.is_set, read_record))
-        tasks = {"bus": bus.run(), "stops": restart_on_failure(stops.run, "stops"), "coordinator": coordinator.run()}
+        tasks = {"bus": bus.run(), "coordinator": coordinator.run()}
+        tasks["silence"] = restart_on_failure(silence.run, "silence")
         if writer is not None:
             tasks["record"] = restart_on_failure(writer.run, "record")
         return await _run_until(stop, tasks)

@@ -64,10 +64,8 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         watching.start(runtime, stack)
         stack.push_async_callback(runtime.aclose)
         bus.add_done_callback(runtime.essential_ended)
-        runtime.watch(services.stops.run, "stops")
-        runtime.watch(services.ignores.run, "ignores")
+        runtime.watch(services.silence.run, "silence")
         runtime.watch(services.live_options.run, "live options")
-        runtime.watch(lambda: services.ledger.mutes.run(services.names), "mutes")
         runtime.watch(services.forgetting.run, "forgetting")
         runtime.watch(services.options.run, "options")
         if setup.settings.records and setup.settings.message_log_days != 0:
@@ -145,11 +143,11 @@ def _open_memory(settings: Settings, stack: AsyncExitStack, meaning: Embeddings 
 
 
 async def _read_shared_state(services: AgentServices) -> None:
-    """Read the stops, ignores, live options and known agents that are in Redis, and subscribe to changes."""
-    for state in (services.stops, services.ignores, services.live_options):
+    """Read the silence, live options and known agents that are in Redis, and subscribe to changes."""
+    for state in (services.silence, services.live_options):
         state.start()
         await state.try_read()
-    if services.stops.paused:
+    if services.silence.is_paused:
         log.warning("all bots are paused, since before this start: /bots resume or the console lifts it")
     await recall_agents(services.ledger.presence, services.directory, services.names)
     learn_webhook_posts(services.bus, services.directory)

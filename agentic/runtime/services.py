@@ -50,7 +50,7 @@ from agentic.state.posts import Notices, WebhookPosts, read_post
 from agentic.state.presence import Presence
 from agentic.state.record_stream import Notes
 from agentic.state.shared_state import Ledger
-from agentic.state.silence import Ignores, Stops
+from agentic.state.silence import Silence
 from agentic.themes import DEFAULT_THEME
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.mcp.config import read_servers
@@ -214,9 +214,10 @@ def build_services(
     directory = Directory(names)
     personas = Personas(settings) if setup.personas else None
     folder = settings.personas_dir if personas else None
-    ledger = Ledger(link, setup.clock, holder=setup.holder, caps=caps_of(settings))
-    roster = Roster(settings, directory, ledger.presence, folder, setup.lacks)
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
+    silence = Silence(link, bus, setup.clock)
+    ledger = Ledger(link, setup.clock, holder=setup.holder, caps=caps_of(settings), silence=silence)
+    roster = Roster(settings, directory, ledger.presence, folder, setup.lacks)
     live = LiveOptions(link, bus)
     options = load_options(settings, roster.names, personas.layer if personas else no_layer, live)
     transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
@@ -235,8 +236,7 @@ def build_services(
         names=names,
         roster=roster,
         bus=bus,
-        stops=Stops(link, bus, setup.clock),
-        ignores=Ignores(link, bus),
+        silence=silence,
         forgetting=Forgetting(ForgetRequests(link, bus), ledger, roster.names, done, tools=records, personas=folder),
         orders=CoordinatorCommands(bus),
         resets=Resets(link, bus),

@@ -6,6 +6,7 @@ unavailable a process has a small allowance; turns taken meanwhile are added to 
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections import Counter
@@ -29,7 +30,7 @@ from agentic.state.budgets import (
     scopes_of,
 )
 from agentic.state.budgets import Verdict as MoneyVerdict
-from agentic.state.silence import LIFTED, Mutes
+from agentic.state.silence import Scope, Silence
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, RedisLink, Store, or_default, when_back
 
@@ -51,12 +52,13 @@ local function count_turn(count, turns, id, seconds)
   redis.call('EXPIRE', count, seconds)
 end
 """
-# take(k, a): KEYS after the first k: cooldown, count, turns counted, muted; then, if there is a budget request: spent,
-# holds, the person's mentions of the last minute. ARGV after the first a: now in unix seconds, cooldown in s (0: none),
-# daily maximum, lifetime of the count in s, the turn's id, the notice to publish if it may begin ("" for none); then
-# the mention ("" for none), how many a person has in a minute, and what budgets.RESERVE wants. The cooldown's key has
-# its end, which is compared with now; that the key expires only removes garbage. (Earlier versions stored "1", which
-# holds until the key expires.) Returns the verdict, the count, and what is left of each budget.
+# take(k, a): KEYS after the first k: cooldown, count, turns counted, silence; then, if there is a budget request:
+# spent, holds, the person's mentions of the last minute. ARGV after the first a: now in unix seconds, cooldown in s (0:
+# none), daily maximum, lifetime of the count in s, the turn's id, the notice to publish if it may begin ("" for none),
+# the scopes of mutes of the agent (a JSON list); then the mention ("" for none), how many a person has in a minute, and
+# what budgets.RESERVE wants. The cooldown's key has its end, which is compared with now; that the key expires only
+# removes garbage. (Earlier versions stored "1", which holds until the key expires.) Returns the verdict, the count, and
+# what is left of each budget.
 TAKING = f"""{budgets.RESERVE}{COUNTING}
 local function called_too_often(mentions, mention, most, now)
   if mention == '' then return false end
@@ -66,11 +68,18 @@ end
 local function publish_notice(notice)
   if notice ~= '' then redis.call('PUBLISH', '{keys.COORDINATOR_TURNS}', notice) end
 end
+local function is_muted(silence, scopes, now)
+  for _, scope in ipairs(scopes) do
+    local order = redis.call('HGET', silence, scope)
+    local till = order and tonumber(string.match(order, '"until": ?([%d.]+)'))
+    if till and till > now then return true end
+  end
+  return false
+end
 local function take(k, a)
   local now, cooldown, most = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
   local count = tonumber(redis.call('GET', KEYS[k + 2]) or '0')
-  local muted = redis.call('GET', KEYS[k + 4])
-  if muted and muted ~= '{LIFTED}' then return {{'muted', count, muted}} end
+  if is_muted(KEYS[k + 4], cjson.decode(ARGV[a + 7]), now) then return {{'muted', count}} end
   if count >= most then return {{'daily_limit', count}} end
   if cooldown > 0 then
     local ends = tonumber(redis.call('GET', KEYS[k + 1]) or '0')
@@ -78,9 +87,9 @@ local function take(k, a)
   end
   local verdict, left = 'ok', {{}}
   if #KEYS > k + 4 then
-    local mentions, mention = KEYS[k + 7], ARGV[a + 7]
-    if called_too_often(mentions, mention, ARGV[a + 8], now) then return {{'too_often', count}} end
-    verdict, left = reserve(KEYS[k + 5], KEYS[k + 6], a + 9)
+    local mentions, mention = KEYS[k + 7], ARGV[a + 8]
+    if called_too_often(mentions, mention, ARGV[a + 9], now) then return {{'too_often', count}} end
+    verdict, left = reserve(KEYS[k + 5], KEYS[k + 6], a + 10)
     if verdict ~= 'ok' and verdict ~= 'closing' then return {{verdict, count}} end
     if mention ~= '' then
       redis.call('ZADD', mentions, 'NX', now, mention)
@@ -117,6 +126,7 @@ class TurnRequest:
     date: str
     budget: BudgetRequest | None = None
     free: bool = False
+    guild_id: int | None = None
     notice: str = ""
 
     @property
@@ -238,10 +248,10 @@ class TurnLimits(Store):
     """An agent's limits, shared by all processes. No method raises RedisAway but `cooldown_left`."""
 
     def __init__(
-        self, link: RedisLink, clock: Callable[[], float], money: Budgets | None = None, mutes: Mutes | None = None
+        self, link: RedisLink, clock: Callable[[], float], money: Budgets | None = None, silence: Silence | None = None
     ) -> None:
         super().__init__(link, clock)
-        self._mutes = mutes or Mutes(link, clock)
+        self._silence = silence
         self._money = money or Budgets(link, clock, Caps())
         self.allowance = Allowance(self._money.caps)
         self._away_said = False
@@ -263,8 +273,9 @@ class TurnLimits(Store):
         """Keys and arguments for a script of TAKING; its outcome goes to `read_verdict`."""
         agent, day = request.agent, request.counted_on
         redis_keys = [keys.cooldown(agent, request.channel_id), keys.daily_count(agent, day)]
-        redis_keys += [keys.counted_turns(agent, day), keys.muted(agent)]
-        args = [self._clock(), request.cooldown, request.most, COUNT_SECONDS, request.turn_id, request.notice]
+        redis_keys += [keys.counted_turns(agent, day), keys.SILENCE]
+        mutes = json.dumps([str(Scope.agent(agent, guild)) for guild in {None, request.guild_id}])
+        args = [self._clock(), request.cooldown, request.most, COUNT_SECONDS, request.turn_id, request.notice, mutes]
         if request.budget is not None:
             more_keys, more_args = self._money.script_args(request.hold_name, request.hold(), request.budget)
             redis_keys, args = [*redis_keys, *more_keys], [*args, *more_args]
@@ -274,8 +285,6 @@ class TurnLimits(Store):
         word, count, *rest = outcome
         self._away_said = False
         verdict: Verdict = REFUSED.get(word, word)
-        if verdict == "muted":
-            self._mutes.saw(request.agent, float(rest[0]))
         if verdict in ("ok", "closing"):
             self.allowance.note(request, int(count), self._clock())
             if request.budget is not None:
@@ -288,7 +297,7 @@ class TurnLimits(Store):
         if not self._away_said:
             log.warning("limits are kept in memory while Redis is unavailable: %s", away)
             self._away_said = True
-        if self._mutes.holds(request.agent):
+        if self._silence is not None and request.agent in self._silence.muted_agents(request.guild_id):
             return "muted"
         verdict = self.allowance.take(request, self._clock())
         if verdict == "ok":

@@ -23,7 +23,7 @@ from agentic.state.presence import BackoffStore, CommandOwner, Presence
 from agentic.state.record_stream import RecordedAgents
 from agentic.state.rooms import Arenas, RoomMarks, RoomOpenings, RoomStore
 from agentic.state.schedule import ScheduleStore
-from agentic.state.silence import Mutes
+from agentic.state.silence import Silence
 from agentic.state.turn_records import Records, TurnRecord
 from agentic.state.turns import CLAIMING, Claim, DrawnImages, Ending, LastRuns, Settlements, Turns
 from agentic.wire.connection import LAST_WAIT, RedisAway, RedisLink
@@ -45,17 +45,23 @@ log = logging.getLogger(__name__)
 
 
 class Ledger:
-    """`clock` gives unix seconds. `holder` names this process in the turns that it claims."""
+    """`clock` gives unix seconds. `holder` names this process in the turns that it claims. `silence` says who is muted
+    while Redis is unavailable."""
 
     def __init__(
-        self, link: RedisLink, clock: Callable[[], float] = time.time, *, holder: str = "", caps: Caps | None = None
+        self,
+        link: RedisLink,
+        clock: Callable[[], float] = time.time,
+        *,
+        holder: str = "",
+        caps: Caps | None = None,
+        silence: Silence | None = None,
     ) -> None:
         self.link, self._clock = link, clock
         self.turns = Turns(link, clock, holder)
         self.pictures = DrawnImages(link, holder)
         self.budgets = Budgets(link, clock, caps or Caps())
-        self.mutes = Mutes(link, clock)
-        self.limits = TurnLimits(link, clock, self.budgets, self.mutes)
+        self.limits = TurnLimits(link, clock, self.budgets, silence)
         self.command_owner = CommandOwner(link)
         self.costs = Costs(link)
         self.presence = Presence(link, clock)

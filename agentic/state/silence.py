@@ -1,476 +1,535 @@
-"""Silence: stops of channels, mutes of agents, ignored people.
+"""Silence: whether an agent may speak in a channel now, and why not.
 
-A stop is a key that expires by itself, after the time asked for and a day at most, so it survives restarts; a notice
-publishes it to every process. Each process holds all stops in memory, where a check is cheap. While Redis is away a
-stop counts in the process that received it, and is written when Redis is back. A pause of all bots is the stop of
-EVERYWHERE: it holds in every channel, until it is lifted.
+People stop a channel with its threads, pause all bots, mute an agent, or ignore a person; each of these is an order for
+a scope, and the newest order of a scope counts, whenever a process learns of it. Every process holds all orders in
+memory, where a check is cheap, and Redis has them in one hash, so they survive restarts. A notice publishes each order.
 
-A channel's last order, stop or resume, counts, whenever a process learns of it. So each order has its time: one that is
-found late changes nothing if a newer one is known, and a process writes its orders again if Redis, emptied or set
-back, knows older ones.
-
-A mute is a key an agent, which has its end (unix seconds) and expires then. A turn learns of it in the script that
-takes its limits (limits.py). Ignored people are one bounded set, which every process holds in memory too.
+An order takes effect in the process that receives it immediately, even while Redis is unavailable, and is written when
+Redis is back. A resume is kept for a day: an earlier stop that is found later in a channel's history changes nothing.
+The hash has a random MARKER. If a process finds another one than before, Redis is new or was emptied, and the process
+writes its orders again. The first one to do so imports the keys of earlier versions.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
+import json
 import logging
+import re
+import secrets
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any, Literal
 
-from agentic.state.presence import read_end
+from agentic.text import finite_number
 from agentic.wire import keys
 from agentic.wire.bus import Bus, Mirror
-from agentic.wire.connection import RedisAway, RedisLink, Store
-from agentic.wire.messages import HushNotice, IgnoreNotice, StopNotice, read
+from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.messages import SilenceNotice, read
 
-EVERYWHERE = 0  # the channel id of a pause of all bots, in every channel and in direct messages
-MAX_STOP_SECONDS = 86400.0  # seconds; a stop that nobody lifts ends by itself
-MAX_PAUSE_SECONDS = 366 * 86400.0  # seconds; a pause of all bots is for as long as an owner wants it
-OUTDATED = -1
-TICK = 0.001  # seconds
-MAX_MUTE_SECONDS = 7 * 86400.0  # seconds
-POLL_SECONDS = 2.0
-LIFTED = "0"  # in the place of a mute
-MAX_IGNORED = 1000  # people
-CHECK_EVERY = 5.0  # seconds between two checks that Redis still has what this process knows
-EVER = "-"  # not a user id; keeps the set of ignored people from being empty
+DAY = 86400.0  # seconds
+MAX_STOP_SECONDS = DAY  # a stop that nobody resumes ends by itself
+MAX_PAUSE_SECONDS = 366 * DAY
+MAX_MUTE_SECONDS = 7 * DAY
+MAX_IGNORED = 1000  # people, in each guild and everywhere
+CHECK_EVERY = 5.0  # seconds between two checks that Redis still has the hash
+TICK = 0.001  # seconds: how precise the times of orders are
+MARKER, INCOMPLETE = "-", "?"  # not a scope; how its value begins while a process fills an empty hash
 
-# KEYS: the stop, the time of the last order. ARGV: the source, until when, ms, the channel for the notice, the notice,
-# the time of the order, "1" if it is late, ms to keep that time. Returns OUTDATED if a newer order is known.
-STOP = """
-local known, at = tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[6])
-local there = redis.call('GET', KEYS[1])
-if there and (ARGV[1] ~= '' and string.find(there, ARGV[1] .. ' ', 1, true) == 1) then return 0 end
-if there and ARGV[1] == '' and known >= at then return 0 end
-if known > at and ARGV[7] == '1' then return -1 end
-redis.call('SET', KEYS[2], string.format('%.3f', math.max(known, at)), 'PX', ARGV[8])
-redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2], 'PX', ARGV[3])
-redis.call('PUBLISH', ARGV[4], ARGV[5])
-return 1
-"""
-# KEYS: as above. ARGV: the channel for the notice, the notice, the time of the order, "1" if it is late, ms.
-LIFT_STOP = """
-local known, at = tonumber(redis.call('GET', KEYS[2]) or '0'), tonumber(ARGV[3])
-if known > at and ARGV[4] == '1' then return -1 end
-redis.call('SET', KEYS[2], string.format('%.3f', math.max(known, at)), 'PX', ARGV[5])
-local was = redis.call('DEL', KEYS[1])
-if was == 1 then redis.call('PUBLISH', ARGV[1], ARGV[2]) end
-return was
-"""
-LIFT_MUTE = f"""
-local was = redis.call('GET', KEYS[1])
-redis.call('SET', KEYS[1], '{LIFTED}', 'PX', ARGV[1])
-return was and was ~= '{LIFTED}' and 1 or 0
-"""
-# KEYS: the set; ARGV: the person, the set's bound, the channel for the notice, the notice
-IGNORE = f"""
-redis.call('SADD', KEYS[1], '{EVER}')
-if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1 then return 'known' end
-if redis.call('SCARD', KEYS[1]) > tonumber(ARGV[2]) then return 'full' end
-redis.call('SADD', KEYS[1], ARGV[1])
-redis.call('PUBLISH', ARGV[3], ARGV[4])
-return 'added'
-"""
-UNIGNORE = f"""
-redis.call('SADD', KEYS[1], '{EVER}')
-local was = redis.call('SREM', KEYS[1], ARGV[1])
-if was == 1 then redis.call('PUBLISH', ARGV[2], ARGV[3]) end
-return was
+Kind = Literal["all", "channel", "agent", "person"]
+Outcome = Literal["first", "known", "outdated", "full"]
+
+LONGEST = {  # seconds
+    "all": MAX_PAUSE_SECONDS,
+    "channel": MAX_STOP_SECONDS,
+    "agent": MAX_MUTE_SECONDS,
+    "person": 100 * 365 * DAY,
+}
+# Keys of earlier versions, which the first start imports and deletes
+FORMER_IGNORED = "coordinator:ignored"
+FORMER_ORDER = re.compile(r"coordinator:(?:stop|ordered):(\d{1,20})", re.ASCII)  # of a channel; 0 for a pause
+FORMER_MUTE = re.compile(r"agent:([^:]+):muted")
+
+# KEYS: the hash. ARGV: the scope, until when, the time of the order, its source, now, seconds to keep an order after
+# its end, the channel of notices, and how to compare it: "live" comes after all known ones, "late" and "merge" may be
+# older; "merge" is from the memory of a process, and the newer order counts whoever was first. Returns the outcome and
+# the order that counts now.
+GIVE = f"""
+local field, source, now, how = ARGV[1], ARGV[4], tonumber(ARGV[5]), ARGV[8]
+local till, at, known = tonumber(ARGV[2]), tonumber(ARGV[3]), nil
+local last = math.max(till, at, now)
+local kept = redis.call('HGETALL', KEYS[1])
+for i = 1, #kept, 2 do
+  if kept[i] ~= '{MARKER}' then
+    local readable, order = pcall(cjson.decode, kept[i + 1])
+    order = readable and type(order) == 'table' and order or {{}}
+    order = {{till = tonumber(order['until']), at = tonumber(order.at), source = tostring(order.source or '')}}
+    if not order.till or not order.at or not (math.max(order.till, order.at) + ARGV[6] >= now) then
+      redis.call('HDEL', KEYS[1], kept[i])
+    else
+      last = math.max(last, order.till, order.at)
+      if kept[i] == field then known = order end
+    end
+  end
+end
+local function reply(outcome, order)
+  return {{outcome, string.format('%.3f', order.till), string.format('%.3f', order.at), order.source}}
+end
+local outcome = 'first'
+if known then
+  local active, same = known.till > now, source ~= '' and source == known.source
+  local newer = at > known.at
+  if at == known.at then newer = till > known.till or (till == known.till and source > known.source) end
+  local again = same and (active or at <= known.at) or source == '' and active and how == 'live'
+  if how ~= 'merge' and till > 0 and again then return reply('known', known) end
+  if how ~= 'live' and not newer then return reply('outdated', known) end
+  if how == 'live' then at = math.max(at, known.at + {TICK}) end
+  if till == 0 then
+    if not active then outcome = 'known' end
+    if source == '' then source = known.source end
+  end
+elseif till == 0 then
+  outcome = 'known'
+end
+local order = string.format('{{"until":%.3f,"at":%.3f,"source":%s}}', till, at, cjson.encode(source))
+redis.call('HSET', KEYS[1], field, order)
+redis.call('PEXPIRE', KEYS[1], string.format('%.0f', (last + ARGV[6] - now) * 1000))
+redis.call('PUBLISH', ARGV[7], '{{"protocol_version":1,"scope":' .. cjson.encode(field) .. ',' .. string.sub(order, 2))
+return reply(outcome, {{till = till, at = at, source = source}})
 """
 
-OnHush = Callable[[int, int], Awaitable[None]]
-OnStop = Callable[[int], Awaitable[None] | None]
+# KEYS: the hash. ARGV: what MARKER was set to, what it becomes, and how long the hash is kept if it has no order, in
+# seconds. If MARKER changed meanwhile, Redis was emptied, or another process began to fill it. Returns MARKER.
+COMPLETE = f"""
+if redis.call('HGET', KEYS[1], '{MARKER}') == ARGV[1] then redis.call('HSET', KEYS[1], '{MARKER}', ARGV[2]) end
+if redis.call('TTL', KEYS[1]) == -1 then redis.call('EXPIRE', KEYS[1], ARGV[3]) end
+return redis.call('HGET', KEYS[1], '{MARKER}') or ''
+"""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """The last order of a channel, in unix seconds. A resume has `until` 0."""
+class ChannelRef:
+    """A channel or thread, with what an order for it may be about. A direct message has no guild."""
 
-    at: float
+    channel_id: int
+    parent_id: int | None = None
+    guild_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What an order is for. Without a guild it acts everywhere, and in direct messages. A channel's scope has none."""
+
+    kind: Kind
+    subject: int | str = ""
+    guild: int | None = None
+
+    @classmethod
+    def channel(cls, channel_id: int) -> Scope:
+        """The scope of a channel with its threads, or of one thread."""
+        return cls("channel", channel_id)
+
+    @classmethod
+    def agent(cls, name: str, guild: int | None = None) -> Scope:
+        return cls("agent", name, guild)
+
+    @classmethod
+    def person(cls, user_id: int, guild: int | None = None) -> Scope:
+        return cls("person", user_id, guild)
+
+    @classmethod
+    def parse(cls, text: str) -> Scope | None:
+        """Read `*`, `c:123`, `g:7/a:grok`, `u:42`; None for other text."""
+        found = re.fullmatch(r"(?:g:(\d{1,20})/)?(?:(\*)|([cu]):(\d{1,20})|a:(.+))", text, re.ASCII)
+        if found is None:
+            return None
+        guild, everything, kind, number, agent = found.groups()
+        where = None if guild is None else int(guild)
+        if everything:
+            return cls("all", guild=where)
+        if agent:
+            return cls("agent", agent, where)
+        return cls("channel" if kind == "c" else "person", int(number), where)
+
+    def __str__(self) -> str:
+        letter = {"channel": "c", "agent": "a", "person": "u"}
+        subject = "*" if self.kind == "all" else f"{letter[self.kind]}:{self.subject}"
+        return subject if self.guild is None else f"g:{self.guild}/{subject}"
+
+    @property
+    def name(self) -> str:
+        """Name it in a log."""
+        where = "" if self.guild is None else f" in guild {self.guild}"
+        names = {"all": "all bots", "channel": f"channel {self.subject}", "person": f"person {self.subject}"}
+        return f"{names.get(self.kind, self.subject)}{where}"
+
+    def covers(self, channel: ChannelRef) -> bool:
+        """Whether this silences all agents in the channel."""
+        if self.guild not in (None, channel.guild_id):
+            return False
+        return self.kind == "all" or (
+            self.kind == "channel" and self.subject in (channel.channel_id, channel.parent_id)
+        )
+
+
+EVERYTHING = Scope("all")
+
+
+@dataclass(frozen=True, slots=True)
+class Silenced:
+    """The answer that an agent may not speak: why, and until when (unix seconds) if nobody resumes it."""
+
+    kind: Literal["paused", "stopped", "muted"]
+    scope: Scope
     until: float
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceOrder:
+    """The last order of a scope, in unix seconds. A resume has `until` 0. `source`, the id of a message or click, tells
+    processes that hear the same order which of them was first."""
+
+    scope: Scope
+    until: float
+    at: float
     source: str = ""
 
+    @property
+    def rank(self) -> tuple[float, float, str]:
+        """Of two orders for a scope the one with the higher rank counts."""
+        return self.at, self.until, self.source
 
-def longest(channel_id: int) -> float:
-    """How long a stop may last, in seconds."""
-    return MAX_PAUSE_SECONDS if channel_id == EVERYWHERE else MAX_STOP_SECONDS
+    @property
+    def ended(self) -> float:
+        return max(self.at, self.until)
 
 
-class Stops(Mirror):
-    """The stops of all channels. In Redis there are two keys a channel, the stop and the time of the last order. Call
-    `start()` before the bus runs, and `run()` in a task. `clock` gives unix seconds. Only `read` raises RedisAway."""
+@dataclass(frozen=True, slots=True)
+class SilenceChange:
+    """An order that silences its scope now. With `person_id` it cancels the replies to this person there instead."""
+
+    scope: Scope
+    person_id: int | None = None
+
+
+OnChange = Callable[[SilenceChange], Awaitable[None]]
+
+
+class Silence(Mirror):
+    """All orders, as Redis has them. Call `start()` before the bus runs, and `run()` in a task. `clock` gives unix
+    seconds. Only `read` raises RedisAway."""
 
     def __init__(
         self, link: RedisLink, bus: Bus, clock: Callable[[], float] = time.time, *, check_every: float = CHECK_EVERY
     ) -> None:
         super().__init__(link, bus, check_every)
         self._clock = clock
-        self._orders: dict[int, Order] = {}
-        self._callbacks: list[OnStop] = []
-        self._on_hush: list[OnHush] = []
+        self._orders: dict[Scope, SilenceOrder] = {}
+        self._marker = ""  # of the hash to which all orders were written
+        self._unwritten: set[Scope] = set()
+        self._in_flight: set[SilenceOrder] = set()  # on their way to Redis
+        self._callbacks: list[OnChange] = []
 
     def start(self) -> None:
-        self._bus.subscribe(keys.COORDINATOR_STOPS, self._on_notice)
-        self._bus.subscribe(keys.COORDINATOR_HUSHES, self._on_hush_notice)
+        self._bus.subscribe(keys.SILENCE_NOTICES, self._on_notice)
         self._bus.on_resubscribed(self._behind.set)
 
-    async def is_lost(self) -> bool:
-        """Whether Redis does not know a stop of this process: it was emptied without a loss of the connection."""
-        names = [keys.stop(channel) for channel in self._held_itself()]
-        return bool(names) and None in await self._link.call(lambda redis: redis.mget(names))
+    def on_change(self, callback: OnChange) -> Callable[[], None]:
+        """Call `callback` immediately with each change, for one order maybe twice, until the returned function is
+        called."""
+        self._callbacks.append(callback)
+
+        def unsubscribe() -> None:
+            self._callbacks = [each for each in self._callbacks if each != callback]
+
+        return unsubscribe
+
+    # -- the answers --------------------------------------------------------------------------------------------------
+
+    def check(self, channel: ChannelRef, agent: str | None = None) -> Silenced | None:
+        """Return why the agent may not speak in the channel now; None if it may. Without an agent nobody is muted."""
+        guilds = (None,) if channel.guild_id is None else (None, channel.guild_id)
+        for guild in guilds:
+            if (order := self._active(Scope("all", guild=guild))) is not None:
+                return Silenced("paused", order.scope, order.until)
+        for channel_id in (channel.channel_id, channel.parent_id):
+            if channel_id is not None and (order := self._active(Scope.channel(channel_id))) is not None:
+                return Silenced("stopped", order.scope, order.until)
+        for guild in guilds:
+            if agent is not None and (order := self._active(Scope.agent(agent, guild))) is not None:
+                return Silenced("muted", order.scope, order.until)
+        return None
 
     @property
-    def behind(self) -> bool:
+    def is_paused(self) -> bool:
+        """Whether all bots are paused everywhere."""
+        return self._active(EVERYTHING) is not None
+
+    @property
+    def is_out_of_sync(self) -> bool:
         """Whether Redis lacks an order of this process, or may have one that this process does not know."""
         return self._behind.is_set()
 
-    def on_stop(self, callback: OnStop) -> None:
-        """Call `callback` with each channel that is stopped, immediately; for one stop maybe twice."""
-        self._callbacks.append(callback)
+    def active(self) -> list[SilenceOrder]:
+        """The orders that silence somebody now."""
+        now = self._clock()
+        return [order for order in self._orders.values() if order.until > now]
 
-    def on_hush(self, callback: OnHush) -> None:
-        """Call `callback` with a channel and a person who cancels their answers there; maybe twice."""
-        self._on_hush.append(callback)
+    def stopped_channels(self) -> dict[int, float]:
+        """The channels and threads that were stopped themselves, and until when."""
+        return {int(order.scope.subject): order.until for order in self.active() if order.scope.kind == "channel"}
 
-    def off(self, on_stop: OnStop, on_hush: OnHush) -> None:
-        """Call these no more."""
-        self._callbacks = [callback for callback in self._callbacks if callback != on_stop]
-        self._on_hush = [callback for callback in self._on_hush if callback != on_hush]
+    def muted_agents(self, guild: int | None = None) -> dict[str, float]:
+        """The agents that are muted everywhere or in the guild, and until when."""
+        muted: dict[str, float] = {}
+        for order in self.active():
+            if order.scope.kind == "agent" and order.scope.guild in (None, guild):
+                name = str(order.scope.subject)
+                muted[name] = max(order.until, muted.get(name, 0.0))
+        return muted
 
-    async def hush(self, channel_id: int, user_id: int) -> None:
-        """Cancel the answers to this person there, in this process and, unless Redis is away, in all others."""
-        await self._hush(channel_id, user_id)
-        notice = HushNotice(channel_id=channel_id, user_id=user_id).to_wire()
-        try:
-            await self._link.call(lambda redis: redis.publish(keys.COORDINATOR_HUSHES, notice))
-        except RedisAway as away:
-            log.warning("answers in channel %d are cancelled in this process only, Redis is away: %s", channel_id, away)
+    def ignored_people(self) -> frozenset[int]:
+        """The people who are ignored everywhere."""
+        people = (order.scope for order in self.active() if order.scope.kind == "person")
+        return frozenset(int(scope.subject) for scope in people if scope.guild is None)
 
-    def holds(self, channel_id: int) -> bool:
-        """Whether the channel is stopped, or all bots are paused."""
-        return self.paused or self._holds_itself(channel_id)
+    def is_ignored(self, person: int, guild: int | None = None) -> bool:
+        return any(self._active(Scope.person(person, where)) is not None for where in {None, guild})
 
-    @property
-    def paused(self) -> bool:
-        return self._holds_itself(EVERYWHERE)
-
-    def held(self) -> dict[int, float]:
-        """The channels and threads that are stopped themselves, and until when; without a pause of all bots."""
-        return {channel: until for channel, until in self._held_itself().items() if channel != EVERYWHERE}
-
-    def _held_itself(self) -> dict[int, float]:
-        return {channel: order.until for channel, order in self._orders.items() if self._holds_itself(channel)}
-
-    def _holds_itself(self, channel_id: int) -> bool:
-        order = self._orders.get(channel_id)
-        return order is not None and order.until > self._clock()
-
-    def silent_until(self, channel_id: int) -> float:
+    def answered_until(self, channel: ChannelRef) -> float:
         """Messages from before this time (unix seconds) are no longer answered: their answer was stopped, or they came
         during the stop. 0 if no order is known."""
-        orders = filter(None, (self._orders.get(channel_id), self._orders.get(EVERYWHERE)))
-        return max((max(order.at, order.until) for order in orders), default=0.0)
+        return max((order.ended for scope, order in self._orders.items() if scope.covers(channel)), default=0.0)
 
-    def resumed_at(self, channel_id: int) -> float:
-        """The time of the last order, if that was a resume; else 0."""
-        order = self._orders.get(channel_id)
-        return 0.0 if order is None or order.until else order.at
+    def _active(self, scope: Scope) -> SilenceOrder | None:
+        order = self._orders.get(scope)
+        return order if order is not None and order.until > self._clock() else None
+
+    # -- orders -------------------------------------------------------------------------------------------------------
 
     async def stop(
-        self, channel_id: int, source: str, seconds: float | None = None, *, at: float | None = None, late: bool = False
-    ) -> bool:
-        """Stop a channel for `seconds`, by default and at most a day; in this process first. EVERYWHERE stands for all
-        channels, and has no such limit.
+        self,
+        scope: Scope,
+        seconds: float | None = None,
+        *,
+        source: str = "",
+        at: float | None = None,
+        late: bool = False,
+        parent_id: int | None = None,
+    ) -> Outcome:
+        """Silence the scope for `seconds`, by default and at most as long as its kind allows; in this process first.
 
-        `source` (one word) identifies the order, by a message's id for example: True for its first caller among all
-        processes. Without a source a stop that holds already stays as it is. `at` is the time of the order, by default
-        now. A `late` order does nothing if a newer one is known.
+        "first" for the first caller of this `source` among all processes; "known" if it is silenced already, without a
+        source or by the same one; "full" if too many people are ignored. `at` is the time of the order, by default now.
+        A `late` order was found in a channel's history: "outdated" if a newer one counts. So it is in a thread if the
+        channel `parent_id` was resumed after it.
         """
-        lasting = min(max(seconds or longest(channel_id), 1.0), longest(channel_id))
-        known, now = self._orders.get(channel_id), self._clock()
-        order = self._dated(channel_id, at, late, min(now if at is None else at, now) + lasting, source)
-        if known is not None and (
-            known.at > order.at or (self._holds_itself(channel_id) and source in ("", known.source))
-        ):
-            return False
-        if late and order.until <= now:  # it has expired by now, and it replaced an earlier one
-            await self.lift(channel_id, at=order.at, late=True)
-            return False
-        if late and await self._write_or_retry(channel_id, order, late=True) in (OUTDATED, 0):
-            await self._catch_up(channel_id)
-            return False
-        self._orders[channel_id] = order
-        if channel_id == EVERYWHERE:
-            log.warning("a person paused all bots")
-        else:
-            log.info("a person stopped channel %d for %.0f minutes", channel_id, (order.until - now) / 60)
-        await self._notify(channel_id)
-        return late or await self._write_or_retry(channel_id, order) in (1, None)
+        now, longest = self._clock(), LONGEST[scope.kind]
+        said = now if at is None else at
+        until = min(said, now) + min(max(seconds or longest, 1.0), longest)
+        parent = self._orders.get(Scope.channel(parent_id)) if parent_id is not None else None
+        if late and parent is not None and not parent.until and parent.at > said:
+            return "outdated"
+        if scope.kind == "person" and self._active(scope) is None:
+            others = (order.scope for order in self.active() if order.scope.kind == "person")
+            if sum(1 for other in others if other.guild == scope.guild) >= MAX_IGNORED:
+                return "full"
+        outcome = await self._give(SilenceOrder(scope, round(until, 3), round(said, 3), source), late=late)
+        return "known" if outcome == "first" and until <= now else outcome  # it replaced an earlier one, and is over
 
-    async def lift(self, channel_id: int, *, at: float | None = None, late: bool = False) -> bool:
-        """Lift a channel's stop; `at` and `late` as in `stop`. True for the first caller among all processes."""
-        known, held = self._orders.get(channel_id), self._holds_itself(channel_id)
-        order = self._dated(channel_id, at, late, 0.0)
-        if known is not None and known.at > order.at:
-            return False
+    async def resume(self, scope: Scope, *, at: float | None = None, late: bool = False) -> bool:
+        """End the scope's silence; `at` and `late` as in `stop`. True for the first caller among all processes."""
+        said = self._clock() if at is None else at
+        return await self._give(SilenceOrder(scope, 0.0, round(said, 3)), late=late) == "first"
+
+    async def resume_channel(
+        self,
+        channel_id: int,
+        parent_of: Callable[[int], int | None],
+        *,
+        at: float | None = None,
+        late: bool = False,
+    ) -> bool:
+        """Resume a channel and its threads; False if none of them was stopped."""
+        threads = (other for other in self.stopped_channels() if parent_of(other) == channel_id)
+        places = map(Scope.channel, (channel_id, *threads))
+        return any([await self.resume(place, at=at, late=late) for place in places])
+
+    async def cancel_replies(self, person: int, channel_id: int) -> None:
+        """Cancel the replies to this person there, in this process and, unless Redis is unavailable, in all others."""
+        scope = Scope.channel(channel_id)
+        await self._notify(SilenceChange(scope, person))
+        notice = SilenceNotice(scope=str(scope), person_id=person).to_wire()
+        try:
+            await self._link.call(lambda redis: redis.publish(keys.SILENCE_NOTICES, notice))
+        except RedisAway as away:
+            log.warning("replies in %s are canceled in this process only: Redis is unavailable (%s)", scope.name, away)
+
+    async def _give(self, given: SilenceOrder, *, late: bool) -> Outcome:
+        scope, now = given.scope, self._clock()
+        known, order = self._orders.get(scope), given
+        was_active = known is not None and known.until > now
+        outcome: Outcome = "first" if order.until or was_active else "known"
+        if known is not None:
+            if order.until and (
+                (was_active and order.source in ("", known.source))
+                or (order.source and order.source == known.source and order.at <= known.at)
+            ):
+                return "known"
+            if not order.until and not order.source:  # what is heard of the stop later must not stop again
+                order = replace(order, source=known.source)
+            if late and known.rank >= order.rank:
+                return "outdated"
+            if not late:  # it comes after all known ones, whatever the clocks say
+                order = replace(order, at=round(max(order.at, known.at + TICK), 3))
+        self._in_flight.add(order)
         if not late:
-            self._orders[channel_id] = order
-        lifted = await self._write_or_retry(channel_id, order, late=late)
-        if lifted == OUTDATED:
-            await self._catch_up(channel_id)
-            return False
-        await self._learn(channel_id, order)
-        if channel_id == EVERYWHERE:
-            log.warning("all bots may go on")
-        else:
-            log.info("the stop of channel %d is lifted", channel_id)
-        return held if lifted is None else bool(lifted)
+            await self._learn(order)
+        try:
+            outcome, there = await self._write(order, "late" if late else "live")
+        except RedisAway as away:
+            log.warning("an order for %s counts in this process only: Redis is unavailable (%s)", scope.name, away)
+            self._unwritten.add(scope)
+            self._behind.set()
+            await self._learn(order)
+            return outcome
+        finally:
+            self._in_flight.discard(order)
+        if self._orders.get(scope) is order:
+            self._orders[scope] = there
+        await self._learn(there)
+        if outcome == "first":
+            level = logging.WARNING if scope.kind == "all" else logging.INFO
+            if there.until:
+                log.log(level, "a person silenced %s for %.0f minutes", scope.name, (there.until - now) / 60)
+            else:
+                log.log(level, "a person resumed %s", scope.name)
+        return outcome
+
+    async def _write(self, order: SilenceOrder, how: str) -> tuple[Outcome, SilenceOrder]:
+        """Store and publish the order; return what came of it, and the order that counts in Redis now."""
+        places = [order.until, order.at, order.source, self._clock(), DAY, keys.SILENCE_NOTICES, how]
+        outcome, until, at, source = await self._link.script(GIVE, [keys.SILENCE], [str(order.scope), *places])
+        there = self._bounded(order.scope, float(until), float(at), str(source))
+        if there.rank >= order.rank:
+            self._unwritten.discard(order.scope)
+        return outcome, there
+
+    # -- the mirror ---------------------------------------------------------------------------------------------------
+
+    async def is_lost(self) -> bool:
+        """Whether Redis is new, or was emptied since the last reading."""
+        return await self._link.call(lambda redis: redis.hget(keys.SILENCE, MARKER)) != self._marker
 
     async def read(self) -> None:
         """Learn all orders from Redis, and write those that are newer here. Raises RedisAway."""
-        channels = set(self._orders)
-        async for page in self._link.scan(keys.stop("*"), "string"):
-            for key in page:
-                try:
-                    channels.add(int(key.rpartition(":")[2]))
-                except ValueError:
-                    log.warning("a stop cannot be read and is ignored: %.80r", key)
-        kept = await self._read_orders(sorted(channels))
-        for channel_id, order in kept.items():
-            await self._learn(channel_id, order)
+        texts = await self._link.call(lambda redis: redis.hgetall(keys.SILENCE))
+        marker, token, former = str(texts.get(MARKER, INCOMPLETE)), secrets.token_hex(8), list[str]()
+        is_new, was_emptied = marker.startswith(INCOMPLETE), marker != self._marker
+        theirs = dict(self._parse(texts))
+        for order in theirs.values():
+            await self._learn(order)
+        if is_new:
+            await self._link.call(lambda redis: redis.hset(keys.SILENCE, MARKER, f"{INCOMPLETE}{token}"))
+            former = [name async for name in self._former_keys()]
+            async for order in self._read_former(former):
+                await self._learn(order)
         now = self._clock()
-        self._orders = {
-            channel: one for channel, one in self._orders.items() if max(one.at, one.until) > now - MAX_STOP_SECONDS
-        }
-        for channel_id, order in list(self._orders.items()):
-            there = kept.get(channel_id)
-            lacks = there is None or there.at < order.at or (there.at == order.at and there.until < order.until)
-            if lacks and (there is not None or order.until > now):
-                await self._write(channel_id, order, late=True)
+        for scope, order in list(self._orders.items()):
+            there = theirs.get(scope)
+            # An old order that Redis no longer has was resumed so long ago that the resume is forgotten too.
+            forgotten = there is None and not was_emptied and order.at <= now - DAY and scope not in self._unwritten
+            if order.ended + DAY < now or forgotten:
+                if self._orders.get(scope) is order:
+                    del self._orders[scope]
+            elif order not in self._in_flight and (there is None or order.rank > there.rank):
+                _, there = await self._write(order, "merge")
+                await self._learn(there)
+        if is_new:
+            marks = [f"{INCOMPLETE}{token}", token, round(DAY)]
+            marker = str(await self._link.script(COMPLETE, [keys.SILENCE], marks))
+            await self._link.call(lambda redis: redis.delete(*former))
+        self._marker = "" if marker.startswith(INCOMPLETE) else marker
 
-    def _dated(self, channel_id: int, at: float | None, late: bool, until: float, source: str = "") -> Order:
-        """The order with its time. One that is not late comes after all known ones, whatever the clocks say."""
-        known = self._orders.get(channel_id)
-        at = round(self._clock() if at is None else at, 3)
-        return Order(at if late or known is None else max(at, known.at + TICK), until, source)
-
-    async def _learn(self, channel_id: int, order: Order) -> None:
-        """Take over an order of Redis or another process if it is newer."""
-        known = self._orders.get(channel_id)
-        if known is not None and known.at >= order.at:
-            return
-        self._orders[channel_id] = order
-        if self._holds_itself(channel_id) and (known is None or known.until != order.until):
-            await self._notify(channel_id)
-
-    async def _catch_up(self, channel_id: int) -> None:
-        """Learn an order that Redis knew already, or the newer one that it has."""
-        try:
-            for known in (await self._read_orders([channel_id])).values():
-                await self._learn(channel_id, known)
-        except RedisAway:
-            self._behind.set()
-
-    async def _write_or_retry(self, channel_id: int, order: Order, *, late: bool = False) -> int | None:
-        """As `_write`; None while Redis is away, and then `run` writes it later."""
-        try:
-            return await self._write(channel_id, order, late=late)
-        except RedisAway as away:
-            log.warning("an order for channel %d counts in this process only, Redis is away: %s", channel_id, away)
-            self._behind.set()
-            return None
-
-    async def _write(self, channel_id: int, order: Order, *, late: bool = False) -> int:
-        """Store the order and publish it: 1 if Redis did not know it, 0 if it did, OUTDATED. Raises RedisAway."""
-        places, left = [keys.stop(channel_id), keys.ordered(channel_id)], round((order.until - self._clock()) * 1000)
-        notice = StopNotice(channel_id=channel_id, until=order.until or None, at=order.at).to_wire()
-        kept = round(max(MAX_STOP_SECONDS * 1000, left))
-        args = [keys.COORDINATOR_STOPS, notice, order.at, int(late), kept]
-        if left <= 0:  # a stop that has expired by now still replaces an earlier one
-            return int(await self._link.script(LIFT_STOP, places, args))
-        return int(await self._link.script(STOP, places, [order.source, order.until, left, *args]))
-
-    async def _read_orders(self, channels: Sequence[int]) -> dict[int, Order]:
-        """The last order of each of these channels that has one. Raises RedisAway."""
-        if not channels:
-            return {}
-        names = [name for channel in channels for name in (keys.stop(channel), keys.ordered(channel))]
-        texts = await self._link.call(lambda redis: redis.mget(names))
-        orders = {}
-        for channel, stop, at in zip(channels, texts[::2], texts[1::2], strict=True):
-            source, _, until = str(stop or "").partition(" ")
+    def _parse(self, texts: dict[Any, Any]) -> Iterator[tuple[Scope, SilenceOrder]]:
+        for field, text in texts.items():
+            if field == MARKER:
+                continue
+            scope = Scope.parse(str(field))
             try:
-                if stop is not None or at is not None:
-                    ends = min(float(until or 0.0), self._clock() + longest(channel))
-                    orders[channel] = Order(float(at or 0.0), ends, source)
-            except ValueError:
-                log.warning("a stop cannot be read and is ignored: %.80r", keys.stop(channel))
-        return orders
+                value = json.loads(text)
+                until, at = float(value["until"]), float(value["at"])
+                source = str(value.get("source", ""))
+            except (ValueError, TypeError, KeyError, AttributeError):
+                scope, until, at, source = None, 0.0, 0.0, ""
+            if scope is None or not isfinite(until) or not isfinite(at):
+                log.warning("the silence of %.80r cannot be read and is ignored", field)
+            else:
+                yield scope, self._bounded(scope, until, at, source)
+
+    def _bounded(self, scope: Scope, until: float, at: float, source: str = "") -> SilenceOrder:
+        """The order, within the bounds of its kind, whoever wrote it."""
+        at = min(at, self._clock() + DAY)
+        return SilenceOrder(scope, max(0.0, min(until, round(at + LONGEST[scope.kind], 3))), at, source)
+
+    async def _learn(self, order: SilenceOrder) -> None:
+        """Take over an order if it is newer."""
+        known, now = self._orders.get(order.scope), self._clock()
+        if known is not None and known.rank >= order.rank:
+            return
+        self._orders[order.scope] = order
+        if order.until > now and (known is None or known.until != order.until):
+            await self._notify(SilenceChange(order.scope))
 
     async def _on_notice(self, raw: str) -> None:
-        notice = read(StopNotice, raw)
-        if notice is None:
+        notice = read(SilenceNotice, raw)
+        scope = Scope.parse(notice.scope) if notice is not None else None
+        if notice is None or scope is None:
             return
-        known, now = self._orders.get(notice.channel_id), self._clock()
-        at = notice.at if notice.at is not None else max(now, known.at + TICK if known is not None else 0.0)
-        until = min(notice.until or 0.0, now + longest(notice.channel_id))
-        await self._learn(notice.channel_id, Order(min(at, now + MAX_STOP_SECONDS), until))
+        if notice.person_id is not None:
+            await self._notify(SilenceChange(scope, notice.person_id))
+        elif notice.at is not None:
+            await self._learn(self._bounded(scope, notice.until or 0.0, notice.at, notice.source))
 
-    async def _on_hush_notice(self, raw: str) -> None:
-        notice = read(HushNotice, raw)
-        if notice is not None:
-            await self._hush(notice.channel_id, notice.user_id)
-
-    async def _hush(self, channel_id: int, user_id: int) -> None:
-        for callback in self._on_hush:
-            await callback(channel_id, user_id)
-
-    async def _notify(self, channel_id: int) -> None:
+    async def _notify(self, change: SilenceChange) -> None:
         """Call all callbacks at the same time: a slow or failing one must not delay the others."""
-
-        async def call(callback: OnStop) -> None:
-            outcome = callback(channel_id)
-            if inspect.isawaitable(outcome):
-                await outcome
-
-        for outcome in await asyncio.gather(*map(call, self._callbacks), return_exceptions=True):
+        calls = [callback(change) for callback in self._callbacks]
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, Exception):
-                log.error("a callback failed at the stop of channel %d", channel_id, exc_info=outcome)
+                log.error("a callback failed at the silence of %s", change.scope.name, exc_info=outcome)
 
+    # -- keys of earlier versions -------------------------------------------------------------------------------------
 
-class Mutes(Store):
-    """Mutes of agents by people. `clock` gives unix seconds. `mute`, `lift`, and `read` raise RedisAway.
+    async def _former_keys(self) -> AsyncIterator[str]:
+        yield FORMER_IGNORED
+        for pattern in ("coordinator:stop:*", "coordinator:ordered:*", "agent:*:muted"):
+            async for page in self._link.scan(pattern, "string"):
+                for name in page:
+                    if FORMER_ORDER.fullmatch(name) or FORMER_MUTE.fullmatch(name):
+                        yield name
 
-    A process remembers the mutes it knows, for as long as Redis is away. Lifting a mute leaves LIFTED in its place: if
-    a key is missing although this process knows a mute, Redis was emptied, and the mute is written again.
-    """
-
-    def __init__(self, link: RedisLink, clock: Callable[[], float]) -> None:
-        super().__init__(link, clock)
-        self._until: dict[str, float] = {}
-
-    async def run(self, agents: Iterable[str], every: float = POLL_SECONDS) -> None:
-        """Until canceled: learn the mutes of these agents, and write them again if Redis was emptied."""
-        names = list(agents)
-        while True:
-            await self._link.present.wait()
-            try:
-                await self.read(names)
-            except RedisAway as away:
-                log.debug("mutes cannot be read, will retry: %s", away)
-            await asyncio.sleep(every)
-
-    async def mute(self, agent: str, seconds: float) -> float:
-        """Mute the agent in all channels for `seconds`, at most a week; until when."""
-        lasting = min(max(seconds, 1.0), MAX_MUTE_SECONDS)
-        until = self._clock() + lasting
-        await self._write(agent, until)
-        self.saw(agent, until)
-        return until
-
-    async def lift(self, agent: str) -> bool:
-        """Whether it was muted."""
-        lifted = await self._link.script(LIFT_MUTE, [keys.muted(agent)], [round(MAX_MUTE_SECONDS * 1000)])
-        self.saw(agent, 0.0)
-        return bool(lifted)
-
-    async def read(self, agents: Iterable[str]) -> dict[str, float]:
-        """Those of `agents` that are muted, and until when."""
-        names, now = list(agents), self._clock()
-        texts = await self._texts(keys.muted, names)
-        for name in names:
-            if name in texts:
-                self.saw(name, read_end("mute", name, texts[name]))
-            elif self._until.get(name, 0.0) > now:
-                await self._write(name, self._until[name])
-        return {name: until for name in names if (until := self._until.get(name, 0.0)) > now}
-
-    def saw(self, agent: str, until: float) -> None:
-        """Remember what Redis has; 0 for no mute."""
-        self._until[agent] = until
-
-    def holds(self, agent: str) -> bool:
-        """As far as this process knows."""
-        return self._until.get(agent, 0.0) > self._clock()
-
-    async def _write(self, agent: str, until: float) -> None:
-        left = max(1, round((until - self._clock()) * 1000))
-        await self._link.call(lambda redis: redis.set(keys.muted(agent), str(until), px=left))
-
-
-class Ignores(Mirror, Collection[int]):
-    """The ids of ignored people. Call `start()` before the bus runs, and `run()` in a task.
-
-    A notice publishes each change; after a loss of Redis the set is read again. Once used, the set is never empty
-    (EVER): if it is missing Redis was emptied, and a living process writes it again.
-    """
-
-    def __init__(self, link: RedisLink, bus: Bus, *, check_every: float = CHECK_EVERY) -> None:
-        super().__init__(link, bus, check_every)
-        self._users: set[int] = set()
-        self._changed: dict[int, bool] = {}  # since the last reading began
-
-    def __contains__(self, user_id: object) -> bool:
-        return user_id in self._users
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._users)
-
-    def __len__(self) -> int:
-        return len(self._users)
-
-    def start(self) -> None:
-        self._bus.subscribe(keys.COORDINATOR_IGNORES, self._on_notice)
-        self._bus.on_resubscribed(self._behind.set)
-
-    async def read(self) -> None:
-        """Read the set, after writing it if Redis was emptied. Raises RedisAway."""
-        self._changed.clear()
-        if await self.is_lost():
-            known = [EVER, *map(str, self._users)]
-            await self._link.call(lambda redis: redis.sadd(keys.COORDINATOR_IGNORED, *known))
-        members = await self._link.call(lambda redis: redis.smembers(keys.COORDINATOR_IGNORED))
-        self._users = {int(member) for member in members if str(member).isdecimal()}
-        for user_id, ignored in self._changed.items():
-            self._note(user_id, ignored)
-
-    async def add(self, user_id: int) -> Literal["added", "known", "full"]:
-        """Ignore this person. Raises RedisAway."""
-        notice = IgnoreNotice(user_id=user_id, ignored=True).to_wire()
-        arguments = [str(user_id), MAX_IGNORED, keys.COORDINATOR_IGNORES, notice]
-        outcome: Literal["added", "known", "full"] = await self._link.script(
-            IGNORE, [keys.COORDINATOR_IGNORED], arguments
-        )
-        if outcome != "full":
-            self._note(user_id, True)
-        return outcome
-
-    async def remove(self, user_id: int) -> bool:
-        """Whether the person was ignored. Raises RedisAway."""
-        notice = IgnoreNotice(user_id=user_id, ignored=False).to_wire()
-        removed = await self._link.script(
-            UNIGNORE, [keys.COORDINATOR_IGNORED], [user_id, keys.COORDINATOR_IGNORES, notice]
-        )
-        self._note(user_id, False)
-        return bool(removed)
-
-    async def is_lost(self) -> bool:
-        return bool(self._users) and not await self._link.call(lambda redis: redis.exists(keys.COORDINATOR_IGNORED))
-
-    def _on_notice(self, raw: str) -> None:
-        notice = read(IgnoreNotice, raw)
-        if notice is not None:
-            self._note(notice.user_id, notice.ignored)
-
-    def _note(self, user_id: int, ignored: bool) -> None:
-        self._changed[user_id] = ignored
-        change = self._users.add if ignored else self._users.discard
-        change(user_id)
+    async def _read_former(self, names: Sequence[str]) -> AsyncIterator[SilenceOrder]:
+        """The orders that an earlier version left. Their times, if unknown, are the earliest possible ones."""
+        for person in await self._link.call(lambda redis: redis.smembers(FORMER_IGNORED)):
+            if str(person).isdecimal():
+                yield self._bounded(Scope.person(int(person)), LONGEST["person"], TICK)
+        texts = await self._link.call(lambda redis: redis.mget(names[1:])) if names[1:] else []
+        found = {name: str(text or "") for name, text in zip(names[1:], texts, strict=True)}
+        channels = {int(match[1]) for match in map(FORMER_ORDER.fullmatch, found) if match}
+        for channel in channels:
+            source, _, ends = found.get(f"coordinator:stop:{channel}", "").partition(" ")
+            ordered = found.get(f"coordinator:ordered:{channel}", "")
+            scope = Scope.channel(channel) if channel else EVERYTHING
+            until, at = finite_number(ends or "0"), finite_number(ordered or "0")
+            if until is None or at is None:
+                log.warning("the former stop of %s cannot be read and is ignored", scope.name)
+            else:
+                yield self._bounded(scope, until, at or max(0.0, until - LONGEST[scope.kind]), source)
+        for name, text in found.items():
+            muted, until = FORMER_MUTE.fullmatch(name), finite_number(text)
+            if muted and until:
+                yield self._bounded(Scope.agent(muted[1]), until, until - MAX_MUTE_SECONDS)

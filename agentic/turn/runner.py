@@ -92,7 +92,7 @@ class TurnRunner:
 
     async def run_now(self, event: TurnEvent, cancellation: Cancellation) -> None:
         """Run one event's turn beside the lanes: that of a hook. While all bots are paused it runs no further."""
-        if self._services.stops.paused:
+        if self._services.silence.is_paused:
             cancellation.cancel("stopped")
         self._running[event.id] = (event, cancellation)
         try:

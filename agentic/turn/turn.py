@@ -76,8 +76,8 @@ async def take_turn(turn: Turn, on_admitted: OnAdmitted) -> Result:
         if done.message_id is None:
             await _withdraw(turn)
         if done.is_nothing and done.reason is not None and isinstance(event, MentionEvent) and event.by_person:
-            hushed = done.reason == "muted" and event.unaddressed
-            reply = None if hushed else await reply_to_failure(agent, turn.outlet.sink, event, done.reason, line)
+            stays_silent = done.reason == "muted" and event.unaddressed
+            reply = None if stays_silent else await reply_to_failure(agent, turn.outlet.sink, event, done.reason, line)
             state.posted = reply.message_ids if reply else state.posted
     usage, tariff = state.spending.total, agent.model.tariff
     state.model, state.seconds = usage.model or f"{tariff.provider}/{tariff.model}", agent.clock() - began
@@ -246,6 +246,7 @@ def _request_for_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnReq
         wish=budget,
         free=tariff.free,
         private=outlet.view.is_private,
+        guild_id=outlet.view.guild_id,
     )
 
 

@@ -257,12 +257,17 @@ class CommandOutcome(VersionedMessage):
     channel_id: int | None = None
 
 
-class StopNotice(VersionedMessage):
-    """To every process, on `coordinator:stops`: a person stopped a channel, or (without `until`) lifted the stop."""
+class SilenceNotice(VersionedMessage):
+    """To every process, on `coordinator:silence_notices`: a person silenced a scope, or (with `until` 0) resumed it.
 
-    channel_id: _Snowflake
-    until: float | None = None  # unix seconds
+    With `person_id` they cancel the replies to themselves in a channel instead.
+    """
+
+    scope: str
+    until: float = 0.0  # unix seconds
     at: float | None = None  # unix seconds of the person's order
+    source: str = ""
+    person_id: int | None = None
 
 
 class TurnNotice(VersionedMessage):
@@ -274,20 +279,6 @@ class TurnNotice(VersionedMessage):
     state: str  # began, ended; an open set
     at: float  # unix seconds
     conversation_id: str | None = None
-
-
-class HushNotice(VersionedMessage):
-    """To every process, on `coordinator:hushes`: a person cancels the answers to their own messages in a channel."""
-
-    channel_id: int
-    user_id: int
-
-
-class IgnoreNotice(VersionedMessage):
-    """To every process, on `coordinator:ignores`: whether the bots ignore a person."""
-
-    user_id: int
-    ignored: bool
 
 
 class LiveOptionNotice(VersionedMessage):
@@ -351,7 +342,7 @@ def read_result(raw: bytes | str) -> Result | MentionNotice | None:
 
 
 def _kind(model: type[WireMessage]) -> str:
-    """StopNotice → "stop notice"."""
+    """SilenceNotice → "silence notice"."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__).lower()
 
 

@@ -24,6 +24,7 @@ from agentic.state.budgets import Caps
 from agentic.state.idle import IdleState, TaskState
 from agentic.state.limits import TurnRequest
 from agentic.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
+from agentic.state.silence import ChannelRef, Scope, SilenceChange
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway
@@ -205,13 +206,13 @@ IN_ALL_SERVERS = ["pause", "resume", "go-on", "mute", "unmute", "ignore", "unign
 @pytest.mark.parametrize("part", IN_ALL_SERVERS)
 async def test_what_acts_in_all_servers_is_the_owners_if_there_are_several(part: str):
     async with a_place() as place:
-        before = [await place.ledger.mutes.read(NAMES), place.services.stops.paused]
+        before = [place.silence.muted_agents(), place.services.silence.is_paused]
         place.guilds[DEBATE] = 2  # ANN manages one of the two
         told = await place.use(f"bots {part}", bot="grok", user=str(BOB))
         assert "all servers" in told
         assert f"OWNER_USER_IDS={ANN}" in told
-        assert [await place.ledger.mutes.read(NAMES), place.services.stops.paused] == before
-        assert await place.services.ignores.remove(BOB) is False
+        assert [place.silence.muted_agents(), place.services.silence.is_paused] == before
+        assert not place.silence.is_ignored(BOB)
         place.application_owners = {ANN}
         assert "all servers" not in await place.use(f"bots {part}", bot="grok", user=str(BOB))
 
@@ -232,7 +233,7 @@ async def test_while_redis_is_away_every_command_says_so(monkeypatch: pytest.Mon
         for command in (one for one in every_command() if one not in LOCAL):
             told = await place.use(command, **{**FILLED, "channel_": str(LOUNGE)})
             assert told == REDIS_AWAY or told.endswith(ONLY_HERE), command
-        assert place.stops.holds(LOUNGE) is False  # stopped and resumed by the way
+        assert bool(place.silence.check(ChannelRef(LOUNGE))) is False  # stopped and resumed by the way
 
 
 # status
@@ -241,14 +242,14 @@ async def test_while_redis_is_away_every_command_says_so(monkeypatch: pytest.Mon
 async def test_the_status_tells_of_all_bots_of_the_day_and_of_this_channel():
     async with a_place(BUDGET_DAILY_USD="2") as place:
         await place.ledger.presence.renew("claude", "1")
-        await place.ledger.mutes.mute("claude", 300.0)
+        await place.silence.stop(Scope.agent("claude"), 300.0)
         await place.ledger.backoffs.put("grok", NOW + 600)
         await place.link.commands.set(keys.daily_count("claude", DAY), "12")
         await place.link.commands.hset(keys.cost("claude", DAY), "total_cost", "0.25")
         await place.link.commands.hset(keys.cost("grok", DAY), "total_cost", "0.0042")
         state = '{"round_number": 3, "theme": "debate", "pending": ["grok"]}'
         await place.link.commands.hset(keys.conversation_state(LOUNGE), mapping={"id": "c", "state": state})
-        await place.stops.stop(DEBATE, "m1", 7200.0)
+        await place.silence.stop(Scope.channel(DEBATE), 7200.0, source="m1")
         assert await place.use("bots status", MEMBER) == (
             "**Online**: Claude (muted for 5 minutes)\n"
             "**Offline**: Grok (paused for 10 minutes: its provider refuses it)\n"
@@ -343,7 +344,7 @@ async def test_a_start_goes_where_it_was_meant_to_and_nowhere_else():
             )
         )
         assert [(c.channel_id, c.theme) for c in given] == [(DEBATE, "roast")]
-        await place.stops.stop(LOUNGE, "m1")
+        await place.silence.stop(Scope.channel(LOUNGE), source="m1")
         assert "stopped" in await place.use("bots start")
         elsewhere = ActionRequest(
             id=2,
@@ -389,7 +390,7 @@ async def test_a_muted_bot_is_not_asked_to_speak():
 
 async def test_all_bots_are_paused_until_a_manager_lets_them_go_on():
     async with a_place() as place:
-        await place.stops.stop(LOUNGE, "m1")
+        await place.silence.stop(Scope.channel(LOUNGE), source="m1")
         assert await place.use("bots pause") == "All bots are paused, in every channel. Use /bots resume to lift it."
         assert "**All bots are paused.**" in await place.use("bots status", MEMBER)
         assert "all bots are paused" in await place.use("why-not", MEMBER, bot="grok")
@@ -399,7 +400,7 @@ async def test_all_bots_are_paused_until_a_manager_lets_them_go_on():
         assert await place.use("resume") == "All bots are paused, which a server manager lifts by /bots resume."
         assert await place.use("bots resume") == "The bots resume."
         assert await place.use("bots resume") == "The bots were not paused."
-        assert not place.stops.holds(LOUNGE), "its own stop was lifted"
+        assert not place.silence.check(ChannelRef(LOUNGE)), "its own stop was lifted"
 
 
 async def test_the_record_has_who_acted_and_nobody_else():
@@ -441,7 +442,7 @@ async def test_a_muted_bot_takes_no_turn_until_it_is_unmuted():
 async def test_a_person_is_ignored_until_that_is_lifted():
     async with a_place(IGNORE_USER_IDS="7") as place:
         assert "The bots now ignore <@101>" in await place.use("bots ignore", user=str(BOB))
-        assert BOB in place.ignores
+        assert place.silence.is_ignored(BOB)
         assert "already" in await place.use("bots ignore", user=str(BOB))
         assert "again" in await place.use("bots unignore", user=str(BOB))
         assert "was not ignored" in await place.use("bots unignore", user=str(BOB))
@@ -462,28 +463,28 @@ async def test_who_may_stops_the_channel_for_a_time_and_lifts_it(who: Person):
             await place.use("stop", who, minutes=30)
             == "The bots are silent here for 30 minutes. Use /resume to lift it."
         )
-        assert place.stops.held() == {LOUNGE: NOW + 1800}
+        assert place.silence.stopped_channels() == {LOUNGE: NOW + 1800}
         assert await place.use("stop", who) == "The bots are silent here for up to a day. Use /resume to lift it."
-        assert place.stops.held() == {LOUNGE: NOW + 86400}
+        assert place.silence.stopped_channels() == {LOUNGE: NOW + 86400}
         assert await place.use("resume", who) == "The bots may speak here again."
         assert await place.use("resume", who) == "Nothing was stopped here."
 
 
 async def test_who_may_not_ends_only_what_answers_them():
     async with a_place() as place:
-        hushed: list[tuple[int, int]] = []
+        changes: list[SilenceChange] = []
 
-        async def hush(channel_id: int, user_id: int) -> None:
-            hushed.append((channel_id, user_id))
+        async def note(change: SilenceChange) -> None:
+            changes.append(change)
 
-        place.stops.on_hush(hush)
+        place.silence.on_change(note)
         told = await place.use("stop", Person(BOB, manages_guild=True), minutes=30)
         assert "Cancelled the bots' answers to you" in told
-        assert (LOUNGE, BOB) in hushed
-        assert not place.stops.holds(LOUNGE)
-        await place.stops.stop(LOUNGE, "m1")
+        assert SilenceChange(Scope.channel(LOUNGE), BOB) in changes
+        assert not place.silence.check(ChannelRef(LOUNGE))
+        await place.silence.stop(Scope.channel(LOUNGE), source="m1")
         assert "don't have permission" in await place.use("resume", MEMBER)
-        assert place.stops.holds(LOUNGE)
+        assert place.silence.check(ChannelRef(LOUNGE))
 
 
 async def test_what_lifts_a_channels_stop_lifts_its_threads_and_not_the_other_way_round():
@@ -495,14 +496,14 @@ async def test_what_lifts_a_channels_stop_lifts_its_threads_and_not_the_other_wa
         told = await place.use("resume", channel=THREAD, parent=LOUNGE)
         assert told == f"The bots are stopped in all of <#{LOUNGE}>. Use /resume there."
         assert await place.use("resume", channel=LOUNGE) == "The bots may speak here again."
-        assert list(place.stops.held()) == [DEBATE]
+        assert list(place.silence.stopped_channels()) == [DEBATE]
         await place.use("stop", channel=THREAD, parent=LOUNGE)
         assert await place.use("resume", channel=THREAD, parent=LOUNGE) == "The bots may speak here again."
 
 
 async def test_the_status_in_a_thread_of_a_stopped_channel_says_so():
     async with a_place() as place:
-        await place.stops.stop(LOUNGE, "m1", 600.0)
+        await place.silence.stop(Scope.channel(LOUNGE), 600.0, source="m1")
         told = await place.use("bots status", channel=THREAD, parent=LOUNGE)
         assert "**Here**: stopped for 10 minutes more" in told
 
@@ -633,7 +634,7 @@ async def test_what_is_no_message_is_said_so(text: str):
 async def test_why_not_names_the_mute():
     async with a_place() as place:
         await place.ledger.presence.renew("grok", "1")
-        await place.ledger.mutes.mute("grok", 600.0)
+        await place.silence.stop(Scope.agent("grok"), 600.0)
         assert (await place.use("why-not", MEMBER, bot="grok")).startswith("**Grok** is silent here: it is muted until")
 
 
@@ -653,7 +654,7 @@ async def test_nobody_is_asked_where_nobody_may_answer():
         )
         assert not isinstance(await place.use("ask", agent="grok", prompt="  "), CommandReply)
         assert "There are: Claude, Grok" in await place.use("ask", agent="hal", prompt="x")
-        await place.stops.stop(LOUNGE, "m1", None)
+        await place.silence.stop(Scope.channel(LOUNGE), source="m1")
         assert not isinstance(await place.use("ask", agent="grok", prompt="x"), CommandReply)
         assert not isinstance(
             await place.use("ask", agent="grok", prompt="x", channel=THREAD, parent=LOUNGE), CommandReply
@@ -678,7 +679,7 @@ async def test_no_arena_is_opened_where_nobody_may_answer():
         await place.link.commands.set(keys.PERSONAS_OWNER, "here")
         assert "ignore you" in await place.use("arena", Person(BOB, frozenset({7})), prompt="x")
         assert "empty" in await place.use("arena", prompt="  ")
-        await place.stops.stop(LOUNGE, "m1", None)
+        await place.silence.stop(Scope.channel(LOUNGE), source="m1")
         assert "stopped here" in await place.use("arena", prompt="x")
         assert "stopped here" in await place.use("arena", prompt="x", channel=THREAD, parent=LOUNGE)
         assert await place.ledger.arenas.all() == []
@@ -690,7 +691,7 @@ async def test_no_arena_is_opened_where_nobody_may_answer():
 async def test_what_happens_in_another_server_is_neither_shown_nor_begun_from_here():
     async with a_place() as place:
         place.guilds[DEBATE] = 2
-        await place.stops.stop(DEBATE, "m1", 7200.0)
+        await place.silence.stop(Scope.channel(DEBATE), 7200.0, source="m1")
         assert f"<#{DEBATE}>" not in await place.use("bots status")
         assert "not one of the bots' channels" in await place.use("bots start", channel_=str(DEBATE))
         place.guilds.clear()  # what this bot does not see is this server's where the owner named no other
@@ -715,6 +716,7 @@ async def everything_kept(place: Place, folder: Path) -> dict[str, Any]:
         kind = await redis.type(key)
         reading = read_as.get(kind.encode() if isinstance(kind, str) else kind)
         kept[key] = await (reading(key) if reading else redis.zrange(key, 0, -1, withscores=True))
+    kept |= {f"{keys.SILENCE}:{field}": order for field, order in kept.pop(keys.SILENCE, {}).items()}
     return kept
 
 
@@ -731,9 +733,9 @@ async def test_a_manager_of_another_server_changes_nothing_in_this_one(personas:
         place.guilds[DEBATE] = 2
         place.services.scope = replace(place.services.scope, guild_ids=frozenset({GUILD, 2}))
         await place.has(a_room(A_ROOM))
-        await place.stops.stop(LOUNGE, "m1", 7200.0)
-        await place.ledger.mutes.mute("grok", 600.0)
-        await place.ignores.add(BOB)
+        await place.silence.stop(Scope.channel(LOUNGE), 7200.0, source="m1")
+        await place.silence.stop(Scope.agent("grok"), 600.0)
+        await place.silence.stop(Scope.person(BOB))
         await place.live.set(in_guild(GUILD), ALL, "stream", False)
         orders = place.coordinator("done")
         before = await everything_kept(place, personas)

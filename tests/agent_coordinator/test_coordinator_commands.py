@@ -6,11 +6,12 @@ import asyncio
 
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
+from agentic.state.silence import Scope
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway
 from agentic.wire.messages import Command, CommandOutcome
 from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryBus, MemoryLedger, Time, config, room, skipper, until
-from tests.support.doubles import MemoryStops
+from tests.support.doubles import lone_silence
 
 
 class Led:
@@ -18,7 +19,7 @@ class Led:
 
     def __init__(self, bus: MemoryBus, **changes: object) -> None:
         self.bus, self.time = bus, Time()
-        self.stops = MemoryStops(self.time.clock)
+        self.silence = lone_silence(self.time.clock)
 
         async def sleep(seconds: float) -> None:
             await (self.time.sleep(seconds) if seconds < 3600 else asyncio.Event().wait())
@@ -26,7 +27,13 @@ class Led:
         plain = {"schedule_min": 0, "schedule_max": 0, "max_rounds": 1, **changes}
         self.coordinator = Coordinator(
             CoordinatorContext(
-                config(**plain), bus, MemoryLedger(), clock=self.time.clock, rng=Luck(), sleep=sleep, stops=self.stops
+                config(**plain),
+                bus,
+                MemoryLedger(),
+                clock=self.time.clock,
+                rng=Luck(),
+                sleep=sleep,
+                silence=self.silence,
             )
         )
 
@@ -78,7 +85,7 @@ async def test_a_start_without_a_channel_is_told_where_it_is():
 async def test_what_stands_against_a_start_is_told():
     async with Led(room("claude", "grok")) as led:
         assert await led.give(channel_id=424242) == "unknown_channel"
-        await led.stops.stop(CHANNEL, "m1")
+        await led.silence.stop(Scope.channel(CHANNEL), source="m1")
         assert await led.give(channel_id=CHANNEL) == "stopped"
         assert await led.give(command="dance") == "unknown_command"
         assert led.bus.asked == []

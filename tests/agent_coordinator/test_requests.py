@@ -12,6 +12,7 @@ from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, ConversationStarted, TurnTaken
 from agent_coordinator.state import ConversationState
 from agentic.state.conversations import _running
+from agentic.state.silence import EVERYTHING, Scope
 from agentic.wire.messages import Command, CommandOutcome, Instruction, Result
 from tests.support.coordinator_doubles import (
     AGENTS,
@@ -26,7 +27,7 @@ from tests.support.coordinator_doubles import (
     room,
     until,
 )
-from tests.support.doubles import MemoryStops
+from tests.support.doubles import lone_silence
 
 STATE = ConversationState("c", CHANNEL, "debate", started_at=0.0, round_number=2)
 
@@ -50,7 +51,7 @@ class Scene:
 
     def __init__(self, bus: MemoryBus | None = None, **changes: object) -> None:
         self.bus, self.ledger, self.time = bus or room(*AGENTS), MemoryLedger(), Time()
-        self.stops, self.luck, self.events = MemoryStops(self.time.clock), Luck(), list[object]()
+        self.silence, self.luck, self.events = lone_silence(self.time.clock), Luck(), list[object]()
         self.config = config(**{"schedule_min": 0, "schedule_max": 0, "max_rounds": 1, **changes})
         self._speak, voices = asyncio.Semaphore(0), self.bus.voices
         self.pauses: list[asyncio.Event] = []
@@ -83,7 +84,7 @@ class Scene:
                 clock=self.time.clock,
                 rng=self.luck,
                 sleep=self._sleep,
-                stops=self.stops,
+                silence=self.silence,
             )
         )
         coordinator.engine.observers.append(self.events.append)
@@ -241,9 +242,9 @@ async def test_what_stands_against_a_turn_is_told():
         assert await scene.give("next", agent_name="nobody") == "unknown_agent"
         assert await scene.give("start", agent_name="nobody") == "unknown_agent"
         assert await scene.give("next", agent_name="grok") == "offline"
-        await scene.stops.stop(CHANNEL, "m1")
+        await scene.silence.stop(Scope.channel(CHANNEL), source="m1")
         assert await scene.give("next", agent_name="claude") == "stopped"
-        await scene.stops.stop(0, "m2")
+        await scene.silence.stop(EVERYTHING, source="m2")
         assert await scene.give("next", agent_name="claude") == "paused"
         assert await scene.give("start") == "paused"
         assert scene.bus.asked == []
@@ -262,7 +263,7 @@ async def test_an_owner_ends_the_running_conversation_and_the_channel_is_free():
 async def test_a_pause_ends_the_conversations_of_all_channels_at_once():
     async with Scene() as scene:
         await scene.talk()
-        await scene.stops.stop(0, "console")
+        await scene.silence.stop(EVERYTHING, source="console")
         assert (await scene.ended()).report.ended_because == "stopped"
 
 

@@ -15,6 +15,7 @@ from agent_coordinator.engine import Engine
 from agent_coordinator.events import ConversationEnded, ConversationResumed
 from agent_coordinator.policies.by_name import Policies
 from agent_coordinator.state import ConversationState
+from agentic.state.silence import Scope, SilenceChange
 from agentic.wire.messages import Command, Instruction, MentionNotice, Result
 from tests.support.agent_scene import KeptNotes
 from tests.support.coordinator_doubles import (
@@ -32,7 +33,7 @@ from tests.support.coordinator_doubles import (
     talker,
     until,
 )
-from tests.support.doubles import MemoryStops
+from tests.support.doubles import lone_silence
 
 
 class Stage:
@@ -40,7 +41,7 @@ class Stage:
 
     def __init__(self, bus: MemoryBus, **changes: object) -> None:
         self.bus, self.ledger, self.time = bus, MemoryLedger(), Time()
-        self.stops = MemoryStops(self.time.clock)
+        self.silence = lone_silence(self.time.clock)
         plain = {"schedule_min": 0, "schedule_max": 0, "max_rounds": 2}
         self.config = config(**{**plain, **changes})
         self.events: list[object] = []
@@ -52,11 +53,11 @@ class Stage:
         async def sleep(seconds: float) -> None:  # the scheduler of a day without slots sleeps for good
             await (self.time.sleep(seconds) if seconds < 3600 else asyncio.Event().wait())
 
-        return {"clock": self.time.clock, "rng": self.luck, "sleep": sleep, "stops": self.stops}
+        return {"clock": self.time.clock, "rng": self.luck, "sleep": sleep, "silence": self.silence}
 
     def engine(self) -> Engine:
         engine = Engine(CoordinatorContext(self.config, self.bus, self.ledger, **self._common()), Policies(self.config))
-        self.stops.on_stop(engine.stop)
+        self.silence.on_change(engine.on_silence)
         engine.observers.append(self.events.append)
         return engine
 
@@ -407,7 +408,7 @@ async def test_a_stop_ends_the_conversation_while_an_agent_thinks(stage: Stage):
     stage.bus.voices["claude"] = claude
     talking = asyncio.create_task(stage.engine().converse(CHANNEL, "debate", starter="claude"))
     await claude.asked.wait()
-    await stage.stops.stop(CHANNEL, "m1")
+    await stage.silence.stop(Scope.channel(CHANNEL), source="m1")
     report = await talking
     assert (report.ended_because, report.messages) == ("stopped", 0)
     assert stage.bus.speakers() == ["claude"]
@@ -420,18 +421,18 @@ async def test_a_stop_that_comes_twice_and_one_of_another_channel_do_no_harm(sta
     engine = stage.engine()
     talking = asyncio.create_task(engine.converse(CHANNEL, "debate", starter="claude"))
     await claude.asked.wait()
-    engine.stop(OTHER_CHANNEL)
+    await engine.on_silence(SilenceChange(Scope.channel(OTHER_CHANNEL)))
     claude.go_on.set()
     await until(lambda: len(stage.bus.asked) > 2)
-    engine.stop(CHANNEL)
-    engine.stop(CHANNEL)
+    await engine.on_silence(SilenceChange(Scope.channel(CHANNEL)))
+    await engine.on_silence(SilenceChange(Scope.channel(CHANNEL)))
     report = await talking
-    engine.stop(CHANNEL)
+    await engine.on_silence(SilenceChange(Scope.channel(CHANNEL)))
     assert report.ended_because == "stopped"
 
 
 async def test_nothing_is_fired_in_a_channel_that_is_stopped(stage: Stage):
-    await stage.stops.stop(CHANNEL, "m1")
+    await stage.silence.stop(Scope.channel(CHANNEL), source="m1")
     coordinator = stage.lead()
     await until(lambda: coordinator.acting)
     assert await coordinator.fire(CHANNEL) is None
@@ -439,7 +440,7 @@ async def test_nothing_is_fired_in_a_channel_that_is_stopped(stage: Stage):
         report = await coordinator.fire()
         assert report is not None
         assert report.channel_id == OTHER_CHANNEL
-    await stage.stops.stop(OTHER_CHANNEL, "m2")
+    await stage.silence.stop(Scope.channel(OTHER_CHANNEL), source="m2")
     assert await coordinator.fire() is None
     stage.bus.command(Command(command="start", channel_id=CHANNEL))
     await asyncio.sleep(0)
@@ -449,7 +450,7 @@ async def test_nothing_is_fired_in_a_channel_that_is_stopped(stage: Stage):
 async def test_a_conversation_is_not_gone_on_with_where_a_person_wants_silence(stage: Stage):
     await cut_off(stage, 2)
     asked = len(stage.bus.asked)
-    await stage.stops.stop(CHANNEL, "m1")
+    await stage.silence.stop(Scope.channel(CHANNEL), source="m1")
     stage.lead()
     await until(lambda: stage.reports)
     assert stage.reports[0].ended_because == "stopped"
@@ -465,7 +466,7 @@ async def test_an_agent_that_heard_of_the_stop_first_ends_the_conversation(stage
 @pytest.mark.promise(106)
 async def test_nobody_joins_in_where_a_person_wants_silence():
     stage = Stage(room(*AGENTS), reactive_probability=1.0)
-    await stage.stops.stop(CHANNEL, "m1")
+    await stage.silence.stop(Scope.channel(CHANNEL), source="m1")
     coordinator = stage.lead()
     await until(lambda: coordinator.acting)
     stage.bus.notify(MentionNotice(agent_name="claude", channel_id=CHANNEL, message_id=2, trigger_message_id=1))
@@ -529,7 +530,7 @@ async def test_a_reactive_round_that_is_too_old_is_dropped():
 
 async def test_a_stop_ends_a_reactive_round():
     stage, first, _ = await joining()
-    await stage.stops.stop(CHANNEL, "m1")
+    await stage.silence.stop(Scope.channel(CHANNEL), source="m1")
     first.go_on.set()
     await until(lambda: not stage.ledger.conversations.states and not stage.ledger.schedule.holders)
     assert len(stage.bus.asked) == 1

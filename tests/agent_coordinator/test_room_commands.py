@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agentic.state.rooms import DEFAULT_TURNS, MAX_MEMBERS
+from agentic.state.silence import EVERYTHING, Scope
 from agentic.wire.entries import ConversationNote, RoomNote
 from tests.support.coordinator_doubles import CHANNEL, until
 from tests.support.room_scene import NAMES, THREAD, RoomScene, member, wanted
@@ -99,20 +100,23 @@ async def test_a_resume_while_the_room_is_just_ending_waits_for_its_end(
 
 
 @pytest.mark.promise(154)
-@pytest.mark.parametrize(("stopped", "outcome"), [(THREAD, "stopped"), (CHANNEL, "stopped"), (0, "paused")])
+@pytest.mark.parametrize(
+    ("stopped", "outcome"),
+    [(Scope.channel(THREAD), "stopped"), (Scope.channel(CHANNEL), "stopped"), (EVERYTHING, "paused")],
+)
 async def test_a_stop_of_the_thread_its_channel_or_all_bots_is_obeyed(
-    scene: RoomScene, stopped: int, outcome: str
+    scene: RoomScene, stopped: Scope, outcome: str
 ) -> None:
-    await scene.stops.stop(stopped, "m1")
+    await scene.silence.stop(stopped, source="m1")
     assert await scene.open() == outcome
-    await scene.stops.lift(stopped)
+    await scene.silence.resume(stopped)
     assert await scene.open() == "opened"
-    await scene.stops.stop(stopped, "m2")
+    await scene.silence.stop(stopped, source="m2")
     await scene.speak()
     await until(lambda: scene.room.status == "paused" and not scene.coordinator.engine.locks.busy)
     assert scene.room.why == "stopped"
     assert await scene.give("room-resume") == outcome
-    await scene.stops.lift(stopped)
+    await scene.silence.resume(stopped)
     assert scene.room.status == "paused", "a resume of the channel is none of the room"
     assert await scene.give("room-resume") == "room_resumed"
 

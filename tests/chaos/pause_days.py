@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from agent_config import AGENTS
+from agentic.state.silence import Scope
 from agentic.wire import keys
 from tests.chaos.process_days import MOMENTS, Outside
 from tests.chaos.scene import TALK, WITHIN, Scene, Trap, until
@@ -170,9 +172,9 @@ class _Order:
     async def lifted(self) -> None:
         """Who says resume is heard, and what was asked into the silence is not answered later."""
         await self.scene.f.discord.say("Alice", TALK, f"{self.bot} resume")
-        stop = keys.stop(self.scene.f.channel(TALK))
+        stop = str(Scope.channel(self.scene.f.channel(TALK)))
         async with asyncio.timeout(WITHIN):
-            while await self.scene.link.call(lambda redis: redis.exists(stop)):  # noqa: ASYNC110
+            while json.loads(await self.scene.link.call(lambda redis: redis.hget(keys.SILENCE, stop)))["until"]:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         await self._quiet()
 

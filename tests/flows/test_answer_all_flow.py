@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+from agentic.state.silence import Scope
 from agentic.wire.messages import Command, RoomOrder
 from tests.flows.test_room_turns_flow import room
 from tests.support.asking import config
@@ -57,8 +58,8 @@ async def test_who_is_ignored_gets_no_answer_and_a_stop_is_silent(tmp_path):
         f.models.answer = answers
         await f.discord.say("Alice", "casual", "hello")
         await answered(f, "claude", 1)
-        await runtime.services.stops.stop(f.channel("casual"), "", 600)
-        await runtime.services.ignores.add(f.world.user("Bob").id)
+        await runtime.services.silence.stop(Scope.channel(f.channel("casual")), 600)
+        await runtime.services.silence.stop(Scope.person(f.world.user("Bob").id))
         await f.discord.say("Alice", "casual", "are you there?")
         await f.discord.say("Bob", "debate", "I am ignored")
         await f.discord.say("Alice", "debate", "and I am not")

@@ -11,6 +11,7 @@ from agentic.actions.base import WHY
 from agentic.agent.persona import MANAGERS_ONLY
 from agentic.local.discord.backend import ANSWER_SECONDS, EPHEMERAL
 from agentic.services.discord.gate import MAX_TEXT
+from agentic.state.silence import ChannelRef
 from agentic.wire import keys
 from agentic.wire.messages import Command, CommandOutcome, read
 from tests.support.flow import decision, flow
@@ -150,14 +151,14 @@ async def test_who_is_ignored_calls_no_bot_of_any_process(tmp_path):
             bob = f.world.user("Bob").id
             assert await use(f, "bots ignore", "Bob", user=bob) == MANAGERS_ONLY
             await use(f, "bots ignore", user=bob)
-            await until(lambda: bob in there.services.ignores)
+            await until(lambda: there.services.silence.is_ignored(bob))
             for bot in ("chatgpt", "grok"):
                 await f.discord.say("Bob", "debate", f"<@{f.user_id(bot)}> hello")
                 await f.discord.say("Alice", "debate", f"<@{f.user_id(bot)}> hello")
                 await f.discord.wait_for(lambda bot=bot: f.said("debate", bot))
             assert len(f.models.requests) == 2
             await use(f, "bots unignore", user=bob)
-            await until(lambda: bob not in there.services.ignores)
+            await until(lambda: not there.services.silence.is_ignored(bob))
             await f.discord.say("Bob", "casual", f"<@{f.user_id('grok')}> hello")
             await f.discord.wait_for(lambda: f.said("casual", "grok"))
 
@@ -213,7 +214,7 @@ async def test_a_person_without_the_right_stops_their_own_answer_in_another_proc
             go_on.set()
             await f.discord.wait_for(lambda: f.said("casual", "grok") == ["to Alice"])
             assert f.said("debate", "grok") == []
-            assert not there.services.stops.holds(f.channel("debate"))
+            assert not there.services.silence.check(ChannelRef(f.channel("debate")))
 
 
 async def test_why_by_link_and_by_the_messages_menu_and_forgetting(tmp_path):
@@ -265,7 +266,7 @@ async def test_with_redis_away_the_person_is_told_so_in_time(tmp_path):
                 assert await told(f, answer) == REDIS_AWAY
             assert "when it is back" in await use(f, "stop")
             assert f.world.clock() - began < ANSWER_SECONDS
-            assert runtime.services.stops.holds(f.channel("debate"))
+            assert runtime.services.silence.check(ChannelRef(f.channel("debate")))
 
 
 @pytest.mark.promise(1)
@@ -316,7 +317,7 @@ async def test_who_does_not_hold_the_bots_lease_leaves_the_answer_to_who_does(tm
             await until(lambda: lease.held)
             assert "**Online**" in await use(f, "bots status")
             assert (used.callback, used.answers) == (None, [])
-            assert not runtime.services.stops.holds(f.channel("debate"))
+            assert not runtime.services.silence.check(ChannelRef(f.channel("debate")))
 
 
 @pytest.mark.parametrize("bot", ["chatgpt", "claude"])

@@ -8,6 +8,7 @@ import redis.asyncio
 
 from agent_config import AGENTS
 from agentic.local.discord.backend import RestFault
+from agentic.state.silence import ChannelRef
 from agentic.wire import keys
 from agentic.wire.messages import Instruction
 from tests.support.flow import decision, flow
@@ -62,7 +63,7 @@ async def a_bit_of_everything(f, runtime, kept):
         while answered < len(odd) + 1:
             answered += (await results.get_message(ignore_subscribe_messages=True, timeout=10)) is not None
     await f.discord.say("Alice", "debate", f"<@{claude}> stop 30")
-    await until(lambda: runtime.services.stops.holds(f.channel("debate")))
+    await until(lambda: runtime.services.silence.check(ChannelRef(f.channel("debate"))))
     await kept.publish(keys.COORDINATOR_COMMANDS, '{"command": "start", "channel_id": 5}')
 
 
@@ -72,7 +73,7 @@ async def test_every_key_after_a_whole_run_is_ours_and_ends(tmp_path):
     async with kept_redis() as (url, kept), flow(tmp_path, redis_url=url, **told) as f, f.running() as runtime:
         await a_bit_of_everything(f, runtime, kept)
         found = await endings(kept)
-        for written in ("coordinator:budget:", "coordinator:mentions:", "coordinator:stop:", "agent:claude:turn:"):
+        for written in ("coordinator:budget:", "coordinator:mentions:", "coordinator:silence", "agent:claude:turn:"):
             assert any(key.startswith(written) for key in found), written
         assert [key for key in found if not OURS.match(key)] == []
         assert {key: ttl for key, ttl in found.items() if not 0 <= ttl <= LONGEST} == {}

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from agentic.state.silence import ChannelRef, Scope
 from tests.support.flow import decision, flow
 from tests.support.redis_server import RedisServer, until
 
@@ -113,11 +114,11 @@ async def test_a_stop_that_one_process_hears_holds_in_the_other(tmp_path):
             f.running(agents=("grok",)) as here,
         ):
             channel = f.channel("debate")
-            await there.services.stops.stop(channel, "console")
-            await until(lambda: here.services.stops.holds(channel))
+            await there.services.silence.stop(Scope.channel(channel), source="console")
+            await until(lambda: here.services.silence.check(ChannelRef(channel)))
             assert await here.coordinator.fire(channel) is None
             await f.discord.say("Alice", "debate", f"<@{f.user_id('grok')}> resume")
-            await until(lambda: not there.services.stops.holds(channel))
+            await until(lambda: not there.services.silence.check(ChannelRef(channel)))
             await f.discord.wait_for(lambda: marks(f, "debate", "✅"))
 
 

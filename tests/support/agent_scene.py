@@ -32,13 +32,13 @@ from tests.support.doubles import (
     Client,
     Clock,
     MemoryBus,
-    MemoryStops,
     MemoryTold,
     Pictures,
     SceneLedger,
     Snowflakes,
     TextChannel,
     Thread,
+    lone_silence,
     message,
     settle,
     user,
@@ -168,11 +168,10 @@ class Scene:
 
     def _services(self) -> AgentServices:
         names = {name: agent.display_name for name, agent in self.settings.agents.items()}
-        self.stops = MemoryStops(self.clock)
-        self.ignored = set[int]()
+        self.silence = lone_silence(self.clock)
         self.watcher, self.record = Watcher(), KeptNotes()
-        doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "stops": self.stops}
-        doubles |= {"ignores": self.ignored, "orders": None, "forgetting": None, "notices": MemoryTold()}
+        doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "silence": self.silence}
+        doubles |= {"orders": None, "forgetting": None, "notices": MemoryTold()}
         doubles |= {"live_options": None}
         doubles |= {"resets": NoResets(), "webhooks": NoWebhooks(), "record": self.record, "watcher": self.watcher}
         fetcher: Any = self.pictures

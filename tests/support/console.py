@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,7 +14,7 @@ from agentic.console.app import console_app
 from agentic.console.parts import Channel, ConsoleContext, Message, OnChange, RecordFile
 from agentic.record.queries.posts import Picture
 from agentic.state.shared_state import Ledger
-from agentic.state.silence import Stops
+from agentic.state.silence import Silence
 from agentic.wire.bus import Bus, CoordinatorCommands
 from agentic.wire.connection import RedisLink
 
@@ -81,7 +82,7 @@ def console_parts(link: RedisLink, environ: Mapping[str, str] | None = None, **c
         "ledger": Ledger(link),
         "bus": bus,
         "orders": CoordinatorCommands(bus),
-        "stops": Stops(link, bus),
+        "silence": Silence(link, changes.get("bus", bus), changes.get("clock", time.time)),
         "live": FakeChannels(),
         "store": RecordFile(None),
     }

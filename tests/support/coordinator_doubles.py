@@ -252,14 +252,6 @@ class MemoryPulls:
         self.kept.append(pulls)
 
 
-class MemoryMutes:
-    def __init__(self) -> None:
-        self.ends: dict[str, float] = {}
-
-    async def read(self, agents: Collection[str]) -> dict[str, float]:
-        return {agent: end for agent, end in self.ends.items() if agent in agents}
-
-
 class UsedUp:
     """Which of the day's budgets are used up."""
 
@@ -308,7 +300,7 @@ class MemoryLedger:
         self.rooms = MemoryRooms()
         self.conversations = MemoryConversations(self.schedule, self.rooms)
         self.presence = MemoryPresence()
-        self.mutes, self.budgets, self.idle = MemoryMutes(), UsedUp(), MemoryIdleStates()
+        self.budgets, self.idle = UsedUp(), MemoryIdleStates()
 
 
 class MemoryBus:

@@ -25,6 +25,7 @@ from agentic.state.context import Summary
 from agentic.state.idle import UnaskedMessage
 from agentic.state.rooms import Room
 from agentic.state.shared_state import Ledger
+from agentic.state.silence import Silence
 from agentic.state.turn_records import TurnRecord
 from agentic.state.turns import Checkpoint, Turns
 from agentic.wire import keys
@@ -384,77 +385,19 @@ class MemoryBus(_Away):
         self.handlers.pop(channel, None)
 
 
-class MemoryStops:
-    """Stops of one process, as agentic.state.silence has them for all."""
+class NoRedis:
+    """A connection to a Redis that never answers."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._callbacks: list[Callable[[int], Awaitable[None] | None]] = []
-        self._on_hush: list[Callable[[int, int], Awaitable[None]]] = []
-        self.until: dict[int, float] = {}
-        self._at: dict[int, float] = {}  # a channel's last order
-        self._sources: set[str] = set()
+    async def call(self, *_: object) -> Any:
+        raise RedisAway("there is none in this test")
 
-    def on_stop(self, callback: Callable[[int], Awaitable[None] | None]) -> None:
-        self._callbacks.append(callback)
+    script = call
 
-    def on_hush(self, callback: Callable[[int, int], Awaitable[None]]) -> None:
-        self._on_hush.append(callback)
 
-    def off(
-        self, on_stop: Callable[[int], Awaitable[None] | None], on_hush: Callable[[int, int], Awaitable[None]]
-    ) -> None:
-        self._callbacks = [callback for callback in self._callbacks if callback != on_stop]
-        self._on_hush = [callback for callback in self._on_hush if callback != on_hush]
-
-    async def hush(self, channel_id: int, user_id: int) -> None:
-        for callback in self._on_hush:
-            await callback(channel_id, user_id)
-
-    @property
-    def paused(self) -> bool:
-        return self.until.get(0, 0.0) > self._clock()
-
-    def holds(self, channel_id: int) -> bool:
-        return self.paused or self.until.get(channel_id, 0.0) > self._clock()
-
-    def held(self) -> dict[int, float]:
-        return {channel_id: until for channel_id, until in self.until.items() if channel_id and self.holds(channel_id)}
-
-    def silent_until(self, channel_id: int) -> float:
-        return max(self._at.get(channel_id, 0.0), self.until.get(channel_id, 0.0))
-
-    def resumed_at(self, channel_id: int) -> float:
-        return 0.0 if channel_id in self.until else self._at.get(channel_id, 0.0)
-
-    async def stop(
-        self,
-        channel_id: int,
-        source: str,
-        seconds: float | None = None,
-        *,
-        at: float | None = None,
-        late: bool = False,
-    ) -> bool:
-        now = self._clock()
-        at, until = now if at is None else at, min(now, at or now) + (seconds or 86400.0)
-        if source in self._sources or (not source and self.holds(channel_id)):
-            return False
-        if late and (self._at.get(channel_id, 0.0) > at or until <= now):
-            return False
-        self._sources |= {source} - {""}
-        self.until[channel_id], self._at[channel_id] = until, max(at, self._at.get(channel_id, 0.0))
-        for callback in self._callbacks:
-            if (ending := callback(channel_id)) is not None:
-                await ending
-        return True
-
-    async def lift(self, channel_id: int, *, at: float | None = None, late: bool = False) -> bool:
-        at = self._clock() if at is None else at
-        if late and self._at.get(channel_id, 0.0) > at:
-            return False
-        self._at[channel_id] = max(at, self._at.get(channel_id, 0.0))
-        return self.until.pop(channel_id, None) is not None
+def lone_silence(clock: Callable[[], float]) -> Silence:
+    """Who is silenced, as one process knows it that has no Redis."""
+    nowhere: Any = NoRedis()
+    return Silence(nowhere, nowhere, clock)
 
 
 class MemoryCosts(_Away):

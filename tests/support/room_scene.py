@@ -26,7 +26,7 @@ from tests.support.coordinator_doubles import (
     talker,
     until,
 )
-from tests.support.doubles import MemoryStops
+from tests.support.doubles import lone_silence
 
 THREAD = 5000
 NAMES = ("claude", "grok", "historian")
@@ -82,7 +82,7 @@ class RoomScene:
         ids = Ids()
         plain = {name: converser(name, ids) for name in (*NAMES, "poet")}
         self.bus, self.ledger, self.time = MemoryBus(**{**plain, **voices}), MemoryLedger(), RoomTime()
-        self.stops, self.record, self._ids = MemoryStops(self.time.clock), KeptNotes(), count()
+        self.silence, self.record, self._ids = lone_silence(self.time.clock), KeptNotes(), count()
         self._may_speak, self.free = asyncio.Semaphore(0), False
         self.bus.voices = {name: self._held(voice) for name, voice in self.bus.voices.items()}
         self._runs: list[asyncio.Task[None]] = []
@@ -112,7 +112,7 @@ class RoomScene:
                 clock=self.time.clock,
                 rng=Luck(),
                 sleep=self.time.sleep,
-                stops=self.stops,
+                silence=self.silence,
                 record=self.record,
             )
         )

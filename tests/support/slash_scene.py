@@ -33,7 +33,7 @@ from agentic.state.forget_requests import ForgetRequests
 from agentic.state.live_options import LiveOptions
 from agentic.state.rooms import WRITE_ROOM, Room, RoomMember, room_args, room_keys
 from agentic.state.shared_state import Ledger
-from agentic.state.silence import Ignores, Stops
+from agentic.state.silence import Silence
 from agentic.wire import keys
 from agentic.wire.bus import Bus, CoordinatorCommands
 from agentic.wire.connection import RedisLink
@@ -109,7 +109,7 @@ class Place:
         self.directory = Directory(NAMES)
         for number, name in enumerate(NAMES):
             self.directory.learn(name, 500 + number)
-        self.stops, self.ignores = Stops(link, self.bus, self.clock), Ignores(link, self.bus)
+        self.silence = Silence(link, self.bus, self.clock)
         self.live = LiveOptions(link, self.bus)
         self.transcripts = Transcripts(self.directory)
         self.orders = CoordinatorCommands(self.bus, patience=0.01)
@@ -139,8 +139,7 @@ class Place:
             personas=personas,
             bus=self.bus,
             ledger=self.ledger,
-            stops=self.stops,
-            ignores=self.ignores,
+            silence=self.silence,
             forgetting=Forgetting(ForgetRequests(link, self.bus), self.ledger, NAMES, done),
             orders=self.orders,
             tools=None,
@@ -227,7 +226,7 @@ class Place:
 async def a_place(personas: Path | None = None, **env: str) -> AsyncIterator[Place]:
     async with RedisLink(empty_redis(), command_timeout=PATIENT) as link:
         place = Place(link, personas, **env)
-        for memory in (place.stops, place.ignores, place.orders, place.live, place.services.resets):
+        for memory in (place.silence, place.orders, place.live, place.services.resets):
             memory.start()
         running = asyncio.create_task(place.bus.run())
         try:

@@ -58,7 +58,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     @table.get("/api/pause")
     async def show_pause(_: web.Request) -> web.Response:
         """Say whether all bots are paused."""
-        return web.json_response({"paused": parts.stops.paused})
+        return web.json_response({"paused": parts.silence.is_paused})
 
     return table
 

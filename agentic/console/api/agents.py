@@ -98,7 +98,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
                 "colours": {agent: f"#{colour:06x}" for agent, colour in parts.colours.items()},
                 "channels": channels,
                 "themes": list(THEMES),
-                "paused": parts.stops.paused,
+                "paused": parts.silence.is_paused,
                 "local": parts.is_local,
                 "recorded": parts.store.path is not None,
                 "prompts": parts.settings.records_prompts,
@@ -167,15 +167,14 @@ def _query_agent(parts: ConsoleContext, request: web.Request) -> str:
 async def _read_cards(parts: ConsoleContext, names: Sequence[str]) -> list[Json]:
     ledger, now, date, most = parts.ledger, parts.clock(), today(parts), parts.settings.agent_max_daily
     days = (date, free_day(date))  # turns of models that cost nothing don't count toward the day's limit
-    online, muted, backoffs, turns, uses, cooldowns = await asyncio.gather(
+    online, backoffs, turns, uses, cooldowns = await asyncio.gather(
         ledger.presence.online(names),
-        ledger.mutes.read(names),
         ledger.backoffs.read(names),
         asyncio.gather(*(asyncio.gather(*(ledger.limits.count(name, day) for day in days)) for name in names)),
         ledger.budgets.uses(date, [f"agent:{name}" for name in names]),
         asyncio.gather(*(_cooldowns(parts, name) for name in names)),
     )
-    recorded = await _read_record(parts, names)
+    recorded, muted = await _read_record(parts, names), parts.silence.muted_agents()
     return [
         {
             "agent": name,

@@ -151,7 +151,6 @@ class Situation:
         self._parts, self._thinking = parts, thinking
         self._running: dict[int, Running] = {}
         self._rooms: dict[int, Room] = {}
-        self._mutes: dict[str, float] = {}
         self._times: list[float] = []
         self._plan_until = 0.0
 
@@ -159,9 +158,7 @@ class Situation:
     async def read(self) -> None:
         ledger, now = self._parts.ledger, self._parts.clock()
         channels = [channel.id for channel in self._parts.live.channels()]
-        self._running, self._mutes, rooms = await asyncio.gather(
-            ledger.conversations.running_in(channels), ledger.mutes.read(self._parts.names), ledger.rooms.list()
-        )
+        self._running, rooms = await asyncio.gather(ledger.conversations.running_in(channels), ledger.rooms.list())
         self._rooms = {room.thread_id: room for room in rooms if room.thread_id in channels}
         if not now < self._plan_until <= now + PLAN_SECONDS:
             # The day's plan is stored under a local date; its window may pass midnight.
@@ -173,7 +170,7 @@ class Situation:
 
     def forget(self) -> None:
         """Drop what was read long ago."""
-        self._running, self._rooms, self._mutes, self._times, self._plan_until = {}, {}, {}, [], 0.0
+        self._running, self._rooms, self._times, self._plan_until = {}, {}, [], 0.0
 
     def to_json(self) -> dict[str, Any]:
         now = self._parts.clock()
@@ -189,8 +186,8 @@ class Situation:
                 for thread, room in self._rooms.items()
             },
             "times": [at for at in self._times if at > now][:NEXT_TIMES],
-            "stops": {str(channel): until for channel, until in self._parts.stops.held().items()},
-            "mutes": self._mutes,
+            "stops": {str(channel): until for channel, until in self._parts.silence.stopped_channels().items()},
+            "mutes": self._parts.silence.muted_agents(),
         }
 
 

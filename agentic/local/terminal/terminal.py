@@ -51,6 +51,7 @@ from agentic.local.terminal.view import (
     who_page,
 )
 from agentic.runtime.process import Runtime
+from agentic.state.silence import ChannelRef
 
 log = logging.getLogger(__name__)
 
@@ -285,7 +286,7 @@ class LocalConversations:
 
     def __init__(self, runtime: Runtime, world: World) -> None:
         assert runtime.coordinator is not None
-        self._coordinator, self._stops, self._world = runtime.coordinator, runtime.services.stops, world
+        self._coordinator, self._silence, self._world = runtime.coordinator, runtime.services.silence, world
 
     def refusal(self, channel_id: int) -> str:
         """Why none can start in a channel now, and what to do; "" if one can."""
@@ -300,10 +301,11 @@ class LocalConversations:
 
     def stopped(self, channel_id: int) -> str:
         """A line about a channel that a person stopped, "" for any other."""
-        if self._stops.paused:
-            return "all bots are paused, perhaps since an earlier start; /bots resume lifts it"
-        if not self._stops.holds(channel_id):
+        silenced = self._silence.check(ChannelRef(channel_id))
+        if silenced is None:
             return ""
+        if silenced.kind == "paused":
+            return "all bots are paused, perhaps since an earlier start; /bots resume lifts it"
         name = self._world.channel(channel_id).name
         return f"#{name} is stopped, perhaps since an earlier start; /resume there lifts it"
 

@@ -35,6 +35,7 @@ from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
 from agentic.services.discord.sink import DiscordSink
 from agentic.services.discord.view import DiscordView
 from agentic.services.discord.webhooks import Spot, WebhookIdentity, WebhookSink, default_avatar, may_use_webhooks
+from agentic.state.silence import ChannelRef
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +95,9 @@ class AgentChannels:
         return parent_of(self._bot.get_channel(channel_id))
 
     def is_stopped(self, channel_id: int) -> bool:
-        return _is_stopped(self._services, channel_id, self.parent(channel_id))
+        channel = self._bot.get_channel(channel_id)
+        guild_id = guild_id_of(channel) if isinstance(channel, Channel) else None
+        return self._services.silence.check(ChannelRef(channel_id, parent_of(channel), guild_id)) is not None
 
     def note_direct(self, channel: object) -> None:
         """Remember the channel, if it is a direct message."""
@@ -217,7 +220,10 @@ class PersonaChannels:
         return next((parent for bot in self._bots() if (parent := bot.parent(channel_id)) is not None), None)
 
     def is_stopped(self, channel_id: int) -> bool:
-        return _is_stopped(self._services, channel_id, self.parent(channel_id))
+        view = self._view(channel_id)
+        guild_id = view.guild_id if view is not None else None
+        place = ChannelRef(channel_id, self.parent(channel_id), guild_id)
+        return self._services.silence.check(place) is not None
 
     def view_of(self, _: int) -> ReactionView | None:
         """None: the bots themselves look for orders that were missed."""
@@ -259,10 +265,6 @@ class PersonaChannels:
         """The view of the first bot that may use webhooks there, else of the first that sees it."""
         views = [view for bot in self._bots() if (view := bot.view_of(channel_id)) is not None]
         return next((view for view in views if may_use_webhooks(view.channel)), next(iter(views), None))
-
-
-def _is_stopped(services: AgentServices, channel_id: int, parent: int | None) -> bool:
-    return services.stops.holds(channel_id) or (parent is not None and services.stops.holds(parent))
 
 
 class ApplicationOwners:

@@ -35,6 +35,7 @@ from agentic.services.signal.client import NOT_SENT, MessageRef, NotConnected, Q
 from agentic.services.signal.contacts import Chat, SignalAccount
 from agentic.services.signal.envelopes import file_id, masked, message_id, timestamp_of
 from agentic.services.signal.styled_text import Run, Style, parse, plain, split_runs, styled
+from agentic.state.silence import ChannelRef
 
 DELAY = 0.25  # seconds; an earlier answer needs no typing sign
 REFRESH = 10.0  # Signal's apps hide it after 15 s
@@ -371,7 +372,7 @@ class SignalChannels:
         return None
 
     def is_stopped(self, channel_id: int) -> bool:
-        return self._services.stops.holds(channel_id)
+        return self._services.silence.check(ChannelRef(channel_id)) is not None
 
     def view_of(self, channel_id: int) -> SignalView | None:
         """Return None for a chat in which the account is not."""

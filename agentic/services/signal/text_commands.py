@@ -197,12 +197,11 @@ class TextCommands:
         date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
         turns, cost = await ledger.limits.all(agent, date), await ledger.costs.read(agent, date)
         lines = [f"Today: {counted(turns, 'turn')}, {dollars(cost.get('total_cost', 0.0))}."]
-        if services.stops.paused:
+        if services.silence.is_paused:
             lines.append("All agents are paused by their owner.")
         elif self._channels.is_stopped(heard.facts.channel_id):
             lines.append("I am stopped here. Write RESUME to lift it.")
-        muted = (await ledger.mutes.read([agent])).get(agent, 0.0)
-        if muted > now:
+        if agent in services.silence.muted_agents():
             lines.append("My owner has muted me for now.")
         idle = await ledger.idle.read()
         if idle is not None and (waits := unasked_waits(idle, agent, now)):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import random
 from collections.abc import Callable, Collection
@@ -13,36 +14,23 @@ from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.idle.background import LEFT_SECONDS, TURN_SECONDS, BackgroundScheduler
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.idle import Candidate, TaskState
-from agentic.state.silence import EVERYWHERE
+from agentic.state.silence import EVERYTHING, Scope, SilenceChange
 from agentic.wire import keys
 from agentic.wire.bus import AgentAbsent
 from agentic.wire.connection import RedisAway
 from agentic.wire.entries import ProfileNote, SummaryNote, UnaskedNote
 from agentic.wire.messages import Result
 from tests.support.coordinator_doubles import CHANNEL, MemoryLease, MemoryLedger, Time
+from tests.support.doubles import lone_silence
 from tests.support.idle_server import ADA, HOUR, NEWS, NOON, Agents, Record, idle_config
-
-
-class Stopped:
-    def __init__(self) -> None:
-        self.channels: set[int] = set()
-
-    @property
-    def paused(self) -> bool:
-        return EVERYWHERE in self.channels
-
-    def holds(self, channel_id: int) -> bool:
-        return self.paused or channel_id in self.channels
-
-    def on_stop(self, callback: Callable[[int], Any]) -> None:
-        raise AssertionError("nobody subscribes here")
 
 
 class Scene:
     """A scheduler whose ticks the test makes. A person has just written when it begins."""
 
     def __init__(self, config: CoordinatorConfig | None = None, *, ledger: MemoryLedger | None = None) -> None:
-        self.time, self.ledger, self.stops = Time(), ledger or MemoryLedger(), Stopped()
+        self.time, self.ledger = Time(), ledger or MemoryLedger()
+        self.silence = lone_silence(self.time.clock)
         self.record, self.bus, self.lease = Record(self.time.clock), Agents(self.time.clock), MemoryLease()
         self.lease.give()
         self.config, self.busy, self.tasks = config or idle_config(), set[int](), BackgroundTasks()
@@ -55,7 +43,7 @@ class Scene:
             self.bus,
             self.ledger,
             lease=self.lease,
-            stops=self.stops,
+            silence=self.silence,
             record=self.record,
             clock=self.time.clock,
             rng=random.Random(1),
@@ -209,14 +197,14 @@ async def test_a_person_who_writes_while_the_task_is_chosen_wins() -> None:
     assert scene.bus.asked == []
 
 
-@pytest.mark.parametrize("where", [CHANNEL, EVERYWHERE])
-async def test_a_stop_cancels_what_runs_there(where: int) -> None:
+@pytest.mark.parametrize("where", [Scope.channel(CHANNEL), EVERYTHING], ids=str)
+async def test_a_stop_cancels_what_runs_there(where: Scope) -> None:
     scene = await begun("follow_up")
     scene.bus.hangs = True
     running = asyncio.create_task(scene.tick(3 * HOUR))
     await scene.bus.under_way.wait()
-    scene.stops.channels.add(where)
-    scene.idle.stopped(where)
+    await scene.silence.stop(where)
+    await scene.idle.on_silence(SilenceChange(where))
     await running
     assert len(scene.bus.cancelled()) == 1
 
@@ -226,21 +214,25 @@ async def test_a_stop_elsewhere_cancels_nothing() -> None:
     scene.bus.hangs = True
     running = asyncio.create_task(scene.tick(3 * HOUR))
     await scene.bus.under_way.wait()
-    scene.stops.channels.add(CHANNEL + 1)
-    scene.idle.stopped(CHANNEL + 1)
+    await scene.silence.stop(Scope.channel(CHANNEL + 1))
+    await scene.idle.on_silence(SilenceChange(Scope.channel(CHANNEL + 1)))
     assert scene.bus.cancelled() == []
     running.cancel()
 
 
 GATES: list[tuple[str, Callable[[Scene], object], str]] = [
-    ("summarise", lambda scene: scene.stops.channels.add(EVERYWHERE), "all bots are paused"),
+    ("summarise", lambda scene: scene.silence.stop(EVERYTHING), "all bots are paused"),
     ("summarise", lambda scene: setattr(scene.record, "talk_at", 0.0), "no message is logged where it takes part"),
-    ("summarise", lambda scene: scene.ledger.mutes.ends.update(claude=NOON + 99 * HOUR), "it is muted"),
+    ("summarise", lambda scene: scene.silence.stop(Scope.agent("claude"), 99 * HOUR), "it is muted"),
     ("profile", lambda scene: scene.ledger.backoffs.ends.update(claude=NOON + 99 * HOUR), "its provider refuses it"),
     ("profile", lambda scene: scene.ledger.budgets.kinds.append("idle"), "the share of the day's budget"),
     ("discover", lambda scene: scene.ledger.budgets.kinds.append("all"), "the day's budget is used up"),
     ("discover", lambda scene: None, "nobody has a profile"),
-    ("follow_up", lambda scene: scene.stops.channels.add(CHANNEL), "a person stopped the bots in that channel"),
+    (
+        "follow_up",
+        lambda scene: scene.silence.stop(Scope.channel(CHANNEL)),
+        "a person stopped the bots in that channel",
+    ),
     ("follow_up", lambda scene: scene.busy.add(CHANNEL), "a conversation is running in that channel"),
     ("follow_up", lambda scene: scene.record.agreed.update({ADA: False}), "they want no unasked messages"),
 ]
@@ -251,7 +243,9 @@ async def test_a_closed_gate_is_said_and_no_model_is_called(
     task: str, hinder: Callable[[Scene], object], why: str
 ) -> None:
     scene = await begun(task)
-    hinder(scene)
+    hindered = hinder(scene)
+    if inspect.isawaitable(hindered):
+        await hindered
     await scene.tick(5 * HOUR)
     assert scene.bus.asked == []
     assert scene.state(task).why.startswith(why)

@@ -13,7 +13,7 @@ from agentic.chat.service import Person
 from agentic.rooms.opening import VOTES
 from agentic.state import rooms
 from agentic.state.rooms import MAX_TURNS, Room
-from agentic.state.silence import EVERYWHERE
+from agentic.state.silence import EVERYTHING, Scope
 from agentic.wire.bus import NOBODY
 from agentic.wire.messages import MAX_TOPIC
 from tests.support.slash_scene import ANN, BOB, DEBATE, ELSEWHERE, GUILD, LOUNGE, NOW, SECRET, THREAD, Place, a_place
@@ -179,9 +179,9 @@ async def test_a_channel_where_no_room_can_be_is_refused_before_anything_is_aske
             told == f"No room can be opened in <#{LOUNGE}>: the bot lacks the permission Create Public Threads there."
         )
         place.channel.problem = None
-        await place.stops.stop(LOUNGE, "m1")
+        await place.silence.stop(Scope.channel(LOUNGE), source="m1")
         assert "The bots are stopped" in await place.use("room create", **given)
-        await place.stops.stop(EVERYWHERE, "m2")
+        await place.silence.stop(EVERYTHING, source="m2")
         assert await place.use("room create", **given) == PAUSED
         assert place.channel.messages == {}
 

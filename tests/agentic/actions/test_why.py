@@ -21,11 +21,12 @@ from agentic.state.idle import Asking, IdleState, TaskState
 from agentic.state.limits import TurnRequest
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
+from agentic.state.silence import Scope
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, RedisLink
 from agentic.wire.reasons import REASONS
-from tests.support.doubles import Clock, MemoryStops, Snowflakes
+from tests.support.doubles import Clock, Snowflakes, lone_silence
 from tests.support.redis_server import PATIENT, RedisServer
 
 NAMES = {"claude": "Claude", "grok": "Grok"}
@@ -172,7 +173,7 @@ async def services():
             ledger = Ledger(link, clock, caps=caps)
             yield SimpleNamespace(
                 ledger=ledger,
-                stops=MemoryStops(clock),
+                silence=lone_silence(clock),
                 settings=settings,
                 names=NAMES,
                 clock=clock,
@@ -181,8 +182,8 @@ async def services():
             )
 
 
-async def asked(services, **more):
-    return (await why_not(services, "claude", 1, services.clock(), **more)).splitlines()
+async def asked(services):
+    return (await why_not(services, "claude", 1, services.clock())).splitlines()
 
 
 async def here(services):
@@ -202,8 +203,10 @@ async def test_each_thing_that_keeps_an_agent_silent_is_found(services):
     assert await asked(services) == ["**Claude** is silent here: it is offline."]
     await here(services)
     assert "nobody has called it" in (await asked(services))[0]
-    assert "muted until" in (await asked(services, muted_until={"claude": now + 60}.get))[0]
-    await services.stops.stop(1, "x")
+    await services.silence.stop(Scope.agent("claude"), 60.0)
+    assert "muted until" in (await asked(services))[0]
+    await services.silence.resume(Scope.agent("claude"))
+    await services.silence.stop(Scope.channel(1), source="x")
     await ledger.backoffs.put("claude", now + 300)
     lines = await asked(services)
     assert "a person stopped the bots in this channel" in lines[0]

@@ -13,6 +13,7 @@ from agentic.automation.automation import STARTUP_AGAIN, LifecycleHooks
 from agentic.automation.clock import TargetResolver
 from agentic.automation.webhook_server import WebhookPayload
 from agentic.personas.schedules import Hook, Hooks
+from agentic.state.silence import EVERYTHING, Scope
 from agentic.turn.progress import Cancellation
 from tests.support.agent_scene import ELSEWHERE, LOUNGE, MEMES, Scene
 from tests.support.doubles import Clock, LoopTime, settle, until
@@ -139,7 +140,7 @@ async def test_what_began_is_ended_also_after_a_stop(scene: Scene) -> None:
     scene.answers({"text": "sunny"}, never.wait, {"text": "noted"})
     message_id = await scene.ask()
     assert asked(scene) == ["begin", "turn"]
-    await scene.stops.stop(LOUNGE, "")
+    await scene.silence.stop(Scope.channel(LOUNGE))
     await settle()
     assert (asked(scene), scene.texts()) == (["begin", "turn", "stop"], [])
     ended = [(record.id, record.reason) for record in scene.ledger.recorded]
@@ -147,7 +148,7 @@ async def test_what_began_is_ended_also_after_a_stop(scene: Scene) -> None:
 
 
 async def test_while_all_bots_are_paused_no_hook_asks_a_model(scene: Scene) -> None:
-    await scene.stops.stop(0, "")
+    await scene.silence.stop(EVERYTHING)
     await scene.ask()
     await scene.cog.host.automation.shutdown()
     assert (asked(scene), scene.texts()) == ([], [])

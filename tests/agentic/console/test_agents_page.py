@@ -12,6 +12,7 @@ from agentic.personas.store import change
 from agentic.record.recorder import OFF, RECORDING, STANDING_BY
 from agentic.state.leases import Lease
 from agentic.state.limits import free_day
+from agentic.state.silence import Scope
 from agentic.wire import keys
 from tests.agentic.console.conftest import HOSTILE, Pages, pages_of
 from tests.support.console import FakeChannels
@@ -21,7 +22,7 @@ CHANNEL = next(iter(CHANNELS))
 
 async def test_a_card_says_whether_an_agent_is_online_and_what_hinders_it(parts: ConsoleContext) -> None:
     await parts.ledger.presence.renew("claude", "1")
-    await parts.ledger.mutes.mute("gemini", 600)
+    await parts.silence.stop(Scope.agent("gemini"), 600)
     await parts.ledger.backoffs.put("grok", NOW + 60)
     states = {
         "grok": BotState(failure="its token was refused"),

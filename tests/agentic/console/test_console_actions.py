@@ -17,7 +17,7 @@ from agentic.console.parts import Channel, ConsoleContext, RecordFile
 from agentic.state.budgets import Caps
 from agentic.state.schedule import Slot
 from agentic.state.shared_state import Ledger
-from agentic.state.silence import EVERYWHERE
+from agentic.state.silence import EVERYTHING, ChannelRef, Scope
 from agentic.wire import keys
 from agentic.wire.bus import Bus, CoordinatorCommands
 from agentic.wire.connection import RedisLink
@@ -144,7 +144,7 @@ async def test_what_is_wrong_is_one_plain_line_and_nothing_is_done(name, fields,
         status, said = await here.act(name, **fields)
         assert (400 <= status < 500, said) == (True, line)
         assert here.commands == []
-        assert not here.parts.stops.paused
+        assert not here.parts.silence.is_paused
 
 
 async def test_a_theme_is_one_of_those_there_are():
@@ -155,7 +155,7 @@ async def test_a_theme_is_one_of_those_there_are():
 async def test_a_channel_is_stopped_and_speaks_again_and_a_pause_is_over_all():
     async with console() as here:
         assert await here.act("stop", channel="11", minutes=30) == (200, "The bots are silent in #debate until 12:30.")
-        assert here.parts.stops.holds(11)
+        assert here.parts.silence.check(ChannelRef(11))
         refused = (409, "the bots are stopped in #debate; press Resume there first")
         assert await here.act("start", channel="11") == refused
         assert await here.act("resume", channel="11") == (200, "The bots may speak in #debate again.")
@@ -176,12 +176,12 @@ async def test_a_channel_is_stopped_and_speaks_again_and_a_pause_is_over_all():
 async def test_a_stop_of_a_thread_is_lifted_with_its_channels_and_not_against_it():
     async with console() as here:
         assert await here.act("stop", channel="21") == (200, "The bots are silent in #aside until Saturday 12:00.")
-        assert not here.parts.stops.holds(11)
+        assert not here.parts.silence.check(ChannelRef(11))
         assert await here.act("stop", channel="11", minutes=5) == (200, "The bots are silent in #debate until 12:05.")
         refused = (409, "the bots are stopped in all of #debate; press Resume there first")
         assert await here.act("resume", channel="21") == refused
         assert await here.act("resume", channel="11") == (200, "The bots may speak in #debate again.")
-        assert here.parts.stops.held() == {}
+        assert here.parts.silence.stopped_channels() == {}
 
 
 async def test_an_agent_is_muted_and_is_not_asked_to_speak_meanwhile():
@@ -219,14 +219,14 @@ async def test_a_time_is_the_next_moment_when_the_owners_clock_shows_it(time, at
 async def test_a_click_is_carried_out_although_its_browser_is_gone():
     async with console() as here:
         begun, go_on = asyncio.Event(), asyncio.Event()
-        lift = here.parts.ledger.mutes.lift
+        resume = here.parts.silence.resume
 
-        async def slow(agent: str) -> bool:
+        async def slow(scope: Scope) -> bool:
             begun.set()
             await go_on.wait()
-            return await lift(agent)
+            return await resume(scope)
 
-        here.parts.ledger.mutes.lift = slow  # type: ignore[method-assign]
+        here.parts.silence.resume = slow  # type: ignore[method-assign]
         asking = asyncio.create_task(here.act("unmute", agent="grok"))
         await begun.wait()
         asking.cancel()
@@ -244,23 +244,25 @@ async def test_while_redis_is_away_nothing_is_half_done_and_a_stop_counts_here()
             away = (503, "Redis does not answer; the bots go on, try again in a moment")
             for name, fields in (
                 ("start", {}),
-                ("mute", {"agent": "grok"}),
                 ("raise_budget", {"dollars": 1.0}),
                 ("add", {"time": "13:00"}),
             ):
                 assert await here.act(name, **fields) == away
             assert here.notes == []
             status, line = await here.act("stop", channel="11")
-            assert (status, here.parts.stops.holds(11)) == (200, True)
+            assert (status, bool(here.parts.silence.check(ChannelRef(11)))) == (200, True)
             assert line.endswith("bots of other processes learn of this when it does.")
-            await here.parts.stops.stop(EVERYWHERE, "x")
+            status, line = await here.act("mute", agent="grok")
+            assert (status, set(here.parts.silence.muted_agents())) == (200, {"grok"})
+            assert line.endswith("bots of other processes learn of this when it does.")
+            await here.parts.silence.stop(EVERYTHING, source="x")
 
 
 async def test_an_action_needs_the_token_of_the_page():
     async with console() as here:
         response = await here.client.post("/api/actions/pause", json={"id": "click-0001"})
         assert response.status == 403
-        assert not here.parts.stops.paused
+        assert not here.parts.silence.is_paused
 
 
 async def test_the_schedule_of_today_is_shown_with_what_is_over_and_what_was_added():

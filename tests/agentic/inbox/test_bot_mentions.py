@@ -9,6 +9,7 @@ import pytest
 from agentic.chat.outlet import UNFINISHED
 from agentic.context.options import Options
 from agentic.inbox.triggers import CHAIN_END
+from agentic.state.silence import Scope
 from agentic.tools.call_log import ToolRecords
 from tests.support.agent_scene import LOUNGE, Scene
 from tests.support.doubles import message, settle, until
@@ -167,7 +168,7 @@ async def test_a_post_that_grows_calls_once_when_it_is_whole(scene):
 
 async def test_where_silence_is_wanted_nobody_is_called(scene):
     entered = entering(scene)
-    await scene.stops.stop(LOUNGE, "x")
+    await scene.silence.stop(Scope.channel(LOUNGE), source="x")
     await from_grok(scene)
     assert (entered, scene.cog.asked) == ([], [])
 
@@ -196,7 +197,7 @@ async def test_what_came_before_a_call_must_be_known_for_it_may_be_the_end_of_a_
 async def test_where_silence_is_wanted_no_end_of_a_chain_is_shown_either(scene):
     await scene.hear("talk")
     names = f"<@{scene.me.id}> <@{grok(scene).id}>"
-    await scene.stops.stop(LOUNGE, "x")
+    await scene.silence.stop(Scope.channel(LOUNGE), source="x")
     for number in range(4):
         author, name = ((scene.me.id, "Claude"), (grok(scene).id, "Grok"))[number % 2]
         await scene.hear(f"{names} {number}", author=author, name=name, bot=True)
@@ -289,7 +290,7 @@ async def test_why_m_continue_is_not_carried_out_is_shown_where_it_can_be_seen(d
 
 async def test_in_a_stopped_channel_m_continue_shows_that_it_is_stopped(scene):
     await scene.hear("hello", author=scene.me.id, name="Claude", bot=True)
-    await scene.stops.stop(LOUNGE, "x")
+    await scene.silence.stop(Scope.channel(LOUNGE), source="x")
     command = await scene.hear("m continue")
     await settle()
     reacted = [one for client in scene.clients.values() for one in client.channels[LOUNGE].reacted]

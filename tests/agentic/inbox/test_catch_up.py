@@ -11,6 +11,7 @@ from agentic.inbox.catch_up import ROUND_SECONDS, missed
 from agentic.inbox.triggers import Call
 from agentic.services.discord.messages import to_entry
 from agentic.state.idle import UnaskedMessage
+from agentic.state.silence import ChannelRef, Scope
 from tests.support.agent_scene import BOTS_ROLE, LOUNGE, MEMES, THREAD, Scene
 from tests.support.doubles import BOB, LoopTime, http_error, message, user, user_payload
 
@@ -255,10 +256,10 @@ async def test_a_stop_that_came_while_it_was_away_holds_and_is_not_answered(back
     asked = back.asked("are you there?", ago=90, author=BOB)
     order = back.asked("stop", ago=60)
     scene = await back.comes()
-    assert scene.stops.holds(LOUNGE)
+    assert scene.silence.check(ChannelRef(LOUNGE))
     assert (scene.texts(), scene.cog.asked) == ([], [])
     assert scene.channel().reacted == [(order, "✅")]
-    await scene.stops.lift(LOUNGE)
+    await scene.silence.resume(Scope.channel(LOUNGE))
     await scene.cog.on_ready()
     await back.passes(2 * ROUND_SECONDS)
     assert scene.texts() == [], f"{asked} was said before the stop"
@@ -270,7 +271,7 @@ async def test_orders_are_looked_for_further_back_than_questions_and_also_by_a_n
     back.scene.ledger.presence.first.clear()
     back.asked("stop", ago=5 * 3600)
     scene = await back.comes()
-    assert scene.stops.holds(LOUNGE)
+    assert scene.silence.check(ChannelRef(LOUNGE))
 
 
 @pytest.mark.promise(108)
@@ -281,7 +282,7 @@ async def test_what_a_person_said_last_counts_and_what_was_asked_after_it_is_ans
     back.asked("resume", ago=60)
     back.asked("and now?", ago=50, author=BOB)
     scene = await back.comes()
-    assert not scene.stops.holds(LOUNGE)
+    assert not scene.silence.check(ChannelRef(LOUNGE))
     assert [prompt.text.count("and now?") > 0 for prompt, _ in scene.cog.asked] == [True]
     assert scene.texts() == ["Hello."]
 
@@ -290,17 +291,17 @@ async def test_what_a_person_said_last_counts_and_what_was_asked_after_it_is_ans
 async def test_a_resume_that_was_said_since_by_a_command_is_not_undone(back):
     back.asked("stop", ago=60)
     back.scene.clock.now -= 30
-    await back.scene.stops.lift(LOUNGE)
+    await back.scene.silence.resume(Scope.channel(LOUNGE))
     back.scene.clock.now += 30
     scene = await back.comes()
-    assert not scene.stops.holds(LOUNGE)
+    assert not scene.silence.check(ChannelRef(LOUNGE))
 
 
 @pytest.mark.parametrize("back", [RIGHTS], indirect=True)
 async def test_a_stop_with_a_time_counts_from_when_it_was_said(back):
     back.asked("stop 30", ago=60)
     scene = await back.comes()
-    assert scene.stops.held() == {LOUNGE: pytest.approx(scene.clock.now - 60 + 1800, abs=0.01)}
+    assert scene.silence.stopped_channels() == {LOUNGE: pytest.approx(scene.clock.now - 60 + 1800, abs=0.01)}
 
 
 async def test_a_stop_of_somebody_without_the_right_ends_the_answers_to_them_and_no_others(back):
@@ -309,7 +310,7 @@ async def test_a_stop_of_somebody_without_the_right_ends_the_answers_to_them_and
     back.asked("stop", ago=60, author=BOB)
     back.asked("resume", ago=50, author=DAVE)
     scene = await back.comes()
-    assert not scene.stops.holds(LOUNGE)
+    assert not scene.silence.check(ChannelRef(LOUNGE))
     assert [("and me?" in prompt.text) for prompt, _ in scene.cog.asked] == [True], "no order is answered as a question"
 
 
@@ -339,12 +340,15 @@ async def test_a_stop_of_a_channel_that_came_meanwhile_covers_its_threads_until_
     back.asked("stop", ago=90, channel=THREAD)
     back.asked("resume", ago=60, channel=LOUNGE)
     scene = await back.comes()
-    assert (scene.stops.holds(THREAD), scene.stops.holds(LOUNGE)) == (False, False)
+    assert (bool(scene.silence.check(ChannelRef(THREAD))), bool(scene.silence.check(ChannelRef(LOUNGE)))) == (
+        False,
+        False,
+    )
     gap = back.asked("stop", ago=0, channel=LOUNGE)
     back.asked("hello?", ago=0, channel=THREAD, author=BOB)
     await scene.cog.on_ready()
     await back.passes(2 * ROUND_SECONDS)
-    assert scene.stops.holds(LOUNGE)
+    assert scene.silence.check(ChannelRef(LOUNGE))
     assert (scene.texts(THREAD), scene.channel().reacted[-1]) == ([], (gap, "✅"))
 
 
@@ -353,7 +357,7 @@ async def test_who_stands_by_keeps_a_stop_that_came_meanwhile(back):
     back.asked("stop")
     back.scene.acts = False
     scene = await back.comes()
-    assert scene.stops.holds(LOUNGE)
+    assert scene.silence.check(ChannelRef(LOUNGE))
 
 
 async def test_rights_of_a_role_or_to_manage_messages_are_looked_up_for_an_order_that_is_found(back):
@@ -362,7 +366,7 @@ async def test_rights_of_a_role_or_to_manage_messages_are_looked_up_for_an_order
     back.scene.channel().permissions.update(manage_messages=True)
     back.asked("stop")
     scene = await back.comes()
-    assert scene.stops.holds(LOUNGE)
+    assert scene.silence.check(ChannelRef(LOUNGE))
 
 
 @pytest.mark.promise(108)
@@ -371,7 +375,7 @@ async def test_the_stop_sign_at_a_post_of_its_own_is_found_when_it_comes_back(ba
     post = signed(back, ago=60)
     back.asked("hello?", ago=30, author=BOB)
     scene = await back.comes()
-    assert scene.stops.holds(LOUNGE)
+    assert scene.silence.check(ChannelRef(LOUNGE))
     assert (scene.texts(), scene.channel().reacted) == ([], [(post, "✅")])
 
 
@@ -383,7 +387,7 @@ async def test_a_sign_that_is_no_order_any_more_or_never_was_stops_nothing(back,
     if how == "undone":
         back.asked("resume", ago=30)
     scene = await back.comes()
-    assert not scene.stops.holds(LOUNGE)
+    assert not scene.silence.check(ChannelRef(LOUNGE))
 
 
 @pytest.mark.promise(108)
@@ -393,10 +397,10 @@ async def test_a_sign_that_was_put_there_during_a_gap_in_which_nobody_wrote_is_f
     post = signed(back, ago=0)
     transcript = scene.services.transcripts.of(LOUNGE)
     transcript.add(Entry(post, Speaker(scene.me.id, "Claude", "agent", "claude"), "as I said", scene.clock.now))
-    assert not scene.stops.holds(LOUNGE)
+    assert not scene.silence.check(ChannelRef(LOUNGE))
     await scene.cog.on_ready()
     await back.passes(2)
-    assert scene.stops.holds(LOUNGE)
+    assert scene.silence.check(ChannelRef(LOUNGE))
 
 
 async def unasked(back, message_id):
@@ -499,10 +503,10 @@ async def test_an_order_to_a_bot_that_comes_later_is_obeyed_when_it_is_known(bac
     grok = user(22, "Grok", bot=True)
     back.wrote("<@22> stop", mentions=[grok], ago=60)
     scene = await back.comes()
-    assert not scene.stops.holds(LOUNGE), "nobody knows yet whom it is for"
+    assert not scene.silence.check(ChannelRef(LOUNGE)), "nobody knows yet whom it is for"
     scene.directory.learn("grok", 22)
     await back.passes(2 * ROUND_SECONDS)
-    assert scene.stops.holds(LOUNGE)
+    assert scene.silence.check(ChannelRef(LOUNGE))
 
 
 @pytest.mark.parametrize("back", [RIGHTS], indirect=True)
@@ -510,5 +514,5 @@ async def test_a_sign_at_another_bots_post_is_shown_to_be_heard_by_whichever_fou
     back.scene.directory.learn("grok", 22)
     post = signed(back, ago=60, author=22)
     scene = await back.comes()
-    assert scene.stops.holds(LOUNGE)
+    assert scene.silence.check(ChannelRef(LOUNGE))
     assert scene.channel().reacted == [(post, "✅")]

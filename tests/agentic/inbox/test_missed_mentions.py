@@ -9,6 +9,7 @@ import pytest
 from agentic.llm.errors import BadKey, ServerFailed
 from agentic.llm.types import Usage
 from agentic.state.budgets import Caps
+from agentic.state.silence import Scope
 from tests.support.agent_scene import CALL, MEMES, PAINTING, Scene
 from tests.support.doubles import ALICE, BOB, LoopTime, settle
 
@@ -41,7 +42,7 @@ async def test_a_call_that_a_person_stops_costs_what_was_put_aside_for_it(stage)
     scene.answers(asyncio.Event().wait)
     await scene.ask()
     reserved = (await scene.ledger.uses())["all"].reserved
-    await scene.stops.stop(100, "m1")
+    await scene.silence.stop(Scope.channel(100), source="m1")
     await settle()
     assert (scene.texts(), scene.spent()["ai_calls"]) == ([], 1)
     uses = await scene.ledger.uses()
@@ -55,9 +56,9 @@ async def test_who_says_stop_again_and_again_comes_to_the_end_of_their_money(sta
     for number in range(4):
         scene.answers(asyncio.Event().wait)
         await scene.ask()
-        await scene.stops.stop(100, f"m{number}")
+        await scene.silence.stop(Scope.channel(100), source=f"m{number}")
         await settle()
-        await scene.stops.lift(100)
+        await scene.silence.resume(Scope.channel(100))
     assert len(scene.cog.asked) == 2
     assert [emoji for _, emoji in scene.channel().reacted][-2:] == ["💤", "💤"]
 

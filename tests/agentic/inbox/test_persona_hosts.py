@@ -14,6 +14,7 @@ from agentic.inbox import host as hosts
 from agentic.inbox.host import HostedChannels, PersonaHosts
 from agentic.services.discord.service import PersonaChannels
 from agentic.state.limits import UNLIMITED
+from agentic.state.silence import Scope
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway
 from tests.support.agent_scene import DEBATE, ELSEWHERE, THREAD, Model, Scene
@@ -187,7 +188,7 @@ async def test_it_speaks_in_threads_of_the_bots_channels_and_nowhere_else(tmp_pa
         assert (channels.own_id(THREAD), channels.known(), channels.view_of(THREAD)) == (None, (), None)
         assert channels.outlet_of(DEBATE).view.own_name == "Claude", "notices to the owner are the bot's"
         assert not channels.is_stopped(THREAD)
-        await s.services.stops.stop(channels.parent(THREAD), "an order")
+        await s.services.silence.stop(Scope.channel(channels.parent(THREAD)), source="an order")
         assert channels.is_stopped(THREAD)
 
 

@@ -15,7 +15,7 @@ from agentic.chat.outlet import CannotPost, Post
 from agentic.chat.service import Person
 from agentic.context.commands import Order, order_in
 from agentic.inbox.stop_orders import answers, may_stop
-from agentic.state.silence import EVERYWHERE
+from agentic.state.silence import EVERYTHING, ChannelRef, Scope
 from agentic.turn.progress import Cancellation
 from agentic.turn.result import post_failure_reply
 from agentic.wire.entries import ActionNote
@@ -173,7 +173,7 @@ async def test_the_rest_of_a_long_answer_is_not_posted(open_scene):
 
     async def stop_at_the_second() -> None:
         if channel.sent:
-            await scene.stops.stop(LOUNGE, "m1")
+            await scene.silence.stop(Scope.channel(LOUNGE), source="m1")
             await asyncio.sleep(0)
 
     scene.answers({"text": "one. " * 900})
@@ -190,7 +190,7 @@ async def test_nothing_at_all_is_posted_into_a_stopped_channel(open_scene):
     """Also what belongs to no running turn, such as the line that there is too much to do."""
     scene = await open_scene()
     outlet = scene.cog.channels.outlet(scene.channel())
-    await scene.stops.stop(LOUNGE, "m1")
+    await scene.silence.stop(Scope.channel(LOUNGE), source="m1")
     with pytest.raises(CannotPost):
         await outlet.sink.post(Post(text="I have too many requests right now."), "m2:excuse")
     assert scene.texts() == []
@@ -230,11 +230,11 @@ async def test_resume_of_somebody_without_the_right_is_a_message_like_any_other(
 async def test_of_several_bots_that_are_told_to_resume_one_shows_it_and_none_answers(open_scene, stopped: bool):
     scene = await open_scene("claude", "gemini", "grok")
     if stopped:
-        await scene.stops.stop(LOUNGE, "m1")
+        await scene.silence.stop(Scope.channel(LOUNGE), source="m1")
     me, other = scene.clients["gemini"].user, scene.clients["grok"].user
     order = await scene.hear(f"<@{me.id}> <@{other.id}> resume", mentions=[me, other])
     await settle()
-    assert not scene.stops.holds(LOUNGE)
+    assert not scene.silence.check(ChannelRef(LOUNGE))
     assert (signs(scene, "claude"), signs(scene, "gemini"), signs(scene, "grok")) == ([], [(order, "✅")], [])
     assert all(client.channels[LOUNGE].sent == [] for client in scene.clients.values())
 
@@ -243,7 +243,7 @@ async def test_words_that_mention_no_bot_stop_nothing(open_scene):
     scene = await open_scene()
     await scene.hear("stop")
     await settle()
-    assert not scene.stops.holds(LOUNGE)
+    assert not scene.silence.check(ChannelRef(LOUNGE))
 
 
 async def test_of_several_bots_that_are_told_to_stop_one_shows_it(open_scene):
@@ -251,7 +251,7 @@ async def test_of_several_bots_that_are_told_to_stop_one_shows_it(open_scene):
     me, other = scene.clients["gemini"].user, scene.clients["grok"].user
     order = await scene.hear(f"<@{me.id}> <@{other.id}> stop", mentions=[me, other])
     await settle()
-    assert scene.stops.holds(LOUNGE)
+    assert scene.silence.check(ChannelRef(LOUNGE))
     shown = [name for name in scene.cogs for _ in signs(scene, name)]
     assert len(shown) == 1
     assert shown[0] in ("gemini", "grok")
@@ -272,7 +272,7 @@ async def test_the_stop_sign_at_a_bots_message_ends_every_bots_turn_and_that_bot
     await sign(scene, mine, author=scene.me.id)
     thought.go_on.set()
     await settle()
-    assert scene.stops.holds(LOUNGE)
+    assert scene.silence.check(ChannelRef(LOUNGE))
     assert (signs(scene, "claude"), signs(scene, "gemini")) == ([(mine, "✅")], [])
     assert scene.clients["gemini"].channels[LOUNGE].sent == []
 
@@ -284,7 +284,7 @@ async def test_other_reactions_stop_nothing(open_scene, what: dict[str, Any]):
     scene = await open_scene()
     mine = await scene.hear("as I said", author=scene.me.id, name="Claude", bot=True)
     await sign(scene, mine, **{"author": scene.me.id, **what})
-    assert not scene.stops.holds(LOUNGE)
+    assert not scene.silence.check(ChannelRef(LOUNGE))
     assert signs(scene, "claude") == []
 
 
@@ -299,7 +299,7 @@ async def test_without_the_right_only_the_answers_to_that_person_are_given_up(op
     await scene.ask("and this?", author=BOB)
     order = await scene.ask("stop", author=BOB)
     await settle()
-    assert not scene.stops.holds(LOUNGE)
+    assert not scene.silence.check(ChannelRef(LOUNGE))
     assert scene.texts() == ["Hello."]
     assert "and I?" in scene.prompt.text
     assert scene.channel().reacted == [(order, "✅")]
@@ -485,10 +485,13 @@ async def test_resume_of_a_channel_covers_its_threads_and_one_in_a_thread_lifts_
     await scene.ask("stop")
     order = await scene.ask("resume", channel=THREAD)
     assert scene.channel(THREAD).reacted[-1] == (order, "🛑"), "it is still silent there"
-    assert [scene.stops.holds(LOUNGE), scene.stops.holds(THREAD)] == [True, False]
+    assert [bool(scene.silence.check(ChannelRef(LOUNGE))), bool(scene.silence.check(ChannelRef(THREAD)))] == [
+        True,
+        False,
+    ]
     await scene.ask("stop", channel=THREAD)
     await scene.ask("resume")
-    assert scene.stops.held() == {}
+    assert scene.silence.stopped_channels() == {}
     await scene.ask("hello?", channel=THREAD)
     assert scene.texts(THREAD) == ["Hello."]
 
@@ -533,7 +536,7 @@ async def test_no_reaction_that_a_model_decided_on_is_given_after_the_stop(open_
     scene.answers({"text": None, "react_emoji": "🔥", "react_to_message_id": str(seen)})
     scene.channel().hold_reactions = asyncio.Event()
     outlet = scene.cog.channels.outlet(scene.channel())
-    await scene.stops.stop(LOUNGE, "m1")
+    await scene.silence.stop(Scope.channel(LOUNGE), source="m1")
     scene.channel().hold_reactions.set()
     assert not await outlet.sink.react(seen, "🔥")
     assert scene.channel().reacted == []
@@ -546,7 +549,7 @@ async def test_no_sign_stands_for_an_excuse_after_the_stop(open_scene):
     entry = scene.services.transcripts.of(LOUNGE).get(asked)
     event = scene.services.mention(entry, LOUNGE, "casual", to_all=False)
     outlet = scene.cog.channels.outlet(scene.channel())
-    await scene.stops.stop(LOUNGE, "m1")
+    await scene.silence.stop(Scope.channel(LOUNGE), source="m1")
     assert await post_failure_reply(outlet.sink, event, "daily_limit") is None
     assert await post_failure_reply(outlet.sink, event, "busy") is None
     assert (scene.channel().reacted, scene.texts()) == ([], [])
@@ -565,7 +568,7 @@ async def test_a_stop_needs_no_lease(open_scene, by: str):
     order = await scene.ask("stop") if by == "word" else mine
     if by == "sign":
         await sign(scene, mine, author=scene.me.id)
-    assert scene.stops.holds(LOUNGE)
+    assert scene.silence.check(ChannelRef(LOUNGE))
     assert scene.channel().reacted == [(order, "✅")]
     scene.acts = True
     await scene.ask("hello?")
@@ -580,7 +583,7 @@ async def test_an_order_that_is_heard_by_who_does_not_act_does_not_undo_a_later_
     await scene.ask("resume")
     scene.acts = False
     await scene.ask("stop", message_id=order)
-    assert not scene.stops.holds(LOUNGE)
+    assert not scene.silence.check(ChannelRef(LOUNGE))
     scene.acts = True
 
 
@@ -592,17 +595,18 @@ async def test_a_stop_is_heard_while_the_program_ends_its_last_turns(open_scene)
     await scene.ask("stop")
     thought.go_on.set()
     await settle()
-    assert (scene.stops.holds(LOUNGE), scene.texts()) == (True, [])
+    assert (bool(scene.silence.check(ChannelRef(LOUNGE))), scene.texts()) == (True, [])
 
 
 async def test_the_sign_is_kept_under_the_message_and_the_person_so_that_each_gives_an_order_of_their_own(open_scene):
     scene = await open_scene()
     first, second = [await scene.hear("so", author=scene.me.id, name="Claude", bot=True) for _ in range(2)]
     await sign(scene, first, author=scene.me.id)
-    await scene.stops.lift(LOUNGE)
+    assert [order.source for order in scene.silence.active()] == [f"{first}:{ALICE}"]
+    await scene.silence.resume(Scope.channel(LOUNGE))
     await sign(scene, second, author=scene.me.id)
-    assert scene.stops.holds(LOUNGE)
-    assert scene.stops._sources == {f"{first}:{ALICE}", f"{second}:{ALICE}"}
+    assert scene.silence.check(ChannelRef(LOUNGE))
+    assert [order.source for order in scene.silence.active()] == [f"{second}:{ALICE}"]
 
 
 # -- turns that an earlier run began ----------------------------------------------------------------------------------
@@ -626,7 +630,7 @@ def settled(scene: Scene) -> tuple[list[Any], float, list[Any]]:
 @pytest.mark.parametrize("asked_again", [True, False])
 async def test_a_turn_that_is_resumed_in_a_stopped_channel_is_settled_with_its_costs(open_scene, asked_again: bool):
     _, scene = await killed_while_posting(open_scene)
-    await scene.stops.stop(LOUNGE, "m1")
+    await scene.silence.stop(Scope.channel(LOUNGE), source="m1")
     await (scene.instruct("i1") if asked_again else scene.cog.host.catch_up.resume_open_turns())
     await settle()
     assert settled(scene) == ([("i1", "stopped")], 1, [])
@@ -640,7 +644,7 @@ async def test_a_turn_that_waits_to_be_resumed_is_settled_when_the_channel_is_st
     scene.answers(thought)
     await scene.ask("think hard")
     await scene.cog.host.catch_up.resume_open_turns()
-    await scene.stops.stop(LOUNGE, "m1")
+    await scene.silence.stop(Scope.channel(LOUNGE), source="m1")
     await settle()
     results, calls, _ = settled(scene)
     assert (results, calls) == ([("i1", "stopped")], 2), "the call that was cut off costs too"
@@ -671,7 +675,7 @@ async def test_a_pause_of_all_cancels_what_runs_and_waits_everywhere(open_scene)
     scene.answers(thought, thought)
     await scene.instruct("running")
     await scene.instruct("elsewhere", channel=MEMES)
-    await scene.stops.stop(EVERYWHERE, "console")
+    await scene.silence.stop(EVERYTHING, source="console")
     thought.go_on.set()
     await settle()
     assert scene.texts() == []

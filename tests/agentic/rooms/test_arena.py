@@ -31,9 +31,11 @@ from agentic.rooms.arena import (
 )
 from agentic.state.budgets import Caps
 from agentic.state.rooms import Arena, ArenaAnswer, Arenas
+from agentic.state.silence import EVERYTHING, Scope
 from agentic.wire.connection import RedisLink
 from agentic.wire.entries import ContestNote
 from tests.support.agent_scene import CALL, KeptNotes, Scene
+from tests.support.doubles import lone_silence
 from tests.support.redis_server import PATIENT, empty_redis
 
 LOUNGE, ALICE, BOB, CAROL = 100, 71, 72, 73
@@ -55,20 +57,13 @@ class World:
         self.votes: Mapping[str, frozenset[int]] = {}
         self.notes, self.asked = KeptNotes(), list[str]()
         self.steps, self.kill_at = 0, -1
-        self.silent = False
+        self.silence = lone_silence(lambda: self.now)
         self.fails, self.unseen = "", set[int]()
 
     def done(self) -> None:
         self.steps += 1
         if self.steps == self.kill_at:
             raise Killed
-
-    @property
-    def paused(self) -> bool:
-        return self.silent
-
-    def holds(self, channel_id: int) -> bool:
-        return False
 
     @property
     def texts(self) -> list[str]:
@@ -137,7 +132,7 @@ async def keeper(world: World, **more: object) -> AsyncIterator[tuple[ArenaKeepe
         services: Any = SimpleNamespace(
             ledger=SimpleNamespace(arenas=arenas),
             record=world.notes,
-            stops=world,
+            silence=world.silence,
             clock=lambda: world.now,
             rng=random.Random(3),
         )
@@ -264,17 +259,18 @@ async def test_an_answer_that_fails_ends_the_arena_with_a_line():
 
 @pytest.mark.promise(232)
 async def test_where_people_stopped_the_bots_nothing_is_asked_or_shown_until_that_is_lifted():
-    world = World()
-    world.silent = True
+    world, channel = World(), Scope.channel(ASKED.channel_id)
+    await world.silence.stop(channel)
     await opened(world)
     await carried_on(world)
     assert (world.asked, world.texts) == ([], [])
-    world.silent = False
+    await world.silence.resume(channel)
     await carried_on(world)
-    world.silent, world.now = True, world.now + 300
+    world.now += 300
+    await world.silence.stop(EVERYTHING)
     await carried_on(world)
     assert len(world.texts) == 3
-    world.silent = False
+    await world.silence.resume(EVERYTHING)
     await carried_on(world)
     assert len(world.texts) == 4
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agentic.llm.types import Reply, Source
+from agentic.state.silence import ChannelRef
 from agentic.wire.messages import HistoryEntry
 from tests.support.agent_scene import DEBATE, LOUNGE, Scene
 from tests.support.doubles import ALICE, BOB, attachment, settle
@@ -112,7 +113,7 @@ async def test_a_webhook_with_our_own_users_id_is_a_stranger_too(scene: Scene) -
 async def test_no_bot_and_no_webhook_can_give_an_order(scene: Scene, author: dict[str, Any]) -> None:
     await scene.hear(f"<@{scene.me.id}> stop", author=31, name="Alice", mentions=[scene.me], **author)
     await settle()
-    assert not scene.stops.holds(LOUNGE)
+    assert not scene.silence.check(ChannelRef(LOUNGE))
     assert await scene.instruct() is not None
     assert scene.texts() == ["Hello."]
 

@@ -10,6 +10,7 @@ import pytest
 from agentic.llm.errors import ServerFailed
 from agentic.llm.types import Prompt, Reply
 from agentic.state.budgets import Caps
+from agentic.state.silence import Scope
 from tests.support.agent_scene import ELSEWHERE, LOUNGE, Scene
 from tests.support.cheap import give_cheap
 from tests.support.doubles import ALICE, settle, until
@@ -51,7 +52,7 @@ async def test_a_person_without_topics_is_a_result_and_no_failure(scene: Scene):
 @pytest.mark.promise(481)
 async def test_whom_the_bots_ignore_has_no_topics_and_no_model_is_asked(scene: Scene):
     cheap = give_cheap(scene, "rockets")
-    scene.ignored.add(ALICE)
+    await scene.silence.stop(Scope.person(ALICE))
     result = await reflect(scene, "profile", topics=("tea",))
     assert (result.skipped, result.text, cheap.asked) == (False, "", [])
 
@@ -130,7 +131,7 @@ async def test_it_counts_as_no_turn_of_the_day_and_has_the_share_of_idle_work():
 
 async def test_in_a_stopped_channel_nothing_is_written(scene: Scene):
     cheap = give_cheap(scene, "Alice asked.")
-    await scene.stops.stop(LOUNGE, "", None)
+    await scene.silence.stop(Scope.channel(LOUNGE))
     result = await reflect(scene, "summarise")
     assert (result.reason, cheap.asked) == ("stopped", [])
 
@@ -171,7 +172,7 @@ async def test_a_stop_of_the_channel_ends_the_call(scene: Scene):
     never = asyncio.Event()
     give_cheap(scene, never.wait)
     await begin(scene, "summarise")
-    await scene.stops.stop(LOUNGE, "", None)
+    await scene.silence.stop(Scope.channel(LOUNGE))
     await settle()
     result = result_of(scene)
     assert result.reason == "stopped"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agentic.context.options import Options
+from agentic.state.silence import Scope
 from agentic.turn.trace import quoted_in
 from tests.support.agent_scene import LOUNGE, Scene
 from tests.support.doubles import BOB
@@ -54,10 +55,10 @@ async def test_the_record_of_the_prompt_knows_whose_words_they_are(scene: Scene)
 
 async def test_ignored_people_and_messages_before_a_reset_are_left_out(scene: Scene) -> None:
     first, second = await chain(scene)
-    scene.ignored.add(BOB)
+    await scene.silence.stop(Scope.person(BOB))
     await scene.ask("do you know?", **reply(second))
     assert (f"[msg:{first}]" in scene.prompt.text, f"[msg:{second}]" in scene.prompt.text) == (False, True)
-    scene.ignored.clear()
+    await scene.silence.resume(Scope.person(BOB))
 
     async def since(_: int) -> int:
         return first

@@ -15,6 +15,7 @@ from agentic.context.window import Window
 from agentic.llm.errors import RateLimited
 from agentic.llm.types import Picture, Prompt, Reply
 from agentic.state.record_stream import decoded, encoded
+from agentic.state.silence import Scope
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import ToolEvent
 from agentic.turn.trace import RecordedWords, Sources, TurnTrace, TurnWatchers, quoted_in, small
@@ -82,7 +83,7 @@ async def test_a_repair_a_failed_call_and_a_stopped_one_are_calls_of_their_turn(
 
     scene.answers(asyncio.Event().wait)
     await scene.ask("two")
-    await scene.stops.stop(LOUNGE, "")
+    await scene.silence.stop(Scope.channel(LOUNGE))
     await settle()
     (record, said) = scene.watcher.ended_turns[-1]
     assert (record.reason, record.outcome) == ("stopped", "skipped")

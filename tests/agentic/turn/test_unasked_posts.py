@@ -12,6 +12,7 @@ import pytest
 from agentic.services.discord.channels import READS
 from agentic.state.budgets import Caps
 from agentic.state.rooms import Room
+from agentic.state.silence import Scope
 from tests.support.agent_scene import LOUNGE, MEMES, OWN_ROLE, THREAD, Scene
 from tests.support.doubles import ALICE, BOB, settle, until
 from tests.support.idle_scene import NEWS, begin, cancel, reflect, result_of
@@ -238,7 +239,7 @@ async def test_a_follow_up_with_words_that_were_edited_meanwhile_is_dropped(
 @pytest.mark.promise(481)
 @pytest.mark.parametrize(("task", "ignored"), [("discover", ALICE), ("follow_up", ALICE), ("follow_up", BOB)])
 async def test_nothing_is_written_to_or_about_whom_the_bots_ignore(scene: Scene, task: str, ignored: int):
-    scene.ignored.add(ignored)
+    await scene.silence.stop(Scope.person(ignored))
     result = await reflect(scene, task, people=(ALICE, BOB))
     assert (result.reason, scene.cog.asked) == ("unwanted", [])
 
@@ -277,10 +278,10 @@ async def test_a_persons_stop_ends_what_would_be_written_to_them(scene: Scene):
     never = asyncio.Event()
     scene.answers(never.wait)
     await begin(scene, "discover")
-    await scene.stops.hush(LOUNGE, BOB)
+    await scene.silence.cancel_replies(BOB, LOUNGE)
     await settle()
     assert scene.results == []
-    await scene.stops.hush(LOUNGE, ALICE)
+    await scene.silence.cancel_replies(ALICE, LOUNGE)
     await until(lambda: scene.results)
     result = result_of(scene)
     assert result.reason == "stopped"

@@ -19,7 +19,7 @@ from agentic.wire.messages import (
     Instruction,
     MentionNotice,
     Result,
-    StopNotice,
+    SilenceNotice,
     TurnUsage,
     UnreadableInstruction,
     read,
@@ -75,10 +75,10 @@ NOTICES = st.builds(
 COMMANDS = st.builds(
     Command, command=WORDS, channel_id=st.none() | IDS, theme=st.none() | WORDS, agent_name=st.none() | WORDS
 )
-STOPS = st.builds(StopNotice, channel_id=IDS, until=st.none() | st.floats(0, 10**12))
+SILENCES = st.builds(SilenceNotice, scope=WORDS, until=st.floats(0, 10**12), person_id=st.none() | IDS)
 
-READERS = (read_instruction, read_result, partial(read, Command), partial(read, StopNotice))
-TYPES = (Instruction, UnreadableInstruction, Result, MentionNotice, Command, StopNotice, type(None))
+READERS = (read_instruction, read_result, partial(read, Command), partial(read, SilenceNotice))
+TYPES = (Instruction, UnreadableInstruction, Result, MentionNotice, Command, SilenceNotice, type(None))
 JUNK_VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none()
     | st.booleans()
@@ -90,7 +90,9 @@ JUNK_VALUES: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-FIELDS = sorted({field for model in (Instruction, Result, MentionNotice, StopNotice) for field in model.model_fields})
+FIELDS = sorted(
+    {field for model in (Instruction, Result, MentionNotice, SilenceNotice) for field in model.model_fields}
+)
 NEAR_MISSES = st.dictionaries(st.sampled_from(FIELDS), JUNK_VALUES, max_size=8)
 PLAIN = {"protocol_version": 1, "instruction_id": "i", "action": "decide", "channel_id": 5, "agent_name": "claude"}
 
@@ -110,9 +112,9 @@ def test_a_command_is_read_as_it_was_written(written: Command) -> None:
     assert read(Command, written.to_wire()) == written
 
 
-@given(STOPS)
-def test_a_stop_is_read_as_it_was_written(written: StopNotice) -> None:
-    assert read(StopNotice, written.to_wire()) == written
+@given(SILENCES)
+def test_an_order_is_read_as_it_was_written(written: SilenceNotice) -> None:
+    assert read(SilenceNotice, written.to_wire()) == written
 
 
 @pytest.mark.promise(30)

@@ -1,0 +1,80 @@
+"""Kept conversations: only who holds a channel keeps its conversation, and a former leader changes nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentic.state.conversations import ConversationStore
+from agentic.state.leases import Lease
+from agentic.state.schedule import ScheduleStore
+from agentic.wire import keys
+from agentic.wire.connection import RedisLink
+
+CHANNEL, OTHER = 7, 8
+
+
+async def test_a_conversation_is_kept_by_who_holds_its_channel(link: RedisLink):
+    agenda, conversations = ScheduleStore(link), ConversationStore(link)
+    assert not await conversations.keep(CHANNEL, "c1", "{}"), "nobody holds the channel"
+    await agenda.hold_channel(CHANNEL, "c1", 60.0)
+    assert await conversations.keep(CHANNEL, "c1", "one")
+    assert not await conversations.keep(CHANNEL, "c2", "two")
+    assert await conversations.kept() == ["one"]
+    assert 0 < await link.commands.ttl(keys.conversation_state(CHANNEL)) <= 3600
+
+
+async def leads(link: RedisLink, holder: str) -> int:
+    """Somebody takes the coordinator's lease, whose last holder is paused; its epoch."""
+    await link.call(lambda redis: redis.delete(keys.COORDINATOR_OWNER))
+    lease = Lease(link, keys.COORDINATOR_OWNER, holder=holder)
+    assert await lease.acquire()
+    return lease.epoch
+
+
+@pytest.mark.promise(105)
+async def test_a_leader_that_was_paused_can_neither_renew_nor_keep_nor_end_what_its_successor_goes_on_with(
+    link: RedisLink,
+):
+    agenda, conversations = ScheduleStore(link), ConversationStore(link)
+    old = await leads(link, "old")
+    assert await agenda.hold_channel(CHANNEL, "c1", 60.0, old)
+    assert await conversations.keep(CHANNEL, "c1", "one", old)
+    new = await leads(link, "new")
+    assert not await agenda.hold_channel(CHANNEL, "c1", 60.0, old), "it may not even renew what nobody took yet"
+    assert not await conversations.keep(CHANNEL, "c1", "old two", old)
+    await agenda.release_all_channels()
+    assert not await agenda.hold_channel(CHANNEL, "c1", 60.0, old)
+    assert await agenda.hold_channel(CHANNEL, "c1", 60.0, new)
+    assert await conversations.keep(CHANNEL, "c1", "two", new)
+    await agenda.release_channel(CHANNEL, "c1", old)
+    await conversations.drop(CHANNEL, "c1", old)
+    assert await conversations.kept() == ["two"]
+    assert not await agenda.hold_channel(CHANNEL, "c2", 60.0, new), "still held"
+    await conversations.drop(CHANNEL, "c1", new)
+    assert await conversations.kept() == []
+
+
+async def test_a_hold_of_another_epoch_is_anothers_also_where_redis_forgot_who_leads(link: RedisLink):
+    agenda, conversations = ScheduleStore(link), ConversationStore(link)
+    assert await agenda.hold_channel(CHANNEL, "c1", 60.0, 5)
+    assert not await agenda.hold_channel(CHANNEL, "c1", 60.0, 4)
+    assert not await conversations.keep(CHANNEL, "c1", "old", 4)
+
+
+async def test_freeing_all_channels_leaves_what_was_kept(link: RedisLink):
+    agenda, conversations = ScheduleStore(link), ConversationStore(link)
+    for channel in (CHANNEL, OTHER):
+        await agenda.hold_channel(channel, f"c{channel}", 60.0)
+        await conversations.keep(channel, f"c{channel}", str(channel))
+    await agenda.release_all_channels()
+    assert sorted(await conversations.kept()) == ["7", "8"]
+
+
+async def test_only_its_own_conversation_is_dropped(link: RedisLink):
+    agenda, conversations = ScheduleStore(link), ConversationStore(link)
+    await agenda.hold_channel(CHANNEL, "c1", 60.0)
+    await conversations.keep(CHANNEL, "c1", "one")
+    await conversations.drop(CHANNEL, "c0")
+    assert await conversations.kept() == ["one"]
+    await conversations.drop(CHANNEL, "c1")
+    assert await conversations.kept() == []
