@@ -2,7 +2,7 @@
 
 - AgentLimits: the cooldown in a channel, the daily maximum, and the budgets. All are checked and taken in one step in
   Redis, so that simultaneous turns can't pass a limit together. A turn counts once, when it starts, whatever it posts.
-- Tariff, `budget_request`: the costs of a turn, estimated before its model is called. The reservation is settled with
+- Tariff, `first_call_usage`: the costs of a turn, estimated before its model is called. The reservation is settled with
   the real costs when the turn ends, so the estimate is a high one: everything that is read, the longest answer,
   searches, and the most expensive of the agent's models. turn/decide.py estimates again by the prompt.
 - `access`, `profile`, `is_free`, `rates`: a configured model in the terms of agentic.llm.
@@ -21,7 +21,7 @@ from cachetools import TTLCache
 from pydantic import TypeAdapter, ValidationError
 
 from agent_config import AgentSettings, ModelSettings
-from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, is_unasked, looks_things_up, searches_first
+from agentic.agent.events import InstructionEvent, TurnEvent, looks_things_up, searches_first
 from agentic.chat.transcript import Transcript
 from agentic.context.blocks import is_text
 from agentic.context.entries import Entry
@@ -31,8 +31,8 @@ from agentic.llm.errors import BadKey, ModelError, QuotaUsedUp
 from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, Rates, is_local, price, tokens_of
 from agentic.llm.profiles import ENDPOINTS, Aws, Endpoint, Profile, profile_at, profile_of
 from agentic.llm.types import Usage
-from agentic.state.budgets import BudgetRequest, Costs, Kind
-from agentic.state.limits import UNLIMITED, TurnLimits, TurnRequest, Verdict
+from agentic.state.budgets import Costs, Kind
+from agentic.state.limits import UNLIMITED, LimitRequest, TurnLimits, Verdict
 from agentic.state.presence import BackoffStore
 from agentic.themes import theme_named
 from agentic.wire.connection import or_default
@@ -80,42 +80,29 @@ class AgentLimits:
         """Return limits without a cooldown or a daily maximum: only the budgets apply."""
         return cls(agent, store, cooldown=0.0, daily_max=UNLIMITED, unasked_max=UNLIMITED)
 
-    def ask(
-        self,
-        channel_id: int,
-        date: str,
-        *,
-        cools_down: bool,
-        for_people: bool,
-        wish: BudgetRequest,
-        free: bool,
-        private: bool = False,
-        guild_id: int | None = None,
-    ) -> TurnRequest:
-        """Build the request for a turn and its budget. `cools_down`: the cooldown applies; `free`: the model costs
-        nothing, so the daily maximum does not apply. In a `private` chat only the budgets apply: nobody else is kept
-        waiting there, and the inbox takes one message after the other (inbox/inbox.py)."""
-        return TurnRequest(
-            agent=self.agent,
-            channel_id=channel_id,
-            cooldown=self.cooldown if cools_down and not private else 0.0,
+    def apply_to(
+        self, request: LimitRequest, *, cools_down: bool, for_people: bool, is_private: bool = False
+    ) -> LimitRequest:
+        """Return the request with these limits. `cools_down`: the cooldown applies. In a private chat only the budgets
+        apply: nobody else is kept waiting there, and the inbox takes one message after the other (inbox/inbox.py)."""
+        return replace(
+            request,
+            cooldown=self.cooldown if cools_down and not is_private else 0.0,
             daily_max=self.daily_max if for_people else self.unasked_max,
-            date=date,
-            budget=replace(wish, message_id=None) if private else wish,
-            free=free or private,
-            guild_id=guild_id,
+            is_free=request.is_free or is_private,
+            message_id=None if is_private else request.message_id,
         )
 
-    async def take(self, ask: TurnRequest) -> Verdict:
+    async def take(self, request: LimitRequest) -> Verdict:
         """Take what is requested, or return the limit that forbids it.
 
         "closing": taken, as the last turn that the conversation has money for.
         """
-        return await self.store.take(ask)
+        return await self.store.take(request)
 
-    def resume(self, ask: TurnRequest, dollars: float) -> None:
+    def resume(self, request: LimitRequest, dollars: float) -> None:
         """Continue a turn that another process admitted and that has cost `dollars` so far."""
-        self.store.resume(ask, dollars)
+        self.store.resume(request, dollars)
 
     async def reserve_more(self, turn_id: str, dollars: float) -> bool:
         """Whether the turn may cost this sum in total; ask before each further call."""
@@ -235,7 +222,7 @@ class Frame:
         self.tokens = max(FRAME_TOKENS, tokens, self.tokens * 9 // 10)
 
 
-def budget_request(
+def first_call_usage(
     event: TurnEvent,
     trigger: Trigger,
     tariff: Tariff,
@@ -244,8 +231,8 @@ def budget_request(
     *,
     window: int,
     frame: int,
-) -> BudgetRequest:
-    """Return the budget to reserve for a turn's first call. `window`: messages that the agent sees."""
+) -> Usage:
+    """Return the most that a turn's first call may use and cost. `window`: messages that the agent sees."""
     said: tuple[str, ...] = ()
     if isinstance(event, InstructionEvent):
         said = tuple(entry.text for entry in event.instruction.conversation_history)
@@ -255,18 +242,7 @@ def budget_request(
     shown, whole = transcript.last(window), transcript.whole
     tokens = prompt_tokens(shown, said, options, window=window, whole=whole, frame=frame) + searches * SEARCH_TOKENS
     usage = Usage(calls=1, input_tokens=tokens, output_tokens=options.max_output_tokens, searches=searches)
-    most = tariff.most(usage)
-    mention = event if isinstance(event, MentionEvent) else None
-    return BudgetRequest(
-        turn_id=event.id,
-        estimate=most.cost_usd,
-        until=event.deadline + AFTER_DEADLINE,
-        kind=KINDS[trigger],
-        person_id=event.person_id,
-        message_id=mention.asked.id if mention and mention.by_person else None,
-        under_way=under_way(most),
-        idle=is_unasked(event),
-    )
+    return tariff.most(usage)
 
 
 def prompt_tokens(

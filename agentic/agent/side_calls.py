@@ -34,7 +34,8 @@ from agentic.llm.embeddings import Embedded, Embedder, Vector, expected
 from agentic.llm.errors import ModelError
 from agentic.llm.pricing import price
 from agentic.llm.types import Message, Model, Prompt, Reply, Usage
-from agentic.state.budgets import BudgetRequest, ReplayCosts
+from agentic.state.budgets import ReplayCosts
+from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.connection import RedisAway
@@ -131,24 +132,20 @@ async def run_side_call(
     clock: Callable[[], float],
 ) -> Reply:
     """Reserve, call, settle. Raises CallRefused, also for a call that was made before, and ModelError."""
-    budget = BudgetRequest(
+    request = LimitRequest(
+        agent=limits.agent,
+        channel_id=call.channel_id,
+        guild_id=call.guild_id,
+        date=call.date,
         turn_id=call.turn_id,
+        is_free=call.free,
         estimate=call.most.cost_usd,
         until=call.deadline + AFTER_DEADLINE,
-        kind="mention",
         person_id=call.person_id,
         message_id=call.message_id,
         under_way=under_way(call.most),
     )
-    request = limits.ask(
-        call.channel_id,
-        call.date,
-        cools_down=False,
-        for_people=True,
-        wish=budget,
-        free=call.free,
-        guild_id=call.guild_id,
-    )
+    request = limits.apply_to(request, cools_down=False, for_people=True)
     claim, verdict = await ledger.begin(limits.agent, call.turn_id, call.deadline, "", request)
     if claim.state != "new":
         raise CallRefused("interrupted")

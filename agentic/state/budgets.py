@@ -180,27 +180,6 @@ class Caps:
         return None if dollars is None else round(dollars * MICRO)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetRequest:
-    """A turn's request for money: `estimate` US dollars, reserved until it is settled, at the latest `until` (unix
-    seconds). `person_id` and `message_id` are the caller's. `under_way` is what its record keeps of its first call
-    while that is under way; "" for nothing. `idle`: it is done while nobody writes, and has a share of its own."""
-
-    turn_id: str
-    estimate: float
-    until: float
-    kind: Kind
-    person_id: int | None = None
-    message_id: int | None = None
-    under_way: str = ""
-    idle: bool = False
-
-    @property
-    def mention(self) -> tuple[int, int] | None:
-        """The person and the message that called, if a person did."""
-        return None if self.person_id is None or self.message_id is None else (self.person_id, self.message_id)
-
-
 @dataclass(frozen=True, slots=True)
 class Hold:
     """A reservation, in millionths."""
@@ -259,17 +238,13 @@ class Budgets:
         self.holds: dict[str, Hold] = {}  # of this process's turns
         self._near: list[str] = []  # "scope cap"
 
-    def script_args(self, name: str, hold: Hold, request: BudgetRequest) -> tuple[list[str], list[object]]:
-        """Keys and arguments for the limits' script."""
-        redis_keys = [keys.budget(hold.date), keys.budget_holds(hold.date), keys.mentions(request.person_id or 0)]
-        mention = "" if request.mention is None else str(request.message_id)
-        reserve = [self._clock(), hold.until, name, hold.amount, request.kind, *self.pairs(hold.scopes)]
-        return redis_keys, [mention, self.caps.mentions, *reserve]
-
-    def more_args(self, name: str, hold: Hold, now: float) -> tuple[list[str], list[object]]:
-        """Keys and arguments for MORE. What a running turn needs may come from the last of the day's money."""
+    def reserve_args(
+        self, name: str, hold: Hold, kind: Kind = "mention", *, now: float
+    ) -> tuple[list[str], list[object]]:
+        """Keys and arguments for RESERVE. What a running turn needs more may come from the last of the day's money, as
+        for a mention."""
         redis_keys = [keys.budget(hold.date), keys.budget_holds(hold.date)]
-        return redis_keys, [now, hold.until, name, hold.amount, "mention", *self.pairs(hold.scopes)]
+        return redis_keys, [now, hold.until, name, hold.amount, kind, *self.pairs(hold.scopes)]
 
     async def used_up(self, agent: str, channel_id: int, date: str, *, idle: bool = False) -> list[str]:
         """Which of the day's budgets that the agent needs there are used up, or nearly so: "all", "agent", "channel",
@@ -409,7 +384,7 @@ class ReplayCosts:
         name, now = hold_name(agent, replay_id), self._clock()
         hold = Hold(date, now + seconds, millionths(dollars), ("all", f"agent:{agent}"))
         # The owner asks for it, as for a mention, so the last of the day's money may be spent.
-        verdict, *_ = await self._link.script(MORE, *self._budgets.more_args(name, hold, now))
+        verdict, *_ = await self._link.script(MORE, *self._budgets.reserve_args(name, hold, now=now))
         refused = REFUSED.get(verdict)
         return None if refused is None else "agent_budget" if refused == "agent_budget" else "budget"
 

@@ -20,10 +20,10 @@ from agentic.state.budgets import (
     MORE,
     REFUSED,
     Bill,
-    BudgetRequest,
     Budgets,
     Caps,
     Hold,
+    Kind,
     hold_name,
     kind_of,
     millionths,
@@ -52,10 +52,10 @@ local function count_turn(count, turns, id, seconds)
   redis.call('EXPIRE', count, seconds)
 end
 """
-# take(k, a): KEYS after the first k: cooldown, count, turns counted, silence; then, if there is a budget request:
-# spent, holds, the person's mentions of the last minute. ARGV after the first a: now in unix seconds, cooldown in s (0:
+# take(k, a): KEYS after the first k: cooldown, count, turns counted, silence, the person's mentions of the last minute,
+# the budgets' two: spent, holds. ARGV after the first a: now in unix seconds, cooldown in s (0:
 # none), daily maximum, lifetime of the count in s, the turn's id, the notice to publish if it may begin ("" for none),
-# the scopes of mutes of the agent (a JSON list); then the mention ("" for none), how many a person has in a minute, and
+# the scopes of mutes of the agent (a JSON list), the mention ("" for none), how many a person has in a minute, and
 # what budgets.RESERVE wants. The cooldown's key has its end, which is compared with now; that the key expires only
 # removes garbage. (Earlier versions stored "1", which holds until the key expires.) Returns the verdict, the count, and
 # what is left of each budget.
@@ -85,16 +85,13 @@ local function take(k, a)
     local ends = tonumber(redis.call('GET', KEYS[k + 1]) or '0')
     if ends == 1 or ends > now then return {{'cooldown', count}} end
   end
-  local verdict, left = 'ok', {{}}
-  if #KEYS > k + 4 then
-    local mentions, mention = KEYS[k + 7], ARGV[a + 8]
-    if called_too_often(mentions, mention, ARGV[a + 9], now) then return {{'too_often', count}} end
-    verdict, left = reserve(KEYS[k + 5], KEYS[k + 6], a + 10)
-    if verdict ~= 'ok' and verdict ~= 'closing' then return {{verdict, count}} end
-    if mention ~= '' then
-      redis.call('ZADD', mentions, 'NX', now, mention)
-      redis.call('EXPIRE', mentions, {MINUTE:.0f})
-    end
+  local mentions, mention = KEYS[k + 5], ARGV[a + 8]
+  if called_too_often(mentions, mention, ARGV[a + 9], now) then return {{'too_often', count}} end
+  local verdict, left = reserve(KEYS[k + 6], KEYS[k + 7], a + 10)
+  if verdict ~= 'ok' and verdict ~= 'closing' then return {{verdict, count}} end
+  if mention ~= '' then
+    redis.call('ZADD', mentions, 'NX', now, mention)
+    redis.call('EXPIRE', mentions, {MINUTE:.0f})
   end
   if cooldown > 0 then
     redis.call('SET', KEYS[k + 1], string.format('%.3f', now + cooldown), 'PX', math.ceil(cooldown * 1000))
@@ -113,45 +110,56 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnRequest:
-    """A turn's request before it begins: one of the day's `daily_max` turns, the channel's cooldown (seconds, 0 for
-    none), and a budget reservation. `date` is local, YYYY-MM-DD. A `free` turn, whose model costs nothing or
-    that is in a private chat, is counted apart and not limited by `daily_max`. `notice` is published on
-    `coordinator:turns` when the turn may begin."""
+class LimitRequest:
+    """What a turn asks of its agent's limits before it begins: one of the day's `daily_max` turns, the channel's
+    cooldown (seconds, 0 for none), and `estimate` US dollars, reserved until the turn is settled, at the latest `until`
+    (unix seconds).
+
+    `date` is local, YYYY-MM-DD. `person_id` and `message_id` are the caller's. `is_free`: the model costs nothing, or
+    the chat is private, so the turn is counted apart and not limited by `daily_max`. `is_idle`: it is done while nobody
+    writes, and has a budget of its own. `under_way` is what the turn's record keeps of its first call while that is
+    under way, "" for nothing. `notice` is published on `coordinator:turns` when the turn may begin.
+    """
 
     agent: str
     channel_id: int
-    cooldown: float
-    daily_max: int
     date: str
-    budget: BudgetRequest | None = None
-    free: bool = False
+    turn_id: str = ""  # a turn without one counts each time
     guild_id: int | None = None
+    cooldown: float = 0.0
+    daily_max: int = UNLIMITED
+    is_free: bool = False
+    estimate: float = 0.0
+    until: float = 0.0
+    kind: Kind = "mention"
+    person_id: int | None = None
+    message_id: int | None = None
+    is_idle: bool = False
+    under_way: str = ""
     notice: str = ""
 
     @property
     def most(self) -> int:
-        return UNLIMITED if self.free else self.daily_max
+        return UNLIMITED if self.is_free else self.daily_max
 
     @property
     def counted_on(self) -> str:
         """The day under which it is counted."""
-        return free_day(self.date) if self.free else self.date
-
-    @property
-    def turn_id(self) -> str:
-        """The id of the turn, "" without a reservation."""
-        return self.budget.turn_id if self.budget is not None else ""
+        return free_day(self.date) if self.is_free else self.date
 
     @property
     def hold_name(self) -> str:
         return hold_name(self.agent, self.turn_id)
 
+    @property
     def hold(self) -> Hold:
-        """The reservation of the budget request, which there must be."""
-        assert self.budget is not None
-        scopes = scopes_of(self.agent, self.channel_id, self.budget.person_id, idle=self.budget.idle)
-        return Hold(self.date, self.budget.until, millionths(self.budget.estimate), scopes)
+        scopes = scopes_of(self.agent, self.channel_id, self.person_id, idle=self.is_idle)
+        return Hold(self.date, self.until, millionths(self.estimate), scopes)
+
+    @property
+    def mention(self) -> tuple[int, int] | None:
+        """The person and the message that called, if a person did."""
+        return None if self.person_id is None or self.message_id is None else (self.person_id, self.message_id)
 
 
 def free_day(date: str) -> str:
@@ -176,22 +184,20 @@ class Allowance:
         self._counts: dict[tuple[str, str], int] = {}  # (agent, day) → turns
         self._mentions: dict[tuple[int, int], float] = {}  # (person, message) → when
 
-    def take(self, request: TurnRequest, now: float) -> Verdict:
+    def take(self, request: LimitRequest, now: float) -> Verdict:
         count = self.count(request.agent, request.counted_on)
         if count >= request.most:
             return "daily_limit"
         if request.cooldown > 0 and self._cooldowns.get((request.agent, request.channel_id), 0.0) > now:
             return "cooldown"
-        if (budget := request.budget) is not None:
-            if (mention := budget.mention) is not None:
-                recent = [each for each, at in self._mentions.items() if each[0] == mention[0] and at > now - MINUTE]
-                if mention not in recent and len(recent) >= self._caps.mentions:
-                    return "too_often"
-            verdict = self.reserve(request.hold_name, request.hold(), now)
-            if verdict != "ok":
-                return verdict
-        self.note(request, count + 1, now)
-        return "ok"
+        if (mention := request.mention) is not None:
+            recent = [each for each, at in self._mentions.items() if each[0] == mention[0] and at > now - MINUTE]
+            if mention not in recent and len(recent) >= self._caps.mentions:
+                return "too_often"
+        verdict = self.reserve(request.hold_name, request.hold, now)
+        if verdict == "ok":
+            self.note(request, count + 1, now)
+        return verdict
 
     def reserve(self, name: str, hold: Hold, now: float) -> MoneyVerdict:
         """Reserve the sum, in place of what was reserved here under that name; "ok", or the budget that lacks it."""
@@ -217,7 +223,7 @@ class Allowance:
         """Redis knows what was reserved or spent under that name."""
         self._holds.pop(name, None)
 
-    def note(self, request: TurnRequest, count: int, now: float) -> None:
+    def note(self, request: LimitRequest, count: int, now: float) -> None:
         """Remember a turn that was taken; `count` is the day's count after it."""
         if request.cooldown > 0:
             self._cooldowns = {key: until for key, until in self._cooldowns.items() if until > now}
@@ -226,7 +232,7 @@ class Allowance:
             today = (request.date, free_day(request.date))
             self._counts = {key: n for key, n in self._counts.items() if key[0] != request.agent or key[1] in today}
         self._counts[request.agent, request.counted_on] = count
-        if request.budget is not None and (mention := request.budget.mention) is not None:
+        if (mention := request.mention) is not None:
             self._mentions = {key: at for key, at in self._mentions.items() if at > now - MINUTE}
             self._mentions.setdefault(mention, now)
 
@@ -256,7 +262,7 @@ class TurnLimits(Store):
         self.allowance = Allowance(self._money.caps)
         self._away_said = False
 
-    async def take(self, request: TurnRequest) -> Verdict:
+    async def take(self, request: LimitRequest) -> Verdict:
         """Take a turn's request, all of it or nothing.
 
         Only "ok" and "closing" (a conversation's last turn, since money runs out) take anything.
@@ -269,30 +275,30 @@ class TurnLimits(Store):
             return await self.take_in_outage(request, away)
         return self.read_verdict(request, outcome)
 
-    def script_args(self, request: TurnRequest) -> tuple[list[str], list[object]]:
+    def script_args(self, request: LimitRequest) -> tuple[list[str], list[object]]:
         """Keys and arguments for a script of TAKING; its outcome goes to `read_verdict`."""
         agent, day = request.agent, request.counted_on
         redis_keys = [keys.cooldown(agent, request.channel_id), keys.daily_count(agent, day)]
         redis_keys += [keys.counted_turns(agent, day), keys.SILENCE]
         mutes = json.dumps([str(Scope.agent(agent, guild)) for guild in {None, request.guild_id}])
-        args = [self._clock(), request.cooldown, request.most, COUNT_SECONDS, request.turn_id, request.notice, mutes]
-        if request.budget is not None:
-            more_keys, more_args = self._money.script_args(request.hold_name, request.hold(), request.budget)
-            redis_keys, args = [*redis_keys, *more_keys], [*args, *more_args]
-        return redis_keys, args
+        now = self._clock()
+        mention = "" if request.mention is None else request.message_id
+        args = [now, request.cooldown, request.most, COUNT_SECONDS, request.turn_id, request.notice, mutes]
+        args += [mention, self._money.caps.mentions]
+        money_keys, money_args = self._money.reserve_args(request.hold_name, request.hold, request.kind, now=now)
+        return [*redis_keys, keys.mentions(request.person_id or 0), *money_keys], [*args, *money_args]
 
-    def read_verdict(self, request: TurnRequest, outcome: Sequence[Any]) -> Verdict:
+    def read_verdict(self, request: LimitRequest, outcome: Sequence[Any]) -> Verdict:
         word, count, *rest = outcome
         self._away_said = False
         verdict: Verdict = REFUSED.get(word, word)
         if verdict in ("ok", "closing"):
             self.allowance.note(request, int(count), self._clock())
-            if request.budget is not None:
-                hold = self._money.holds[request.hold_name] = request.hold()
-                self.allowance.note_left(hold, rest)
+            self.allowance.note_left(request.hold, rest)
+            self._money.holds[request.hold_name] = request.hold
         return verdict
 
-    async def take_in_outage(self, request: TurnRequest, away: RedisAway) -> Verdict:
+    async def take_in_outage(self, request: LimitRequest, away: RedisAway) -> Verdict:
         """Take the request from this process's allowance."""
         if not self._away_said:
             log.warning("limits are kept in memory while Redis is unavailable: %s", away)
@@ -301,8 +307,7 @@ class TurnLimits(Store):
             return "muted"
         verdict = self.allowance.take(request, self._clock())
         if verdict == "ok":
-            if request.budget is not None:
-                self._money.holds[request.hold_name] = request.hold()
+            self._money.holds[request.hold_name] = request.hold
             await self._count_turn(request.agent, request.counted_on, request.turn_id)
         return verdict
 
@@ -312,10 +317,9 @@ class TurnLimits(Store):
         places = [keys.daily_count(agent, date), keys.counted_turns(agent, date)]
         await self._link.script(COUNT, places, [COUNT_SECONDS, turn_id])
 
-    def resume(self, request: TurnRequest, dollars: float) -> None:
+    def resume(self, request: LimitRequest, dollars: float) -> None:
         """Reserve for a turn that another process began and this one resumes; it has cost `dollars` so far."""
-        if request.budget is not None:
-            self._money.holds[request.hold_name] = replace(request.hold(), amount=millionths(dollars))
+        self._money.holds[request.hold_name] = replace(request.hold, amount=millionths(dollars))
 
     async def reserve_more(self, agent: str, turn_id: str, total: float) -> bool:
         """Raise the turn's reservation to `total` US dollars before another of its calls; False if the money is
@@ -326,7 +330,7 @@ class TurnLimits(Store):
             return True
         hold, now = replace(hold, amount=amount), self._clock()
         try:
-            verdict, *left = await self._link.script(MORE, *self._money.more_args(name, hold, now))
+            verdict, *left = await self._link.script(MORE, *self._money.reserve_args(name, hold, now=now))
         except RedisAway:
             verdict = self.allowance.reserve(name, hold, now)
         else:

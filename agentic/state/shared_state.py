@@ -17,7 +17,7 @@ from agentic.state.budgets import Budgets, Caps, Costs, Fields, ReplayCosts
 from agentic.state.context import ContextWindows, Sessions, Summaries
 from agentic.state.conversations import ConversationStore, PullStore
 from agentic.state.idle import IdleStates, UnaskedMessages
-from agentic.state.limits import TAKING, MemoryQuota, TurnLimits, TurnRequest, Verdict
+from agentic.state.limits import TAKING, LimitRequest, MemoryQuota, TurnLimits, Verdict
 from agentic.state.posts import InstructedPosts, PostClaims, ReplayGuard
 from agentic.state.presence import BackoffStore, CommandOwner, Presence
 from agentic.state.record_stream import RecordedAgents
@@ -94,7 +94,7 @@ class Ledger:
         return self.link.away or self.link.is_read_only
 
     async def begin(
-        self, agent: str, turn_id: str, deadline: float, event: str, request: TurnRequest | None = None
+        self, agent: str, turn_id: str, deadline: float, event: str, request: LimitRequest | None = None
     ) -> tuple[Claim, Verdict | None]:
         """Claim a turn, as `Turns.claim`; if it is new, take its request, as `TurnLimits.take`, in the same step.
 
@@ -107,7 +107,7 @@ class Ledger:
         claim_keys, claim_args = self.turns.script_args(agent, turn_id, deadline, event)
         limit_keys, limit_args = self.limits.script_args(request)
         try:
-            arguments = [*claim_args, request.budget.under_way if request.budget else "", *limit_args]
+            arguments = [*claim_args, request.under_way, *limit_args]
             kept, *outcome = await self.link.script(BEGIN, [*claim_keys, *limit_keys], arguments)
         except RedisAway as away:
             log.debug("a turn begins in memory: %s", away)

@@ -24,8 +24,7 @@ from agentic.context.entries import one_line, words
 from agentic.context.render import INDENT
 from agentic.llm.pricing import expected
 from agentic.llm.types import Prompt
-from agentic.state.budgets import BudgetRequest
-from agentic.state.limits import TurnRequest
+from agentic.state.limits import LimitRequest
 from agentic.text import says_again
 from agentic.turn.cleaning import begins_a_form, clean_text, lines_of_prompt
 from agentic.turn.decide import call_model, seconds_left
@@ -108,18 +107,22 @@ def as_writer(agent: Agent) -> Agent:
     return replace(agent, model=model, limits=limits, frame=Frame())
 
 
-def writing_request(agent: Agent, event: ReflectionEvent) -> TurnRequest:
+def writing_request(agent: Agent, event: ReflectionEvent) -> LimitRequest:
     """The request to the limits. It is counted apart from the day's turns, as those are whose model costs nothing."""
     most = agent.model.tariff.most(expected(prompt_of(event.reflection, agent.key)))
-    budget = BudgetRequest(
+    request = LimitRequest(
+        agent=agent.key,
+        channel_id=event.channel_id,
+        date=agent.today(),
         turn_id=event.id,
+        is_free=True,
         estimate=most.cost_usd,
         until=event.deadline + AFTER_DEADLINE,
         kind="joining",
+        is_idle=True,
         under_way=under_way(most),
-        idle=True,
     )
-    return agent.limits.ask(event.channel_id, agent.today(), cools_down=False, for_people=False, wish=budget, free=True)
+    return agent.limits.apply_to(request, cools_down=False, for_people=False)
 
 
 async def write(turn: Turn, event: ReflectionEvent) -> str:

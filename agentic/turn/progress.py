@@ -26,7 +26,7 @@ from agentic.agent.limits import TurnSpending, read_under_way
 from agentic.chat.outlet import CannotPost, Outlet
 from agentic.llm.types import Picture, Source, Usage
 from agentic.process.tasks import Aside
-from agentic.state.limits import TurnRequest, Verdict
+from agentic.state.limits import LimitRequest, Verdict
 from agentic.state.rooms import Room
 from agentic.state.shared_state import Ledger
 from agentic.state.turns import Checkpoint, Claim
@@ -124,7 +124,7 @@ class TurnState:
         self._ledger, self._agent, self._turn_id = ledger, agent, turn_id
         self.continued = False
         self.lost = False  # another process has taken the turn over
-        self.request: TurnRequest | None = None  # to the limits, in the step that claimed it
+        self.request: LimitRequest | None = None  # to the limits, in the step that claimed it
         self.verdict: Verdict | None = None
         self.admitted = False  # by this process
         self.closing = False  # it was admitted as its conversation's last turn
@@ -152,11 +152,11 @@ class TurnState:
         self.spending.total = read_under_way(left.under_way) or (self.answer.usage if self.answer else Usage())
         return self
 
-    def begin(self, request: TurnRequest | None, verdict: Verdict | None) -> TurnState:
+    def begin(self, request: LimitRequest | None, verdict: Verdict | None) -> TurnState:
         """Begin a new turn, with the limits' verdict if they were asked in the step that claimed it."""
         self.request, self.verdict = request, verdict
-        if request is not None and request.budget is not None and verdict in ("ok", "closing"):
-            self.spending.foreseen = request.budget.estimate
+        if request is not None and verdict in ("ok", "closing"):
+            self.spending.foreseen = request.estimate
         return self
 
     async def save_closing(self) -> None:

@@ -32,7 +32,7 @@ from agentic.agent.events import (
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import DISCORD, NO_CHANNEL, SIGNAL, CannotPost, Outlet, Post, silent_outlet
 from agentic.state.idle import UnaskedMessage
-from agentic.state.limits import TurnRequest
+from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import Ledger
 from agentic.turn.proactive import as_writer, is_writing
 from agentic.turn.progress import Cancellation, Turn, TurnState
@@ -271,7 +271,7 @@ class TurnRegistry:
         await self._ledger.turns.close(self._agent, results)
 
     async def claim(
-        self, event: TurnEvent, after: int = 0, request: TurnRequest | None = None
+        self, event: TurnEvent, after: int = 0, request: LimitRequest | None = None
     ) -> TurnState | TurnStatus | Result:
         """Claim a turn right before it is taken. Returns its state, with what an earlier run saved of it.
 

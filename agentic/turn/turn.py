@@ -27,12 +27,12 @@ from agentic.agent.events import (
     is_unasked,
     trigger_of,
 )
-from agentic.agent.limits import budget_request
+from agentic.agent.limits import AFTER_DEADLINE, KINDS, first_call_usage, under_way
 from agentic.chat.outlet import CannotPost, Outlet
 from agentic.chat.transcript import Transcript
 from agentic.context.window import Depth
 from agentic.llm.errors import ModelError, Refused, SessionLost
-from agentic.state.limits import TurnRequest
+from agentic.state.limits import LimitRequest
 from agentic.state.rooms import Room
 from agentic.turn.actions import act
 from agentic.turn.decide import can_ask_again, decide, read_saved_decision
@@ -189,7 +189,7 @@ async def admit(turn: Turn) -> None:
                 verdict = await agent.limits.take(request)
         if verdict not in ("ok", "closing", None):
             raise TurnAborted(verdict)
-        state.spending.estimate = request.budget.estimate if request.budget else 0.0
+        state.spending.estimate = request.estimate
         if verdict == "closing":
             await state.save_closing()
         state.admitted = True
@@ -209,7 +209,7 @@ def with_payer_and_target(event: TurnEvent, transcript: Transcript, room: Room |
     return event if asked is None or asked.speaker.kind != "person" else replace(event, on_behalf=asked.speaker.id)
 
 
-def limit_request(agent: Agent, outlet: Outlet, event: TurnEvent, room: Room | None = None) -> TurnRequest | None:
+def limit_request(agent: Agent, outlet: Outlet, event: TurnEvent, room: Room | None = None) -> LimitRequest | None:
     """The request that goes along with the claim; None if the turn will not come that far."""
     if event.deadline <= agent.clock() or is_withdrawn(event, outlet) or blocking_reason(agent, outlet):
         return None
@@ -221,32 +221,40 @@ def blocking_reason(agent: Agent, outlet: Outlet) -> str | None:
     return outlet.sink.refusal() or ("benched" if agent.model.backoff.seconds_left else None)
 
 
-def _request(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
+def _request(agent: Agent, outlet: Outlet, event: TurnEvent) -> LimitRequest:
     request = writing_request(agent, event) if is_writing(event) else _request_for_turn(agent, outlet, event)
     return replace(request, notice=notice_of(agent.key, event, "began", agent.clock()).to_wire())
 
 
-def _request_for_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
-    options, tariff = agent.options_for(outlet), agent.model.tariff
+def _request_for_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> LimitRequest:
+    options, tariff, trigger = agent.options_for(outlet), agent.model.tariff, trigger_of(event)
     depth = Depth.of(options)
-    budget = budget_request(
+    most = first_call_usage(
         event,
-        trigger_of(event),
+        trigger,
         tariff,
         outlet.view.transcript,
         options,
         window=depth.messages + depth.step,
         frame=agent.frame.tokens,
     )
-    return agent.limits.ask(
-        event.channel_id,
-        agent.today(),
-        cools_down=event.cools_down,
-        for_people=event.for_people,
-        wish=budget,
-        free=tariff.free,
-        private=outlet.view.is_private,
+    request = LimitRequest(
+        agent=agent.key,
+        channel_id=event.channel_id,
         guild_id=outlet.view.guild_id,
+        date=agent.today(),
+        turn_id=event.id,
+        is_free=tariff.free,
+        estimate=most.cost_usd,
+        until=event.deadline + AFTER_DEADLINE,
+        kind=KINDS[trigger],
+        person_id=event.person_id,
+        message_id=event.asked.id if isinstance(event, MentionEvent) and event.by_person else None,
+        is_idle=is_unasked(event),
+        under_way=under_way(most),
+    )
+    return agent.limits.apply_to(
+        request, cools_down=event.cools_down, for_people=event.for_people, is_private=outlet.view.is_private
     )
 
 

@@ -22,7 +22,7 @@ from agentic.ids import id_at
 from agentic.personas.memory import Notes
 from agentic.state.budgets import Caps
 from agentic.state.idle import IdleState, TaskState
-from agentic.state.limits import TurnRequest
+from agentic.state.limits import LimitRequest
 from agentic.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
 from agentic.state.silence import ChannelRef, Scope, SilenceChange
 from agentic.state.turn_records import TurnRecord
@@ -432,11 +432,11 @@ async def test_a_muted_bot_takes_no_turn_until_it_is_unmuted():
     rules = {"cooldown": 0.0, "daily_max": 9, "date": DAY}
     async with a_place() as place:
         assert "Grok is muted in every channel for 60 minutes" in await place.use("bots mute", bot="grok")
-        assert await place.ledger.limits.take(TurnRequest(agent="grok", channel_id=LOUNGE, **rules)) == "muted"
+        assert await place.ledger.limits.take(LimitRequest(agent="grok", channel_id=LOUNGE, **rules)) == "muted"
         assert "Grok is muted in every channel for 5 minutes" in await place.use("bots mute", bot="grok", minutes=5)
         assert await place.use("bots unmute", bot="grok") == "Grok may speak again."
         assert await place.use("bots unmute", bot="grok") == "Grok was not muted."
-        assert await place.ledger.limits.take(TurnRequest(agent="grok", channel_id=LOUNGE, **rules)) == "ok"
+        assert await place.ledger.limits.take(LimitRequest(agent="grok", channel_id=LOUNGE, **rules)) == "ok"
 
 
 async def test_a_person_is_ignored_until_that_is_lifted():

@@ -15,10 +15,10 @@ from agentic.actions.explain import (
     why_not_text,
     why_text,
 )
-from agentic.state.budgets import BudgetRequest, Caps
+from agentic.state.budgets import Caps
 from agentic.state.conversations import Pull, PullPart, Pulls, Running
 from agentic.state.idle import Asking, IdleState, TaskState
-from agentic.state.limits import TurnRequest
+from agentic.state.limits import LimitRequest
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Scope
@@ -217,20 +217,19 @@ async def test_limits_are_found_and_asking_takes_nothing_of_them(services):
     rules = {"cooldown": 30.0, "daily_max": 3, "date": "2026-05-28"}
     assert f"{services.clock():.0f}" == "1780000000"
     await here(services)
-    await services.ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules))
+    await services.ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **rules))
     for _ in range(5):
         assert "it has just spoken here, its cooldown ends in" in (await asked(services))[0]
     for channel in (2, 3):
-        assert await services.ledger.limits.take(TurnRequest(agent="claude", channel_id=channel, **rules)) == "ok"
+        assert await services.ledger.limits.take(LimitRequest(agent="claude", channel_id=channel, **rules)) == "ok"
     assert "its 3 turns for today are used up" in (await asked(services))[0]
 
 
 @pytest.mark.parametrize(("spent", "found"), [(0.9, []), (0.96, ["agent"]), (1.9, ["agent", "channel"]), (5, BUDGETS)])
 async def test_budgets_that_near_their_end_are_found(services, spent, found):
     date = "2026-05-28"
-    wish = BudgetRequest(turn_id="i1", estimate=0.0001, until=services.clock() + 90, kind="round")
-    taken = {"cooldown": 0.0, "daily_max": 3, "date": date, "budget": wish}
-    assert await services.ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **taken)) == "ok"
+    taken = {"date": date, "turn_id": "i1", "estimate": 0.0001, "until": services.clock() + 90, "kind": "round"}
+    assert await services.ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **taken)) == "ok"
     await services.ledger.settle("claude", "i1", "{}", 1e10, date=date, spent={"total_cost": spent})
     assert sorted(await services.ledger.budgets.used_up("claude", 1, date)) == sorted(found)
     await here(services)

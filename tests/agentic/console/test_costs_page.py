@@ -7,8 +7,7 @@ import pytest
 from support.records import NOW, PEOPLE
 
 from agentic.console.parts import ConsoleContext
-from agentic.state.budgets import BudgetRequest
-from agentic.state.limits import TurnRequest
+from agentic.state.limits import LimitRequest
 from tests.agentic.console.conftest import FORMULA, Pages
 
 
@@ -75,10 +74,16 @@ async def test_budgets_show_what_is_spent_and_reserved_and_what_the_day_comes_to
     pages: Pages, parts: ConsoleContext
 ) -> None:
     for turn, spent in (("m1", 0.25), ("m2", None)):
-        wish = BudgetRequest(
-            turn_id=turn, estimate=0.5, until=NOW + 90, kind="mention", person_id=PEOPLE[0], message_id=1
+        ask = LimitRequest(
+            agent="claude",
+            channel_id=7,
+            date="2026-11-22",
+            turn_id=turn,
+            estimate=0.5,
+            until=NOW + 90,
+            person_id=PEOPLE[0],
+            message_id=1,
         )
-        ask = TurnRequest(agent="claude", channel_id=7, cooldown=0, daily_max=9, date="2026-11-22", budget=wish)
         assert await parts.ledger.limits.take(ask) == "ok"
         if spent:
             await parts.ledger.settle("claude", turn, "{}", NOW, date="2026-11-22", spent={"total_cost": spent})

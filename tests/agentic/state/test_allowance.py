@@ -2,30 +2,21 @@
 
 import pytest
 
-from agentic.state.budgets import Bill, BudgetRequest, Caps
-from agentic.state.limits import Allowance, TurnRequest
+from agentic.state.budgets import Bill, Caps
+from agentic.state.limits import Allowance, LimitRequest
 
 DAY, NEXT_DAY = "2027-01-15", "2027-01-16"
 NOW = 1_800_000_000.0
 ALICE = 11
 
 
-def request(turn, dollars=0.0, *, agent="claude", channel=1, person=ALICE, message=None, idle=False, **more):
-    budget = BudgetRequest(
-        turn_id=turn,
-        estimate=dollars,
-        until=NOW + 90,
-        kind="mention",
-        person_id=person,
-        message_id=message,
-        idle=idle,
-    )
-    rules = {"cooldown": 0.0, "daily_max": 1000, "date": DAY, **more}
-    return TurnRequest(agent=agent, channel_id=channel, budget=budget, **rules)
+def request(turn, dollars=0.0, *, agent="claude", channel=1, person=ALICE, message=None, **more):
+    plain = {"agent": agent, "channel_id": channel, "date": DAY, "person_id": person, "message_id": message}
+    return LimitRequest(**{**plain, "turn_id": turn, "estimate": dollars, "until": NOW + 90, **more})
 
 
 def bill(asked, millionths):
-    return Bill(asked.hold_name, asked.date, millionths, asked.hold().scopes)
+    return Bill(asked.hold_name, asked.date, millionths, asked.hold.scopes)
 
 
 @pytest.mark.promise(89, 444)
@@ -41,15 +32,15 @@ def bill(asked, millionths):
 )
 def test_a_quarter_of_each_budget_may_be_spent(caps, verdict):
     allowance = Allowance(caps)
-    assert allowance.take(request("m1", 0.75, idle=True), NOW) == "ok"
-    assert allowance.take(request("m2", 0.26, idle=True), NOW) == verdict
-    assert allowance.take(request("m3", 0.25, idle=True), NOW) == "ok"
+    assert allowance.take(request("m1", 0.75, is_idle=True), NOW) == "ok"
+    assert allowance.take(request("m2", 0.26, is_idle=True), NOW) == verdict
+    assert allowance.take(request("m3", 0.25, is_idle=True), NOW) == "ok"
 
 
 @pytest.mark.promise(89)
 def test_it_is_a_quarter_of_what_the_last_answer_left_on_that_day():
     allowance = Allowance(Caps(all=8.0, agent=8.0))
-    allowance.note_left(request("m0").hold(), [2_000_000, None, None, None])
+    allowance.note_left(request("m0").hold, [2_000_000, None, None, None])
     assert allowance.take(request("m1", 0.6), NOW) == "budget"
     assert allowance.take(request("m2", 0.5), NOW) == "ok"
     assert allowance.take(request("m3", 2.0, date=NEXT_DAY), NOW) == "ok"
@@ -71,11 +62,11 @@ def test_a_larger_reservation_of_a_turn_replaces_its_first_one():
     allowance = Allowance(Caps(all=4.0))
     first, larger, too_large = (request("m1", dollars) for dollars in (0.5, 1.0, 1.1))
     assert allowance.take(first, NOW) == "ok"
-    assert allowance.reserve(first.hold_name, too_large.hold(), NOW) == "budget"
+    assert allowance.reserve(first.hold_name, too_large.hold, NOW) == "budget"
     assert allowance.take(request("m2", 0.5), NOW) == "ok"
-    assert allowance.reserve(first.hold_name, larger.hold(), NOW) == "budget"
+    assert allowance.reserve(first.hold_name, larger.hold, NOW) == "budget"
     allowance.forget(request("m2").hold_name)
-    assert allowance.reserve(first.hold_name, larger.hold(), NOW) == "ok"
+    assert allowance.reserve(first.hold_name, larger.hold, NOW) == "ok"
 
 
 def test_the_reservation_of_a_turn_that_never_ended_expires():
@@ -119,7 +110,7 @@ def test_the_days_turns_are_counted_on_and_free_ones_apart():
     allowance = Allowance(Caps())
     allowance.note(request("m0"), 8, NOW)
     assert [allowance.take(request(f"m{n}", daily_max=9), NOW) for n in (1, 2)] == ["ok", "daily_limit"]
-    assert allowance.take(request("m3", daily_max=9, free=True), NOW) == "ok"
+    assert allowance.take(request("m3", daily_max=9, is_free=True), NOW) == "ok"
     assert allowance.take(request("m4", daily_max=9, date=NEXT_DAY), NOW) == "ok"
     assert (allowance.count("claude", DAY), allowance.count("claude", NEXT_DAY)) == (0, 1), "the old day is forgotten"
 

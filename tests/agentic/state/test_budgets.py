@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from agentic.state.budgets import BudgetRequest, Caps, millionths
-from agentic.state.limits import TurnRequest
+from agentic.state.budgets import Caps, millionths
+from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys
 from agentic.wire.connection import RedisAway, RedisLink
@@ -24,16 +24,19 @@ class Desk:
     async def take(
         self, turn, dollars=1.0, *, agent="claude", channel=1, person=11, kind="mention", date=DAY, idle=False, **rules
     ):
-        wish = BudgetRequest(
+        ask = LimitRequest(
+            agent=agent,
+            channel_id=channel,
+            date=date,
             turn_id=turn,
             estimate=dollars,
             until=self.clock() + 90,
             kind=kind,
             person_id=person,
             message_id=int(turn[1:]) if person else None,
-            idle=idle,
+            is_idle=idle,
+            **{**RULES, **rules},
         )
-        ask = TurnRequest(agent=agent, channel_id=channel, date=date, budget=wish, **{**RULES, **rules})
         return await self.ledger.limits.take(ask)
 
     async def settle(self, turn, dollars, *, agent="claude", date=DAY):

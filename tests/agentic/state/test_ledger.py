@@ -7,7 +7,7 @@ import pytest
 
 from agentic.chat.directory import Directory
 from agentic.runtime.services import recall_agents
-from agentic.state.limits import TurnRequest
+from agentic.state.limits import LimitRequest
 from agentic.state.schedule import Slot
 from agentic.state.shared_state import Ledger
 from agentic.state.turns import Claim
@@ -106,7 +106,7 @@ async def test_of_many_turns_at_once_the_newest_are_remembered(link, clock, monk
 
 
 def ask(**changes):
-    return TurnRequest(**{"agent": "claude", "channel_id": 1, **RULES, **changes})
+    return LimitRequest(**{"agent": "claude", "channel_id": 1, **RULES, **changes})
 
 
 async def test_a_new_turn_takes_what_it_asks_for_in_the_step_that_claims_it(ledger, link, clock):
@@ -202,7 +202,7 @@ async def heard_on(watching, count):
 async def test_eight_takes_at_once_with_a_limit_of_three_give_three(link, clock):
     processes = [Ledger(link, clock) for _ in range(8)]
     verdicts = await asyncio.gather(
-        *(p.limits.take(TurnRequest(agent="claude", channel_id=n, **RULES)) for n, p in enumerate(processes))
+        *(p.limits.take(LimitRequest(agent="claude", channel_id=n, **RULES)) for n, p in enumerate(processes))
     )
     assert sorted(verdicts) == ["daily_limit"] * 5 + ["ok"] * 3
     assert await processes[0].limits.count("claude", DAY) == 3
@@ -211,23 +211,23 @@ async def test_eight_takes_at_once_with_a_limit_of_three_give_three(link, clock)
 async def test_a_cooldown_holds_its_channel_only_and_a_refused_take_counts_nothing(ledger):
     rules = {**RULES, "cooldown": 30.0}
     verdicts = await asyncio.gather(
-        *(ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules)) for _ in range(8))
+        *(ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **rules)) for _ in range(8))
     )
     assert sorted(verdicts) == ["cooldown"] * 7 + ["ok"]
-    assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=2, **rules)) == "ok"
-    assert await ledger.limits.take(TurnRequest(agent="grok", channel_id=1, **rules)) == "ok"
+    assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=2, **rules)) == "ok"
+    assert await ledger.limits.take(LimitRequest(agent="grok", channel_id=1, **rules)) == "ok"
     assert await ledger.limits.count("claude", DAY) == 2
 
 
 async def test_a_take_without_cooldown_neither_heeds_nor_starts_one(ledger):
     rules = {**RULES, "cooldown": 30.0}
-    assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **{**rules, "cooldown": 0.0})) == "ok"
-    assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules)) == "ok"
-    assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **{**rules, "cooldown": 0.0})) == "ok"
+    assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **{**rules, "cooldown": 0.0})) == "ok"
+    assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **rules)) == "ok"
+    assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **{**rules, "cooldown": 0.0})) == "ok"
 
 
 async def test_a_cooldown_ends_by_the_time_of_who_asks(ledger, clock):
-    asked = TurnRequest(agent="claude", channel_id=1, **{**RULES, "cooldown": 30.0})
+    asked = LimitRequest(agent="claude", channel_id=1, **{**RULES, "cooldown": 30.0})
     assert await ledger.limits.take(asked) == "ok"
     clock.now += 20
     assert (await ledger.limits.take(asked), await ledger.limits.cooldown_left("claude", 1)) == ("cooldown", 10.0)
@@ -237,7 +237,7 @@ async def test_a_cooldown_ends_by_the_time_of_who_asks(ledger, clock):
 
 
 async def test_a_cooldown_that_an_earlier_version_stored_holds_until_its_key_expires(ledger, link):
-    asked = TurnRequest(agent="claude", channel_id=1, **{**RULES, "cooldown": 30.0})
+    asked = LimitRequest(agent="claude", channel_id=1, **{**RULES, "cooldown": 30.0})
     await link.call(lambda redis: redis.set(keys.cooldown("claude", 1), "1", px=30_000))
     assert await ledger.limits.take(asked) == "cooldown"
     await link.call(lambda redis: redis.delete(keys.cooldown("claude", 1)))
@@ -246,9 +246,9 @@ async def test_a_cooldown_that_an_earlier_version_stored_holds_until_its_key_exp
 
 async def test_a_released_cooldown_is_over(ledger):
     rules = {**RULES, "cooldown": 30.0}
-    await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules))
+    await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **rules))
     await ledger.limits.release_cooldown("claude", 1)
-    assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules)) == "ok"
+    assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **rules)) == "ok"
 
 
 @pytest.mark.promise(89)
@@ -256,18 +256,18 @@ async def test_limits_hold_while_redis_is_away_and_what_was_taken_counts_afterwa
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         limits = Ledger(link, clock).limits
         rules = {**RULES, "cooldown": 30.0}
-        assert await limits.take(TurnRequest(agent="claude", channel_id=1, **rules)) == "ok"
+        assert await limits.take(LimitRequest(agent="claude", channel_id=1, **rules)) == "ok"
         await take_away(link, server)
-        assert await limits.take(TurnRequest(agent="claude", channel_id=1, **rules)) == "cooldown"
-        assert await limits.take(TurnRequest(agent="claude", channel_id=2, **rules)) == "ok"
+        assert await limits.take(LimitRequest(agent="claude", channel_id=1, **rules)) == "cooldown"
+        assert await limits.take(LimitRequest(agent="claude", channel_id=2, **rules)) == "ok"
         clock.now += 31
-        assert await limits.take(TurnRequest(agent="claude", channel_id=2, **rules)) == "ok"
-        assert await limits.take(TurnRequest(agent="claude", channel_id=3, **rules)) == "daily_limit"
+        assert await limits.take(LimitRequest(agent="claude", channel_id=2, **rules)) == "ok"
+        assert await limits.take(LimitRequest(agent="claude", channel_id=3, **rules)) == "daily_limit"
         assert await limits.count("claude", DAY) == 3
         await back(link, server)
         await until(lambda: not link.has_queued)
         assert await limits.count("claude", DAY) == 3
-        assert await limits.take(TurnRequest(agent="claude", channel_id=4, **rules)) == "daily_limit"
+        assert await limits.take(LimitRequest(agent="claude", channel_id=4, **rules)) == "daily_limit"
         assert await Ledger(link, clock).limits.count("claude", DAY) == 3
         assert sum("limits are kept in memory" in record.getMessage() for record in caplog.records) == 1
 
@@ -277,15 +277,15 @@ async def test_turns_that_cost_nothing_are_counted_apart_and_without_end(server:
         limits = Ledger(link, clock).limits
 
         async def take(**free: bool) -> str:
-            return await limits.take(TurnRequest(agent="claude", channel_id=1, **RULES, **free))
+            return await limits.take(LimitRequest(agent="claude", channel_id=1, **RULES, **free))
 
-        assert [await take(free=True) for _ in range(5)] == ["ok"] * 5
+        assert [await take(is_free=True) for _ in range(5)] == ["ok"] * 5
         assert (await limits.count("claude", DAY), await limits.all("claude", DAY)) == (0, 5)
         assert [await take() for _ in range(4)] == ["ok"] * 3 + ["daily_limit"]
         await take_away(link, server)
-        assert [await take(free=True), await take()] == ["ok", "daily_limit"]
+        assert [await take(is_free=True), await take()] == ["ok", "daily_limit"]
         await back(link, server)
-        await take(free=True)
+        await take(is_free=True)
         assert (await limits.count("claude", DAY), await limits.all("claude", DAY)) == (3, 10)
 
 
@@ -443,7 +443,7 @@ async def test_another_makers_values_under_our_names_are_made_anew(link, ledger)
 async def test_everything_outlives_a_kill_of_redis(server: RedisServer):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link)
-        await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **RULES))
+        await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **RULES))
         await ledger.schedule.next_starter(7, ["claude", "grok"])
         await take_away(link, server)
         await back(link, server)
@@ -457,7 +457,7 @@ async def test_every_key_has_an_end(link, ledger, clock):
     await ledger.settle("claude", "t1", "{}", clock() + 90)
     await ledger.turns.claim("claude", "t3", clock() + 90)
     await ledger.settle("claude", "t2", "{}", clock() + 90, date=DAY, spent={"ai_calls": 1})
-    await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **{**RULES, "cooldown": 5.0}))
+    await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **{**RULES, "cooldown": 5.0}))
     await ledger.presence.renew("claude", "yes")
     await ledger.schedule.save_schedule(DAY, [Slot(1.0)])
     await ledger.schedule.claim_slot(DAY, 0, 1.0)

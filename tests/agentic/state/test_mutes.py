@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from agentic.state.budgets import BudgetRequest
-from agentic.state.limits import TurnRequest
+from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Scope, Silence
 from agentic.wire import keys
@@ -16,21 +15,21 @@ from agentic.wire.connection import RedisAway, RedisLink
 from tests.support.redis_server import PATIENT, RedisServer
 
 RULES = {"cooldown": 30.0, "daily_max": 3, "date": "2027-01-15"}
-WISH = BudgetRequest(kind="mention", turn_id="m1", estimate=0.01, until=1_800_000_100.0, person_id=5, message_id=1)
+MONEY = {"turn_id": "m1", "estimate": 0.01, "until": 1_800_000_100.0, "person_id": 5, "message_id": 1}
 
 
 def silence_of(link: RedisLink, clock) -> Silence:
     return Silence(link, Bus(link), clock)
 
 
-@pytest.mark.parametrize("wish", [None, WISH], ids=["without money", "with money"])
-async def test_a_muted_agent_takes_nothing_until_a_person_unmutes_it_in_any_process(link: RedisLink, clock, wish):
+@pytest.mark.parametrize("money", [{}, MONEY], ids=["without money", "with money"])
+async def test_a_muted_agent_takes_nothing_until_a_person_unmutes_it_in_any_process(link: RedisLink, clock, money):
     here, ledger = silence_of(link, clock), Ledger(link, clock)
     await here.stop(Scope.agent("claude"), 60.0)
-    assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, budget=wish, **RULES)) == "muted"
-    assert await ledger.limits.take(TurnRequest(agent="grok", channel_id=1, budget=wish, **RULES)) == "ok"
+    assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **money, **RULES)) == "muted"
+    assert await ledger.limits.take(LimitRequest(agent="grok", channel_id=1, **money, **RULES)) == "ok"
     await silence_of(link, clock).resume(Scope.agent("claude"))
-    assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, budget=wish, **RULES)) == "ok", (
+    assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **money, **RULES)) == "ok", (
         "the cooldown was not taken before"
     )
     assert await ledger.limits.count("claude", "2027-01-15") == 1
@@ -40,7 +39,7 @@ async def test_a_mute_of_a_guild_counts_for_turns_there(link: RedisLink, clock):
     ledger = Ledger(link, clock)
     await silence_of(link, clock).stop(Scope.agent("claude", 70), 60.0)
     asked = {
-        guild: TurnRequest(agent="claude", channel_id=guild or 1, guild_id=guild, **RULES) for guild in (70, 71, None)
+        guild: LimitRequest(agent="claude", channel_id=guild or 1, guild_id=guild, **RULES) for guild in (70, 71, None)
     }
     assert [await ledger.limits.take(request) for request in asked.values()] == ["muted", "ok", "ok"]
 
@@ -49,7 +48,7 @@ async def test_a_mute_runs_out_by_itself(link: RedisLink, clock):
     ledger = Ledger(link, clock)
     await silence_of(link, clock).stop(Scope.agent("claude"), 60.0)
     clock.now += 61
-    assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **RULES)) == "ok"
+    assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "ok"
 
 
 async def test_a_mute_that_is_known_counts_while_redis_is_away_and_ends_with_its_time(server: RedisServer, clock):
@@ -61,9 +60,9 @@ async def test_a_mute_that_is_known_counts_while_redis_is_away_and_ends_with_its
         server.kill()
         with pytest.raises(RedisAway):
             await link.call(lambda redis: redis.ping())
-        assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **RULES)) == "muted"
+        assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "muted"
         clock.now += 61
-        assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **RULES)) == "ok"
+        assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "ok"
         server.start()
         await asyncio.wait_for(link.present.wait(), 10)
 
@@ -73,9 +72,9 @@ async def test_a_mute_outlives_a_restart_of_redis(server: RedisServer, clock):
         await silence_of(link, clock).stop(Scope.agent("claude"), 60.0)
     server.restart()
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
-        assert await Ledger(link, clock).limits.take(TurnRequest(agent="claude", channel_id=1, **RULES)) == "muted"
+        assert await Ledger(link, clock).limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "muted"
 
 
 async def test_a_mute_that_cannot_be_read_mutes_nobody(link: RedisLink, clock):
     await link.call(lambda redis: redis.hset(keys.SILENCE, "a:claude", '{"until": "soon"}'))
-    assert await Ledger(link, clock).limits.take(TurnRequest(agent="claude", channel_id=1, **RULES)) == "ok"
+    assert await Ledger(link, clock).limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "ok"

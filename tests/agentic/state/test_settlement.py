@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from agentic.state.budgets import BudgetRequest, Caps
-from agentic.state.limits import TurnRequest
+from agentic.state.budgets import Caps
+from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
@@ -20,11 +20,9 @@ DAY = "2027-01-15"
 SETTLE, BEGIN, ANSWER, TAKE = "'settled:'", "local kept = claim()", "return 'kept'", "return take(0, 0)"
 
 
-def ask(turn: str, clock, dollars=1.0, daily_max=100) -> TurnRequest:
-    wish = BudgetRequest(
-        turn_id=turn, estimate=dollars, until=clock() + 90, kind="mention", person_id=11, under_way="{}"
-    )
-    return TurnRequest(agent="claude", channel_id=1, cooldown=0.0, daily_max=daily_max, date=DAY, budget=wish)
+def ask(turn: str, clock, dollars=1.0, daily_max=100) -> LimitRequest:
+    money = {"turn_id": turn, "estimate": dollars, "until": clock() + 90, "person_id": 11, "under_way": "{}"}
+    return LimitRequest(agent="claude", channel_id=1, daily_max=daily_max, date=DAY, **money)
 
 
 def record(turn: str, **more) -> TurnRecord:

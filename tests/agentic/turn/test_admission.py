@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from agentic.agent.events import MentionEvent
+from agentic.agent.events import InstructionEvent, MentionEvent
+from agentic.agent.limits import AFTER_DEADLINE
 from agentic.context.entries import Entry, Speaker
 from agentic.llm.errors import BadKey
 from agentic.turn.turn import limit_request
+from agentic.wire.messages import Instruction
 from tests.support.agent_scene import LOUNGE, Scene
 from tests.support.doubles import ALICE
 
@@ -34,8 +36,19 @@ def asked(scene, event):
 
 async def test_a_turn_that_will_be_taken_asks_for_its_money_and_is_noted_before_its_call(scene):
     ask = asked(scene, mention(scene))
-    assert (ask.channel_id, ask.budget.turn_id, ask.budget.person_id) == (LOUNGE, "m5", ALICE)
-    assert ask.budget.under_way
+    assert (ask.channel_id, ask.turn_id, ask.kind, ask.person_id, ask.message_id) == (LOUNGE, "m5", "mention", ALICE, 5)
+    assert ask.until == scene.clock() + 60 + AFTER_DEADLINE
+    assert ask.under_way
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [({"is_conversation_starter": True}, "opening"), ({}, "round"), ({"trigger_message_id": 9}, "joining")],
+)
+async def test_a_scheduled_turn_is_nobodys(scene, fields, kind):
+    event = InstructionEvent.of(Instruction(instruction_id="i1", channel_id=LOUNGE, **fields), scene.clock())
+    ask = asked(scene, event)
+    assert (ask.kind, ask.person_id, ask.message_id) == (kind, None, None)
 
 
 @pytest.mark.parametrize(("seconds", "asks"), [(0.1, True), (0.0, False), (-1.0, False)])

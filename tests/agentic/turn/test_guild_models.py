@@ -94,7 +94,7 @@ async def test_what_is_put_aside_for_a_turn_is_the_price_of_its_model(stage):
     begin = scene.ledger.begin
 
     async def noting(*begun):
-        asked.append(begun[-1].budget.estimate)
+        asked.append(begun[-1].estimate)
         return await begin(*begun)
 
     scene.ledger.begin = noting

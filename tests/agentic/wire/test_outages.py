@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from agentic.state.limits import TurnRequest
+from agentic.state.limits import LimitRequest
 from agentic.state.schedule import ScheduleStore
 from agentic.state.shared_state import Ledger
 from agentic.wire import connection, keys
@@ -134,7 +134,7 @@ async def test_what_waits_is_written_before_the_next_turn_begins(link, clock):
     link.present.clear()
     await ledger.turns.close("claude", {"joined": '{"text": ""}'})
     link.present.set()
-    request = TurnRequest(agent="claude", channel_id=1, cooldown=0.0, daily_max=3, date="2027-01-15")
+    request = LimitRequest(agent="claude", channel_id=1, cooldown=0.0, daily_max=3, date="2027-01-15")
     claim, _ = await ledger.begin("claude", "joined", clock() + 90, "event", request)
     assert claim.state == "done"
 
