@@ -71,7 +71,7 @@ from agentic.services.discord.gate import REQUEST_ERRORS, Gate
 from agentic.state.silence import Scope
 from agentic.text import lasting
 from agentic.turn.history import reset_conversation
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -371,7 +371,7 @@ class SlashHandlers:
             if acts and (note := note_of(command, response, self._services.clock())) is not None:
                 self._services.record.note(note)
             return response
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.warning("/%s was not carried out: Redis is unavailable (%s)", command.name, away)
             return REDIS_AWAY
 

@@ -71,7 +71,7 @@ async def pick_channel(
 
     The queue has the priority channels in the owner's order, then the others shuffled. A queued channel that is busy
     has its conversation right now and is dropped from the queue, as is one that is no longer configured. Raises
-    RedisAway.
+    StateUnavailable.
     """
     first = [channel for channel in dict.fromkeys(config.priority_channels) if channel in config.channels]
     others = [channel for channel in config.channels if channel not in first]
@@ -89,5 +89,5 @@ async def pick_channel(
 
 
 async def pick_starter(config: CoordinatorConfig, schedule: ScheduleStore, channel_id: int, rng: random.Random) -> str:
-    """The channel's next starter: each agent once, then shuffled again. Raises RedisAway."""
+    """The channel's next starter: each agent once, then shuffled again. Raises StateUnavailable."""
     return await schedule.next_starter(channel_id, rng.sample(config.agents, len(config.agents)))

@@ -18,7 +18,7 @@ from agent_coordinator.engine import Engine
 from agent_coordinator.rooms import RoomCommands, RoomKeeper
 from agent_coordinator.scheduler import Scheduler
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.messages import Command, CommandOutcome
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Commands:
             return
         try:
             outcome = await known(command)
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.warning("command %s was not executed, Redis is unavailable: %s", command.command, away)
             return
         if outcome is not None:

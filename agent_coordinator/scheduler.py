@@ -65,7 +65,7 @@ class Scheduler:
                 await fire()
 
     async def next_due(self) -> Due | None:
-        """The earliest open slot of the days that are not over. Raises RedisAway."""
+        """The earliest open slot of the days that are not over. Raises StateUnavailable."""
         now = self._clock()
         today = local_date(now, self._config.timezone)
         days = [(day, self._lasts(day)) for day in (today - timedelta(days=1), today)]
@@ -81,17 +81,18 @@ class Scheduler:
         return min(open_slots, key=lambda due: due.at, default=None)
 
     async def move(self, at: float, to: float) -> bool:
-        """Move the open slot of the time `at` to `to`; False if there is none, or one at `to`. Raises RedisAway."""
+        """Move the open slot of the time `at` to `to`; False if there is none, or one at `to`. Raises
+        StateUnavailable."""
         return await self._change(lambda slots: move_slot(slots, at, to))
 
     async def skip(self, at: float) -> bool:
-        """Skip the open slot of that time; False if there is none. Raises RedisAway."""
+        """Skip the open slot of that time; False if there is none. Raises StateUnavailable."""
         return await self._change(lambda slots: skip_slot(slots, at))
 
     async def add(self, at: float) -> str:
         """Add a slot to today's, even if none are scheduled. Returns "added", "known_time", or "full_day".
 
-        Raises RedisAway.
+        Raises StateUnavailable.
         """
         refusal = "full_day"
 

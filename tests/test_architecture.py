@@ -112,7 +112,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 """Third-party package or name of the standard library → the modules (or whole packages) that may use it."""
 
 OF_NO_SERVICE = ("agentic.agent", "agentic.turn", "agentic.inbox", "agentic.state", "agentic.context")
-OUTAGE, MAX_OUTAGE_MODULES = "RedisAway", 22
+OUTAGE, MAX_OUTAGE_MODULES = "StateUnavailable", 22
 SERVICES = ("agentic.services.discord", "agentic.services.signal")
 
 

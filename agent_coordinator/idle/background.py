@@ -44,7 +44,7 @@ from agentic.state.idle import UNASKED, Asking, Sent
 from agentic.state.silence import SilenceChange
 from agentic.wire import keys
 from agentic.wire.bus import NoAnswer
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import UnaskedNote
 from agentic.wire.messages import CancelNotice, Instruction, Result
 
@@ -86,7 +86,7 @@ class BackgroundScheduler:
             await self._context.sleep(TICK_SECONDS)
             try:
                 await self.tick(self._store)
-            except RedisAway as away:
+            except StateUnavailable as away:
                 log.debug("idle tasks wait, Redis is unavailable: %s", away)
             except Exception:  # the edge of the loop: a mistake here must not end the coordinator
                 log.exception("an idle task failed, the next tick goes on")
@@ -103,7 +103,7 @@ class BackgroundScheduler:
             self._cancel(asking)
 
     async def tick(self, store: IdleStore) -> None:
-        """Do what is due: one look, and one turn at most. Raises RedisAway."""
+        """Do what is due: one look, and one turn at most. Raises StateUnavailable."""
         now, board = self._clock(), self._board
         if not self._context.leadership.held:
             return
@@ -131,7 +131,7 @@ class BackgroundScheduler:
     async def _plan(
         self, store: IdleStore, task: str, agent: str, schedule: Schedule, now: float
     ) -> TaskPlan | Blocked:
-        """The gates in their order. Raises RedisAway."""
+        """The gates in their order. Raises StateUnavailable."""
         config, settings, context = self._config, self._context.config, self._context
         if context.is_paused:
             return Blocked("all bots are paused")
@@ -181,7 +181,7 @@ class BackgroundScheduler:
     # Turns
 
     async def _take(self, plan: TaskPlan, schedule: Schedule, read_at: float) -> None:
-        """Ask for the turn, once the state says so. Raises RedisAway: then nothing was asked for."""
+        """Ask for the turn, once the state says so. Raises StateUnavailable: then nothing was asked for."""
         now, board, before = self._clock(), self._board, schedule.state
         instruction_id, deadline = str(uuid.uuid4()), now + TURN_SECONDS
         schedule.mark_begun(now)
@@ -235,7 +235,7 @@ class BackgroundScheduler:
         self._context.tasks.start(sending, "the end of an idle task")
 
     async def _collect(self, asking: Asking, now: float) -> None:
-        """Note the result of a turn that an earlier leader asked for. Raises RedisAway."""
+        """Note the result of a turn that an earlier leader asked for. Raises StateUnavailable."""
         result = await self._ledger.idle.result(asking.agent, asking.instruction_id)
         left = asking.deadline + LEFT_SECONDS - now
         if result is not None or not 0 <= left <= TURN_SECONDS + LEFT_SECONDS:  # more: the clock was set back
@@ -275,7 +275,7 @@ class BackgroundScheduler:
     # State
 
     async def _load(self) -> None:
-        """Take over the state of an earlier leader. Raises RedisAway."""
+        """Take over the state of an earlier leader. Raises StateUnavailable."""
         kept = await self._ledger.idle.read()
         self._board = IdleTaskBoard(self._config, self._context.rng, self._clock(), kept)
         if self._store is None:
@@ -284,10 +284,10 @@ class BackgroundScheduler:
             await self._save()
 
     async def _save(self) -> bool:
-        """Write the state; False where another process leads. Raises RedisAway."""
+        """Write the state; False where another process leads. Raises StateUnavailable."""
         self._board.unsaved = False
         try:
             return await self._ledger.idle.write(self._board.kept(), self._context.leadership.epoch)
-        except RedisAway:
+        except StateUnavailable:
             self._board.unsaved = True
             raise

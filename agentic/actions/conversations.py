@@ -2,7 +2,7 @@
 
 What concerns conversations and the schedule goes to the coordinator as a Command, whose CommandOutcome is the answer;
 stops, mutes and budgets are written to Redis here, with the same stores for Discord's commands and for the console. An
-action of the console returns one line for the owner, or raises Refused with one. It may raise RedisAway.
+action of the console returns one line for the owner, or raises Refused with one. It may raise StateUnavailable.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class QuestionCommands:
         return CommandReply(question_text(user_id, prompt), public=True)
 
     async def arena(self, command: ActionRequest) -> str:
-        """Two hidden agents answer, within the limits on their calls and costs. Raises RedisAway."""
+        """Two hidden agents answer, within the limits on their calls and costs. Raises StateUnavailable."""
         if (refusal := self._refusal(command)) is not None:
             return refusal
         question, arenas = str(command.values.get("prompt", "")).strip(), self._services.ledger.arenas

@@ -1,7 +1,7 @@
 """/why and /why-not: explain why a bot posted a message, or why it is silent, from turn records and current state.
 
-`why` and `why_not` read and raise RedisAway; the rest is pure. Texts have at most 2,000 characters and quote nobody.
-People are shown as mentions, so a caller must post with pings off.
+`why` and `why_not` read and raise StateUnavailable; the rest is pure. Texts have at most 2,000 characters and quote
+nobody. People are shown as mentions, so a caller must post with pings off.
 """
 
 from __future__ import annotations

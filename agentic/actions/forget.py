@@ -32,7 +32,7 @@ from agentic.state.shared_state import Ledger
 from agentic.state.turns import Turns
 from agentic.text import counted
 from agentic.tools.call_log import ToolRecords
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 
 DONE_FILE = "forgotten"  # in the data folder
 RETRY_EVERY = 0.5
@@ -173,7 +173,7 @@ class Forgetting:
         self._tools, self._personas = tools, personas
         self._last, self._whole = done.last, True
         self._one_at_a_time = asyncio.Lock()
-        self.also: list[Callable[[int], Awaitable[None]]] = []  # called with the person; may raise RedisAway
+        self.also: list[Callable[[int], Awaitable[None]]] = []  # called with the person; may raise StateUnavailable
         self.other_ids: list[Callable[[int], Collection[int]]] = []  # the ids that a person had before, or elsewhere
         self.private_chats: list[Callable[[int], Collection[int]]] = []  # a person's chats with one agent
 
@@ -188,7 +188,7 @@ class Forgetting:
             try:
                 async with self._one_at_a_time:
                     await self._complete_new()
-            except RedisAway as away:
+            except StateUnavailable as away:
                 log.debug("forget requests not read: Redis is unavailable (%s); will retry", away)
                 self._forgets.news.set()
                 await asyncio.sleep(RETRY_EVERY)
@@ -196,7 +196,7 @@ class Forgetting:
     async def forget(self, user_id: int) -> ForgetOutcome:
         """Remove what is kept of the person in all processes, by each id of theirs; in this one before it returns.
 
-        Raises RedisAway, possibly after a part was removed.
+        Raises StateUnavailable, possibly after a part was removed.
         """
         others = {each for ids in self.other_ids for each in ids(user_id)} - {user_id}
         outcome = await self._forget(user_id)
@@ -228,12 +228,12 @@ class Forgetting:
                     if (words := await self._forgets.answered(user_id, ordered)) is not None:
                         return words, False
                     await asyncio.sleep(ASK_EVERY)
-        except (TimeoutError, RedisAway):
+        except (TimeoutError, StateUnavailable):
             return None, True
         return None, False
 
     async def _complete_new(self) -> Mapping[int, ForgetOutcome]:
-        """Carry out requests since the last completed one; outcomes by person. Raises RedisAway."""
+        """Carry out requests since the last completed one; outcomes by person. Raises StateUnavailable."""
         done: dict[int, ForgetOutcome] = {}
         for at, user_id in await self._forgets.after(self._last):
             done[user_id] = await self._carry_out(user_id)
@@ -247,7 +247,7 @@ class Forgetting:
         return done
 
     async def _carry_out(self, user_id: int) -> ForgetOutcome:
-        """Remove what this process and this machine's files keep. Raises RedisAway."""
+        """Remove what this process and this machine's files keep. Raises StateUnavailable."""
         self._ledger.settlements.disown(user_id)
         await self._ledger.link.write_queued()  # or it would come back after it was removed
         for forget in self.also:

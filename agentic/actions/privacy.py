@@ -115,7 +115,7 @@ class OwnMemory:
         return await self._memory.consent(user_id)
 
     async def set_unasked(self, user_id: int, wanted: bool, because: str = "command") -> str:
-        """Raises RedisAway."""
+        """Raises StateUnavailable."""
         if not self._records:
             return NO_RECORD
         consents = self._consents

@@ -113,7 +113,7 @@ class RoomSide(Protocol):
     def seats(self) -> Sequence[Seat]: ...  # bots first, then personas
     def gone(self, agents: Sequence[str]) -> tuple[str, ...]: ...  # those whose personas were deleted
     def can_open(self) -> bool: ...  # whether a bot of this process is there to make a thread
-    async def open(self, draft: RoomDraft, personas: Sequence[str]) -> OpenedRoom: ...  # raises RedisAway
+    async def open(self, draft: RoomDraft, personas: Sequence[str]) -> OpenedRoom: ...  # raises StateUnavailable
 
 
 class NoRoomSide:
@@ -202,7 +202,7 @@ class RoomCreation:
 
     async def for_owner(self, request: int, draft: RoomDraft, keys: Sequence[str]) -> tuple[str, int | None]:
         """Open it for the installation's owner, with these members. Return what came of it, for people, and the thread,
-        None if there is none. Raises RedisAway."""
+        None if there is none. Raises StateUnavailable."""
         draft = self._readable(draft)
         chosen = [entry for key in keys if (entry := self._services.roster.of(key)) is not None]
         refusal = self._refuse_channel(draft) or await self._refuse_members(draft, chosen)

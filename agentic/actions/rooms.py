@@ -269,7 +269,7 @@ def may_be_named(room: Room, command: ActionRequest, may_see: Callable[[int], Ma
 
 
 class Completions:
-    """Choices for options that are being typed. Raises RedisAway if rooms cannot be read."""
+    """Choices for options that are being typed. Raises StateUnavailable if rooms cannot be read."""
 
     def __init__(self, roster: Roster, rooms: RoomStore, may_see: Callable[[int], MaySee]) -> None:
         self._roster, self._rooms, self._may_see = roster, rooms, may_see

@@ -97,7 +97,7 @@ class ServerStatus:
 
 
 async def read_status(services: AgentServices, channel_id: int, parent_id: int | None = None) -> ServerStatus:
-    """Read the status for a channel, or for a thread of the channel `parent_id`. Raises RedisAway."""
+    """Read the status for a channel, or for a thread of the channel `parent_id`. Raises StateUnavailable."""
     ledger, now = services.ledger, services.clock()
     date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
     online, backoffs, conversation, uses, idle = await asyncio.gather(

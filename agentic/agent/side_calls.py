@@ -38,7 +38,7 @@ from agentic.state.budgets import ReplayCosts
 from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import CallRecord, Phases, ReplayNote
 from agentic.wire.messages import Result, TurnUsage
 
@@ -235,7 +235,7 @@ class ChargedEmbeddings:
                 made = await self._embedder.embed(texts, timeout=EMBEDDING_SECONDS)
             else:
                 made = await self._embed_paid(texts)
-        except (ModelError, RedisAway) as error:
+        except (ModelError, StateUnavailable) as error:
             self._report(str(error))
             return None
         if made is None:
@@ -287,7 +287,7 @@ class ChargedEmbeddings:
         }
         try:
             await self._costs.settle(note, spent)
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.error("an embedding's cost is not charged: %s; its reservation will be", away)
 
     def _report(self, problem: str) -> None:

@@ -23,7 +23,7 @@ from agentic.process.root import ROOT
 from agentic.tools.own_tools import FILE_TOOLS, MEMORY, RECALL
 from agentic.tools.toolset import NAMES
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink, RedisStartError
+from agentic.wire.connection import RedisConnection, RedisStartError, StateUnavailable
 from agentic.wire.server import MIN_VERSION, RedisPlace, locate_redis
 
 TOOLS = (*NAMES, MEMORY, RECALL, *FILE_TOOLS)
@@ -153,17 +153,17 @@ async def check_redis(settings: Settings, found: Findings, *, use_default_redis:
                 runtime_dir=settings.runtime_dir,
                 use_default_port=use_default_redis,
             ) as place,
-            RedisLink(place.address) as link,
+            RedisConnection(place.address) as link,
         ):
             await _check_server(place, link, found, "" if settings.redis_url else " (REDIS_URL is not set)")
     except RedisStartError as error:
         found.wrong("Redis", "none can be used", str(error))
-    except RedisAway as away:
+    except StateUnavailable as away:
         advice = "start that server, or correct REDIS_URL" if settings.redis_url else "read its log"
         found.wrong("Redis", f"cannot be used: {away}", advice)
 
 
-async def _check_server(place: RedisPlace, link: RedisLink, found: Findings, origin: str) -> None:
+async def _check_server(place: RedisPlace, link: RedisConnection, found: Findings, origin: str) -> None:
     info = await link.call(lambda redis: redis.info())
     if info.get("redis_mode") == "cluster":
         found.wrong("Redis", f"{place.description} is a cluster", "its scripts need a server without cluster mode")

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from agentic.ids import MAX_ID
 from agentic.net import http_server
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 
 LINES = {
     401: "sign in first",
@@ -51,7 +51,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     except web.HTTPException as raised:
         kept = {name: raised.headers[name] for name in ("Allow", "Location") if name in raised.headers}
         return error(raised.status, LINES.get(raised.status, raised.reason.lower()), kept)
-    except RedisAway:
+    except StateUnavailable:
         return error(503, "Redis does not answer; the bots go on, try again in a moment")
     except sqlite3.Error as failed:
         log.warning("the console could not read the record: %s", failed)

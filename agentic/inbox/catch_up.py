@@ -19,7 +19,7 @@ from agentic.context.entries import Entry, visible
 from agentic.inbox.inbox import TurnQueue
 from agentic.inbox.stop_orders import MissedOrders, StopOrders, heard_of
 from agentic.inbox.triggers import Call, CallDetector, request_room_turn, room_of_thread, says_nothing
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 
 ROUND_SECONDS = 5.0
 MAX_MISSED = 3  # mentions answered in a channel
@@ -69,7 +69,7 @@ class CatchUp:
                 await self._missed_orders.check_after_reconnect()
                 await self.resume_open_turns()
                 await self._answer_missed()
-            except RedisAway:
+            except StateUnavailable:
                 log.debug("%s: catch-up waits for Redis", self._agent)
             except Exception:
                 # The outermost edge of this loop: a round that fails must not end the next ones.
@@ -79,7 +79,7 @@ class CatchUp:
                     await self._back.wait()
 
     async def resume_open_turns(self) -> None:
-        """Continue the turns that an earlier run or another process left open. Raises RedisAway."""
+        """Continue the turns that an earlier run or another process left open. Raises StateUnavailable."""
         if not self._may_act():
             return
         turns, events = self._services.ledger.turns, []
@@ -110,7 +110,7 @@ class CatchUp:
 
     async def _answer_missed_in(self, channel: ChannelInfo) -> None:
         """Answer the mentions that have no result yet. Those that another answer makes superfluous get theirs here, so
-        that a later session does not find them again. Raises RedisAway."""
+        that a later session does not find them again. Raises StateUnavailable."""
         services, channel_id = self._services, channel.channel_id
         entries = visible(services.transcripts.of(channel_id).entries())
         recent = (entry for entry in reversed(entries) if entry.created_at >= self._since)

@@ -37,7 +37,7 @@ from agentic.record.queries.posts import conversation_of, conversations_page, la
 from agentic.record.recorder import explain_error
 from agentic.record.writing import transaction
 from agentic.state.budgets import Costs
-from agentic.wire.connection import RedisAddressError, RedisAway, RedisLink, RedisStartError
+from agentic.wire.connection import RedisAddressError, RedisConnection, RedisStartError, StateUnavailable
 from agentic.wire.server import locate_redis
 
 LISTED = 30
@@ -230,7 +230,7 @@ def run_import_costs(options: argparse.Namespace, settings: Settings) -> int:
 
     async def read_costs() -> tuple[str, Days]:
         redis = locate_redis(settings.redis_url, settings.data_dir, runtime_dir=settings.runtime_dir)
-        async with redis as place, RedisLink(place.address, command_timeout=SECONDS) as link:
+        async with redis as place, RedisConnection(place.address, command_timeout=SECONDS) as link:
             return place.description, await Costs(link).all_days()
 
     async def write_costs() -> str:
@@ -239,7 +239,7 @@ def run_import_costs(options: argparse.Namespace, settings: Settings) -> int:
 
     try:
         place, costs = asyncio.run(read_costs())
-    except (RedisAddressError, RedisAway, RedisStartError) as error:
+    except (RedisAddressError, StateUnavailable, RedisStartError) as error:
         print(f"Redis cannot be read, nothing was imported: {error}", file=sys.stderr)
         return 1
     migrate(settings.record_file)

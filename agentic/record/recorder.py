@@ -32,7 +32,7 @@ from agentic.state.forget_requests import ForgetRequests
 from agentic.state.leases import Lease
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 
 POLL_SECONDS = 1.0  # with nothing to do
 HELD_POLL_SECONDS = 0.2
@@ -165,7 +165,7 @@ class Recorder:
                 self._positions |= {each.stream: each.position for each in received}
                 await self._reader.keep(received)
             await self._forget(db)
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.debug("the record waits: Redis is unavailable (%s)", away)
         busy = await self._retention.step(db) or busy
         if not busy and self._index and await self._index.step():
@@ -177,7 +177,7 @@ class Recorder:
         return busy
 
     async def _forget(self, db: aiosqlite.Connection) -> None:
-        """Carry out requests of people to be forgotten. Raises RedisAway."""
+        """Carry out requests of people to be forgotten. Raises StateUnavailable."""
         for at, user_id in await self._forgets.after(self._forgotten_until):
             chats = await self._forgets.chats_of(user_id)
             async with transaction(db):
@@ -233,7 +233,7 @@ def explain_error(error: Exception) -> str:
 @asynccontextmanager
 async def recording(
     settings: Settings,
-    link: RedisLink,
+    link: RedisConnection,
     bus: Bus,
     *,
     holder: str,

@@ -20,7 +20,7 @@ from redis.exceptions import ResponseError
 from agentic.state.record_stream import RecordedAgents, decoded
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from agentic.wire.entries import Entry
 
 GROUP = CONSUMER = "recorder"
@@ -61,7 +61,7 @@ class RecordReader:
     """Reads the record of `agents`, and of those that become known by RecordedAgents. `start` comes before the first
     `read`, and after whatever was read was not kept."""
 
-    def __init__(self, link: RedisLink, agents: Iterable[str]) -> None:
+    def __init__(self, link: RedisConnection, agents: Iterable[str]) -> None:
         self._link, self._further = link, RecordedAgents(link)
         self._agents: tuple[str, ...] = ()
         self._streams: tuple[str, ...] = (keys.COORDINATOR_RECORD,)
@@ -78,7 +78,7 @@ class RecordReader:
         self._kept = []
 
     async def read(self) -> list[Received]:
-        """New entries, of each stream a limited number; empty for nothing. Raises RedisAway."""
+        """New entries, of each stream a limited number; empty for nothing. Raises StateUnavailable."""
         self._add_agents(await self._further.read())
         await self._acknowledge()
         if self._to_set:
@@ -104,7 +104,7 @@ class RecordReader:
         self._kept += [(each.stream, each.ids) for each in received]
         try:
             await self._acknowledge()
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.debug("what was recorded is acknowledged later: %s", away)
 
     def _add_agents(self, agents: Iterable[str]) -> None:
@@ -179,10 +179,10 @@ class RecordReader:
                 pipe.execute_command(*command)
             return await pipe.execute(raise_on_error=False)
 
-        answers = await self._link.patient(run, READ_SECONDS)
+        answers = await self._link.call_slowly(run, READ_SECONDS)
         for answer in answers:
             if isinstance(answer, Exception) and not str(answer).startswith(MISSING):
-                raise RedisAway(str(answer)) from answer
+                raise StateUnavailable(str(answer)) from answer
         return answers
 
 

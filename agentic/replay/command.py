@@ -39,7 +39,7 @@ from agentic.replay.replay import (
 from agentic.runtime.services import caps_of
 from agentic.state.shared_state import Ledger
 from agentic.text import counted, dollars
-from agentic.wire.connection import RedisAddressError, RedisAway, RedisLink, RedisStartError
+from agentic.wire.connection import RedisAddressError, RedisConnection, RedisStartError, StateUnavailable
 from agentic.wire.server import locate_redis
 
 NARROW = 90  # columns, below which two answers do not fit beside each other
@@ -132,7 +132,7 @@ async def _replay_all(
                     show(console, found[-1], configured.display_name if configured else turn.turn.agent)
             for notice in ledger.budgets.notices() if ledger else ():
                 print(notice, file=sys.stderr)
-    except (RedisAway, RedisStartError, RedisAddressError) as away:
+    except (StateUnavailable, RedisStartError, RedisAddressError) as away:
         print(f"Redis does not answer, so no money can be reserved: {away}. No model is called", file=sys.stderr)
         return 1
     if options.json:
@@ -210,7 +210,7 @@ async def open_ledger(settings: Settings, *, paid: bool) -> AsyncIterator[Ledger
         locate_redis(
             url, settings.data_dir, runtime_dir=settings.runtime_dir, use_default_port=settings.data_dir.name != LOCAL
         ) as place,
-        RedisLink(place.address) as link,
+        RedisConnection(place.address) as link,
     ):
         yield Ledger(link, caps=caps_of(settings))
 

@@ -42,7 +42,7 @@ from agentic.tools.own_tools import MEMORY
 from agentic.tools.prefill_tools import CALL_STOP, TextCall, call_in, continued_prefill, speech_text
 from agentic.turn.decision import Decision, UnreadableDecision, parse_decision
 from agentic.turn.prefill_mode import SYSTEM_SPEAKS, Actions
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import CallRecord, CallWords, ReplayNote
 
 # Options that are recorded as a Prompt has them. Its conversation is left out: a replay joins no model's session. It is
@@ -190,7 +190,8 @@ class Replayer:
         return Prepared(recorded, words, model, call, calls, inputs[0].pictures_missing)
 
     async def replay(self, prepared: Prepared) -> Comparison:
-        """Ask the model. Raises RedisAway if the call costs money and Redis is unavailable: nothing was called."""
+        """Ask the model. Raises StateUnavailable if the call costs money and Redis is unavailable: nothing was
+        called."""
         agent, now = prepared.recorded.turn.agent, self._clock()
         replaying = Replaying(prepared.model, prepared.words, self._redact, self._settings.turn_timeout_seconds)
         replay_id = f"replay-{secrets.token_hex(8)}"
@@ -208,7 +209,7 @@ class Replayer:
     async def _reserve(self, agent: str, replay_id: str, date: str, prepared: Prepared) -> str:
         """Return the line of a refusal, "" for none."""
         if self._costs is None:
-            raise RedisAway("no Redis")
+            raise StateUnavailable("no Redis")
         seconds = max(each.options.get("timeout", 0.0) for each in prepared.words)
         within = prepared.calls * max(seconds, self._settings.turn_timeout_seconds) + SETTLED_AFTER
         refused = await self._costs.reserve(agent, replay_id, date, prepared.most_usd, within)
@@ -230,7 +231,7 @@ class Replayer:
         }
         try:
             await self._costs.settle(note, spent)
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.error("%s: the cost of a replay is not charged, its reservation will be: %s", agent, away)
 
 

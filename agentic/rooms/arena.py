@@ -34,7 +34,7 @@ from agentic.state.silence import ChannelRef
 from agentic.text import counted
 from agentic.turn.cleaning import clean_text
 from agentic.turn.decision import UnreadableDecision, parse_decision
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import Contender, ContestNote
 
 BOXES = ("🅰️", "🅱️")
@@ -96,7 +96,7 @@ class ArenaKeeper:
             return []
         try:
             arenas = await self._arenas.all()
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.debug("arenas wait: %s", away)
             return []
         now = self._clock()
@@ -116,7 +116,7 @@ class ArenaKeeper:
     async def _advance_safely(self, arena: Arena) -> None:
         try:
             await self.advance(arena)
-        except (CannotPost, RedisAway) as error:
+        except (CannotPost, StateUnavailable) as error:
             log.info("arena %d continues in %.0f s: %s", arena.id, RETRY_SECONDS, error)
             self._not_before[arena.id] = self._clock() + RETRY_SECONDS
         except Exception:  # the edge of the task: the other arenas continue
@@ -126,7 +126,7 @@ class ArenaKeeper:
             self._busy.discard(arena.id)
 
     async def advance(self, arena: Arena) -> None:
-        """Take its next step. Raises CannotPost and RedisAway if it has to be tried again."""
+        """Take its next step. Raises CannotPost and StateUnavailable if it has to be tried again."""
         try:
             if arena.until is not None:
                 await self._end(arena)

@@ -161,7 +161,7 @@ class RoomOpener:
         self._under_way: set[int] = set()
 
     async def open(self, request: int, room: Room, name: str, text: str) -> Opening:
-        """Open the room in a thread `name` below a message `text`. Raises RedisAway if nothing was made."""
+        """Open the room in a thread `name` below a message `text`. Raises StateUnavailable if nothing was made."""
         opening = RoomOpening(request=request, agent=self._agent, at=self._clock(), room=room, name=name, text=text)
         await self._openings.keep(opening)
         return await self._proceed(opening, again=False)

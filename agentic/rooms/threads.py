@@ -34,7 +34,7 @@ from agentic.state.rooms import MAX_FAILURES, MIN_MEMBERS, Marks, Room, RoomLine
 from agentic.text import counted
 from agentic.wire import keys
 from agentic.wire.bus import NOBODY, Bus
-from agentic.wire.connection import RedisAway, or_default
+from agentic.wire.connection import StateUnavailable, or_default
 from agentic.wire.messages import Command, RoomNotice, RoomOrder, read
 from agentic.wire.reasons import ENDINGS
 
@@ -159,11 +159,11 @@ class RoomThreadManager:
                 await self.sweep()
             if self._swept and self._members_due <= self._clock():
                 await self._remove_deleted()
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.debug("rooms are looked at later: %s", away)
 
     async def sweep(self) -> None:
-        """Have every room looked at. Raises RedisAway."""
+        """Have every room looked at. Raises StateUnavailable."""
         rooms = await self._rooms.list(limit=None)
         self._unsure |= {room.thread_id for room in rooms}
         self._missed = {room.thread_id for room in rooms if room.status == "active"}
@@ -172,7 +172,8 @@ class RoomThreadManager:
         self._swept = True
 
     async def _remove_deleted(self) -> None:
-        """Have members of active rooms leave whose personas were deleted. Raises RedisAway; then it is done later."""
+        """Have members of active rooms leave whose personas were deleted. Raises StateUnavailable; then it is done
+        later."""
         self._members_due, due = inf, self._clock() + RETRY_SECONDS
         try:
             for room in await self._rooms.list("active", limit=None):
@@ -183,7 +184,7 @@ class RoomThreadManager:
                 log.info("room %d: deleted personas leave it: %s: %s", room.thread_id, ", ".join(gone), outcome)
                 if outcome != "removed_member":
                     self._members_due = min(due, self._members_due)
-        except RedisAway:
+        except StateUnavailable:
             self._members_due = min(due, self._members_due)
             raise
 
@@ -196,7 +197,7 @@ class RoomThreadManager:
             async with limit:
                 await self.attend(thread_id)
             self._pauses.pop(thread_id, None)
-        except (CannotPost, RedisAway) as error:
+        except (CannotPost, StateUnavailable) as error:
             seconds = RETRY_SECONDS
             if isinstance(error, CannotPost):
                 seconds = self._pauses.get(thread_id, RETRY_SECONDS)
@@ -212,7 +213,7 @@ class RoomThreadManager:
             self._wake.set()
 
     async def attend(self, thread_id: int) -> None:
-        """Do all that the thread needs now. Raises CannotPost and RedisAway if it has to be tried again."""
+        """Do all that the thread needs now. Raises CannotPost and StateUnavailable if it has to be tried again."""
         while self._may_act() and (room := await self._rooms.read(thread_id)) is not None:
             marks, now = await self._marks.read(thread_id), self._clock()
             may_lock = room.status == "active" and self._bots.may_lock(room)

@@ -180,7 +180,7 @@ def _run_with_data(settings: Settings, work: Callable[[], Coroutine[Any, Any, in
 
 def _ended(settings: Settings, run: Callable[[], int]) -> int:
     """Run, and return the exit code; a known failure to start is printed in one line."""
-    from agentic.wire.connection import RedisAddressError, RedisAway, RedisStartError
+    from agentic.wire.connection import RedisAddressError, RedisStartError, StateUnavailable
     from agentic.wire.server import without_password
 
     try:
@@ -193,7 +193,7 @@ def _ended(settings: Settings, run: Callable[[], int]) -> int:
         return 2
     except RedisStartError as error:
         print(f"Cannot start: {error}", file=sys.stderr)
-    except RedisAway as error:
+    except StateUnavailable as error:
         place = without_password(settings.redis_url) if settings.redis_url else "its address"
         print(
             f"Cannot start: Redis does not answer at {place} ({error}). Start that server, or correct REDIS_URL",

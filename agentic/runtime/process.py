@@ -42,7 +42,7 @@ from agentic.telemetry.spans import MISSING, Spans, http_exporter
 from agentic.turn.trace import TurnWatchers
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway, RedisLink, wait_for_redis
+from agentic.wire.connection import RedisConnection, StateUnavailable, wait_for_redis
 from agentic.wire.server import locate_redis
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Lines(Protocol):
 class Runtime:
     """A running process. `stop` ends it; `failed` is true once something essential has ended by itself."""
 
-    def __init__(self, setup: Setup, services: AgentServices, link: RedisLink) -> None:
+    def __init__(self, setup: Setup, services: AgentServices, link: RedisConnection) -> None:
         self.setup, self.services = setup, services
         self.bots: dict[str, BotSupervisor] = {}
         self.coordinator: Coordinator | None = None
@@ -133,7 +133,7 @@ class Runtime:
 
     async def prepare(self, agent: str) -> None:
         """If nothing is resumed, drop the unfinished turns and coding sessions of an earlier run. Raises
-        RedisAway."""
+        StateUnavailable."""
         if self.setup.resumes:
             return
         ledger = self.services.ledger
@@ -158,7 +158,7 @@ class Runtime:
                 )
                 if await lease.acquire(wait=DEAD_HOLDER_SECONDS):
                     return True
-        except RedisAway:
+        except StateUnavailable:
             raise
         except Exception as error:  # a foreign value under its key, say: the bot's run retries and reports it
             log.error("%s: lease not acquired (%s); will retry", name, type(error).__name__)
@@ -310,7 +310,7 @@ class Runtime:
 class Watching:
     """What watches the turns of this process: the record's writer (None if nothing is recorded), telemetry."""
 
-    def __init__(self, settings: Settings, link: RedisLink, redact: Redactor) -> None:
+    def __init__(self, settings: Settings, link: RedisConnection, redact: Redactor) -> None:
         self.watcher, self._link = TurnWatchers(), link
         self._writer: RecordWriter | None = None
         if settings.records:
@@ -330,7 +330,7 @@ class Watching:
         if settings.health_port or settings.console:
 
             async def ping() -> None:
-                await self._link.patient(lambda redis: redis.ping(), PING_SECONDS)
+                await self._link.call_slowly(lambda redis: redis.ping(), PING_SECONDS)
 
             runtime.metrics = Metrics(lambda: self._readings(runtime), ping)
             self.watcher.add(runtime.metrics)
@@ -382,7 +382,7 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
         redis = locate_redis(settings.redis_url, settings.data_dir, runtime_dir=settings.runtime_dir)
         place = await stack.enter_async_context(redis)
         log.info("Redis: %s", place.description)
-        link = await stack.enter_async_context(RedisLink(place.address))
+        link = await stack.enter_async_context(RedisConnection(place.address))
         bus = Bus(link)
         silence = Silence(link, bus)
         silence.start()

@@ -36,7 +36,7 @@ from agentic.services.discord.gate import OutboundShared
 from agentic.services.discord.rate_limit import webhook_session
 from agentic.services.signal.service import SignalLines, open_accounts
 from agentic.tools.toolset import Toolset
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.server import locate_redis
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         yield runtime
 
 
-async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentServices, Watching]:
+async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisConnection, AgentServices, Watching]:
     """Open the connections and build what all agents share; the stack closes them."""
     settings = setup.settings
     place = await stack.enter_async_context(
@@ -102,7 +102,7 @@ async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentSe
         )
     )
     log.info("Redis: %s", place.description)
-    link = await stack.enter_async_context(RedisLink(place.address))
+    link = await stack.enter_async_context(RedisConnection(place.address))
     session = await stack.enter_async_context(aiohttp.ClientSession())
     webhooks = await stack.enter_async_context(webhook_session())
     outbound = OutboundShared(Redactor(settings.secrets(), own_folders(settings.data_dir)))

@@ -59,7 +59,7 @@ from agentic.tools.toolset import KEYLESS, Keyless, Toolset, ToolSettings, built
 from agentic.turn.trace import TurnWatcher
 from agentic.wire import keys
 from agentic.wire.bus import Bus, CoordinatorCommands
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 
 log = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ class Setup:
 
 def build_services(
     setup: Setup,
-    link: RedisLink,
+    link: RedisConnection,
     *,
     session: aiohttp.ClientSession,
     webhooks: aiohttp.ClientSession,

@@ -29,7 +29,7 @@ from agentic.state.record_stream import NOTES_KEPT, NOTES_SECONDS
 from agentic.state.turn_records import APPEND
 from agentic.text import finite_number
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink, Store
+from agentic.wire.connection import RedisConnection, Store
 from agentic.wire.entries import ReplayNote
 
 Kind = Literal["mention", "opening", "joining", "round"]
@@ -231,9 +231,9 @@ class BudgetUse:
 
 
 class Budgets:
-    """The budgets of all processes. `used_up`, `uses` and `raise_cap` raise RedisAway."""
+    """The budgets of all processes. `used_up`, `uses` and `raise_cap` raise StateUnavailable."""
 
-    def __init__(self, link: RedisLink, clock: Callable[[], float], caps: Caps) -> None:
+    def __init__(self, link: RedisConnection, clock: Callable[[], float], caps: Caps) -> None:
         self._link, self._clock, self.caps = link, clock, caps
         self.holds: dict[str, Hold] = {}  # of this process's turns
         self._near: list[str] = []  # "scope cap"
@@ -266,7 +266,7 @@ class Budgets:
         """Add `dollars` to the scope's cap on that day, for all processes; the new cap in US dollars. A raise of a
         known id changes nothing, so it may be tried again.
 
-        Raises RedisAway, and ValueError for a sum that is not between 0 and MAX_RAISE, or a scope without a cap.
+        Raises StateUnavailable, and ValueError for a sum that is not between 0 and MAX_RAISE, or a scope without a cap.
         """
         cap = self.caps.of(scope)
         if cap is None:
@@ -278,7 +278,8 @@ class Budgets:
         return (cap + added) / MICRO
 
     async def uses(self, date: str, wanted: Iterable[str]) -> dict[str, BudgetUse]:
-        """Scope → its use on that day: the scopes that are wanted, and all others with any use. Raises RedisAway."""
+        """Scope → its use on that day: the scopes that are wanted, and all others with any use. Raises
+        StateUnavailable."""
         spent, holds = await self._link.batch(
             lambda pipe: (pipe.hgetall(keys.budget(date)), pipe.hgetall(keys.budget_holds(date)))
         )
@@ -373,10 +374,10 @@ class ReplayCosts:
     reserves the most that it may cost and is settled by what it has cost; a reservation that nobody settles is booked
     as spent. The agent's day shows their sum as `replay_cost`, which is part of `total_cost` and `ai_cost`, and the
     record has each as a ReplayNote. `clock` gives unix seconds; dates are local, YYYY-MM-DD. All methods raise
-    RedisAway.
+    StateUnavailable.
     """
 
-    def __init__(self, link: RedisLink, clock: Callable[[], float], budgets: Budgets) -> None:
+    def __init__(self, link: RedisConnection, clock: Callable[[], float], budgets: Budgets) -> None:
         self._link, self._clock, self._budgets = link, clock, budgets
 
     async def reserve(self, agent: str, replay_id: str, date: str, dollars: float, seconds: float) -> Refusal | None:

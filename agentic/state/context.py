@@ -29,7 +29,7 @@ from agentic.context.window import WindowMemory, WindowState
 from agentic.process.tasks import BackgroundTasks
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway, RedisLink, Store, or_default, when_back
+from agentic.wire.connection import RedisConnection, StateUnavailable, Store, or_default, when_back
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import ResetNotice, read
 
@@ -92,7 +92,7 @@ class KeptWindows:
 
 
 class ContextWindows(Store):
-    """A small record a window. No method raises RedisAway."""
+    """A small record a window. No method raises StateUnavailable."""
 
     @or_default(None, "a context window is not stored")
     async def keep(self, agent: str, channel_id: int, kind: str, state: Mapping[str, Any]) -> None:
@@ -108,10 +108,10 @@ class ContextWindows(Store):
 class Sessions(Store):
     """A small record of plain values per agent and channel.
 
-    No method raises RedisAway: while Redis is away this process's memory is used.
+    No method raises StateUnavailable: while Redis is unavailable this process's memory is used.
     """
 
-    def __init__(self, link: RedisLink) -> None:
+    def __init__(self, link: RedisConnection) -> None:
         super().__init__(link)
         self._unwritten = FIFOCache[str, dict[str, Any] | None](MAX_CHANNELS)
 
@@ -144,8 +144,8 @@ class Sessions(Store):
             self._unwritten.pop(key, None)  # another write of a reset may have been faster
 
 
-async def _read_object(link: RedisLink, key: str) -> dict[str, Any] | None:
-    """The JSON object of that key; None if there is none or it can't be read. Raises RedisAway."""
+async def _read_object(link: RedisConnection, key: str) -> dict[str, Any] | None:
+    """The JSON object of that key; None if there is none or it can't be read. Raises StateUnavailable."""
     text = await link.call(lambda redis: redis.get(key))
     try:
         found = json.loads(text) if text else None
@@ -158,7 +158,7 @@ async def _read_object(link: RedisLink, key: str) -> dict[str, Any] | None:
 class Resets:
     """The start of each agent's view of each channel. Call `start()` before the bus runs."""
 
-    def __init__(self, link: RedisLink, bus: Bus) -> None:
+    def __init__(self, link: RedisConnection, bus: Bus) -> None:
         self._link, self._bus = link, bus
         self._known: LRUCache[str, int] = LRUCache(MAX_CHANNELS)
         self._reading = asyncio.Lock()
@@ -169,15 +169,15 @@ class Resets:
         self._bus.on_resubscribed(self._known.clear)
 
     async def since(self, agent: str, channel_id: int) -> int:
-        """The id of the last message that is no longer context there, 0 for none. While Redis is away: as far as this
-        process knows."""
+        """The id of the last message that is no longer context there, 0 for none. While Redis is unavailable: as far as
+        this process knows."""
         key = keys.reset(agent, channel_id)
         if key in self._known:
             return self._known[key]
         async with self._reading:
             try:
                 text = await self._link.call(lambda redis: redis.get(key))
-            except RedisAway as away:
+            except StateUnavailable as away:
                 log.debug("the reset of %s in channel %d cannot be read: %s", agent, channel_id, away)
                 return self._known.get(key, 0)
         read = int(text) if text is not None and str(text).isdecimal() else 0
@@ -185,7 +185,7 @@ class Resets:
         return self._known[key]
 
     async def reset(self, agents: Iterable[str], channel_id: int, message_id: int) -> None:
-        """Remove `message_id` and all before it from these agents' context. Raises RedisAway."""
+        """Remove `message_id` and all before it from these agents' context. Raises StateUnavailable."""
         names = tuple(agents)
         notice = ResetNotice(channel_id=channel_id, message_id=message_id, agents=names)
 
@@ -227,9 +227,9 @@ class Summary(StoredValue):
 
 
 class Summaries(Store):
-    """All summaries. Only `forget_person` raises RedisAway."""
+    """All summaries. Only `forget_person` raises StateUnavailable."""
 
-    def __init__(self, link: RedisLink) -> None:
+    def __init__(self, link: RedisConnection) -> None:
         super().__init__(link)
         self._read: LRUCache[int, Summary | None] = LRUCache(MAX_THREADS)
 
@@ -237,7 +237,7 @@ class Summaries(Store):
         """The thread's summary; None if there is none or it can't be read."""
         try:
             text = await self._link.call(lambda redis: redis.get(keys.summary(thread_id)))
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.debug("a summary cannot be read: %s", away)
             return self._read.get(thread_id)
         self._read[thread_id] = found = Summary.parse(text)

@@ -15,7 +15,7 @@ from typing import Any
 from agentic.ids import MAX_ID
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisLink, or_default
+from agentic.wire.connection import RedisConnection, or_default
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import ForgetNotice
 
@@ -52,9 +52,10 @@ class RemovedWords(StoredValue):
 
 
 class ForgetRequests:
-    """Call `start()` before the bus runs. `news` is set when there may be new requests. All else raises RedisAway."""
+    """Call `start()` before the bus runs. `news` is set when there may be new requests. All else raises
+    StateUnavailable."""
 
-    def __init__(self, link: RedisLink, bus: Bus) -> None:
+    def __init__(self, link: RedisConnection, bus: Bus) -> None:
         self._link, self._bus = link, bus
         self.news = asyncio.Event()
 

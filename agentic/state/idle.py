@@ -6,7 +6,8 @@ Only the coordinator that leads writes it; a Redis that knows a newer leader ref
 
 Who an unprompted message was for, and who wants no more of them, is in the record too, and for longer. But the record
 learns of it a moment later, and may be on another machine, while a person's no must count at once: the agent looks here
-right before it posts. While Redis is away a no counts in the process that heard it, and is written when Redis is back.
+right before it posts. While Redis is unavailable a no counts in the process that heard it, and is written when Redis is
+back.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pydantic import Field
 from agentic.state.leases import FENCE
 from agentic.text import finite_number
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink, Store, or_default, when_back
+from agentic.wire.connection import RedisConnection, Store, or_default, when_back
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import Result, read_result
 
@@ -173,12 +174,12 @@ class UnaskedMessage:
 
 
 class UnaskedMessages(Store):
-    """Only `refuse` and `allow` change what a person wants. No method raises RedisAway."""
+    """Only `refuse` and `allow` change what a person wants. No method raises StateUnavailable."""
 
-    def __init__(self, link: RedisLink) -> None:
+    def __init__(self, link: RedisConnection) -> None:
         super().__init__(link)
         self._own = LRUCache[int, UnaskedMessage](REMEMBERED)
-        self._unwritten: dict[int, bool] = {}  # person → whether they refused, while Redis is away
+        self._unwritten: dict[int, bool] = {}  # person → whether they refused, while Redis is unavailable
 
     async def note(self, message_ids: Iterable[int], message: UnaskedMessage) -> None:
         ids = tuple(message_ids)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from agentic.process.tasks import Sleep
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink, or_default
+from agentic.wire.connection import RedisConnection, StateUnavailable, or_default
 
 LEASE_SECONDS = 5.0  # after the last renewal
 DEAD_HOLDER_SECONDS = LEASE_SECONDS + 1.0  # a dead holder's lease has expired by then
@@ -67,7 +67,7 @@ class Lease:
 
     def __init__(
         self,
-        link: RedisLink,
+        link: RedisConnection,
         key: str,
         *,
         holder: str,
@@ -94,7 +94,7 @@ class Lease:
     async def acquire(self, wait: float = 0.0) -> bool:
         """Take it when it is free, trying for `wait` seconds; longer than the ttl outlasts a dead holder.
 
-        Raises RedisAway if Redis was away at the last attempt.
+        Raises StateUnavailable if Redis was unavailable at the last attempt.
         """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + wait
@@ -104,7 +104,7 @@ class Lease:
             try:
                 if await self._take():
                     return True
-            except RedisAway:
+            except StateUnavailable:
                 if left <= 0:
                     raise
             if left <= 0:
@@ -121,7 +121,7 @@ class Lease:
         while not self._released:
             try:
                 await (self._take() if self.taken.is_set() else self._stand_by())
-            except RedisAway:
+            except StateUnavailable:
                 # Nobody can take the lease over now, so its holder keeps it. Not so a process that was paused: it
                 # cannot know whether another took it meanwhile.
                 self._free_since = None
@@ -131,7 +131,7 @@ class Lease:
             await asyncio.sleep(self._renew_every / 2 if watching else self._renew_every)
 
     async def release(self) -> None:
-        """Give it up now. While Redis is away it expires by itself."""
+        """Give it up now. While Redis is unavailable it expires by itself."""
         self._released = True
         async with self._lock:
             was_held = self.taken.is_set()
@@ -144,7 +144,7 @@ class Lease:
         await self._link.script(RELEASE, [self._key], [self.holder])
 
     async def current_holder(self) -> str | None:
-        """The holder, None if there is none. Raises RedisAway."""
+        """The holder, None if there is none. Raises StateUnavailable."""
         holder = await self._link.call(lambda redis: redis.get(self._key))
         return None if holder is None else str(holder)
 

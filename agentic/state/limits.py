@@ -32,7 +32,7 @@ from agentic.state.budgets import (
 from agentic.state.budgets import Verdict as MoneyVerdict
 from agentic.state.silence import Scope, Silence
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink, Store, or_default, when_back
+from agentic.wire.connection import RedisConnection, StateUnavailable, Store, or_default, when_back
 
 Verdict = Literal["cooldown", "daily_limit", "muted"] | MoneyVerdict
 COUNT_SECONDS = 48 * 3600
@@ -251,10 +251,14 @@ class Allowance:
 
 
 class TurnLimits(Store):
-    """An agent's limits, shared by all processes. No method raises RedisAway but `cooldown_left`."""
+    """An agent's limits, shared by all processes. No method raises StateUnavailable but `cooldown_left`."""
 
     def __init__(
-        self, link: RedisLink, clock: Callable[[], float], money: Budgets | None = None, silence: Silence | None = None
+        self,
+        link: RedisConnection,
+        clock: Callable[[], float],
+        money: Budgets | None = None,
+        silence: Silence | None = None,
     ) -> None:
         super().__init__(link, clock)
         self._silence = silence
@@ -271,7 +275,7 @@ class TurnLimits(Store):
             await self._link.write_queued()  # turns of an outage count first
         try:
             outcome = await self._link.script(TAKE, *self.script_args(request))
-        except RedisAway as away:
+        except StateUnavailable as away:
             return await self.take_in_outage(request, away)
         return self.read_verdict(request, outcome)
 
@@ -298,7 +302,7 @@ class TurnLimits(Store):
             self._money.holds[request.hold_name] = request.hold
         return verdict
 
-    async def take_in_outage(self, request: LimitRequest, away: RedisAway) -> Verdict:
+    async def take_in_outage(self, request: LimitRequest, away: StateUnavailable) -> Verdict:
         """Take the request from this process's allowance."""
         if not self._away_said:
             log.warning("limits are kept in memory while Redis is unavailable: %s", away)
@@ -331,7 +335,7 @@ class TurnLimits(Store):
         hold, now = replace(hold, amount=amount), self._clock()
         try:
             verdict, *left = await self._link.script(MORE, *self._money.reserve_args(name, hold, now=now))
-        except RedisAway:
+        except StateUnavailable:
             verdict = self.allowance.reserve(name, hold, now)
         else:
             if verdict == "ok":
@@ -348,7 +352,7 @@ class TurnLimits(Store):
         await self._link.call(lambda redis: redis.delete(keys.cooldown(agent, channel_id)))
 
     async def cooldown_left(self, agent: str, channel_id: int) -> float:
-        """Seconds until the agent's cooldown in the channel is over, 0 if there is none. Raises RedisAway."""
+        """Seconds until the agent's cooldown in the channel is over, 0 if there is none. Raises StateUnavailable."""
         ends = await self._link.call(lambda redis: redis.get(keys.cooldown(agent, channel_id)))
         return max(0.0, float(ends or 0) - self._clock())
 
@@ -360,7 +364,7 @@ class TurnLimits(Store):
         """Turns taken on that day that count against the daily maximum."""
         try:
             kept = await self._link.call(lambda redis: redis.get(keys.daily_count(agent, date)))
-        except RedisAway:
+        except StateUnavailable:
             return self.allowance.count(agent, date)
         return int(kept or 0)
 
@@ -368,17 +372,18 @@ class TurnLimits(Store):
 class MemoryQuota:
     """Limit an agent's memory changes a day and person, so that nobody floods its memory.
 
-    A hash a day: user id ("0" for the bots among themselves) → changes. While Redis is away each process counts alone.
+    A hash a day: user id ("0" for the bots among themselves) → changes. While Redis is unavailable each process counts
+    alone.
     """
 
-    def __init__(self, link: RedisLink) -> None:
+    def __init__(self, link: RedisConnection) -> None:
         self._link = link
         self._here: Counter[tuple[str, str, int]] = Counter()
 
     async def take(self, agent: str, date: str, person: int | None, most: int) -> bool:
         """Count a change that the person caused; whether it is within `most`.
 
-        The higher of the two counts holds, so that changes while Redis was away count too.
+        The higher of the two counts holds, so that changes while Redis was unavailable count too.
         """
         who = (agent, date, person or NOBODY)
         if self._here[who] >= most:

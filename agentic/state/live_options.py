@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from agentic.wire import keys
 from agentic.wire.bus import Bus, Mirror
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import LiveOptionNotice
 
 MAX_ENTRIES = 500  # entries of a guild, and of everywhere; those of channels without a guild count together
@@ -69,7 +69,7 @@ class LiveOptions(Mirror):
     `version` changes whenever an option may have changed.
     """
 
-    def __init__(self, link: RedisLink, bus: Bus, *, check_every: float = CHECK_EVERY) -> None:
+    def __init__(self, link: RedisConnection, bus: Bus, *, check_every: float = CHECK_EVERY) -> None:
         super().__init__(link, bus, check_every)
         self._entries: dict[str, str] = {}
         self._layers: dict[tuple[str, str], dict[str, Any]] = {}
@@ -90,7 +90,7 @@ class LiveOptions(Mirror):
         self._bus.on_resubscribed(self._behind.set)
 
     async def read(self) -> None:
-        """Read the hash, and write it again if Redis was emptied. Raises RedisAway."""
+        """Read the hash, and write it again if Redis was emptied. Raises StateUnavailable."""
         stored = await self._link.call(lambda redis: redis.hgetall(keys.LIVE_OPTIONS))
         if not stored and self._entries:
             known: dict[Any, Any] = {EVER: "1", **self._entries}
@@ -99,8 +99,8 @@ class LiveOptions(Mirror):
         self._take({str(field): str(value) for field, value in stored.items() if field != EVER})
 
     async def set(self, place: str, agent: str, option: str, value: Any) -> Literal["set", "full"]:
-        """Set an option for an agent, or ALL, in a place. Raises RedisAway, and ValueError for a value that is too long
-        or no JSON."""
+        """Set an option for an agent, or ALL, in a place. Raises StateUnavailable, and ValueError for a value that is
+        too long or no JSON."""
         fields, written = _fields(place, agent, option), json.dumps(value, ensure_ascii=False)
         if len(written) > MAX_CHARACTERS:
             raise ValueError(f"at most {MAX_CHARACTERS} characters")
@@ -112,7 +112,7 @@ class LiveOptions(Mirror):
         return outcome
 
     async def unset(self, place: str, agent: str, option: str) -> bool:
-        """Whether it was set. Raises RedisAway."""
+        """Whether it was set. Raises StateUnavailable."""
         fields = _fields(place, agent, option)
         arguments = [*fields, keys.LIVE_OPTION_NOTICES, LiveOptionNotice().to_wire()]
         await self._restore()

@@ -1,13 +1,13 @@
 """Facts about our posts that a chat service does not tell, and things done once over all processes.
 
 Which posts came by instruction, and which agent spoke through a webhook: a sorted set a channel keeps its newest posts,
-over restarts and for all processes. While Redis is away a process knows its own. Chains of agents that call each other
-must end, and a post by instruction belongs to no chain: it was its author's turn in a conversation. The script that
-ends a turn (`Ledger.settle`) marks its posts, so that at every moment the open turn or the mark shows it. Marks are
-kept for longer than any chain lasts.
+over restarts and for all processes. While Redis is unavailable a process knows its own. Chains of agents that call each
+other must end, and a post by instruction belongs to no chain: it was its author's turn in a conversation. The script
+that ends a turn (`Ledger.settle`) marks its posts, so that at every moment the open turn or the mark shows it. Marks
+are kept for longer than any chain lasts.
 
-What is done once is claimed first, by a key that expires. A process remembers its claims too: while Redis is away each
-process knows only its own.
+What is done once is claimed first, by a key that expires. A process remembers its claims too: while Redis is
+unavailable each process knows only its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cachetools import FIFOCache, LRUCache
 from redis.asyncio.client import Pipeline
 
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink, Store, or_default, when_back
+from agentic.wire.connection import RedisConnection, StateUnavailable, Store, or_default, when_back
 
 NOTICE_SECONDS = 30 * 86400
 PART_SECONDS = 86400  # far longer than any turn
@@ -31,7 +31,7 @@ MAX_POSTS = 1000  # a channel and kind
 INSTRUCTED_SECONDS = 7 * 86400
 WEBHOOK_SECONDS = 30 * 86400
 REMEMBERED_INSTRUCTED = 5000  # by this process, of all channels
-REMEMBERED_UNWRITTEN = 1000  # webhook posts, while Redis is away
+REMEMBERED_UNWRITTEN = 1000  # webhook posts, while Redis is unavailable
 JOINING = " joining"
 
 # The claim of another process stays: it may have sent the part.
@@ -51,9 +51,9 @@ log = logging.getLogger(__name__)
 
 
 class _Claims:
-    """Claims of things that are done once. No method raises RedisAway."""
+    """Claims of things that are done once. No method raises StateUnavailable."""
 
-    def __init__(self, link: RedisLink) -> None:
+    def __init__(self, link: RedisConnection) -> None:
         self._link, self._mark = link, secrets.token_hex(8)
         self._claimed: LRUCache[str, None] = LRUCache(MAX_CLAIMS)
 
@@ -91,7 +91,7 @@ class PostClaims(_Claims):
         key = _post_claim(agent, part)
         try:
             await self._link.script(_DELETE_OWN, [key], [self._mark])
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.warning("a part of a post was not sent and stays claimed, it may be missing: %s", away)
         else:
             self._claimed.pop(key, None)
@@ -104,7 +104,7 @@ def _post_claim(agent: str, part: str) -> str:
 class ReplayGuard(_Claims):
     """Takes each signed request once. `clock` gives unix seconds."""
 
-    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, link: RedisConnection, clock: Callable[[], float] = time.time) -> None:
         super().__init__(link)
         self._clock = clock
         self._seen = FIFOCache[str, float](MAX_CLAIMS)  # until when
@@ -125,9 +125,9 @@ class ReplayGuard(_Claims):
 
 
 class InstructedPosts:
-    """No method raises RedisAway."""
+    """No method raises StateUnavailable."""
 
-    def __init__(self, link: RedisLink) -> None:
+    def __init__(self, link: RedisConnection) -> None:
         self._link = link
         self._own = FIFOCache[tuple[int, int], bool](REMEMBERED_INSTRUCTED)
 
@@ -150,9 +150,9 @@ class InstructedPosts:
 
 
 class WebhookPosts(Store):
-    """`clock` gives unix seconds. No method raises RedisAway."""
+    """`clock` gives unix seconds. No method raises StateUnavailable."""
 
-    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, link: RedisConnection, clock: Callable[[], float] = time.time) -> None:
         super().__init__(link, clock)
         self._unwritten = FIFOCache[tuple[int, int], str](REMEMBERED_UNWRITTEN)
 

@@ -89,7 +89,7 @@ class Presence(Store):
         await self._link.call(lambda redis: redis.delete(keys.ready(agent)))
 
     async def online(self, agents: Iterable[str]) -> set[str]:
-        """Those of `agents` that are online. Raises RedisAway."""
+        """Those of `agents` that are online. Raises StateUnavailable."""
         return set(await self._texts(keys.ready, agents))
 
     @or_default(None, "nobody knows which agents are online elsewhere")

@@ -27,7 +27,7 @@ from cachetools import LRUCache
 
 from agentic.state.turn_records import APPEND, TurnRecord
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink, Store
+from agentic.wire.connection import RedisConnection, StateUnavailable, Store
 from agentic.wire.entries import NOTES, WORDS, CallWords, Entry, PostWords, RoomWords, SearchWords
 from agentic.wire.messages import TurnNotice
 
@@ -111,7 +111,7 @@ class RecordWriter:
 
     def __init__(
         self,
-        link: RedisLink,
+        link: RedisConnection,
         redact: Redact,
         *,
         prompts: bool = True,
@@ -192,7 +192,7 @@ class RecordWriter:
         self._unreported += count
         now = asyncio.get_running_loop().time()
         if now - self._reported_at >= REPORT_SECONDS:
-            why = "Redis is away or too slow for them, turns go on"
+            why = "Redis is unavailable or too slow for them, turns go on"
             log.warning("entries dropped from the record: %d; %s", self._unreported, why)
             self._reported_at, self._unreported = now, 0
 
@@ -201,7 +201,7 @@ class RecordWriter:
             waiting = self._waiting[0]
             try:
                 await self._write(waiting)
-            except RedisAway as away:
+            except StateUnavailable as away:
                 log.debug("the record waits: %s", away)
                 await self._link.present.wait()
                 await asyncio.sleep(self._pause_seconds)
@@ -212,7 +212,7 @@ class RecordWriter:
             self._remove(waiting)
 
     async def _write(self, waiting: _Waiting) -> None:
-        """Raises RedisAway."""
+        """Raises StateUnavailable."""
         stream, of_words = waiting.stream, waiting.size > 0
 
         def make() -> list[tuple[str, str]]:
@@ -229,7 +229,7 @@ class RecordWriter:
         dropped = self._dropped[stream]
         texts = [stream, keys.entries_counted(stream), str(dropped), *map(str, bounds), *itertools.chain(*fields)]
         given = [text.encode(errors="replace") for text in texts]
-        await self._link.patient(lambda redis: redis.eval(ADD, 2, *given), self._write_seconds)
+        await self._link.call_slowly(lambda redis: redis.eval(ADD, 2, *given), self._write_seconds)
         self._dropped[stream] -= dropped
 
 

@@ -175,7 +175,7 @@ def room_args(room: Room) -> list[str | int | float]:
 
 
 class RoomStore(Store):
-    """Only for reading; all methods but `may_exist` raise RedisAway."""
+    """Only for reading; all methods but `may_exist` raise StateUnavailable."""
 
     async def read(self, thread_id: int) -> Room | None:
         """The thread's room; None if there is none or it can't be read."""

@@ -1,7 +1,7 @@
 """The coordinator's day plans, queues and channel holds, which restarts must neither repeat nor lose.
 
 Each step is one atomic command or script, since two coordinators may for a moment believe that they lead. All methods
-raise RedisAway: without Redis there is no conversation to plan.
+raise StateUnavailable: without Redis there is no conversation to plan.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The shared state in Redis, besides messages and leases: one store a module, and the steps that span several.
 
 Every key expires or has a bound. What a turn must not wait or fail for (turns, limits, costs) continues in this
-process's memory while Redis is away; the rest raises RedisAway.
+process's memory while Redis is unavailable; the rest raises StateUnavailable.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agentic.state.schedule import ScheduleStore
 from agentic.state.silence import Silence
 from agentic.state.turn_records import Records, TurnRecord
 from agentic.state.turns import CLAIMING, Claim, DrawnImages, Ending, LastRuns, Settlements, Turns
-from agentic.wire.connection import LAST_WAIT, RedisAway, RedisLink
+from agentic.wire.connection import LAST_WAIT, RedisConnection, StateUnavailable
 
 # KEYS and ARGV: those of CLAIMING, then those of TAKING, which takes what only a new turn asks for. What its first call
 # costs if nobody hears of it (the argument between, "" for nothing) is kept before the call is made.
@@ -50,7 +50,7 @@ class Ledger:
 
     def __init__(
         self,
-        link: RedisLink,
+        link: RedisConnection,
         clock: Callable[[], float] = time.time,
         *,
         holder: str = "",
@@ -109,7 +109,7 @@ class Ledger:
         try:
             arguments = [*claim_args, request.under_way, *limit_args]
             kept, *outcome = await self.link.script(BEGIN, [*claim_keys, *limit_keys], arguments)
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.debug("a turn begins in memory: %s", away)
             claim = await self.turns.read_claim(agent, turn_id, deadline, None)
             return claim, await self.limits.take_in_outage(request, away)
@@ -134,7 +134,7 @@ class Ledger:
         its posts where they came by instruction. The costs are of the reservation's day, or of `date` (YYYY-MM-DD)
         where this process knows of none.
 
-        False while Redis is away: the end is kept in memory and written as soon as Redis is back.
+        False while Redis is unavailable: the end is kept in memory and written as soon as Redis is back.
         Raises ValueError for costs that are not finite.
         """
         costs = {field: amount for field, amount in (spent or {}).items() if amount}
@@ -157,4 +157,6 @@ class Ledger:
                 await self.link.present.wait()
         await self.link.write_queued()
         if owed := self.settlements.owes:
-            log.error("Redis is away: the ends of %d turns are lost with this process, their costs not booked", owed)
+            log.error(
+                "Redis is unavailable: the ends of %d turns are lost with this process, their costs not booked", owed
+            )

@@ -26,7 +26,7 @@ from typing import Any, Literal
 from agentic.text import finite_number
 from agentic.wire import keys
 from agentic.wire.bus import Bus, Mirror
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from agentic.wire.messages import SilenceNotice, read
 
 DAY = 86400.0  # seconds
@@ -221,10 +221,15 @@ OnChange = Callable[[SilenceChange], Awaitable[None]]
 
 class Silence(Mirror):
     """All orders, as Redis has them. Call `start()` before the bus runs, and `run()` in a task. `clock` gives unix
-    seconds. Only `read` raises RedisAway."""
+    seconds. Only `read` raises StateUnavailable."""
 
     def __init__(
-        self, link: RedisLink, bus: Bus, clock: Callable[[], float] = time.time, *, check_every: float = CHECK_EVERY
+        self,
+        link: RedisConnection,
+        bus: Bus,
+        clock: Callable[[], float] = time.time,
+        *,
+        check_every: float = CHECK_EVERY,
     ) -> None:
         super().__init__(link, bus, check_every)
         self._clock = clock
@@ -366,7 +371,7 @@ class Silence(Mirror):
         notice = SilenceNotice(scope=str(scope), person_id=person).to_wire()
         try:
             await self._link.call(lambda redis: redis.publish(keys.SILENCE_NOTICES, notice))
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.warning("replies in %s are canceled in this process only: Redis is unavailable (%s)", scope.name, away)
 
     async def _give(self, given: SilenceOrder, *, late: bool) -> Outcome:
@@ -391,7 +396,7 @@ class Silence(Mirror):
             await self._learn(order)
         try:
             outcome, there = await self._write(order, "late" if late else "live")
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.warning("an order for %s counts in this process only: Redis is unavailable (%s)", scope.name, away)
             self._unwritten.add(scope)
             self._behind.set()
@@ -426,7 +431,7 @@ class Silence(Mirror):
         return await self._link.call(lambda redis: redis.hget(keys.SILENCE, MARKER)) != self._marker
 
     async def read(self) -> None:
-        """Learn all orders from Redis, and write those that are newer here. Raises RedisAway."""
+        """Learn all orders from Redis, and write those that are newer here. Raises StateUnavailable."""
         texts = await self._link.call(lambda redis: redis.hgetall(keys.SILENCE))
         marker, token, former = str(texts.get(MARKER, INCOMPLETE)), secrets.token_hex(8), list[str]()
         is_new, was_emptied = marker.startswith(INCOMPLETE), marker != self._marker

@@ -109,7 +109,7 @@ class TurnRecord(StoredValue):
 
 
 class Records(Store):
-    """The turns of all agents. What reads raises RedisAway."""
+    """The turns of all agents. What reads raises StateUnavailable."""
 
     async def of_message(self, message_id: int, agents: Iterable[str]) -> TurnRecord | None:
         """The turn in which one of `agents` posted this message; None when there is none, or it is too old."""

@@ -5,7 +5,7 @@ an id does the turn. Meanwhile the record keeps checkpoints (the event, the mode
 crash the agent's next holder resumes from there; at the end only the result is left, which answers every repetition.
 The record lives until 15 minutes after the deadline. An index of open turns tells the next holder which to resume; a
 turn that only waits can be stored there too, and is new to the process that claims it. Each process also remembers its
-own turns: when Redis is away or came back empty, they must not be done again.
+own turns: when Redis is unavailable or came back empty, they must not be done again.
 
 The end is written in one step: once, however often it is tried. The turn's record carries the mark of each process that
 has settled it, so a step whose reply was lost, or that timed out, is simply done again. What cannot be written is kept,
@@ -33,12 +33,12 @@ from agentic.state.posts import MARK, InstructedPosts
 from agentic.state.turn_records import RECORD, TurnRecord
 from agentic.text import finite_number
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink, Store, or_default, when_back
+from agentic.wire.connection import RedisConnection, StateUnavailable, Store, or_default, when_back
 
 KEEP_AFTER_DEADLINE = 15 * 60.0
 LATEST_DEADLINE = 86400.0  # from now; a deadline comes over the wire and may be nonsense
 REMEMBERED = 10_000
-MAX_KEPT = 1000  # turns of this process that ended while Redis was away
+MAX_KEPT = 1000  # turns of this process that ended while Redis was unavailable
 MAX_OPEN = 1000  # of an agent in its index; those with the earliest deadlines go first
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -195,10 +195,11 @@ def _bounds() -> tuple[int, int]:
 class Turns(Store):
     """`clock` gives unix seconds, as deadlines are. `Ledger.settle` ends a turn.
 
-    Only the holder of the agent's lease claims. What only reads the index raises RedisAway, what a turn needs does not.
+    Only the holder of the agent's lease claims. What only reads the index raises StateUnavailable, what a turn needs
+    does not.
     """
 
-    def __init__(self, link: RedisLink, clock: Callable[[], float], holder: str = "") -> None:
+    def __init__(self, link: RedisConnection, clock: Callable[[], float], holder: str = "") -> None:
         super().__init__(link, clock)
         self.holder = holder
         self._ours: dict[str, tuple[float, Claim]] = {}  # key → (forget at, open or done)
@@ -207,7 +208,7 @@ class Turns(Store):
         """Claim a turn, atomically among all processes; `event` is what another process would need to go on."""
         try:
             outcome = await self._link.script(CLAIM, *self.script_args(agent, turn_id, deadline, event))
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.debug("turn claimed in memory: %s", away)
             outcome = None
         return await self.read_claim(agent, turn_id, deadline, outcome)
@@ -231,7 +232,8 @@ class Turns(Store):
         return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
 
     async def read_claim(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:
-        """The claim from the script's outcome, None if Redis is away. This process's own knowledge comes first."""
+        """The claim from the script's outcome, None if Redis is unavailable. This process's own knowledge comes
+        first."""
         key, lifetime, kept = keys.turn(agent, turn_id), self.lifetime(deadline), Claim("new", holder=self.holder)
         if outcome is not None:
             state, result, holder, event, closing, answer, posted, under_way = outcome
@@ -345,7 +347,7 @@ class Settlements:
 
     def __init__(
         self,
-        link: RedisLink,
+        link: RedisConnection,
         clock: Callable[[], float],
         turns: Turns,
         limits: TurnLimits,
@@ -363,10 +365,10 @@ class Settlements:
         return len(self._kept)
 
     async def settle(self, ending: Ending) -> bool:
-        """Write the end of a turn; False while Redis is away: it is written when Redis is back."""
+        """Write the end of a turn; False while Redis is unavailable: it is written when Redis is back."""
         try:
             near = await self._write(ending, ending.say)
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.debug("the end of a turn is kept in memory: %s", away)
             self._keep(ending)
             return False
@@ -389,7 +391,7 @@ class Settlements:
         if len(self._kept) > MAX_KEPT:
             _, lost = self._kept.popitem(last=False)
             turn = f"turn {lost.turn_id} ({lost.costs.get('total_cost', 0.0):.4f} USD)"
-            log.error("%s: Redis is away for too long, %s will not be booked", lost.agent, turn)
+            log.error("%s: Redis is unavailable for too long, %s will not be booked", lost.agent, turn)
 
     async def _write_kept(self, name: tuple[str, str]) -> None:
         ending = self._kept.get(name)
@@ -409,7 +411,7 @@ class Settlements:
         self._budgets.settled(ending.bill, near)
 
     async def _write(self, ending: Ending, say: str) -> Sequence[str]:
-        """The scopes that are near their budgets now. Raises RedisAway."""
+        """The scopes that are near their budgets now. Raises StateUnavailable."""
         agent, record, posts = ending.agent, ending.record, ""
         if record is not None and record.kind == "instruction":
             is_joining = record.trigger == "reactive"
@@ -450,10 +452,10 @@ class LastRuns:
     A hash an agent, `field → time of the last run` (unix seconds). A process takes a run by swapping the time that it
     knows for the new one in one step; a process that knows an outdated time fails and learns the stored one. So neither
     clocks nor polling intervals matter. The same step stores the run's turn until it begins, so that no run is taken
-    and lost. `run` continues in memory while Redis is away, as the last holder of a lease does.
+    and lost. `run` continues in memory while Redis is unavailable, as the last holder of a lease does.
     """
 
-    def __init__(self, link: RedisLink, turns: Turns | None = None) -> None:
+    def __init__(self, link: RedisConnection, turns: Turns | None = None) -> None:
         self._link, self._turns = link, turns or Turns(link, time.time)
         self._stands: dict[tuple[str, str], str] = {}  # in Redis, as far as this process knows
         self._ours: dict[tuple[str, str], str] = {}  # set by this process, maybe missing in Redis
@@ -494,7 +496,7 @@ class LastRuns:
         asked, args = [keys.ticks(agent), *kept[0]], [field, known, own, new, RUN_SECONDS, *kept[1]]
         try:
             done, stands = await self._link.script(SWAP, asked, args)
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.debug("a run is taken in memory: %s", away)
             self._ours[place] = new
             return True
@@ -520,10 +522,10 @@ class DrawnImages:
     An image has megabytes where everything else here is small: it has a key of its own beside the turn's record, is
     written in pieces that each stay within a command's timeout, and is deleted at the end of its turn. Base64, since
     the client for commands reads text. Only the turn's holder writes; an image that lacks a piece counts as missing.
-    `holder` names this process in its turns. No method raises RedisAway.
+    `holder` names this process in its turns. No method raises StateUnavailable.
     """
 
-    def __init__(self, link: RedisLink, holder: str = "") -> None:
+    def __init__(self, link: RedisConnection, holder: str = "") -> None:
         self._link, self._holder = link, holder
 
     async def keep(self, agent: str, turn_id: str, data: bytes) -> bool:
@@ -539,7 +541,7 @@ class DrawnImages:
                     if not await self._link.script(ADD_PIECE, redis_keys, [self._holder, number, piece]):
                         return False
                 return True
-        except (RedisAway, TimeoutError) as error:
+        except (StateUnavailable, TimeoutError) as error:
             log.debug("an image is not stored: %s", error or "too slow")
             return False
 
@@ -550,7 +552,7 @@ class DrawnImages:
             for number in range(-(-size // PIECE_BYTES)):
                 piece = await self._link.call(lambda redis, at=number: redis.lindex(key, at))  # type: ignore[misc]
                 data += base64.b64decode(str(piece or ""), validate=True)
-        except (RedisAway, binascii.Error) as error:
+        except (StateUnavailable, binascii.Error) as error:
             log.debug("a stored image cannot be read: %s", error)
             return None
         return bytes(data) if data and len(data) == size else None

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from agentic.state.record_stream import TurnWords
 from agentic.state.turn_records import TurnRecord
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.messages import TurnNotice
 
 PREFIX = "agentic_discord_"
@@ -40,7 +40,7 @@ class Readings:
 
 
 class Metrics:
-    """Watches the turns of a process. `read` gives the readings; `ping` asks Redis, and raises RedisAway.
+    """Watches the turns of a process. `read` gives the readings; `ping` asks Redis, and raises StateUnavailable.
 
     Run `run` in a task. It has a registry of its own, so several fit into one process.
     """
@@ -108,7 +108,7 @@ class Metrics:
                     await self._ping()
                     self._redis.set(time.perf_counter() - began)
                     self._redis_up.set(1)
-                except RedisAway:
+                except StateUnavailable:
                     self._redis_up.set(0)
             count += 1
             due = loop.time() + EVERY

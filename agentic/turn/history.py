@@ -337,7 +337,8 @@ class AgentSessions:
 
 
 async def reset_conversation(services: AgentServices, agents: Iterable[str], channel_id: int, message_id: int) -> None:
-    """Reset the agents' conversations in the channel: messages up to this one are no context. Raises RedisAway."""
+    """Reset the agents' conversations in the channel: messages up to this one are no context. Raises
+    StateUnavailable."""
     names = tuple(agents)
     await services.resets.reset(names, channel_id, message_id)
     for name in names:

@@ -93,7 +93,7 @@ async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result,
         notice=notice_of(agent.key, event, "ended", record.at).to_wire(),
     )
     if not settled:
-        log.warning("%s: Redis is away, the result of turn %s is kept in memory only", agent.key, event.id)
+        log.warning("%s: Redis is unavailable, the result of turn %s is kept in memory only", agent.key, event.id)
     return record
 
 

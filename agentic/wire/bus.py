@@ -1,9 +1,9 @@
 """The bus between processes: publish, subscribe, ask with a deadline, command the coordinator, follow Redis.
 
-Pub/sub has no memory: a message without a subscriber is lost, and so is one sent while Redis is away. Handlers may be
-registered at any time and survive a lost connection; here is the only reconnect loop of the program. A connection has
-two tasks: one reads, one sends changed subscriptions and a PING now and then, to notice a peer that vanished silently.
-The handlers of a channel get its messages in order; a slow one delays its own channel only.
+Pub/sub has no memory: a message without a subscriber is lost, and so is one sent while Redis is unavailable. Handlers
+may be registered at any time and survive a lost connection; here is the only reconnect loop of the program. A
+connection has two tasks: one reads, one sends changed subscriptions and a PING now and then, to notice a peer that
+vanished silently. The handlers of a channel get its messages in order; a slow one delays its own channel only.
 
 An instruction that waits for its result is sent again, with the same id, after each resubscription and every
 `REPUBLISH_EVERY` seconds; an agent that is working on it ignores that, one that is done answers with the kept result.
@@ -28,7 +28,7 @@ from redis.exceptions import RedisError
 
 from agentic.process.tasks import run_until_one_ends
 from agentic.wire import keys
-from agentic.wire.connection import CONNECT_TIMEOUT, RedisAway, RedisLink, or_default
+from agentic.wire.connection import CONNECT_TIMEOUT, RedisConnection, StateUnavailable, or_default
 from agentic.wire.messages import (
     DEFAULT_DEADLINE_SECONDS,
     Command,
@@ -78,7 +78,7 @@ class Bus:
 
     def __init__(
         self,
-        link: RedisLink,
+        link: RedisConnection,
         *,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
@@ -130,7 +130,7 @@ class Bus:
         self._on_resubscribed.append(callback)
 
     async def publish(self, channel: str, message: WireMessage) -> int:
-        """Send once to the present subscribers; returns their number. Raises RedisAway."""
+        """Send once to the present subscribers; returns their number. Raises StateUnavailable."""
         wire = message.to_wire()
         return int(await self._link.call(lambda redis: redis.publish(channel, wire)))
 
@@ -182,7 +182,7 @@ class Bus:
                     raise AgentTimedOut(f"{agent} did not answer in time")
                 try:
                     pause = await self._send(request)
-                except RedisAway as error:
+                except StateUnavailable as error:
                     log.debug("instruction for %s waits: %s", agent, error)
                     pause = self._retry_every
                 await request.pause(min(pause, left))
@@ -195,7 +195,8 @@ class Bus:
         self._grace_from = self._clock()
 
     async def _send(self, request: PendingRequest) -> float:
-        """Publish the instruction once; return the seconds until the next attempt. Raises AgentAbsent, RedisAway."""
+        """Publish the instruction once; return the seconds until the next attempt. Raises AgentAbsent,
+        StateUnavailable."""
         if not self.ready.is_set() or self.connected_since is None:
             return self._republish_every  # a result would be lost; becoming ready ends this pause
         channel, wire = keys.instructions(request.agent), request.instruction.to_wire()
@@ -241,7 +242,7 @@ class Bus:
                     failures = 0 if self.connected_since is not None else failures + 1
                     self._disconnected()
                     if not self._loss_said:
-                        log.warning("Redis is away: %s: %s", type(error).__name__, error)
+                        log.warning("Redis is unavailable: %s: %s", type(error).__name__, error)
                     self._loss_said = True
                     pause = min(MAX_PAUSE, 0.1 * 2 ** min(failures, 10))
                     await asyncio.sleep(pause * self._rng.uniform(0.5, 1.0))
@@ -411,7 +412,7 @@ class CoordinatorCommands:
         self._bus.subscribe(keys.COORDINATOR_OUTCOMES, self._on_outcome)
 
     async def give(self, command: Command) -> str:
-        """Send a command; its outcome is one of docs/protocol.md's, or NOBODY. Raises RedisAway."""
+        """Send a command; its outcome is one of docs/protocol.md's, or NOBODY. Raises StateUnavailable."""
         command_id = secrets.token_hex(8)
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[command_id] = answer
@@ -435,9 +436,9 @@ class CoordinatorCommands:
 
 class Mirror:
     """Base of what every process holds in memory as Redis has it, where a check is cheap. Subclasses `read` it and say
-    whether it `is_lost`; both may raise RedisAway. Run `run()` in a task."""
+    whether it `is_lost`; both may raise StateUnavailable. Run `run()` in a task."""
 
-    def __init__(self, link: RedisLink, bus: Bus, check_every: float) -> None:
+    def __init__(self, link: RedisConnection, bus: Bus, check_every: float) -> None:
         self._link, self._bus, self._check_every = link, bus, check_every
         self._behind = asyncio.Event()  # Redis and this process may differ
 
@@ -452,7 +453,7 @@ class Mirror:
                 if self._behind.is_set() or await self.is_lost():
                     self._behind.clear()
                     await self.read()
-            except RedisAway as away:
+            except StateUnavailable as away:
                 log.debug("%s cannot be read, will retry: %s", type(self).__name__, away)
                 self._behind.set()
                 await asyncio.sleep(RETRY_EVERY)

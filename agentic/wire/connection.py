@@ -3,7 +3,7 @@
 One address of Redis has two clients and one breaker. Commands must never delay a turn: they have a short timeout and no
 retry, and once one has failed the next ones fail immediately until a background probe gets an answer. Only the
 subscriber may wait long. Whatever the cause (refused, reset, timed out, still loading, full, read-only), callers see
-one exception, `RedisAway`.
+one exception, `StateUnavailable`.
 
 A method of a store says what an outage means, once, where it is defined: `or_default` returns something else,
 `when_back` writes later, and a method without either raises. Money and leases raise; memory, notices, and marks have a
@@ -64,7 +64,7 @@ REFUSALS = ("OOM ", "READONLY ", "MISCONF ", "NOREPLICAS ", "MASTERDOWN ", "CLUS
 log = logging.getLogger(__name__)
 
 
-class RedisAway(Exception):
+class StateUnavailable(Exception):
     """Redis cannot be used now: it does not answer, or refuses writes. Raised only by methods without a policy.
 
     The command may have run all the same, its reply lost: so counters are written by scripts that may run twice.
@@ -92,11 +92,11 @@ class _QueuedWrite:
     run: Callable[[], Awaitable[None]]
 
 
-class RedisLink:
+class RedisConnection:
     """Two clients made from one address (a `redis://`, `rediss://`, `redis+sentinel://`, `rediss+sentinel://` or `unix://`
     URL).
 
-    Use as `async with RedisLink(address) as link`. Nothing is sent before the first command.
+    Use as `async with RedisConnection(address) as link`. Nothing is sent before the first command.
     """
 
     def __init__(
@@ -168,13 +168,13 @@ class RedisLink:
             self._write_soon()
 
     async def write_queued(self) -> bool:
-        """Run the queued writes in their order; False while Redis is away."""
+        """Run the queued writes in their order; False while Redis is unavailable."""
         async with self._writing:
             while self._queued:
                 write = self._queued[0]
                 try:
                     await write.run()
-                except RedisAway:
+                except StateUnavailable:
                     return False
                 except Exception:  # the edge of the loop: the next ones must not wait for one that can't be written
                     log.exception("%s: cannot be written and is lost", write.what)
@@ -183,14 +183,14 @@ class RedisLink:
         return True
 
     async def call(self, command: Callable[[Redis], Awaitable[T]]) -> T:
-        """Run `command` with the client for commands. Raises RedisAway, after about 0.3 s at the latest."""
+        """Run `command` with the client for commands. Raises StateUnavailable, after about 0.3 s at the latest."""
         self._fail_while_away()
         async with self._slots:
             self._fail_while_away()  # it may have opened while this call waited for its slot
             return await self._run(command, self._command_timeout, is_large=False)
 
-    async def patient(self, command: Callable[[Redis], Awaitable[T]], seconds: float) -> T:
-        """Run a large command that nobody waits for. Raises RedisAway after so many seconds.
+    async def call_slowly(self, command: Callable[[Redis], Awaitable[T]], seconds: float) -> T:
+        """Run a large command that nobody waits for. Raises StateUnavailable after so many seconds.
 
         Its failure says little about small commands, so the breaker stays as it is.
         """
@@ -204,7 +204,7 @@ class RedisLink:
         except (RedisConnectionError, RedisTimeoutError, OSError) as error:
             if not is_large:
                 self._open_breaker(error)
-            raise RedisAway(_cause(error), self._logged) from error
+            raise StateUnavailable(_cause(error), self._logged) from error
         except ResponseError as error:
             if not _is_refusal(error):
                 raise
@@ -212,7 +212,7 @@ class RedisLink:
                 # Reads and pub/sub still work on a full server, so the breaker stays closed. Logged once.
                 log.log(logging.DEBUG if self._refused else logging.ERROR, "Redis takes no writes: %s", error)
                 self._refused = True
-            raise RedisAway(str(error), self._logged) from error
+            raise StateUnavailable(str(error), self._logged) from error
 
     async def script(self, lua: str, keys: Sequence[str], args: Sequence[object] = ()) -> Any:
         """Run a Lua script atomically. The whole text is sent each time: small, and never missing after a restart."""
@@ -225,13 +225,13 @@ class RedisLink:
         return outcome
 
     async def batch(self, fill: Callable[[Pipeline], object], *, transaction: bool = False) -> list[Any]:
-        """Send the commands that `fill` adds to a pipeline, together; return their replies. Raises RedisAway."""
+        """Send the commands that `fill` adds to a pipeline, together; return their replies. Raises StateUnavailable."""
         pipe = self.commands.pipeline(transaction=transaction)
         fill(pipe)
         return list(await self.call(lambda _: pipe.execute())) if len(pipe) else []
 
     async def scan(self, pattern: str, kind: str | None = None) -> AsyncIterator[list[str]]:
-        """Yield the matching keys page by page, since no command may take long. Raises RedisAway."""
+        """Yield the matching keys page by page, since no command may take long. Raises StateUnavailable."""
 
         async def read(cursor: int, redis: Redis) -> tuple[int, list[str]]:
             cursor, page = await redis.scan(cursor, match=pattern, count=SCAN_COUNT, _type=kind)
@@ -245,7 +245,7 @@ class RedisLink:
 
     def _fail_while_away(self) -> None:
         if self.away:
-            raise RedisAway(self._reason, self._logged)
+            raise StateUnavailable(self._reason, self._logged)
 
     def _open_breaker(self, error: Exception) -> None:
         self._reason = _cause(error)
@@ -280,13 +280,13 @@ class RedisLink:
 
 
 class Store:
-    """Base of what is kept in Redis. Methods without a policy raise RedisAway. `clock` gives unix seconds."""
+    """Base of what is kept in Redis. Methods without a policy raise StateUnavailable. `clock` gives unix seconds."""
 
-    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, link: RedisConnection, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
 
     @property
-    def link(self) -> RedisLink:
+    def link(self) -> RedisConnection:
         return self._link
 
     async def _text(self, key: str) -> str | None:
@@ -312,14 +312,14 @@ def _is_refusal(error: ResponseError) -> bool:
 
 
 def or_default(value: D, what: str) -> Callable[[Method[P, T]], Method[P, T | D]]:
-    """Make a method return `value` while Redis is away. `what` says in the log what that means."""
+    """Make a method return `value` while Redis is unavailable. `what` says in the log what that means."""
 
     def decorate(method: Method[P, T]) -> Method[P, T | D]:
         @wraps(method)
         async def call(*args: P.args, **kwargs: P.kwargs) -> T | D:
             try:
                 return await method(*args, **kwargs)
-            except RedisAway as away:
+            except StateUnavailable as away:
                 _log_once(away.logged, logging.INFO, f"{what}: Redis is unavailable", away)
                 return value
 
@@ -329,8 +329,8 @@ def or_default(value: D, what: str) -> Callable[[Method[P, T]], Method[P, T | D]
 
 
 def when_back(what: str, *, limit: int = MAX_QUEUED) -> Callable[[Write[S, P]], Write[S, P]]:
-    """Queue a store's write while Redis is away: all writes of a connection are done in their order when Redis is back,
-    before the next turn begins, and at the end of the process. `what` names it in the log.
+    """Queue a store's write while Redis is unavailable: all writes of a connection are done in their order when Redis
+    is back, before the next turn begins, and at the end of the process. `what` names it in the log.
 
     A write may run twice if its reply is lost. One that depends on a lease has the lease's epoch among its arguments.
     """
@@ -344,7 +344,7 @@ def when_back(what: str, *, limit: int = MAX_QUEUED) -> Callable[[Write[S, P]], 
                 return
             try:
                 await write()
-            except RedisAway as away:
+            except StateUnavailable as away:
                 _log_once(away.logged, logging.INFO, f"{what}: will be written when Redis is back", away)
                 link.queue(what, write, limit)
 
@@ -360,13 +360,13 @@ async def wait_for_redis(
     every: float = REDIS_RETRY_SECONDS,
     seconds: float = math.inf,
 ) -> T:
-    """Repeat the call until Redis answers. Raises RedisAway after so many `seconds`."""
+    """Repeat the call until Redis answers. Raises StateUnavailable after so many `seconds`."""
     clock = asyncio.get_running_loop().time
     until = clock() + seconds
     while True:
         try:
             return await call()
-        except RedisAway:
+        except StateUnavailable:
             if clock() > until:
                 raise
             await sleep(every)

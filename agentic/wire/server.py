@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RedisPlace:
-    """`address` is for RedisLink; `description` is for people, without a password."""
+    """`address` is for RedisConnection; `description` is for people, without a password."""
 
     address: str
     description: str

@@ -27,7 +27,7 @@ from agentic.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
 from agentic.state.silence import ChannelRef, Scope, SilenceChange
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import UnaskedNote
 from agentic.wire.messages import Command, CommandOutcome, read
 from tests.support.slash_scene import (
@@ -224,7 +224,7 @@ async def test_what_is_not_known_any_more_is_said_so():
 
 async def test_while_redis_is_away_every_command_says_so(monkeypatch: pytest.MonkeyPatch):
     async def away(*_: object, **__: object) -> Any:
-        raise RedisAway("gone")
+        raise StateUnavailable("gone")
 
     async with a_place() as place:
         monkeypatch.setattr(place.link, "call", away)

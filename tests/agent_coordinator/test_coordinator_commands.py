@@ -8,7 +8,7 @@ from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agentic.state.silence import Scope
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.messages import Command, CommandOutcome
 from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryBus, MemoryLedger, Time, config, room, skipper, until
 from tests.support.doubles import lone_silence
@@ -107,7 +107,7 @@ async def test_an_outcome_that_cannot_be_told_ends_nothing():
     bus = room("claude", "grok")
 
     async def away(channel: str, message: object) -> int:
-        raise RedisAway("gone")
+        raise StateUnavailable("gone")
 
     bus.publish = away  # type: ignore[method-assign]
     async with Led(bus) as led:

@@ -16,7 +16,7 @@ from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from agentic.wire.messages import Command, Instruction, Result, RoomOrder
 from tests.support.coordinator_doubles import CHANNEL, config
 from tests.support.redis_server import PATIENT, RedisServer, until
@@ -74,7 +74,7 @@ class Dying(Bus):
 
     step, number = "", 0
 
-    def __init__(self, link: RedisLink) -> None:
+    def __init__(self, link: RedisConnection) -> None:
         super().__init__(link, republish_every=0.05, retry_every=0.01)
         self.reached, self.go_on = asyncio.Event(), asyncio.Event()
 
@@ -96,7 +96,7 @@ class Leader:
     """A coordinator with a connection of its own. `die` is as by SIGKILL: it no longer reaches Redis."""
 
     def __init__(self, address: str) -> None:
-        self.link = RedisLink(address, command_timeout=PATIENT)
+        self.link = RedisConnection(address, command_timeout=PATIENT)
         self.bus, self.ledger = Dying(self.link), Ledger(self.link)
         plain = config(schedule_min=0, schedule_max=0)
         self.coordinator = Coordinator(CoordinatorContext(plain, self.bus, self.ledger))
@@ -112,7 +112,7 @@ class Leader:
 
     async def die(self) -> None:
         async def away(*_: object) -> None:
-            raise RedisAway("killed")
+            raise StateUnavailable("killed")
 
         self.link.call = away  # type: ignore[method-assign]
         for task in self.tasks:
@@ -125,7 +125,7 @@ class Stage:
         self.address, self.stack = address, stack
 
     async def open(self) -> None:
-        link = await self.stack.enter_async_context(RedisLink(self.address, command_timeout=PATIENT))
+        link = await self.stack.enter_async_context(RedisConnection(self.address, command_timeout=PATIENT))
         self.bus, self.ledger = Bus(link), Ledger(link)
         self.members = Members(self.bus, self.ledger)
         running = asyncio.create_task(self.bus.run())

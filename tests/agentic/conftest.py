@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support.redis_server import PATIENT, RedisServer, shared_redis
 
 FAST = {"republish_every": 0.05, "retry_every": 0.01}
@@ -52,8 +52,8 @@ def address(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def link(address: str) -> AsyncIterator[RedisLink]:
-    async with RedisLink(address, command_timeout=PATIENT) as opened:
+async def link(address: str) -> AsyncIterator[RedisConnection]:
+    async with RedisConnection(address, command_timeout=PATIENT) as opened:
         yield opened
 
 
@@ -76,7 +76,7 @@ async def open_bus(request: pytest.FixtureRequest) -> AsyncIterator[Callable[...
     async with AsyncExitStack() as stack:
 
         async def open_one(address: str, **options: Any) -> Bus:
-            link = await stack.enter_async_context(RedisLink(address, command_timeout=PATIENT))
+            link = await stack.enter_async_context(RedisConnection(address, command_timeout=PATIENT))
             return await stack.enter_async_context(running(Bus(link, **{**FAST, **options})))
 
         yield open_one

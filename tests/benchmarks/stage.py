@@ -12,7 +12,7 @@ from typing import Any
 
 from agent_config import AGENTS
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.server import locate_redis
 from tests.benchmarks.processes import Child, child
 
@@ -91,12 +91,12 @@ class Stage:
             yield bare
 
     @asynccontextmanager
-    async def redis(self) -> AsyncIterator[RedisLink]:
+    async def redis(self) -> AsyncIterator[RedisConnection]:
         """The running program's Redis. Raises NotHere without a Redis that can be shared."""
         async with locate_redis(None, self.data_dir, use_default_port=False) as place:
             if not isinstance(place.address, str):
                 raise NotHere("no redis-server was found")
-            async with RedisLink(place.address) as link:
+            async with RedisConnection(place.address) as link:
                 yield link
 
     @asynccontextmanager

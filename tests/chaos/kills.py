@@ -25,7 +25,7 @@ from aiohttp import web
 from agentic.local.discord.backend import RequestInfo, RestFault
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import Instruction
 from tests.chaos.tally import Tally
 from tests.support.flow import Flow, decision, flow
@@ -83,7 +83,7 @@ class Outcome:
 class Trial:
     """`kind` is "instruction" or "mention"; chance decides on the answer's length and the moment of the kill."""
 
-    def __init__(self, f: Flow, link: RedisLink, folder: Path, point: str, kind: str, seed: int) -> None:
+    def __init__(self, f: Flow, link: RedisConnection, folder: Path, point: str, kind: str, seed: int) -> None:
         self.f, self.link, self.folder = f, link, folder
         self.point, self.kind, self.seed = point, kind, seed
         self.rng = random.Random(seed)
@@ -224,9 +224,9 @@ async def until_true(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 @asynccontextmanager
-async def _stage(folder: Path) -> AsyncIterator[tuple[Flow, RedisLink]]:
+async def _stage(folder: Path) -> AsyncIterator[tuple[Flow, RedisConnection]]:
     with RedisServer() as redis:
-        async with flow(folder, redis_url=redis.url) as f, RedisLink(redis.url, command_timeout=PATIENT) as link:
+        async with flow(folder, redis_url=redis.url) as f, RedisConnection(redis.url, command_timeout=PATIENT) as link:
             yield f, link
 
 

@@ -1,5 +1,5 @@
 """The program in processes of its own: two of them of which one is killed, one that is told to end in mid-turn, and one
-that is started again after Redis was away."""
+that is started again after Redis was unavailable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from agent_config import AGENTS
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import Command
 from tests.chaos.scene import TALK, WITHIN, Question, Scene, until
 from tests.support import warm_start
@@ -103,7 +103,7 @@ class Outside(Scene):
 async def outside(folder: Path, seed: int, *, quick: bool = False) -> AsyncIterator[Outside]:
     warm_start.ask({})  # the imports of the first process would stop this event loop for seconds
     with RedisServer() as redis:
-        async with flow(folder, redis_url=redis.url) as f, RedisLink(redis.url, command_timeout=PATIENT) as link:
+        async with flow(folder, redis_url=redis.url) as f, RedisConnection(redis.url, command_timeout=PATIENT) as link:
             scene = Outside(f, link, seed, quick=quick, present=tuple(AGENTS))
             scene.folder, scene.redis = folder, redis
             await scene.begin()
@@ -168,8 +168,8 @@ async def ctrl_c(scene: Outside) -> None:
 
 
 async def after_an_outage(scene: Outside) -> None:
-    """Turns end while Redis is away; once it is back and knows of them, the process is killed or ended, and starts
-    again: nothing is replayed, paid again, excused under its own answer, or forgotten."""
+    """Turns end while Redis is unavailable; once it is back and knows of them, the process is killed or ended, and
+    starts again: nothing is replayed, paid again, excused under its own answer, or forgotten."""
     with scene.process() as first:
         await scene.up(first)
         await scene.ask_and_hear(scene.present[0])

@@ -28,7 +28,7 @@ from agentic.local.discord.backend import RequestInfo, RestFault
 from agentic.state.rooms import Room, RoomMember, RoomStore
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import Command, RoomOrder
 from tests.benchmarks.texts import Chat
 from tests.chaos.kills import until_true
@@ -50,7 +50,7 @@ LEASES = (keys.owner(BOT), keys.COORDINATOR_OWNER, keys.PERSONAS_OWNER)
 
 
 class RoomTrial:
-    def __init__(self, f: Flow, link: RedisLink, folder: Path, point: str, seed: int) -> None:
+    def __init__(self, f: Flow, link: RedisConnection, folder: Path, point: str, seed: int) -> None:
         self.f, self.link, self.folder, self.point = f, link, folder, point
         self.rng = random.Random(seed)
         self.turn = self.rng.randrange(2, TURNS)  # the one of the kill
@@ -220,7 +220,7 @@ class RoomTrial:
 async def run_trial(folder: Path, point: str, seed: int) -> Tally:
     """A world of its own for each trial."""
     with RedisServer() as redis:
-        async with flow(folder, redis_url=redis.url) as f, RedisLink(redis.url, command_timeout=PATIENT) as link:
+        async with flow(folder, redis_url=redis.url) as f, RedisConnection(redis.url, command_timeout=PATIENT) as link:
             trial = RoomTrial(f, link, folder, point, seed)
             hearing = asyncio.create_task(trial.bus.run())
             try:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from agent_config import AGENTS
 from agentic.local.discord.backend import RequestInfo
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.chaos.tally import Tally
 from tests.support.flow import Flow, decision
 from tests.support.models.wire.values import Answer, ModelRequest
@@ -64,7 +64,13 @@ class Scene:
     """`quick`: as short as `make test` needs it. `present`: the agents of which each has one turn in a conversation."""
 
     def __init__(
-        self, f: Flow, link: RedisLink, seed: int, *, quick: bool = False, present: tuple[str, ...] = tuple(AGENTS)
+        self,
+        f: Flow,
+        link: RedisConnection,
+        seed: int,
+        *,
+        quick: bool = False,
+        present: tuple[str, ...] = tuple(AGENTS),
     ) -> None:
         self.f, self.link, self.quick, self.present = f, link, quick, present
         self.reseed(seed)

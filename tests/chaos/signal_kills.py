@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.chaos.kills import until_true
 from tests.chaos.tally import Tally
 from tests.support.flow import decision
@@ -48,7 +48,7 @@ PostClaims.first = first
 class SignalTrial:
     """Chance decides on the chat, the length of the answer and the part of it at which the kill comes."""
 
-    def __init__(self, f: SignalFlow, link: RedisLink, folder: Path, point: str, seed: int) -> None:
+    def __init__(self, f: SignalFlow, link: RedisConnection, folder: Path, point: str, seed: int) -> None:
         self.f, self.link, self.folder, self.point = f, link, folder, point
         self.rng = random.Random(seed)
         self.parts = self.rng.choice((1, 3))
@@ -176,5 +176,8 @@ class SignalTrial:
 async def run_trial(folder: Path, point: str, seed: int) -> Tally:
     """A world of its own for each trial."""
     with RedisServer() as redis:
-        async with signal_flow(folder, redis_url=redis.url) as f, RedisLink(redis.url, command_timeout=PATIENT) as link:
+        async with (
+            signal_flow(folder, redis_url=redis.url) as f,
+            RedisConnection(redis.url, command_timeout=PATIENT) as link,
+        ):
             return await SignalTrial(f, link, folder, point, seed).run()

@@ -13,7 +13,7 @@ from agent_config import AGENTS
 from agent_coordinator.events import ConversationReport
 from agentic.runtime.process import Runtime
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.chaos.scene import IN_ORDER, TALK, WITHIN, Scene, until
 from tests.chaos.slow_redis import SlowRedis
 from tests.support.flow import flow
@@ -106,7 +106,7 @@ async def _online(
     """The program on that way to the Redis of `url`."""
     async with AsyncExitStack() as stack:
         f = await stack.enter_async_context(flow(folder, redis_url=way, COORDINATOR_MAX_ROUNDS="1", **settings))
-        link = await stack.enter_async_context(RedisLink(url, command_timeout=PATIENT))
+        link = await stack.enter_async_context(RedisConnection(url, command_timeout=PATIENT))
         scene = Inside(f, link, seed, quick=quick, present=tuple(AGENTS))
         stack.enter_context(_hearing_faults(scene))
         if quick:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentic.runtime import bot as bot_run
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support import warm_start
 
 BUSY = 1.5  # seconds for a command: a machine on which the tests run side by side is busy, and Redis is not away
@@ -13,7 +13,7 @@ BUSY = 1.5  # seconds for a command: a machine on which the tests run side by si
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
-    monkeypatch.setitem(RedisLink.__init__.__kwdefaults__, "command_timeout", BUSY)
+    monkeypatch.setitem(RedisConnection.__init__.__kwdefaults__, "command_timeout", BUSY)
     monkeypatch.setattr(bot_run, "GUILD_READY_SECONDS", 0.03)  # the stand-in sends all guilds at once
 
 

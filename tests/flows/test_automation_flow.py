@@ -12,7 +12,7 @@ from agentic.automation.clock import Tick
 from agentic.automation.webhook_server import WebhookPayload, sign
 from agentic.personas.schedules import Check, Job
 from agentic.state.turns import LastRuns
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support.flow import decision, flow
 from tests.support.redis_server import PATIENT, RedisServer, until
 
@@ -44,7 +44,7 @@ def personas(tmp_path):
 async def ran_before(url, seconds):
     """The check and the job ran so long ago, by another process."""
     fields = [Tick.of(Check("Build", "", 60)).field, Tick.of(Job("Plan", "0 9 * * *", "")).field]
-    async with RedisLink(url, command_timeout=PATIENT) as link:
+    async with RedisConnection(url, command_timeout=PATIENT) as link:
         for field in fields:
             assert await LastRuns(link).run("claude", field, time.time() - seconds)
 

@@ -1,7 +1,7 @@
 """What a turn reports reaches the record in the whole program; what is deleted in Discord goes from it."""
 
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support.flow import decision, flow
 from tests.support.recorded import recorded
 from tests.support.redis_server import RedisServer, until
@@ -40,7 +40,7 @@ async def test_with_no_days_nothing_is_recorded(tmp_path):
                 f.models.answer = lambda _: decision("Milk first.")
                 await f.discord.say("Alice", "casual", f"<@{f.user_id('chatgpt')}> tea or milk?")
                 await f.discord.wait_for(lambda: f.said("casual", "chatgpt"))
-            async with RedisLink(redis.url) as link:  # what waited was written at the end
+            async with RedisConnection(redis.url) as link:  # what waited was written at the end
                 there = [keys.turns("chatgpt"), keys.words("chatgpt"), keys.COORDINATOR_RECORD]
                 assert [await link.call(lambda redis, key=key: redis.exists(key)) for key in there] == [1, 0, 0]
     assert not (tmp_path / "record.db").exists()

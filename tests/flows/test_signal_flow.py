@@ -17,7 +17,7 @@ from agentic.runtime import services as presence
 from agentic.runtime.process import Runtime
 from agentic.services.signal.envelopes import group_chat_id
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import UnaskedNote
 from tests.support.asking import config
 from tests.support.flow import decision
@@ -56,7 +56,7 @@ async def test_a_foreign_value_in_redis_is_reported_and_read_again_when_it_is_go
     with RedisServer() as redis:
         async with (
             signal_flow(tmp_path, redis_url=redis.url) as f,
-            RedisLink(redis.url) as link,
+            RedisConnection(redis.url) as link,
             f.running() as runtime,
         ):
             await link.call(lambda redis: redis.set(keys.seen("claude"), "of another program"))
@@ -177,14 +177,14 @@ async def told(f: SignalFlow, text: str, recipient: str = ANNA, **more: Any) -> 
     return (await f.answered(before + 1, recipient))[before]
 
 
-async def addresses(link: RedisLink) -> str:
+async def addresses(link: RedisConnection) -> str:
     """All that is kept in Redis of people and chats of Signal."""
     people = await link.call(lambda redis: redis.hgetall(keys.SIGNAL_PEOPLE))
     chats = await link.call(lambda redis: redis.hgetall(keys.SIGNAL_CHATS))
     return f"{people} {chats}"
 
 
-async def until_kept(link: RedisLink, *words: str) -> None:
+async def until_kept(link: RedisConnection, *words: str) -> None:
     found = ""
 
     async def look() -> bool:
@@ -204,7 +204,7 @@ async def test_who_is_forgotten_leaves_no_address_and_no_word_and_is_known_again
         async with (
             signal_flow(tmp_path, redis_url=redis.url, **settings) as f,
             f.running() as runtime,
-            RedisLink(redis.url) as link,
+            RedisConnection(redis.url) as link,
         ):
             f.models.answer = lambda _: decision("I see.")
             await f.say("my cat is called Minka")
@@ -288,7 +288,7 @@ async def test_a_message_that_vanishes_while_the_program_is_off_is_gone_from_the
             await f.say("this goes in a minute", expiresInSeconds=60)
             await f.answered(2)
             await until(lambda: len(_logged(record)) == 4)
-        async with RedisLink(redis.url) as link:  # the minute is over
+        async with RedisConnection(redis.url) as link:  # the minute is over
             for one, _ in await link.call(lambda redis: redis.zrange(keys.SIGNAL_VANISHING, 0, -1, withscores=True)):
                 await link.call(lambda redis, one=one: redis.zadd(keys.SIGNAL_VANISHING, {one: 1.0}))
         async with signal_flow(tmp_path, redis_url=redis.url, **logged) as f, f.running():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentic.state.turns import Turns
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support.flow import decision
 from tests.support.program import Program
 from tests.support.redis_server import RedisServer, until
@@ -127,7 +127,7 @@ async def test_what_is_written_while_the_program_stops_is_answered_by_its_next_r
 @pytest.mark.promise(561)
 async def test_after_a_crash_the_next_run_answers_what_waited_in_a_private_chat(tmp_path: Path) -> None:
     with RedisServer() as redis:
-        async with signal_flow(tmp_path, redis_url=redis.url) as f, RedisLink(redis.url) as link:
+        async with signal_flow(tmp_path, redis_url=redis.url) as f, RedisConnection(redis.url) as link:
             begun, go_on, turns = asyncio.Event(), asyncio.Event(), Turns(link, time.time)
 
             async def answer(_: object) -> str:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import Instruction
 from tests.support.flow import flow
 from tests.support.redis_server import until
@@ -16,14 +16,14 @@ STEPS = 3  # it begins, its model has answered, it ends
 @pytest.fixture
 def waited(monkeypatch):
     """How often each task waited for Redis."""
-    waited, call = {}, RedisLink.call
+    waited, call = {}, RedisConnection.call
 
     async def counted(link, command):
         name = asyncio.current_task().get_name()
         waited[name] = waited.get(name, 0) + 1
         return await call(link, command)
 
-    monkeypatch.setattr(RedisLink, "call", counted)
+    monkeypatch.setattr(RedisConnection, "call", counted)
     return waited
 
 

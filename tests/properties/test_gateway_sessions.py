@@ -11,7 +11,7 @@ from agentic.state.context import Resets, Sessions
 from agentic.state.shared_state import Ledger
 from agentic.turn.history import AgentSessions, after, reset_conversation
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support.redis_server import empty_redis
 
 CHANNEL = st.integers(1, 2**63)
@@ -36,7 +36,7 @@ def test_after_a_reset_the_channel_has_no_session_and_nothing_from_before(channe
     agents = ("claude", "grok") if others else ("claude",)
 
     async def play():
-        async with RedisLink(empty_redis()) as link:
+        async with RedisConnection(empty_redis()) as link:
             services, sessions = House(link), AgentSessions("claude", Sessions(link))
             await sessions.keep(channel, conversation)
             await reset_conversation(services, agents, channel, reset)
@@ -77,7 +77,7 @@ def test_what_happens_in_one_channel_changes_nothing_in_another(channels, steps,
             assert await sessions.of(channel) == wanted[channel]
 
     async def play():
-        async with RedisLink(empty_redis()) as link:
+        async with RedisConnection(empty_redis()) as link:
             services = House(link)
             sessions, wanted = AgentSessions("claude", services.ledger.sessions), dict.fromkeys(channels)
             numbered = list(enumerate(steps))

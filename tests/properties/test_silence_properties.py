@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agentic.state.silence import EVERYTHING, ChannelRef, Scope, Silence, SilenceOrder
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from agentic.wire.messages import SilenceNotice
 from tests.support.redis_server import PATIENT, empty_redis
 
@@ -48,14 +48,14 @@ STEPS = st.lists(
 )
 
 
-class UnsteadyLink(RedisLink):
+class UnsteadyLink(RedisConnection):
     """A connection that the test breaks and mends."""
 
     is_broken = False
 
     async def call(self, command: Callable[..., Awaitable[T]]) -> T:
         if self.is_broken:
-            raise RedisAway("by the test")
+            raise StateUnavailable("by the test")
         return await super().call(command)
 
 
@@ -71,7 +71,7 @@ class Processes:
     def clock(self) -> float:
         return self.now
 
-    def _start(self, link: RedisLink) -> Silence:
+    def _start(self, link: RedisConnection) -> Silence:
         return Silence(link, Bus(link), self.clock)
 
     async def step(self, what: str, *given: Any) -> None:

@@ -16,7 +16,7 @@ from agentic.record.queries.posts import Picture
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import Silence
 from agentic.wire.bus import Bus, CoordinatorCommands
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 
 NOWHERE = "redis://127.0.0.1:1/0"  # nothing listens there: what needs Redis is answered by 503
 
@@ -71,7 +71,7 @@ class FakeChannels:
         return self.pictures.get((message_id, file_id))
 
 
-def console_parts(link: RedisLink, environ: Mapping[str, str] | None = None, **changes: Any) -> ConsoleContext:
+def console_parts(link: RedisConnection, environ: Mapping[str, str] | None = None, **changes: Any) -> ConsoleContext:
     """Parts with these settings; `changes` replace some of them."""
     settings = load_settings({"CONSOLE": "true", "CHANNEL_THEME_MAP": "11:debate,12:casual", **(environ or {})}, None)
     bus = Bus(link)
@@ -94,7 +94,7 @@ async def console_client(
     environ: Mapping[str, str] | None = None, **changes: Any
 ) -> AsyncIterator[TestClient[Any, Any]]:
     """A client of a console without Redis; its requests look like the page's own, POSTs need `csrf(client)`."""
-    async with RedisLink(NOWHERE) as link, client_of(console_parts(link, environ, **changes)) as client:
+    async with RedisConnection(NOWHERE) as link, client_of(console_parts(link, environ, **changes)) as client:
         yield client
 
 

@@ -20,7 +20,7 @@ from agentic.state.rooms import Room, RoomStatus
 from agentic.state.schedule import Slot, hold_of
 from agentic.wire import keys
 from agentic.wire.bus import AgentAbsent
-from agentic.wire.connection import RedisAway, or_default
+from agentic.wire.connection import StateUnavailable, or_default
 from agentic.wire.messages import Command, Instruction, MentionNotice, Result, TurnUsage, WireMessage
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
@@ -104,7 +104,7 @@ class MemorySchedule:
     def _here(self) -> None:
         if self.away > 0:
             self.away -= 1
-            raise RedisAway("the double is away")
+            raise StateUnavailable("the double is away")
 
     async def load_schedule(self, date: str) -> list[Slot] | None:
         self._here()
@@ -274,7 +274,7 @@ class MemoryIdleStates:
     def _here(self) -> None:
         if self.away > 0:
             self.away -= 1
-            raise RedisAway("the double is away")
+            raise StateUnavailable("the double is away")
 
     async def read(self) -> IdleState | None:
         self._here()

@@ -29,7 +29,7 @@ from agentic.state.silence import Silence
 from agentic.state.turn_records import TurnRecord
 from agentic.state.turns import Checkpoint, Turns
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, or_default
+from agentic.wire.connection import StateUnavailable, or_default
 from agentic.wire.messages import PersonNotice, WireMessage, read_result
 from tests.support.redis_server import BlockingLink
 
@@ -355,7 +355,7 @@ class _Away:
 
     def _here(self) -> None:
         if self.away:
-            raise RedisAway("the double is away")
+            raise StateUnavailable("the double is away")
 
 
 class MemoryBus(_Away):
@@ -389,7 +389,7 @@ class NoRedis:
     """A connection to a Redis that never answers."""
 
     async def call(self, *_: object) -> Any:
-        raise RedisAway("there is none in this test")
+        raise StateUnavailable("there is none in this test")
 
     script = call
 

@@ -21,7 +21,7 @@ from agentic.state.record_stream import RecordWriter
 from agentic.state.turn_records import RECORD, TurnRecord
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import (
     NOTES,
     CallRecord,
@@ -96,7 +96,7 @@ def summary(*sources: LoggedMessage, text: str = "They talked.", **more: Any) ->
 class Scene:
     """`put` writes entries to the streams, `record` lets a recorder write what is there to the file."""
 
-    def __init__(self, link: RedisLink, path: Path) -> None:
+    def __init__(self, link: RedisConnection, path: Path) -> None:
         self.link, self.path = link, path
         self.forgets = ForgetRequests(link, Bus(link))
         self.writer = RecordWriter(link, str)
@@ -170,5 +170,5 @@ async def at_work(recorder: Recorder) -> AsyncIterator[Recorder]:
 
 @asynccontextmanager
 async def recording(url: Any, path: Path) -> AsyncIterator[Scene]:
-    async with RedisLink(url, command_timeout=PATIENT) as link:
+    async with RedisConnection(url, command_timeout=PATIENT) as link:
         yield Scene(link, path)

@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.server import candidates
 
 NEEDS = "needs a redis-server binary"
@@ -133,7 +133,7 @@ def empty_redis() -> str:
     return server.url
 
 
-class BlockingLink(RedisLink):
+class BlockingLink(RedisConnection):
     """A link for tests that move the time: its commands end before the event loop continues, so the rules are the real
     scripts and no socket is waited for. It has a database of its own on the shared server, empty at first."""
 

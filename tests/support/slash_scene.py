@@ -36,7 +36,7 @@ from agentic.state.shared_state import Ledger
 from agentic.state.silence import Silence
 from agentic.wire import keys
 from agentic.wire.bus import Bus, CoordinatorCommands
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import ActionNote
 from agentic.wire.messages import Command, CommandOutcome, read
 from tests.support.redis_server import PATIENT, empty_redis
@@ -60,7 +60,7 @@ def a_room(thread_id: int = THREAD, topic: str = "Is P equal to NP?", **more: An
     )
 
 
-async def write_room(link: RedisLink, room: Room) -> None:
+async def write_room(link: RedisConnection, room: Room) -> None:
     """Keep a room as the coordinator does."""
     await link.script(f"{WRITE_ROOM} write_room(1, 1) return 1", room_keys(room), room_args(room))
 
@@ -99,7 +99,7 @@ KEYS = {"ANTHROPIC_API_KEY": "a-key", "XAI_API_KEY": "a-key"}
 class Place:
     """The commands with their services; the bus runs. `env` are settings."""
 
-    def __init__(self, link: RedisLink, personas: Path | None = None, **env: str) -> None:
+    def __init__(self, link: RedisConnection, personas: Path | None = None, **env: str) -> None:
         self.now, self.notes = NOW, list[ActionNote]()
         self.link, self.bus = link, Bus(link)
         channels = {"CHANNEL_THEME_MAP": f"{LOUNGE}:casual,{DEBATE}:debate", "TIMEZONE": "UTC"}
@@ -224,7 +224,7 @@ class Place:
 
 @asynccontextmanager
 async def a_place(personas: Path | None = None, **env: str) -> AsyncIterator[Place]:
-    async with RedisLink(empty_redis(), command_timeout=PATIENT) as link:
+    async with RedisConnection(empty_redis(), command_timeout=PATIENT) as link:
         place = Place(link, personas, **env)
         for memory in (place.silence, place.orders, place.live, place.services.resets):
             memory.start()

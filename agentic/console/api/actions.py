@@ -16,7 +16,7 @@ from agentic.console.json_values import Json, cursor_text, id_text, person_name,
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, read_body
 from agentic.record.queries.posts import actions_page
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import ActionNote
 
 MAX_CLICKS = 1_000  # that are remembered
@@ -71,7 +71,7 @@ class ActionRunner:
         self._known: OrderedDict[tuple[str, str], asyncio.Task[Done]] = OrderedDict()
 
     async def act(self, name: str, asked: Request) -> Done:
-        """Raises Refused and RedisAway; after the latter the same click may be tried again."""
+        """Raises Refused and StateUnavailable; after the latter the same click may be tried again."""
         if name not in self._actions.known:
             raise Refused(404, "there is no such action")
         if not _ID.fullmatch(asked.id):
@@ -84,7 +84,7 @@ class ActionRunner:
                     del self._known[old]
         try:
             return await asyncio.shield(self._known[click])
-        except RedisAway:
+        except StateUnavailable:
             self._known.pop(click, None)
             raise
 

@@ -139,7 +139,7 @@ class AddressKeeper:
         self._chats.on_change(self._note_chat)
 
     async def forget(self, user_id: int) -> None:
-        """Remove a person's addresses and chats, and their words from the transcripts. Raises RedisAway."""
+        """Remove a person's addresses and chats, and their words from the transcripts. Raises StateUnavailable."""
         people = self._contacts.forget(user_id)
         own = self._chats.forget(people)
         for chat in self._chats.all():

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 class AddressBook(Store):
     """People by their number in the program, and chats by theirs, as texts that contacts.py makes and reads: the chats
     of Signal can't be listed, and a later run needs them to write there again. No method but `forget` raises
-    RedisAway."""
+    StateUnavailable."""
 
     async def people(self) -> Mapping[int, str]:
         """Return the texts of people, by number; none while Redis is unavailable."""
@@ -54,7 +54,7 @@ class AddressBook(Store):
         await self._note(keys.SIGNAL_CHATS, chat, text)
 
     async def forget(self, people: Collection[int], chats: Collection[int]) -> None:
-        """Remove people and chats. Raises RedisAway."""
+        """Remove people and chats. Raises StateUnavailable."""
         await self._remove(keys.SIGNAL_PEOPLE, people)
         await self._remove(keys.SIGNAL_CHATS, chats)
 
@@ -74,8 +74,8 @@ class AddressBook(Store):
 
 class VanishingMessages(Store):
     """Messages that vanish from their chats at a set time, so that a later run removes them too: "channel:message" by
-    the time (unix seconds) at which it vanishes. No method raises RedisAway: the process that heard a message removes
-    it by itself, as long as it runs."""
+    the time (unix seconds) at which it vanishes. No method raises StateUnavailable: the process that heard a message
+    removes it by itself, as long as it runs."""
 
     @when_back("messages that vanish", limit=MAX_MESSAGES)
     async def note(self, channel_id: int, message_id: int, at: float) -> None:

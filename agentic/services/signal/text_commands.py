@@ -26,7 +26,7 @@ from agentic.services.signal.channels import SignalChannels
 from agentic.services.signal.contacts import SignalAccount
 from agentic.services.signal.messages import Heard
 from agentic.text import counted, dollars, listed
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 
 NOTHING_POSTED = "I have posted nothing here that I know of. Quote a message of mine and write /why."
 REDIS_AWAY = "That did not work: a part of the program is away. Please try again in a minute."
@@ -171,7 +171,7 @@ class TextCommands:
             return answer
         try:
             return self._plain(await answer(heard))
-        except RedisAway as away:
+        except StateUnavailable as away:
             log.warning("/%s was not carried out: Redis is unavailable (%s)", wanted, away)
             return REDIS_AWAY
 

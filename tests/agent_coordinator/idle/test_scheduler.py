@@ -17,7 +17,7 @@ from agentic.state.idle import Candidate, TaskState
 from agentic.state.silence import EVERYTHING, Scope, SilenceChange
 from agentic.wire import keys
 from agentic.wire.bus import AgentAbsent
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import ProfileNote, SummaryNote, UnaskedNote
 from agentic.wire.messages import Result
 from tests.support.coordinator_doubles import CHANNEL, MemoryLease, MemoryLedger, Time
@@ -497,7 +497,7 @@ async def test_who_was_overtaken_asks_for_nothing() -> None:
 async def test_while_redis_is_away_nothing_is_asked_and_nothing_is_lost() -> None:
     scene = await begun("summarise")
     scene.ledger.idle.away = 1
-    with pytest.raises(RedisAway):
+    with pytest.raises(StateUnavailable):
         await scene.tick(300)
     assert scene.bus.asked == []
     await scene.tick(10)

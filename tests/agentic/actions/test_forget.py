@@ -24,7 +24,7 @@ from agentic.state.turn_records import TurnRecord
 from agentic.tools.call_log import ToolRecord, ToolRecords
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from tests.support.redis_server import PATIENT, empty_redis, until
 
 NOW = 1_800_000_000.0
@@ -44,7 +44,7 @@ class Machine:
         self.forgetting: Forgetting
 
     @asynccontextmanager
-    async def running(self, link: RedisLink) -> AsyncIterator[Machine]:
+    async def running(self, link: RedisConnection) -> AsyncIterator[Machine]:
         bus, done = Bus(link), CompletedRequests(self.data)
         async with ToolRecords(self.data / "tools") as self.records:
             self.ledger = Ledger(link, lambda: NOW, holder="here")
@@ -84,8 +84,8 @@ class Machine:
 
 
 @pytest.fixture
-async def link() -> AsyncIterator[RedisLink]:
-    async with RedisLink(empty_redis(), command_timeout=PATIENT) as link:
+async def link() -> AsyncIterator[RedisConnection]:
+    async with RedisConnection(empty_redis(), command_timeout=PATIENT) as link:
         yield link
 
 
@@ -114,7 +114,7 @@ async def record(ledger: Ledger, number: int, person: int) -> None:
     await ledger.settle("grok", f"m{number}", "{}", NOW + 90, record=ended(number, person))
 
 
-async def test_what_redis_holds_of_a_person_goes_and_nobody_elses(link: RedisLink, here: Machine):
+async def test_what_redis_holds_of_a_person_goes_and_nobody_elses(link: RedisConnection, here: Machine):
     async with here.running(link):
         await ask(here.ledger, BOB, 1)
         await ask(here.ledger, ANN, 2)
@@ -128,7 +128,9 @@ async def test_what_redis_holds_of_a_person_goes_and_nobody_elses(link: RedisLin
 
 
 @pytest.mark.promise(544)
-async def test_a_new_redis_whose_clock_is_behind_forgets_all_the_same(link: RedisLink, here: Machine, there: Machine):
+async def test_a_new_redis_whose_clock_is_behind_forgets_all_the_same(
+    link: RedisConnection, here: Machine, there: Machine
+):
     here.data.mkdir(parents=True)
     (here.data / DONE_FILE).write_text("4000000000000\n")  # completed with the Redis of before
     async with here.running(link), there.running(link):
@@ -145,7 +147,9 @@ async def test_a_new_redis_whose_clock_is_behind_forgets_all_the_same(link: Redi
         assert heard == [ANN, BOB]
 
 
-async def test_what_the_files_hold_of_a_person_goes_in_every_process(link: RedisLink, here: Machine, there: Machine):
+async def test_what_the_files_hold_of_a_person_goes_in_every_process(
+    link: RedisConnection, here: Machine, there: Machine
+):
     async with here.running(link), there.running(link):
         for machine in (here, there):
             for number, person in enumerate((BOB, ANN)):
@@ -163,7 +167,7 @@ async def test_what_the_files_hold_of_a_person_goes_in_every_process(link: Redis
         assert await here.ledger.records.last("grok", count=9) == [], "what was to be written yet is not written"
 
 
-async def test_an_address_that_waits_for_redis_does_not_come_back(link: RedisLink, here: Machine):
+async def test_an_address_that_waits_for_redis_does_not_come_back(link: RedisConnection, here: Machine):
     addresses = AddressBook(link)
     async with here.running(link):
         here.forgetting.also.append(lambda person: addresses.forget([person], []))
@@ -177,7 +181,7 @@ async def test_an_address_that_waits_for_redis_does_not_come_back(link: RedisLin
 
 
 async def test_a_process_that_was_away_carries_it_out_when_it_is_back_and_once(
-    link: RedisLink, here: Machine, there: Machine
+    link: RedisConnection, here: Machine, there: Machine
 ):
     async with there.running(link):
         for number, person in enumerate((BOB, ANN)):
@@ -200,7 +204,9 @@ async def test_a_process_that_was_away_carries_it_out_when_it_is_back_and_once(
             await until(lambda: "said anew" not in there.memory)
 
 
-async def test_two_processes_with_the_same_files_get_in_nobodys_way(link: RedisLink, here: Machine, tmp_path: Path):
+async def test_two_processes_with_the_same_files_get_in_nobodys_way(
+    link: RedisConnection, here: Machine, tmp_path: Path
+):
     beside = Machine(tmp_path / "here")
     async with here.running(link), beside.running(link):
         here.note("said by Bob", BOB)
@@ -214,7 +220,7 @@ async def test_two_processes_with_the_same_files_get_in_nobodys_way(link: RedisL
 
 
 async def test_what_cannot_be_rewritten_is_logged_and_retried_at_the_next_start(
-    link: RedisLink, here: Machine, caplog: pytest.LogCaptureFixture
+    link: RedisConnection, here: Machine, caplog: pytest.LogCaptureFixture
 ):
     memory = here.personas / "claude" / "memory.md"
     async with here.running(link):
@@ -236,7 +242,7 @@ async def test_what_cannot_be_rewritten_is_logged_and_retried_at_the_next_start(
 
 
 async def test_a_person_is_told_when_records_of_tools_cannot_be_rewritten(
-    link: RedisLink, here: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    link: RedisConnection, here: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     async def refuse(_: int) -> int:
         raise PermissionError(13, "Permission denied")
@@ -249,20 +255,20 @@ async def test_a_person_is_told_when_records_of_tools_cannot_be_rewritten(
 
 
 async def test_an_order_that_redis_did_not_take_removes_nothing(
-    link: RedisLink, here: Machine, monkeypatch: pytest.MonkeyPatch
+    link: RedisConnection, here: Machine, monkeypatch: pytest.MonkeyPatch
 ):
     async def away(*_: object) -> Any:
-        raise RedisAway("gone")
+        raise StateUnavailable("gone")
 
     async with here.running(link):
         here.note("said by Bob", BOB)
         monkeypatch.setattr(link, "script", away)
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await here.forgetting.forget(BOB)
         assert "said by Bob" in here.memory
 
 
-async def test_forgetting_refills_no_limit(link: RedisLink, here: Machine):
+async def test_forgetting_refills_no_limit(link: RedisConnection, here: Machine):
     async with here.running(link):
         await link.commands.zadd(keys.mentions(BOB), {"1": NOW})
         await link.commands.hset(keys.budget("2027-01-15"), f"person:{BOB}", "5")
@@ -290,7 +296,7 @@ def test_what_a_write_that_was_cut_off_left_is_removed_at_the_start_unless_it_is
     assert (old.exists(), fresh.exists()) == (False, True)
 
 
-async def test_the_reply_says_what_the_recorder_removed(link: RedisLink, here: Machine, monkeypatch):
+async def test_the_reply_says_what_the_recorder_removed(link: RedisConnection, here: Machine, monkeypatch):
     monkeypatch.setattr(forget, "RECORDER_SECONDS", 0.05)
     recorder = ForgetRequests(link, Bus(link))
     async with here.running(link):

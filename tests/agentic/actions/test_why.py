@@ -24,7 +24,7 @@ from agentic.state.shared_state import Ledger
 from agentic.state.silence import Scope
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from agentic.wire.reasons import REASONS
 from tests.support.doubles import Clock, Snowflakes, lone_silence
 from tests.support.redis_server import PATIENT, RedisServer
@@ -169,7 +169,7 @@ async def services():
     settings = load_settings({"TIMEZONE": "UTC", "AGENT_MAX_DAILY": "3"}, env_file=None)
     caps = Caps(all=5.0, agent=1.0, channel=2.0)
     with RedisServer() as server:
-        async with RedisLink(server.url, command_timeout=PATIENT) as link:
+        async with RedisConnection(server.url, command_timeout=PATIENT) as link:
             ledger = Ledger(link, clock, caps=caps)
             yield SimpleNamespace(
                 ledger=ledger,
@@ -290,9 +290,9 @@ async def test_a_message_without_a_record_and_one_that_is_too_old_are_said_to_be
     old = ids()
     services.server.kill()
     assert await why(services.ledger, NAMES, old, services.clock() + KEEP_SECONDS + 1) == NO_RECORD
-    with pytest.raises(RedisAway):
+    with pytest.raises(StateUnavailable):
         await why(services.ledger, NAMES, old, services.clock())
-    with pytest.raises(RedisAway):
+    with pytest.raises(StateUnavailable):
         await why_not(services, "claude", 1, services.clock())
 
 

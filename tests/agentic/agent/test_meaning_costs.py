@@ -13,7 +13,7 @@ from agentic.llm.embeddings import Embedded, vector_of
 from agentic.llm.errors import ServerFailed
 from agentic.llm.types import Usage
 from agentic.runtime.services import embedder_of
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import ReplayNote
 
 NOW = 1_800_000_000.0
@@ -44,7 +44,7 @@ class Costs:
 
     async def reserve(self, agent: str, call_id: str, date: str, dollars: float, seconds: float) -> str | None:
         if self.away:
-            raise RedisAway("away")
+            raise StateUnavailable("away")
         self.reserved.append((agent, date, dollars))
         return self.refusal
 

@@ -7,7 +7,7 @@ from agentic.agent.limits import BACKOFF_SECONDS, SHARE_EVERY, ProviderBackoff, 
 from agentic.llm.errors import BadKey, ConnectionFailed, QuotaUsedUp
 from agentic.services.discord.gateway import BACKOFF_TEXT, show_backoff
 from agentic.state.presence import BackoffStore
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from tests.support.doubles import Clock, LoopTime, settle
 
 
@@ -91,12 +91,12 @@ class Store(BackoffStore):
 
     async def put(self, agent, until):
         if self.away:
-            raise RedisAway("away")
+            raise StateUnavailable("away")
         self.ends[agent] = until
 
     async def until(self, agent):
         if self.away:
-            raise RedisAway("away")
+            raise StateUnavailable("away")
         return self.ends.get(agent)
 
 

@@ -16,7 +16,7 @@ from agentic.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock
 from agentic.chat.outlet import NO_CHANNEL
 from agentic.personas.schedules import ActiveHours, Check, Job
 from agentic.state.turns import LastRuns
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support.doubles import Clock, MemoryTicks
 from tests.support.redis_server import PATIENT, empty_redis
 
@@ -25,8 +25,8 @@ LAB = ChannelInfo(5, "lab", "science")
 
 
 @pytest.fixture
-async def link() -> AsyncIterator[RedisLink]:
-    async with RedisLink(empty_redis(), command_timeout=PATIENT) as opened:
+async def link() -> AsyncIterator[RedisConnection]:
+    async with RedisConnection(empty_redis(), command_timeout=PATIENT) as opened:
         yield opened
 
 
@@ -235,7 +235,7 @@ async def test_what_is_due_while_its_server_is_on_its_way_stays_due(catch_up: bo
 
 
 @pytest.mark.promise(111)
-async def test_what_another_process_ran_while_it_had_the_agent_is_not_run_again(link: RedisLink) -> None:
+async def test_what_another_process_ran_while_it_had_the_agent_is_not_run_again(link: RedisConnection) -> None:
     day, other = Day(check(), jobs=(job("30 12 * * *", catch_up=True),)), LastRuns(link)
     day.ticks = LastRuns(link)  # type: ignore[assignment]
     day.restart()

@@ -17,7 +17,7 @@ from support.records import CHANNELS, NOW, fill
 from agentic.console.parts import ConsoleContext, RecordFile
 from agentic.state.budgets import Caps
 from agentic.state.shared_state import Ledger
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support.redis_server import PATIENT, empty_redis
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -73,7 +73,7 @@ async def parts(record: RecordFile, tmp_path: Path) -> AsyncIterator[ConsoleCont
         "CHANNEL_THEME_MAP": ",".join(f"{channel}:{theme}" for channel, theme in CHANNELS.items()),
         "PERSONAS_DIR": str(tmp_path / "personas"),
     }
-    async with RedisLink(empty_redis(), command_timeout=PATIENT) as link:
+    async with RedisConnection(empty_redis(), command_timeout=PATIENT) as link:
         made = console_parts(link, environ, live=Channels(), store=record, clock=lambda: NOW)
         yield replace(made, ledger=Ledger(link, lambda: NOW, caps=Caps(all=5.0, person=1.0)))
 

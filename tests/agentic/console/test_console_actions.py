@@ -20,7 +20,7 @@ from agentic.state.shared_state import Ledger
 from agentic.state.silence import EVERYTHING, ChannelRef, Scope
 from agentic.wire import keys
 from agentic.wire.bus import Bus, CoordinatorCommands
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import ActionNote
 from agentic.wire.messages import Command, CommandOutcome, read
 from tests.agentic.conftest import running
@@ -37,7 +37,7 @@ CHANNELS = (
 class Console:
     """A console with its Redis, and a coordinator that answers as the test says (None: there is no coordinator)."""
 
-    def __init__(self, link: RedisLink, answers: str | None) -> None:
+    def __init__(self, link: RedisConnection, answers: str | None) -> None:
         self.bus, self.notes, self.commands = Bus(link), list[ActionNote](), list[Command]()
         self.answers = answers
         self.parts: ConsoleContext = console_parts(
@@ -77,7 +77,7 @@ class Console:
 
 @asynccontextmanager
 async def console(answers: str | None = "started", address: Any = None) -> AsyncIterator[Console]:
-    async with RedisLink(address or empty_redis(), command_timeout=PATIENT) as link:
+    async with RedisConnection(address or empty_redis(), command_timeout=PATIENT) as link:
         here = Console(link, answers)
         async with running(here.bus), client_of(here.parts) as here.client:
             yield here
@@ -238,7 +238,7 @@ async def test_a_click_is_carried_out_although_its_browser_is_gone():
 
 @pytest.mark.promise(127)
 async def test_while_redis_is_away_nothing_is_half_done_and_a_stop_counts_here():
-    async with RedisLink(NOWHERE) as link:
+    async with RedisConnection(NOWHERE) as link:
         here = Console(link, "started")  # with time for Redis to refuse
         async with client_of(here.parts) as here.client:
             away = (503, "Redis does not answer; the bots go on, try again in a moment")

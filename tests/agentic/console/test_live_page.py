@@ -23,7 +23,7 @@ from agentic.console.parts import Channel, File, Message, Reaction, SendRejected
 from agentic.record.queries.posts import Picture
 from agentic.state.schedule import Slot
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import TurnNotice
 
 DEBATE = Channel(11, "debate", "debate", "Home")
@@ -240,7 +240,7 @@ def test_a_turn_that_never_ends_is_dropped_and_one_that_ends_is_gone() -> None:
 
 async def test_the_page_knows_who_thinks_what_runs_and_when_the_next_conversation_begins() -> None:
     with RedisServer() as redis:
-        async with RedisLink(redis.url) as link:
+        async with RedisConnection(redis.url) as link:
             parts = console_parts(link, {"TIMEZONE": "UTC"}, live=FakeChannels(DEBATE), clock=lambda: 1_000_000.0)
             await parts.ledger.schedule.save_schedule("1970-01-12", [Slot(900_000.0, True), Slot(1_000_500.0)])
             state = {"round_number": 2, "pending": ["grok", "claude"], "topic": "tea", "theme": "debate"}
@@ -273,7 +273,7 @@ async def test_many_turns_at_once_make_an_open_page_read_redis_a_few_times(monke
 
     monkeypatch.setattr(Situation, "read", counted)
     with RedisServer() as redis:
-        async with RedisLink(redis.url) as link:
+        async with RedisConnection(redis.url) as link:
             parts = console_parts(link, live=FakeChannels(DEBATE), clock=lambda: 1_000_000.0)
             bus = asyncio.create_task(parts.bus.run())
             async with client_of(parts) as client:

@@ -20,7 +20,7 @@ from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys
 from agentic.wire.bus import Bus, CoordinatorCommands
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import ActionNote
 from agentic.wire.messages import Command, CommandOutcome, RoomOrder, read
 from tests.agentic.conftest import running
@@ -94,7 +94,7 @@ class Page:
 async def page(
     outcome: str = "room_paused", room: Room = ROOM, bots: Bots | None = None, **changes: Any
 ) -> AsyncIterator[Page]:
-    async with RedisLink(empty_redis(), command_timeout=PATIENT) as link:
+    async with RedisConnection(empty_redis(), command_timeout=PATIENT) as link:
         bus, notes, commands = Bus(link), list[ActionNote](), list[Command]()
 
         async def obey(raw: str) -> None:
@@ -241,7 +241,7 @@ async def test_the_last_choice_by_pulls_is_explained() -> None:
         assert await console.get("/api/pulls/11") == {"choice": None}
     pull = Pull(agent="claude", strength=1.2, parts=(PullPart(why="was named", amount=1.0),), channel=0.8)
     last = Pulls(channel_id=11, conversation_id="c", at=5.0, chosen="claude", because="was named", pulls=(pull,))
-    async with RedisLink(empty_redis(), command_timeout=PATIENT) as link:
+    async with RedisConnection(empty_redis(), command_timeout=PATIENT) as link:
         parts = console_parts(link)
         await parts.ledger.pulls.keep(last)
         async with client_of(parts) as client:

@@ -18,7 +18,7 @@ from agent_config import SettingsError, load_settings
 from agentic.console.app import MAX_BYTES, console_app, free_port, serve_app
 from agentic.console.security import COOKIE, HEADERS, MAX_ADDRESSES, SESSION_SECONDS, LoginThrottle
 from agentic.net.http_server import Connections
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 - an address of the settings
 TOKEN = "a-token-of-24-characters"
@@ -289,7 +289,7 @@ async def test_a_form_of_another_page_cannot_be_read_as_json() -> None:
 async def test_a_failure_shows_nothing_of_the_inside(
     failure: Exception, status: int, line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with RedisLink(NOWHERE) as link:
+    async with RedisConnection(NOWHERE) as link:
         app = console_app(console_parts(link))
 
         async def fails(_: web.Request) -> web.Response:
@@ -341,7 +341,7 @@ def test_links_lead_to_where_a_browser_reaches_it(environ: Mapping[str, str], li
 async def test_a_port_in_use_is_one_warning_and_local_mode_takes_the_next(caplog: pytest.LogCaptureFixture) -> None:
     async with console_client() as other:
         port = str(other.port)
-        async with RedisLink(NOWHERE) as link:
+        async with RedisConnection(NOWHERE) as link:
             parts = console_parts(link, {"CONSOLE_PORT": port})
             async with serve_app(console_app(parts), parts.settings, Connections()) as served:
                 assert not served

@@ -5,13 +5,13 @@ from __future__ import annotations
 from agentic.inbox.notices import Cancels
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import CancelNotice
 from tests.agentic.conftest import running
 from tests.support.redis_server import until
 
 
-async def test_an_agent_hears_of_its_own_turns_until_it_ends(link: RedisLink):
+async def test_an_agent_hears_of_its_own_turns_until_it_ends(link: RedisConnection):
     bus, ended = Bus(link), list[tuple[str, str]]()
     cancels = Cancels(bus)
 

@@ -10,7 +10,7 @@ from agentic.chat.directory import Directory
 from agentic.inbox.notices import MAX_CHARACTERS, PersonNotices
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.messages import PersonNotice
 from tests.support.doubles import ALICE
 from tests.support.redis_server import until
@@ -31,7 +31,7 @@ class Published(Bus):
         assert channel == keys.COORDINATOR_ACTIVITY
         self.asked += 1
         if self.away:
-            raise RedisAway("gone")
+            raise StateUnavailable("gone")
         self.notices.append(message)
         return 1
 

@@ -16,7 +16,7 @@ from agentic.services.discord.service import PersonaChannels
 from agentic.state.limits import UNLIMITED
 from agentic.state.silence import Scope
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from tests.support.agent_scene import DEBATE, ELSEWHERE, THREAD, Model, Scene
 from tests.support.doubles import settle
 
@@ -111,7 +111,7 @@ async def test_personas_are_hosted_once_a_bot_is_there_to_see_by(tmp_path, monke
 
 async def test_a_persona_waits_for_a_redis_that_is_away(tmp_path, caplog):
     async with stage(tmp_path, poet="") as s:
-        s.prepared.append(RedisAway("no answer in time"))
+        s.prepared.append(StateUnavailable("no answer in time"))
         await s.look()
         assert s.hosts.names == ()
         await s.look()

@@ -9,7 +9,7 @@ from support.redis_server import RedisServer
 
 from agentic.record.__main__ import main
 from agentic.record.database import connect_blocking
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support.redis_server import PATIENT
 
 KEPT = {
@@ -22,7 +22,7 @@ KEPT = {
 
 
 async def write(url, kept):
-    async with RedisLink(url, command_timeout=PATIENT) as link:
+    async with RedisConnection(url, command_timeout=PATIENT) as link:
         for key, fields in kept.items():
             await link.call(lambda redis, key=key, fields=fields: redis.hset(key, mapping=fields))
         await link.call(lambda redis: redis.set("agent:grok:cost:2026-05-09", "no hash"))

@@ -12,7 +12,7 @@ from agent_config import load_settings
 from agentic.record.__main__ import main, parser
 from agentic.replay.command import replay
 from agentic.state.shared_state import Ledger
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support.models.chat_api import ChatServer
 from tests.support.models.chat_doubles import ChatScript
 from tests.support.recorded_calls import SYSTEM, recorded_call, write_record
@@ -61,7 +61,7 @@ def options(*arguments):
 
 
 async def booked(settings, agent):
-    async with RedisLink(settings.redis_url) as link:
+    async with RedisConnection(settings.redis_url) as link:
         today = f"{datetime.now(settings.timezone):%Y-%m-%d}"
         return await Ledger(link).costs.read(agent, today)
 

@@ -32,7 +32,7 @@ from agentic.rooms.arena import (
 from agentic.state.budgets import Caps
 from agentic.state.rooms import Arena, ArenaAnswer, Arenas
 from agentic.state.silence import EVERYTHING, Scope
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import ContestNote
 from tests.support.agent_scene import CALL, KeptNotes, Scene
 from tests.support.doubles import lone_silence
@@ -99,7 +99,7 @@ class Bot:
 
 
 class KilledArenas(Arenas):
-    def __init__(self, link: RedisLink, world: World) -> None:
+    def __init__(self, link: RedisConnection, world: World) -> None:
         super().__init__(link)
         self._world = world
 
@@ -127,7 +127,7 @@ async def keeper(world: World, **more: object) -> AsyncIterator[tuple[ArenaKeepe
         return ArenaAnswer(agent=agent.key, shown=agent.key.title(), model=agent.model.name, text=f"Says {agent.key}.")
 
     options = {"agents": agents, "answer": answer, **more}
-    async with RedisLink(world.redis, command_timeout=PATIENT) as link:
+    async with RedisConnection(world.redis, command_timeout=PATIENT) as link:
         arenas = KilledArenas(link, world)
         services: Any = SimpleNamespace(
             ledger=SimpleNamespace(arenas=arenas),

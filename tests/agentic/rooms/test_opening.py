@@ -13,7 +13,7 @@ from agentic.chat.outlet import CannotPost
 from agentic.rooms.opening import AWAY, GIVE_UP_SECONDS, NOT_OPENED, OPENED, RoomOpener
 from agentic.state.rooms import Room, RoomMember, RoomOpenings
 from agentic.wire.bus import NOBODY
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from agentic.wire.messages import Command
 from tests.support.redis_server import PATIENT, empty_redis
 
@@ -107,7 +107,7 @@ class Openings(RoomOpenings):
 @asynccontextmanager
 async def a_world(url: str | None = None) -> AsyncIterator[tuple[World, Openings]]:
     world, server = World(), url or empty_redis()
-    async with RedisLink(server, command_timeout=PATIENT) as link:
+    async with RedisConnection(server, command_timeout=PATIENT) as link:
         openings, world.redis = Openings(link), server
         openings.world = world
         yield world, openings
@@ -152,7 +152,7 @@ async def test_another_bot_leaves_it_to_the_one_that_began():
     [
         ("post", CannotPost("discord_failed"), "discord_failed"),
         ("start", CannotPost("unknown_channel"), "unknown_channel"),
-        ("give", RedisAway("gone"), AWAY),
+        ("give", StateUnavailable("gone"), AWAY),
     ],
 )
 async def test_what_passes_is_tried_again_until_the_room_is_open(step: str, fault: Exception, outcome: str):
@@ -215,7 +215,7 @@ async def test_after_a_quarter_of_an_hour_it_is_given_up_with_a_line(caplog):
 async def test_without_redis_nothing_is_made(server):
     async with a_world(server.url) as (world, openings):
         server.kill()
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await world.opener(openings).open(REQUEST, ROOM, "P and NP", TEXT)
         assert world.messages == {}
 

@@ -23,7 +23,7 @@ from agentic.rooms.threads import (
 )
 from agentic.services.discord.room_threads import RoomPost
 from agentic.state.rooms import Room, RoomLine, RoomMarks, RoomMember
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import ContestNote
 from agentic.wire.messages import Command, RoomNotice
 from tests.support.agent_scene import KeptNotes
@@ -172,7 +172,7 @@ def _first(text: str) -> str:
 class KilledMarks(RoomMarks):
     """Marks whose writing may be the last that the process does."""
 
-    def __init__(self, link: RedisLink, world: World) -> None:
+    def __init__(self, link: RedisConnection, world: World) -> None:
         super().__init__(link)
         self._world = world
 
@@ -190,7 +190,7 @@ async def steward(world: World, **more: object) -> AsyncIterator[RoomThreadManag
         return [SimpleNamespace(model=f"model of {agent}")]
 
     online = [Bot(world, "grok"), Bot(world, "ada")]
-    async with RedisLink(world.redis, command_timeout=PATIENT) as link:
+    async with RedisConnection(world.redis, command_timeout=PATIENT) as link:
         marks, records = KilledMarks(link, world), SimpleNamespace(last=last)
         services: Any = SimpleNamespace(
             ledger=SimpleNamespace(rooms=world, room_marks=marks, records=records),

@@ -14,7 +14,7 @@ from agentic.rooms.threads import ThreadWatch
 from agentic.services.discord.room_threads import ThreadNow
 from agentic.state.rooms import Room, RoomMarks, RoomStore
 from agentic.wire.bus import NOBODY
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from agentic.wire.messages import Command
 from tests.support.redis_server import PATIENT, empty_redis
 from tests.support.slash_scene import GUILD, LOUNGE, THREAD, a_room, write_room
@@ -25,7 +25,7 @@ OTHER = THREAD + 1
 class Scene:
     """A watch of Grok's over rooms in Redis; `paused` are the threads and reasons that it ordered."""
 
-    def __init__(self, link: RedisLink) -> None:
+    def __init__(self, link: RedisConnection) -> None:
         self.link, self.marks, self.acts, self.writes = link, RoomMarks(link), True, True
         self.paused, self.outcome = list[tuple[int, str]](), "room_paused"
         ledger = SimpleNamespace(rooms=RoomStore(link), room_marks=self.marks)
@@ -52,7 +52,7 @@ class Scene:
 
 @asynccontextmanager
 async def a_watch(*rooms: Room) -> AsyncIterator[Scene]:
-    async with RedisLink(empty_redis(), command_timeout=PATIENT) as link:
+    async with RedisConnection(empty_redis(), command_timeout=PATIENT) as link:
         for room in rooms or (a_room(),):
             await write_room(link, room)
         yield Scene(link)
@@ -153,4 +153,4 @@ async def test_a_coordinator_that_does_not_answer_and_a_redis_that_is_away_are_a
 
 
 async def away(*_: object) -> None:
-    raise RedisAway("gone")
+    raise StateUnavailable("gone")

@@ -13,7 +13,7 @@ from agent_config import load_settings
 from agentic.console.parts import RecordFile
 from agentic.runtime.console import ConsoleReplayer
 from agentic.state.shared_state import Ledger
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support.console import client_of, console_parts, csrf
 from tests.support.models.chat_api import ChatServer
 from tests.support.models.chat_doubles import ChatScript
@@ -76,7 +76,7 @@ async def costs_of(agent, link):
 @pytest.fixture
 async def link():
     with RedisServer() as server:
-        async with RedisLink(server.url) as opened:
+        async with RedisConnection(server.url) as opened:
             yield opened
 
 

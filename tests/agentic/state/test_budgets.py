@@ -8,7 +8,7 @@ from agentic.state.budgets import Caps, millionths
 from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from tests.support.redis_server import RedisServer
 
 DAY, NEXT_DAY = "2027-01-15", "2027-01-16"
@@ -119,13 +119,13 @@ async def test_settling_puts_the_real_cost_in_the_place_of_the_estimate(desk, li
 
 @pytest.mark.promise(47)
 async def test_the_money_outlives_a_restart_and_a_kill_of_redis(server: RedisServer, clock):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         one = Desk(Ledger(link, clock, caps=Caps(all=3.0)), clock)
         await one.take("m1")
         await one.take("m2")
         await one.settle("m1", 1.5)
     server.restart()
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         again = Desk(Ledger(link, clock, caps=Caps(all=3.0)), clock)
         assert await again.take("m3") == "budget", "1.5 spent, 1 put aside by a process that is gone"
         assert await again.take("m4", 0.5) == "ok"
@@ -222,13 +222,13 @@ async def test_the_seventh_mention_in_a_minute_is_too_often(desk, clock):
 
 
 async def test_a_cap_of_nothing_allows_free_turns_and_a_minute_of_none_no_mention(server: RedisServer, clock):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         one, quiet = (Desk(Ledger(link, clock, caps=caps), clock) for caps in (Caps(all=0.0), Caps(mentions=0)))
         for n in (1, 5):  # with Redis, and without
             assert (await one.take(f"m{n}"), await one.take(f"m{n + 1}", 0.0)) == ("budget", "ok")
             assert (await quiet.take(f"m{n + 2}"), await quiet.take(f"m{n + 3}", person=None)) == ("too_often", "ok")
             server.kill()
-            with pytest.raises(RedisAway):
+            with pytest.raises(StateUnavailable):
                 await link.call(lambda redis: redis.ping())
 
 
@@ -253,12 +253,12 @@ async def test_the_owner_is_told_once_when_four_fifths_are_spent(desk):
 async def test_while_redis_is_away_a_quarter_of_what_was_left_may_be_spent_and_counts_afterwards(
     server: RedisServer, clock
 ):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         one = Desk(Ledger(link, clock, caps=Caps(all=9.0, mentions=6)), clock)
         await one.take("m1")
         await one.settle("m1", 1.0)
         server.kill()
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await link.call(lambda redis: redis.ping())
         assert await one.take("m2") == "ok"
         assert await one.ledger.limits.reserve_more("claude", "m2", 1.5)
@@ -277,11 +277,11 @@ async def test_while_redis_is_away_a_quarter_of_what_was_left_may_be_spent_and_c
 
 @pytest.mark.promise(89)
 async def test_while_redis_is_away_budgets_without_a_limit_before_others_change_nothing(server: RedisServer, clock):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         one = Desk(Ledger(link, clock, caps=Caps(agent=8.0, person=100.0)), clock)
         assert await one.take("m1") == "ok"
         server.kill()
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await link.call(lambda redis: redis.ping())
         assert await one.take("m2", 1.76) == "agent_budget", "7 were left"
         assert await one.take("m3", 1.75) == "ok"
@@ -378,12 +378,12 @@ async def test_after_a_raise_the_notice_is_about_the_new_cap_and_what_is_used_up
 
 
 async def test_a_raise_that_a_process_has_seen_counts_while_redis_is_away(server: RedisServer, clock):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         one = Desk(Ledger(link, clock, caps=Caps(all=1.0)), clock)
         await one.ledger.budgets.raise_cap("all", 7.0, DAY, "x")
         await one.take("m1", 0.0)
         server.kill()
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await link.call(lambda redis: redis.ping())
         assert await one.take("m2", 1.9) == "ok", "a quarter of eight"
         assert await one.take("m3", 0.2) == "budget"

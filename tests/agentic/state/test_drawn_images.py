@@ -7,7 +7,7 @@ import pytest
 from agentic.state.shared_state import Ledger
 from agentic.state.turns import MAX_BYTES, PIECE_BYTES
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support.redis_server import PATIENT, RedisServer
 
 PICTURE = bytes(range(256)) * 2000  # three pieces
@@ -74,7 +74,7 @@ async def test_the_same_turn_may_draw_again(ledger, clock):
 
 
 async def test_while_redis_is_away_nothing_is_kept_and_nobody_waits(server: RedisServer, clock):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = await claimed(Ledger(link, clock, holder="here"), clock)
         server.kill()
         assert not await ledger.pictures.keep("claude", "t1", PICTURE)

@@ -4,7 +4,7 @@ import pytest
 
 from agentic.state.idle import Asking, IdleState, IdleStates, TaskState
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import Result
 
 STATE = IdleState(
@@ -16,7 +16,7 @@ STATE = IdleState(
 )
 
 
-async def test_what_is_written_is_read_by_the_next_leader_and_ends(link: RedisLink) -> None:
+async def test_what_is_written_is_read_by_the_next_leader_and_ends(link: RedisConnection) -> None:
     states = IdleStates(link)
     assert await states.read() is None
     assert await states.write(STATE, 0)
@@ -27,7 +27,7 @@ async def test_what_is_written_is_read_by_the_next_leader_and_ends(link: RedisLi
 
 
 @pytest.mark.promise(442)
-async def test_a_leader_that_was_overtaken_writes_nothing(link: RedisLink) -> None:
+async def test_a_leader_that_was_overtaken_writes_nothing(link: RedisConnection) -> None:
     states = IdleStates(link)
     await link.call(lambda redis: redis.set(keys.epoch(keys.COORDINATOR_OWNER), 5))
     assert not await states.write(STATE, 4)
@@ -36,7 +36,7 @@ async def test_a_leader_that_was_overtaken_writes_nothing(link: RedisLink) -> No
 
 
 @pytest.mark.parametrize("text", ["nonsense", '{"due": "soon"}', "[]"])
-async def test_a_part_that_cannot_be_read_is_ignored(link: RedisLink, text: str) -> None:
+async def test_a_part_that_cannot_be_read_is_ignored(link: RedisConnection, text: str) -> None:
     states = IdleStates(link)
     await states.write(STATE, 0)
     fields = {"profile:grok": text, "asking": text, "person": "nan" if text == "[]" else text, "other": "x"}
@@ -44,7 +44,7 @@ async def test_a_part_that_cannot_be_read_is_ignored(link: RedisLink, text: str)
     assert await states.read() == IdleState(tasks={"follow_up:claude": STATE.tasks["follow_up:claude"]})
 
 
-async def test_the_result_of_a_turn_that_ended_is_found(link: RedisLink) -> None:
+async def test_the_result_of_a_turn_that_ended_is_found(link: RedisConnection) -> None:
     states, result = IdleStates(link), Result(instruction_id="i1", agent_name="claude", text="Hm.")
     assert await states.result("claude", "i1") is None
     await link.call(lambda redis: redis.hset(keys.turn("claude", "i1"), mapping={"state": "open"}))

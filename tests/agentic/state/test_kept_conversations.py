@@ -8,12 +8,12 @@ from agentic.state.conversations import ConversationStore
 from agentic.state.leases import Lease
 from agentic.state.schedule import ScheduleStore
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 
 CHANNEL, OTHER = 7, 8
 
 
-async def test_a_conversation_is_kept_by_who_holds_its_channel(link: RedisLink):
+async def test_a_conversation_is_kept_by_who_holds_its_channel(link: RedisConnection):
     agenda, conversations = ScheduleStore(link), ConversationStore(link)
     assert not await conversations.keep(CHANNEL, "c1", "{}"), "nobody holds the channel"
     await agenda.hold_channel(CHANNEL, "c1", 60.0)
@@ -23,7 +23,7 @@ async def test_a_conversation_is_kept_by_who_holds_its_channel(link: RedisLink):
     assert 0 < await link.commands.ttl(keys.conversation_state(CHANNEL)) <= 3600
 
 
-async def leads(link: RedisLink, holder: str) -> int:
+async def leads(link: RedisConnection, holder: str) -> int:
     """Somebody takes the coordinator's lease, whose last holder is paused; its epoch."""
     await link.call(lambda redis: redis.delete(keys.COORDINATOR_OWNER))
     lease = Lease(link, keys.COORDINATOR_OWNER, holder=holder)
@@ -33,7 +33,7 @@ async def leads(link: RedisLink, holder: str) -> int:
 
 @pytest.mark.promise(105)
 async def test_a_leader_that_was_paused_can_neither_renew_nor_keep_nor_end_what_its_successor_goes_on_with(
-    link: RedisLink,
+    link: RedisConnection,
 ):
     agenda, conversations = ScheduleStore(link), ConversationStore(link)
     old = await leads(link, "old")
@@ -54,14 +54,14 @@ async def test_a_leader_that_was_paused_can_neither_renew_nor_keep_nor_end_what_
     assert await conversations.kept() == []
 
 
-async def test_a_hold_of_another_epoch_is_anothers_also_where_redis_forgot_who_leads(link: RedisLink):
+async def test_a_hold_of_another_epoch_is_anothers_also_where_redis_forgot_who_leads(link: RedisConnection):
     agenda, conversations = ScheduleStore(link), ConversationStore(link)
     assert await agenda.hold_channel(CHANNEL, "c1", 60.0, 5)
     assert not await agenda.hold_channel(CHANNEL, "c1", 60.0, 4)
     assert not await conversations.keep(CHANNEL, "c1", "old", 4)
 
 
-async def test_freeing_all_channels_leaves_what_was_kept(link: RedisLink):
+async def test_freeing_all_channels_leaves_what_was_kept(link: RedisConnection):
     agenda, conversations = ScheduleStore(link), ConversationStore(link)
     for channel in (CHANNEL, OTHER):
         await agenda.hold_channel(channel, f"c{channel}", 60.0)
@@ -70,7 +70,7 @@ async def test_freeing_all_channels_leaves_what_was_kept(link: RedisLink):
     assert sorted(await conversations.kept()) == ["7", "8"]
 
 
-async def test_only_its_own_conversation_is_dropped(link: RedisLink):
+async def test_only_its_own_conversation_is_dropped(link: RedisConnection):
     agenda, conversations = ScheduleStore(link), ConversationStore(link)
     await agenda.hold_channel(CHANNEL, "c1", 60.0)
     await conversations.keep(CHANNEL, "c1", "one")

@@ -7,14 +7,14 @@ import pytest
 
 from agentic.state.leases import Lease, steady_clock
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from tests.support.doubles import settle
 from tests.support.redis_server import RedisServer, empty_redis, until
 
 KEY = keys.owner("claude")
 
 
-def lease(link: RedisLink, holder: str, **options) -> Lease:
+def lease(link: RedisConnection, holder: str, **options) -> Lease:
     return Lease(link, KEY, holder=holder, **{"ttl": 5.0, "renew_every": 0.02, **options})
 
 
@@ -84,7 +84,7 @@ async def test_the_loss_of_it_is_told(link):
 
 
 async def test_while_redis_is_away_the_last_holder_goes_on_and_the_stand_by_keeps_still(server: RedisServer, clock):
-    async with RedisLink(server.url) as one, RedisLink(server.url) as two:
+    async with RedisConnection(server.url) as one, RedisConnection(server.url) as two:
         first, second = lease(one, "first", clock=clock), lease(two, "second", clock=clock)
         await first.acquire()
         async with kept(first, second):
@@ -109,14 +109,14 @@ async def test_a_stand_by_leaves_the_holder_time_to_take_up_what_redis_forgot(li
         assert second.held == taken
 
 
-class Cut(RedisLink):
+class Cut(RedisConnection):
     """`cut` says that Redis cannot be reached."""
 
     cut = False
 
     async def call(self, command):
         if self.cut:
-            raise RedisAway("by the test")
+            raise StateUnavailable("by the test")
         return await super().call(command)
 
 
@@ -240,8 +240,8 @@ async def test_after_redis_was_emptied_the_last_holder_comes_first(link):
 
 
 async def test_acquiring_while_redis_is_away_says_so(tmp_path):
-    async with RedisLink(f"unix://{tmp_path / 'none'}") as link:
-        with pytest.raises(RedisAway):
+    async with RedisConnection(f"unix://{tmp_path / 'none'}") as link:
+        with pytest.raises(StateUnavailable):
             await lease(link, "first").acquire()
 
 

@@ -12,7 +12,7 @@ from agentic.state.schedule import Slot
 from agentic.state.shared_state import Ledger
 from agentic.state.turns import Claim
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from tests.support.redis_server import PATIENT, RedisServer, until
 
 DAY = "2027-01-15"
@@ -24,14 +24,14 @@ def ledger(link, clock) -> Ledger:
     return Ledger(link, clock, holder="here")
 
 
-async def back(link: RedisLink, server: RedisServer) -> None:
+async def back(link: RedisConnection, server: RedisServer) -> None:
     server.start()
     await asyncio.wait_for(link.present.wait(), 10)
 
 
-async def take_away(link: RedisLink, server: RedisServer) -> None:
+async def take_away(link: RedisConnection, server: RedisServer) -> None:
     server.kill()
-    with pytest.raises(RedisAway):
+    with pytest.raises(StateUnavailable):
         await link.call(lambda redis: redis.ping())
 
 
@@ -74,7 +74,7 @@ async def test_a_turn_done_is_not_new_again_when_redis_came_back_empty(link, led
 
 
 async def test_turns_go_on_in_memory_while_redis_is_away(server: RedisServer, clock):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock)
         await take_away(link, server)
         assert (await ledger.turns.claim("claude", "t1", clock() + 90)).state == "new"
@@ -143,7 +143,7 @@ async def test_who_asks_nothing_is_told_nothing(ledger, clock):
 
 
 async def test_a_turn_begins_without_redis_by_the_rules_in_memory_and_counts_afterwards(server: RedisServer, clock):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock)
         await take_away(link, server)
         begun = [await ledger.begin("claude", f"t{n}", clock() + 90, "", ask()) for n in range(4)]
@@ -253,7 +253,7 @@ async def test_a_released_cooldown_is_over(ledger):
 
 @pytest.mark.promise(89)
 async def test_limits_hold_while_redis_is_away_and_what_was_taken_counts_afterwards(server: RedisServer, clock, caplog):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         limits = Ledger(link, clock).limits
         rules = {**RULES, "cooldown": 30.0}
         assert await limits.take(LimitRequest(agent="claude", channel_id=1, **rules)) == "ok"
@@ -273,7 +273,7 @@ async def test_limits_hold_while_redis_is_away_and_what_was_taken_counts_afterwa
 
 
 async def test_turns_that_cost_nothing_are_counted_apart_and_without_end(server: RedisServer, clock):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         limits = Ledger(link, clock).limits
 
         async def take(**free: bool) -> str:
@@ -317,7 +317,7 @@ async def test_what_a_turn_says_goes_out_when_it_is_settled(ledger, link):
 
 @pytest.mark.promise(78)
 async def test_costs_of_a_time_without_redis_are_written_afterwards_and_once(server: RedisServer):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link)
         await take_away(link, server)
         assert not await settle(ledger, "t1", {"total_cost": 0.5, "ai_calls": 1})
@@ -441,7 +441,7 @@ async def test_another_makers_values_under_our_names_are_made_anew(link, ledger)
 
 
 async def test_everything_outlives_a_kill_of_redis(server: RedisServer):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link)
         await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **RULES))
         await ledger.schedule.next_starter(7, ["claude", "grok"])
@@ -474,11 +474,11 @@ async def test_every_key_has_an_end(link, ledger, clock):
 
 
 async def test_plans_wait_while_redis_is_away(server: RedisServer):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link)
         await take_away(link, server)
         for attempt in (ledger.schedule.load_schedule(DAY), ledger.schedule.next_starter(7, ["claude"])):
-            with pytest.raises(RedisAway):
+            with pytest.raises(StateUnavailable):
                 await attempt
         await back(link, server)
         await until(lambda: not link.away)

@@ -12,13 +12,13 @@ from agentic.state import live_options as module
 from agentic.state.live_options import ALL, EVERYWHERE, LiveOptions, in_channel, in_guild
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from tests.agentic.conftest import running
 from tests.support.redis_server import PATIENT, RedisServer, until
 
 
 @asynccontextmanager
-async def a_process(link: RedisLink) -> AsyncIterator[LiveOptions]:
+async def a_process(link: RedisConnection) -> AsyncIterator[LiveOptions]:
     bus = Bus(link)
     live = LiveOptions(link, bus, check_every=0.01)
     await live.read()
@@ -33,7 +33,7 @@ async def a_process(link: RedisLink) -> AsyncIterator[LiveOptions]:
 
 
 @pytest.mark.promise(410)
-async def test_every_process_follows_at_once(link: RedisLink):
+async def test_every_process_follows_at_once(link: RedisConnection):
     async with a_process(link) as here, a_process(link) as there:
         version = there.version
         assert await here.set(in_channel(7), "claude", "stop", ["a: b", "ä"]) == "set"
@@ -45,7 +45,7 @@ async def test_every_process_follows_at_once(link: RedisLink):
         assert not await here.unset(in_channel(7), "claude", "stop")
 
 
-async def test_a_narrower_place_stands_over_a_wider_one_and_an_agent_over_all(link: RedisLink):
+async def test_a_narrower_place_stands_over_a_wider_one_and_an_agent_over_all(link: RedisConnection):
     async with a_process(link) as live:
         for place in (in_channel(2), in_channel(1), in_guild(9), EVERYWHERE):
             for agent in ("claude", ALL, "grok"):
@@ -56,7 +56,7 @@ async def test_a_narrower_place_stands_over_a_wider_one_and_an_agent_over_all(li
         assert live.layers("claude", 8, [3]) == [("*", "*"), ("*", "claude")]
 
 
-async def test_the_hash_and_its_values_are_bounded(link: RedisLink, monkeypatch: pytest.MonkeyPatch):
+async def test_the_hash_and_its_values_are_bounded(link: RedisConnection, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "MAX_ENTRIES", 1)
     async with a_process(link) as live:
         assert await live.set(EVERYWHERE, ALL, "stream", True) == "set"
@@ -69,7 +69,7 @@ async def test_the_hash_and_its_values_are_bounded(link: RedisLink, monkeypatch:
 
 @pytest.mark.promise(494)
 async def test_a_guild_that_is_full_takes_no_space_from_others_or_from_everywhere(
-    link: RedisLink, monkeypatch: pytest.MonkeyPatch
+    link: RedisConnection, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(module, "MAX_ENTRIES", 2)
     live = LiveOptions(link, Bus(link))
@@ -85,7 +85,7 @@ async def test_a_guild_that_is_full_takes_no_space_from_others_or_from_everywher
 
 
 @pytest.mark.promise(494)
-async def test_what_an_older_version_set_in_a_channel_holds_and_can_be_changed_and_taken_back(link: RedisLink):
+async def test_what_an_older_version_set_in_a_channel_holds_and_can_be_changed_and_taken_back(link: RedisConnection):
     stored = {"c7:claude:stream": "true", "c7:claude:mode": '"chat"', "c7:*:stream": "false"}
     await link.commands.hset(keys.LIVE_OPTIONS, mapping=stored)
     live, later = LiveOptions(link, Bus(link)), LiveOptions(link, Bus(link))
@@ -104,7 +104,7 @@ async def test_what_an_older_version_set_in_a_channel_holds_and_can_be_changed_a
     assert later.layer("c7", "claude") == {}
 
 
-async def test_it_is_read_at_the_start_and_what_cannot_be_read_is_skipped(link: RedisLink):
+async def test_it_is_read_at_the_start_and_what_cannot_be_read_is_skipped(link: RedisConnection):
     stored = {"c7:claude:stream": "true", "c7:claude:mode": "{", "nonsense": "1"}
     await link.commands.hset(keys.LIVE_OPTIONS, mapping=stored)
     live = LiveOptions(link, Bus(link))
@@ -113,7 +113,7 @@ async def test_it_is_read_at_the_start_and_what_cannot_be_read_is_skipped(link: 
 
 
 @pytest.mark.promise(410)
-async def test_what_a_living_process_knows_outlives_a_redis_that_was_emptied(link: RedisLink):
+async def test_what_a_living_process_knows_outlives_a_redis_that_was_emptied(link: RedisConnection):
     async with a_process(link) as live:
         await live.set(EVERYWHERE, ALL, "stream", True)
         await link.call(lambda redis: redis.flushall())
@@ -126,7 +126,7 @@ async def test_what_a_living_process_knows_outlives_a_redis_that_was_emptied(lin
 
 
 @pytest.mark.promise(410)
-async def test_a_change_right_after_redis_was_emptied_takes_nothing_else_along(link: RedisLink):
+async def test_a_change_right_after_redis_was_emptied_takes_nothing_else_along(link: RedisConnection):
     live = LiveOptions(link, Bus(link))
     for option in ("stream", "chain"):
         await live.set(EVERYWHERE, ALL, option, 1)
@@ -140,10 +140,10 @@ async def test_a_change_right_after_redis_was_emptied_takes_nothing_else_along(l
 
 @pytest.mark.promise(410)
 async def test_while_redis_is_away_nothing_is_set_and_what_was_holds(server: RedisServer):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link, a_process(link) as live:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link, a_process(link) as live:
         await live.set(EVERYWHERE, ALL, "stream", True)
         server.kill()
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await live.set(EVERYWHERE, ALL, "stream", False)
         assert live.layer(EVERYWHERE, ALL) == {"stream": True}
         server.start()

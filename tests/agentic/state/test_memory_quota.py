@@ -1,7 +1,7 @@
 """How often a memory may be changed in a day."""
 
 from agentic.state.limits import COUNT_SECONDS, MemoryQuota
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 
@@ -27,7 +27,7 @@ async def test_none_is_none(link):
 
 class Away:
     async def batch(self, fill, *, transaction=False):
-        raise RedisAway("gone")
+        raise StateUnavailable("gone")
 
 
 async def test_while_redis_is_away_this_process_counts():

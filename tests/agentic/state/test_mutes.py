@@ -11,19 +11,21 @@ from agentic.state.shared_state import Ledger
 from agentic.state.silence import Scope, Silence
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from tests.support.redis_server import PATIENT, RedisServer
 
 RULES = {"cooldown": 30.0, "daily_max": 3, "date": "2027-01-15"}
 MONEY = {"turn_id": "m1", "estimate": 0.01, "until": 1_800_000_100.0, "person_id": 5, "message_id": 1}
 
 
-def silence_of(link: RedisLink, clock) -> Silence:
+def silence_of(link: RedisConnection, clock) -> Silence:
     return Silence(link, Bus(link), clock)
 
 
 @pytest.mark.parametrize("money", [{}, MONEY], ids=["without money", "with money"])
-async def test_a_muted_agent_takes_nothing_until_a_person_unmutes_it_in_any_process(link: RedisLink, clock, money):
+async def test_a_muted_agent_takes_nothing_until_a_person_unmutes_it_in_any_process(
+    link: RedisConnection, clock, money
+):
     here, ledger = silence_of(link, clock), Ledger(link, clock)
     await here.stop(Scope.agent("claude"), 60.0)
     assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **money, **RULES)) == "muted"
@@ -35,7 +37,7 @@ async def test_a_muted_agent_takes_nothing_until_a_person_unmutes_it_in_any_proc
     assert await ledger.limits.count("claude", "2027-01-15") == 1
 
 
-async def test_a_mute_of_a_guild_counts_for_turns_there(link: RedisLink, clock):
+async def test_a_mute_of_a_guild_counts_for_turns_there(link: RedisConnection, clock):
     ledger = Ledger(link, clock)
     await silence_of(link, clock).stop(Scope.agent("claude", 70), 60.0)
     asked = {
@@ -44,7 +46,7 @@ async def test_a_mute_of_a_guild_counts_for_turns_there(link: RedisLink, clock):
     assert [await ledger.limits.take(request) for request in asked.values()] == ["muted", "ok", "ok"]
 
 
-async def test_a_mute_runs_out_by_itself(link: RedisLink, clock):
+async def test_a_mute_runs_out_by_itself(link: RedisConnection, clock):
     ledger = Ledger(link, clock)
     await silence_of(link, clock).stop(Scope.agent("claude"), 60.0)
     clock.now += 61
@@ -52,13 +54,13 @@ async def test_a_mute_runs_out_by_itself(link: RedisLink, clock):
 
 
 async def test_a_mute_that_is_known_counts_while_redis_is_away_and_ends_with_its_time(server: RedisServer, clock):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         await silence_of(link, clock).stop(Scope.agent("claude"), 60.0)
         there = silence_of(link, clock)
         await there.read()
         ledger = Ledger(link, clock, silence=there)
         server.kill()
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await link.call(lambda redis: redis.ping())
         assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "muted"
         clock.now += 61
@@ -68,13 +70,13 @@ async def test_a_mute_that_is_known_counts_while_redis_is_away_and_ends_with_its
 
 
 async def test_a_mute_outlives_a_restart_of_redis(server: RedisServer, clock):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         await silence_of(link, clock).stop(Scope.agent("claude"), 60.0)
     server.restart()
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         assert await Ledger(link, clock).limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "muted"
 
 
-async def test_a_mute_that_cannot_be_read_mutes_nobody(link: RedisLink, clock):
+async def test_a_mute_that_cannot_be_read_mutes_nobody(link: RedisConnection, clock):
     await link.call(lambda redis: redis.hset(keys.SILENCE, "a:claude", '{"until": "soon"}'))
     assert await Ledger(link, clock).limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "ok"

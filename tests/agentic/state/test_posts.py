@@ -8,7 +8,7 @@ from agentic.state.posts import INSTRUCTED_SECONDS, MAX_POSTS, InstructedPosts
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support.redis_server import RedisServer
 
 
@@ -21,7 +21,7 @@ async def ended(
     await ledger.settle("claude", turn, "{}", 1e10, record=record)
 
 
-async def test_every_process_knows_which_posts_came_by_instruction_and_which_joined_in(link: RedisLink) -> None:
+async def test_every_process_knows_which_posts_came_by_instruction_and_which_joined_in(link: RedisConnection) -> None:
     await ended(Ledger(link), 7, (1_200_000_000_000_000_001, 5))
     await ended(Ledger(link), 7, (6,), trigger="reactive")
     await ended(Ledger(link), 7, (9,), kind="mention", trigger="mention")
@@ -31,7 +31,7 @@ async def test_every_process_knows_which_posts_came_by_instruction_and_which_joi
     assert INSTRUCTED_SECONDS - 5 <= left <= INSTRUCTED_SECONDS
 
 
-async def test_the_newest_of_a_channel_are_kept(link: RedisLink) -> None:
+async def test_the_newest_of_a_channel_are_kept(link: RedisConnection) -> None:
     now = [0.0]
     ledger = Ledger(link, lambda: now[0])
     for number in range(MAX_POSTS // 100 + 1):
@@ -43,7 +43,9 @@ async def test_the_newest_of_a_channel_are_kept(link: RedisLink) -> None:
 @pytest.mark.parametrize(
     "of_another_maker", [lambda redis, key: redis.set(key, "x"), lambda redis, key: redis.lpush(key, 1)]
 )
-async def test_a_foreign_value_under_the_name_stops_no_turn_from_ending(link: RedisLink, of_another_maker) -> None:
+async def test_a_foreign_value_under_the_name_stops_no_turn_from_ending(
+    link: RedisConnection, of_another_maker
+) -> None:
     await link.call(lambda redis: of_another_maker(redis, keys.instructed(7)))
     await ended(Ledger(link), 7, (5,))
     assert await InstructedPosts(link).read(7) == {5: False}
@@ -51,7 +53,7 @@ async def test_a_foreign_value_under_the_name_stops_no_turn_from_ending(link: Re
 
 async def test_without_redis_a_process_knows_its_own(server: RedisServer) -> None:
     server.kill()
-    async with RedisLink(server.url) as away:
+    async with RedisConnection(server.url) as away:
         ledger = Ledger(away)
         await ended(ledger, 7, (5,))
         assert await ledger.instructed_posts.read(7) == {5: False}

@@ -10,7 +10,7 @@ from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import KEEP_SECONDS, MAX_RECORDS, Reacted, TurnRecord
 from agentic.state.turns import SETTLE
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from tests.support.redis_server import PATIENT, RedisServer
 
 AGENTS = ("claude", "grok")
@@ -36,7 +36,7 @@ async def end(ledger: Ledger, turn: TurnRecord, deadline: float = 1e10) -> bool:
     return await ledger.settle(turn.agent, turn.id, "{}", deadline, record=turn)
 
 
-async def length(link: RedisLink, agent: str = "claude") -> int:
+async def length(link: RedisConnection, agent: str = "claude") -> int:
     return await link.call(lambda redis: redis.xlen(keys.turns(agent)))
 
 
@@ -152,7 +152,7 @@ async def test_a_stream_has_a_bound(server: RedisServer, clock, monkeypatch):
     lower = SETTLE.replace(f" {MAX_RECORDS},", " 100,")
     assert lower != SETTLE
     monkeypatch.setattr("agentic.state.turns.SETTLE", lower)
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock)
         for number in range(400):
             await ledger.settle("claude", f"i{number}", "{}", 1e10, record=record(f"i{number}"))
@@ -169,18 +169,18 @@ async def test_a_value_of_another_type_and_records_of_another_maker_fail_nothing
 
 
 async def test_what_ended_while_redis_was_away_is_recorded_when_it_is_back(server: RedisServer, clock):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock)
         server.kill()
         for number, person in enumerate((11, 12)):
             assert not await ledger.settle(
                 "claude", f"m{number}", "{}", 1e10, record=record(f"m{number}", asked_by=person)
             )
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await ledger.records.last("claude")
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await ledger.records.of_message(snowflake(clock()), AGENTS)
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await ledger.records.forget_person(12, AGENTS)
         ledger.settlements.disown(12)
         server.start()

@@ -11,7 +11,7 @@ from agentic.state.conversations import ConversationStore
 from agentic.state.rooms import DEFAULT_POLICY, ROOM_SECONDS, Room, RoomMember, RoomStore
 from agentic.state.schedule import ScheduleStore
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import RoomNotice
 from tests.support.redis_server import until
 
@@ -24,12 +24,12 @@ def room(thread_id: int, **changes: object) -> Room:
     return ROOM.model_copy(update=fields)
 
 
-async def keep(link: RedisLink, kept: Room, state: str | None = "{}", epoch: int = 0) -> bool:
+async def keep(link: RedisConnection, kept: Room, state: str | None = "{}", epoch: int = 0) -> bool:
     await ScheduleStore(link).hold_channel(kept.thread_id, kept.conversation_id, 60.0, epoch)
     return await ConversationStore(link).keep(kept.thread_id, kept.conversation_id, state, epoch, kept)
 
 
-async def test_a_room_is_written_with_its_conversations_state_and_lasts_as_long(link: RedisLink) -> None:
+async def test_a_room_is_written_with_its_conversations_state_and_lasts_as_long(link: RedisConnection) -> None:
     assert await keep(link, ROOM, '{"round_number": 1}')
     assert await RoomStore(link).read(5) == ROOM
     assert await ConversationStore(link).kept() == ['{"round_number": 1}']
@@ -37,7 +37,7 @@ async def test_a_room_is_written_with_its_conversations_state_and_lasts_as_long(
         assert ROOM_SECONDS - 60 < await link.call(lambda redis, key=key: redis.ttl(key)) <= ROOM_SECONDS, key
 
 
-async def test_a_room_in_which_nothing_runs_has_no_state(link: RedisLink) -> None:
+async def test_a_room_in_which_nothing_runs_has_no_state(link: RedisConnection) -> None:
     await keep(link, ROOM)
     assert await keep(link, ROOM.ended("paused"), None)
     assert await ConversationStore(link).kept() == []
@@ -46,7 +46,7 @@ async def test_a_room_in_which_nothing_runs_has_no_state(link: RedisLink) -> Non
     assert (kept.status, kept.why) == ("paused", "paused")
 
 
-async def test_a_holder_of_an_earlier_epoch_writes_no_room(link: RedisLink) -> None:
+async def test_a_holder_of_an_earlier_epoch_writes_no_room(link: RedisConnection) -> None:
     assert await keep(link, ROOM, epoch=1)
     await link.call(lambda redis: redis.set(keys.epoch(keys.COORDINATOR_OWNER), "2"))
     late = ROOM.model_copy(update={"turn_number": 9})
@@ -54,7 +54,7 @@ async def test_a_holder_of_an_earlier_epoch_writes_no_room(link: RedisLink) -> N
     assert await RoomStore(link).read(5) == ROOM
 
 
-async def test_each_change_is_published_once(address, link: RedisLink, open_bus) -> None:
+async def test_each_change_is_published_once(address, link: RedisConnection, open_bus) -> None:
     bus, heard = await open_bus(address), list[str]()
     bus.subscribe(keys.ROOM_NOTICES, heard.append)
     await until(bus.ready.is_set)
@@ -65,7 +65,7 @@ async def test_each_change_is_published_once(address, link: RedisLink, open_bus)
     assert [RoomNotice.model_validate_json(raw).thread_id for raw in heard] == [5, 5, 6]
 
 
-async def test_rooms_are_listed_by_status_the_last_changed_first(link: RedisLink, monkeypatch) -> None:
+async def test_rooms_are_listed_by_status_the_last_changed_first(link: RedisConnection, monkeypatch) -> None:
     monkeypatch.setattr(room_store, "PAGE", 2)
     for number in range(1, 8):
         await keep(link, room(number, status="paused" if number % 3 == 0 else "active"))
@@ -88,12 +88,12 @@ async def test_the_index_forgets_rooms_that_have_expired_and_the_oldest_beyond_i
     assert [each.thread_id for each in await RoomStore(link).list()] == [5, 4, 3]
 
 
-async def put(link: RedisLink, text: str) -> Room | None:
+async def put(link: RedisConnection, text: str) -> Room | None:
     await link.call(lambda redis: redis.set(keys.room(5), text))
     return await RoomStore(link).read(5)
 
 
-async def test_a_room_of_another_version_is_read_as_far_as_this_one_knows_it(link: RedisLink) -> None:
+async def test_a_room_of_another_version_is_read_as_far_as_this_one_knows_it(link: RedisConnection) -> None:
     newer = json.loads(ROOM.model_dump_json()) | {"policy": "by-lot", "mood": "calm", "left": [{"name": 5}]}
     read = await put(link, json.dumps(newer))
     assert read is not None
@@ -103,10 +103,10 @@ async def test_a_room_of_another_version_is_read_as_far_as_this_one_knows_it(lin
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", '{"thread_id": 5}', '{"topic": NaN}'])
-async def test_what_is_no_room_is_none_and_is_logged(link: RedisLink, caplog, text: str) -> None:
+async def test_what_is_no_room_is_none_and_is_logged(link: RedisConnection, caplog, text: str) -> None:
     assert await put(link, text) is None
     assert "thread 5 cannot be read" in caplog.text
 
 
-async def test_a_room_whose_status_is_unknown_is_not_taken_for_an_active_one(link: RedisLink) -> None:
+async def test_a_room_whose_status_is_unknown_is_not_taken_for_an_active_one(link: RedisConnection) -> None:
     assert await put(link, ROOM.model_dump_json().replace('"active"', '"asleep"')) is None

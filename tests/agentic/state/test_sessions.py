@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from agentic.state.context import RESET_SECONDS, SESSION_SECONDS, Resets, Sessions
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from tests.support.doubles import until
 from tests.support.redis_server import empty_redis
 
@@ -16,7 +16,7 @@ LOUNGE, DEBATE = 10, 11
 @asynccontextmanager
 async def a_process(server):
     """A link, and the resets as one process hears of them."""
-    async with RedisLink(server) as link:
+    async with RedisConnection(server) as link:
         bus = Bus(link)
         resets = Resets(link, bus)
         resets.start()
@@ -31,14 +31,14 @@ async def a_process(server):
 
 def gone(link, monkeypatch):
     async def away(*_, **__):
-        raise RedisAway("gone")
+        raise StateUnavailable("gone")
 
     monkeypatch.setattr(link, "call", away)
 
 
 async def test_a_session_is_kept_for_a_month_over_restarts_and_dropped():
     server = empty_redis()
-    async with RedisLink(server) as link:
+    async with RedisConnection(server) as link:
         await Sessions(link).keep("claude", LOUNGE, {"id": "a", "read": 3})
         assert 0 < await link.commands.ttl(keys.session("claude", LOUNGE)) <= SESSION_SECONDS
         later = Sessions(link)
@@ -50,14 +50,14 @@ async def test_a_session_is_kept_for_a_month_over_restarts_and_dropped():
 
 
 async def test_what_cannot_be_read_is_no_session():
-    async with RedisLink(empty_redis()) as link:
+    async with RedisConnection(empty_redis()) as link:
         for text in ("{", "[1]", "7"):
             await link.commands.set(keys.session("claude", LOUNGE), text)
             assert await Sessions(link).read("claude", LOUNGE) is None
 
 
 async def test_while_redis_is_away_a_process_knows_its_own_sessions(monkeypatch):
-    async with RedisLink(empty_redis()) as link:
+    async with RedisConnection(empty_redis()) as link:
         sessions = Sessions(link)
         await sessions.keep("claude", DEBATE, {"id": "old"})
         gone(link, monkeypatch)

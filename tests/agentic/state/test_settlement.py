@@ -11,7 +11,7 @@ from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from tests.chaos.slow_redis import SlowRedis
 from tests.support.redis_server import PATIENT, RedisServer, until
 
@@ -35,18 +35,18 @@ async def end(ledger: Ledger, clock, turn: str, dollars=0.5, **more) -> bool:
     return await ledger.settle("claude", turn, result, clock() + 90, date=DAY, spent=spent, record=record(turn), **more)
 
 
-async def back(link: RedisLink, server: RedisServer) -> None:
+async def back(link: RedisConnection, server: RedisServer) -> None:
     server.start()
     await asyncio.wait_for(link.present.wait(), 10)
 
 
-async def take_away(link: RedisLink, server: RedisServer) -> None:
+async def take_away(link: RedisConnection, server: RedisServer) -> None:
     server.kill()
-    with pytest.raises(RedisAway):
+    with pytest.raises(StateUnavailable):
         await link.call(lambda redis: redis.ping())
 
 
-async def books(link: RedisLink) -> tuple[int, float, float, int, int]:
+async def books(link: RedisConnection) -> tuple[int, float, float, int, int]:
     """Calls and dollars booked, dollars of the budget, records, turns counted."""
     kept = await link.call(lambda redis: redis.hgetall(keys.cost("claude", DAY)))
     budget = await link.call(lambda redis: redis.hget(keys.budget(DAY), "all"))
@@ -64,7 +64,7 @@ async def way(server: RedisServer):
 
 @pytest.mark.promise(79)
 async def test_a_turn_that_ended_while_redis_was_away_is_written_as_soon_as_it_is_back(server: RedisServer, clock):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here", caps=Caps(all=9.0))
         assert (await ledger.begin("claude", "m1", clock() + 90, "event", ask("m1", clock)))[1] == "ok"
         await take_away(link, server)
@@ -82,8 +82,8 @@ async def test_a_turn_that_ended_while_redis_was_away_is_written_as_soon_as_it_i
 
 @pytest.mark.promise(79)
 async def test_what_ended_meanwhile_is_written_before_the_next_turn_begins(server: RedisServer, clock, monkeypatch):
-    monkeypatch.setattr(RedisLink, "_note_back", lambda link: None)  # the next turn is quicker
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    monkeypatch.setattr(RedisConnection, "_note_back", lambda link: None)  # the next turn is quicker
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here")
         await take_away(link, server)
         await end(ledger, clock, "m1")
@@ -96,7 +96,7 @@ async def test_what_ended_meanwhile_is_written_before_the_next_turn_begins(serve
 @pytest.mark.promise(80)
 @pytest.mark.parametrize("words", [SETTLE, BEGIN, ANSWER])
 async def test_a_turn_one_of_whose_replies_was_cut_off_is_booked_once(server: RedisServer, way, clock, words):
-    async with RedisLink(way.url) as link, RedisLink(server.url, command_timeout=PATIENT) as sure:
+    async with RedisConnection(way.url) as link, RedisConnection(server.url, command_timeout=PATIENT) as sure:
         ledger = Ledger(link, clock, holder="here", caps=Caps(all=9.0))
         way.cuts.append(words)
         claim, verdict = await ledger.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
@@ -113,7 +113,7 @@ async def test_a_turn_one_of_whose_replies_was_cut_off_is_booked_once(server: Re
 
 @pytest.mark.promise(80)
 async def test_limits_taken_in_a_step_whose_reply_was_cut_off_count_once(server: RedisServer, way, clock):
-    async with RedisLink(way.url) as link, RedisLink(server.url, command_timeout=PATIENT) as sure:
+    async with RedisConnection(way.url) as link, RedisConnection(server.url, command_timeout=PATIENT) as sure:
         ledger = Ledger(link, clock)
         way.cuts += [TAKE]
         assert await ledger.limits.take(ask("m1", clock, daily_max=2)) == "ok"
@@ -126,7 +126,7 @@ async def test_limits_taken_in_a_step_whose_reply_was_cut_off_count_once(server:
 
 @pytest.mark.promise(79)
 async def test_turns_taken_while_redis_was_away_count_when_it_is_back_without_another_turn(server: RedisServer, clock):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         limits = Ledger(link, clock).limits
         await take_away(link, server)
         for turn in ("m1", "m2"):
@@ -138,7 +138,7 @@ async def test_turns_taken_while_redis_was_away_count_when_it_is_back_without_an
 
 @pytest.mark.promise(80)
 async def test_an_end_that_timed_out_and_was_not_carried_out_is_written_once(server: RedisServer, clock):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         ledger = Ledger(link, clock, holder="here")
         await ledger.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
         server.pause()
@@ -175,7 +175,7 @@ async def test_a_turn_that_is_asked_for_again_while_its_end_is_being_written_is_
 async def test_what_is_spent_while_redis_is_away_counts_against_the_budget_once_before_and_after(
     server: RedisServer, clock
 ):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here", caps=Caps(all=4.0))
         await ledger.begin("claude", "m1", clock() + 90, "", ask("m1", clock))
         await take_away(link, server)
@@ -188,7 +188,7 @@ async def test_what_is_spent_while_redis_is_away_counts_against_the_budget_once_
 
 
 async def test_what_nobody_waits_for_any_more_is_not_said(server: RedisServer, clock):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here")
         await take_away(link, server)
         await end(ledger, clock, "late", say="late")
@@ -210,7 +210,7 @@ async def test_ends_that_are_kept_have_a_bound_and_what_falls_out_is_named(
     server: RedisServer, clock, monkeypatch, caplog
 ):
     monkeypatch.setattr("agentic.state.turns.MAX_KEPT", 2)
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here")
         await take_away(link, server)
         for number in range(3):
@@ -224,7 +224,7 @@ async def test_ends_that_are_kept_have_a_bound_and_what_falls_out_is_named(
 async def test_an_end_that_redis_does_not_understand_keeps_no_other_one_from_being_written(
     server: RedisServer, clock, caplog
 ):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here")
         await link.call(lambda redis: redis.set(keys.turn("claude", "m1"), "of another kind"))
         await take_away(link, server)
@@ -261,7 +261,7 @@ async def test_a_process_that_takes_its_own_turn_up_again_pays_for_what_it_spend
 
 @pytest.mark.promise(79)
 async def test_at_the_end_of_the_process_what_is_kept_waits_a_moment_for_redis(server: RedisServer, clock, caplog):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here")
         await ledger.finish()
         await take_away(link, server)
@@ -275,7 +275,7 @@ async def test_at_the_end_of_the_process_what_is_kept_waits_a_moment_for_redis(s
 
 
 async def test_an_end_that_is_kept_counts_as_spent_and_once(server: RedisServer, clock):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, caps=Caps(all=10.0))
         await ledger.begin("claude", "m1", clock() + 90, "", ask("m1", clock))
         await take_away(link, server)

@@ -25,7 +25,7 @@ from agentic.state.silence import (
 )
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from agentic.wire.messages import SilenceNotice
 from tests.agentic.conftest import Clock, running
 from tests.support.redis_server import PATIENT, RedisServer, until
@@ -37,7 +37,7 @@ ANN, BOB = 11, 12
 class Process:
     """One process's view of who is silenced."""
 
-    def __init__(self, link: RedisLink, clock: Clock) -> None:
+    def __init__(self, link: RedisConnection, clock: Clock) -> None:
         self.bus = Bus(link)
         self.silence = Silence(link, self.bus, clock, check_every=0.01)
         self.heard: list[Scope] = []
@@ -65,13 +65,13 @@ class Process:
                 await asyncio.gather(catching_up, return_exceptions=True)
 
 
-async def order_of(link: RedisLink, scope: Scope) -> dict[str, object]:
+async def order_of(link: RedisConnection, scope: Scope) -> dict[str, object]:
     """What Redis has for the scope; empty if nothing."""
     text = await link.call(lambda redis: redis.hget(keys.SILENCE, str(scope)))
     return {} if text is None else dict(json.loads(text))
 
 
-async def test_a_stop_holds_in_its_channel_until_it_is_lifted(link: RedisLink, clock: Clock):
+async def test_a_stop_holds_in_its_channel_until_it_is_lifted(link: RedisConnection, clock: Clock):
     here = Process(link, clock)
     assert await here.silence.stop(Scope.channel(CHANNEL), source="m1") == "first"
     assert (here.is_stopped(CHANNEL), here.is_stopped(OTHER)) == (True, False)
@@ -80,7 +80,7 @@ async def test_a_stop_holds_in_its_channel_until_it_is_lifted(link: RedisLink, c
     assert not await here.silence.resume(Scope.channel(CHANNEL)), "it was lifted already"
 
 
-async def test_a_stop_ends_with_its_time(link: RedisLink, clock: Clock):
+async def test_a_stop_ends_with_its_time(link: RedisConnection, clock: Clock):
     here = Process(link, clock)
     await here.silence.stop(Scope.channel(CHANNEL), 60.0, source="m1")
     assert (await order_of(link, Scope.channel(CHANNEL)))["until"] == clock.now + 60
@@ -89,13 +89,13 @@ async def test_a_stop_ends_with_its_time(link: RedisLink, clock: Clock):
 
 
 @pytest.mark.parametrize("seconds", [None, 10 * MAX_STOP_SECONDS, 0.0])
-async def test_a_stop_lasts_a_day_at_most(link: RedisLink, clock: Clock, seconds: float | None):
+async def test_a_stop_lasts_a_day_at_most(link: RedisConnection, clock: Clock, seconds: float | None):
     await Process(link, clock).silence.stop(Scope.channel(CHANNEL), seconds, source="m1")
     assert (await order_of(link, Scope.channel(CHANNEL)))["until"] <= clock.now + MAX_STOP_SECONDS
 
 
 @pytest.mark.promise(107)
-async def test_a_stop_survives_a_restart(link: RedisLink, clock: Clock):
+async def test_a_stop_survives_a_restart(link: RedisConnection, clock: Clock):
     await Process(link, clock).silence.stop(Scope.channel(CHANNEL), source="m1")
     later = Process(link, clock)
     assert not later.is_stopped(CHANNEL)
@@ -104,7 +104,7 @@ async def test_a_stop_survives_a_restart(link: RedisLink, clock: Clock):
 
 
 async def test_every_process_hears_of_a_stop_and_of_its_end_at_once(address, clock: Clock):
-    async with RedisLink(address) as one, RedisLink(address) as two:
+    async with RedisConnection(address) as one, RedisConnection(address) as two:
         here, there = Process(one, clock), Process(two, clock)
         async with there.running():
             await here.silence.stop(Scope.channel(CHANNEL), 60.0, source="m1")
@@ -116,7 +116,7 @@ async def test_every_process_hears_of_a_stop_and_of_its_end_at_once(address, clo
 
 
 async def test_of_several_bots_that_hear_the_same_message_one_is_the_first(address, clock: Clock):
-    async with RedisLink(address) as one, RedisLink(address) as two:
+    async with RedisConnection(address) as one, RedisConnection(address) as two:
         here, there = Process(one, clock), Process(two, clock)
         orders = [
             here.silence.stop(Scope.channel(CHANNEL), source="m1"),
@@ -127,7 +127,7 @@ async def test_of_several_bots_that_hear_the_same_message_one_is_the_first(addre
         assert await there.silence.stop(Scope.channel(CHANNEL), source="m2") == "first", "another message"
 
 
-async def test_a_bot_that_only_heard_of_it_takes_the_first_place_from_nobody(link: RedisLink, clock: Clock):
+async def test_a_bot_that_only_heard_of_it_takes_the_first_place_from_nobody(link: RedisConnection, clock: Clock):
     here = Process(link, clock)
     there = Process(link, clock)
     assert await here.silence.stop(Scope.channel(CHANNEL)) == "first"
@@ -138,7 +138,7 @@ async def test_a_bot_that_only_heard_of_it_takes_the_first_place_from_nobody(lin
 
 
 async def test_of_those_who_only_heard_and_those_who_are_meant_the_meant_one_is_first_however_they_meet(
-    link: RedisLink, clock: Clock
+    link: RedisConnection, clock: Clock
 ):
     here = Process(link, clock)
     orders = [here.silence.stop(Scope.channel(CHANNEL), source=source) for source in ("", "m1", "", "m1")]
@@ -146,7 +146,7 @@ async def test_of_those_who_only_heard_and_those_who_are_meant_the_meant_one_is_
     assert (await order_of(link, Scope.channel(CHANNEL)))["source"] == "m1"
 
 
-async def test_what_changes_while_the_orders_are_read_is_newer_than_what_is_read(link: RedisLink, clock: Clock):
+async def test_what_changes_while_the_orders_are_read_is_newer_than_what_is_read(link: RedisConnection, clock: Clock):
     here, there = Process(link, clock), Process(link, clock)
     await here.silence.stop(Scope.channel(OTHER), source="m1")
     parse = here.silence._parse
@@ -165,7 +165,7 @@ async def test_what_changes_while_the_orders_are_read_is_newer_than_what_is_read
     assert (there.is_stopped(CHANNEL), there.is_stopped(OTHER)) == (True, False)
 
 
-async def test_a_callback_that_fails_keeps_no_other_from_its_work(link: RedisLink, clock: Clock, caplog):
+async def test_a_callback_that_fails_keeps_no_other_from_its_work(link: RedisConnection, clock: Clock, caplog):
     here = Process(link, clock)
     heard: list[Scope] = []
 
@@ -185,7 +185,7 @@ async def test_a_callback_that_fails_keeps_no_other_from_its_work(link: RedisLin
     assert len(heard) == 1
 
 
-async def test_nonsense_on_the_wire_and_in_redis_silences_nobody(link: RedisLink, clock: Clock, caplog):
+async def test_nonsense_on_the_wire_and_in_redis_silences_nobody(link: RedisConnection, clock: Clock, caplog):
     here = Process(link, clock)
     nonsense = {
         "c:lounge": "{}",
@@ -210,7 +210,7 @@ async def test_nonsense_on_the_wire_and_in_redis_silences_nobody(link: RedisLink
     assert set(await link.commands.hgetall(keys.SILENCE)) == {MARKER, f"c:{CHANNEL}"}, "an order clears away nonsense"
 
 
-async def test_a_notice_cannot_stop_a_channel_for_ever(link: RedisLink, clock: Clock):
+async def test_a_notice_cannot_stop_a_channel_for_ever(link: RedisConnection, clock: Clock):
     here = Process(link, clock)
     async with running(here.bus):
         notice = SilenceNotice(scope=f"c:{CHANNEL}", until=9e15, at=clock.now)
@@ -222,14 +222,14 @@ async def test_a_notice_cannot_stop_a_channel_for_ever(link: RedisLink, clock: C
 
 @pytest.mark.promise(107)
 async def test_a_stop_counts_while_redis_is_away_and_is_written_when_it_is_back(server, clock: Clock):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         here = Process(link, clock)
         async with here.running():
             server.kill()
             assert await here.silence.stop(Scope.channel(CHANNEL), source="m1") == "first"
             assert here.is_stopped(CHANNEL)
             server.start()
-            async with RedisLink(server.url) as other:
+            async with RedisConnection(server.url) as other:
                 there = Process(other, clock)
                 async with there.running():
                     await until(lambda: there.is_stopped(CHANNEL))
@@ -237,7 +237,7 @@ async def test_a_stop_counts_while_redis_is_away_and_is_written_when_it_is_back(
 
 
 async def test_a_stop_that_was_lifted_while_redis_was_away_does_not_come_back(server, clock: Clock):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         here = Process(link, clock)
         async with here.running():
             await here.silence.stop(Scope.channel(CHANNEL), source="m1")
@@ -245,7 +245,7 @@ async def test_a_stop_that_was_lifted_while_redis_was_away_does_not_come_back(se
             await until(lambda: not here.bus.ready.is_set())
             assert await here.silence.resume(Scope.channel(CHANNEL))
             server.start()
-            async with RedisLink(server.url) as other:
+            async with RedisConnection(server.url) as other:
                 async with asyncio.timeout(10):
                     while (await order_of(other, Scope.channel(CHANNEL)))["until"]:
                         pass
@@ -257,7 +257,7 @@ async def test_a_stop_that_was_lifted_while_redis_was_away_does_not_come_back(se
 
 @pytest.mark.promise(90)
 async def test_a_stop_outlives_a_redis_that_comes_back_empty(server, clock: Clock):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         here = Process(link, clock)
         async with here.running():
             await here.silence.stop(Scope.channel(CHANNEL), 60.0, source="m1")
@@ -265,7 +265,7 @@ async def test_a_stop_outlives_a_redis_that_comes_back_empty(server, clock: Cloc
             await until(lambda: not here.bus.ready.is_set())
             server.empty()
             server.start()
-            async with RedisLink(server.url, command_timeout=PATIENT) as other:
+            async with RedisConnection(server.url, command_timeout=PATIENT) as other:
                 there = Process(other, clock)
                 async with there.running():
                     await until(lambda: there.is_stopped(CHANNEL))
@@ -274,7 +274,9 @@ async def test_a_stop_outlives_a_redis_that_comes_back_empty(server, clock: Cloc
 
 
 @pytest.mark.promise(90)
-async def test_a_stop_outlives_a_redis_that_is_emptied_behind_an_unbroken_connection(link: RedisLink, clock: Clock):
+async def test_a_stop_outlives_a_redis_that_is_emptied_behind_an_unbroken_connection(
+    link: RedisConnection, clock: Clock
+):
     here, later = Process(link, clock), Process(link, clock)
     async with here.running():
         await here.silence.stop(Scope.channel(CHANNEL), 60.0, source="m1")
@@ -289,7 +291,7 @@ async def test_a_stop_outlives_a_redis_that_is_emptied_behind_an_unbroken_connec
 
 @pytest.mark.promise(90)
 async def test_each_process_writes_what_it_knows_into_a_redis_that_was_emptied_however_late_it_notices(
-    link: RedisLink, clock: Clock
+    link: RedisConnection, clock: Clock
 ):
     here, there, later = (Process(link, clock) for _ in range(3))
     for process in (here, there):
@@ -304,7 +306,7 @@ async def test_each_process_writes_what_it_knows_into_a_redis_that_was_emptied_h
     assert not await here.silence.is_lost()
 
 
-async def test_what_another_process_lifted_meanwhile_is_not_written_again(link: RedisLink, clock: Clock):
+async def test_what_another_process_lifted_meanwhile_is_not_written_again(link: RedisConnection, clock: Clock):
     here, there = Process(link, clock), Process(link, clock)
     await here.silence.stop(Scope.channel(CHANNEL), source="m1")
     await there.silence.read()
@@ -317,7 +319,7 @@ async def test_what_another_process_lifted_meanwhile_is_not_written_again(link: 
 
 @pytest.mark.parametrize("late", [False, True])
 async def test_a_resume_counts_here_before_redis_hears_of_it_unless_a_newer_order_may_be_known_there(
-    link: RedisLink, clock: Clock, late: bool
+    link: RedisConnection, clock: Clock, late: bool
 ):
     here = Process(link, clock)
     await here.silence.stop(Scope.channel(CHANNEL), source="m1")
@@ -339,7 +341,7 @@ async def test_a_resume_counts_here_before_redis_hears_of_it_unless_a_newer_orde
 
 
 async def test_an_order_that_is_given_while_an_earlier_one_is_being_written_is_the_one_that_stays(
-    link: RedisLink, clock: Clock
+    link: RedisConnection, clock: Clock
 ):
     here, there = Process(link, clock), Process(link, clock)
     write, began, go_on = here.silence._write, asyncio.Event(), asyncio.Event()
@@ -365,7 +367,7 @@ async def test_an_order_that_is_given_while_an_earlier_one_is_being_written_is_t
 
 
 async def test_an_order_that_one_failed_command_kept_from_redis_is_written_although_the_connection_never_broke(
-    link: RedisLink, clock: Clock
+    link: RedisConnection, clock: Clock
 ):
     here, there = Process(link, clock), Process(link, clock)
     await here.silence.stop(Scope.channel(CHANNEL), source="m1")
@@ -390,13 +392,13 @@ async def test_an_order_that_one_failed_command_kept_from_redis_is_written_altho
 
 
 async def unreachable(*_: object, **__: object) -> int:
-    raise RedisAway("by the test")
+    raise StateUnavailable("by the test")
 
 
 # -- orders that are found late ----------------------------------------------------------------------------------------
 
 
-async def test_a_stop_that_is_found_late_holds_from_when_it_was_said(link: RedisLink, clock: Clock):
+async def test_a_stop_that_is_found_late_holds_from_when_it_was_said(link: RedisConnection, clock: Clock):
     here, there = Process(link, clock), Process(link, clock)
     said = clock.now - 40
     assert await here.silence.stop(Scope.channel(CHANNEL), 60.0, source="m1", at=said, late=True) == "first"
@@ -415,7 +417,7 @@ async def test_a_stop_that_is_found_late_holds_from_when_it_was_said(link: Redis
 @pytest.mark.promise(108)
 @pytest.mark.parametrize("same_process", [True, False])
 async def test_a_stop_that_is_found_late_does_not_undo_a_resume_that_was_said_after_it(
-    link: RedisLink, clock: Clock, same_process: bool
+    link: RedisConnection, clock: Clock, same_process: bool
 ):
     here = Process(link, clock)
     there = here if same_process else Process(link, clock)
@@ -429,7 +431,7 @@ async def test_a_stop_that_is_found_late_does_not_undo_a_resume_that_was_said_af
 
 
 async def test_while_redis_is_away_too_a_stop_that_is_found_late_does_not_undo_a_later_resume(
-    link: RedisLink, clock: Clock
+    link: RedisConnection, clock: Clock
 ):
     here = Process(link, clock)
     here.silence._write = unreachable
@@ -443,7 +445,7 @@ async def test_while_redis_is_away_too_a_stop_that_is_found_late_does_not_undo_a
 
 @pytest.mark.parametrize("same_process", [True, False])
 async def test_a_resume_that_is_found_late_lifts_what_was_said_before_it_and_nothing_later(
-    link: RedisLink, clock: Clock, same_process: bool
+    link: RedisConnection, clock: Clock, same_process: bool
 ):
     here = Process(link, clock)
     there = here if same_process else Process(link, clock)
@@ -456,14 +458,16 @@ async def test_a_resume_that_is_found_late_lifts_what_was_said_before_it_and_not
     assert (there.is_stopped(CHANNEL), there.is_stopped(OTHER)) == (False, True)
 
 
-async def test_a_short_stop_that_has_run_out_took_the_place_of_a_longer_one_before_it(link: RedisLink, clock: Clock):
+async def test_a_short_stop_that_has_run_out_took_the_place_of_a_longer_one_before_it(
+    link: RedisConnection, clock: Clock
+):
     here = Process(link, clock)
     await here.silence.stop(Scope.channel(CHANNEL), source="m1", at=clock.now - 600, late=True)
     await here.silence.stop(Scope.channel(CHANNEL), 60.0, source="m2", at=clock.now - 300, late=True)
     assert not here.is_stopped(CHANNEL)
 
 
-async def test_what_is_heard_as_it_is_said_counts_whatever_the_clocks_say(link: RedisLink, clock: Clock):
+async def test_what_is_heard_as_it_is_said_counts_whatever_the_clocks_say(link: RedisConnection, clock: Clock):
     """Discord's clock and this machine's are not the same."""
     here = Process(link, clock)
     await here.silence.stop(Scope.channel(CHANNEL), source="sign")
@@ -473,7 +477,7 @@ async def test_what_is_heard_as_it_is_said_counts_whatever_the_clocks_say(link: 
     assert here.is_stopped(CHANNEL)
 
 
-async def test_canceled_replies_are_canceled_in_every_process(link: RedisLink, clock: Clock):
+async def test_canceled_replies_are_canceled_in_every_process(link: RedisConnection, clock: Clock):
     here, there = Process(link, clock), Process(link, clock)
     async with here.running(), there.running():
         await here.silence.cancel_replies(ANN, CHANNEL)
@@ -484,7 +488,7 @@ async def test_canceled_replies_are_canceled_in_every_process(link: RedisLink, c
     assert here.heard == there.heard == []
 
 
-async def test_what_is_held_is_listed_with_its_end(link: RedisLink, clock: Clock):
+async def test_what_is_held_is_listed_with_its_end(link: RedisConnection, clock: Clock):
     silence = Process(link, clock).silence
     await silence.stop(Scope.channel(CHANNEL), 60.0)
     await silence.stop(Scope.channel(OTHER), 10.0)
@@ -494,14 +498,14 @@ async def test_what_is_held_is_listed_with_its_end(link: RedisLink, clock: Clock
     assert {order.scope for order in silence.active()} == {Scope.channel(CHANNEL), Scope.agent("claude")}
 
 
-async def test_a_stop_without_a_source_leaves_the_one_that_holds_as_it_is(link: RedisLink, clock: Clock):
+async def test_a_stop_without_a_source_leaves_the_one_that_holds_as_it_is(link: RedisConnection, clock: Clock):
     here = Process(link, clock)
     await here.silence.stop(Scope.channel(CHANNEL), 60.0, source="m1")
     assert await here.silence.stop(Scope.channel(CHANNEL), 600.0) != "first"
     assert here.silence.stopped_channels() == {CHANNEL: clock() + 60.0}
 
 
-async def test_a_stop_that_another_process_prolongs_is_prolonged_here(link: RedisLink, clock: Clock):
+async def test_a_stop_that_another_process_prolongs_is_prolonged_here(link: RedisConnection, clock: Clock):
     here, there = Process(link, clock), Process(link, clock)
     async with here.running(), there.running():
         await here.silence.stop(Scope.channel(CHANNEL), 60.0, source="m1")
@@ -511,7 +515,9 @@ async def test_a_stop_that_another_process_prolongs_is_prolonged_here(link: Redi
 
 
 @pytest.mark.promise(123)
-async def test_a_pause_holds_in_every_channel_for_as_long_as_wanted_and_after_a_restart(link: RedisLink, clock: Clock):
+async def test_a_pause_holds_in_every_channel_for_as_long_as_wanted_and_after_a_restart(
+    link: RedisConnection, clock: Clock
+):
     here = Process(link, clock)
     await here.silence.stop(Scope.channel(CHANNEL), 60.0, source="m1")
     assert await here.silence.stop(EVERYTHING, source="console") == "first"
@@ -528,7 +534,7 @@ async def test_a_pause_holds_in_every_channel_for_as_long_as_wanted_and_after_a_
     assert later.silence.answered_until(ChannelRef(OTHER)) == clock.now, "what was said meanwhile is not answered"
 
 
-async def test_a_pause_lasts_and_leaves_the_stops_of_channels_as_they_were(link: RedisLink, clock: Clock):
+async def test_a_pause_lasts_and_leaves_the_stops_of_channels_as_they_were(link: RedisConnection, clock: Clock):
     here = Process(link, clock)
     await here.silence.stop(Scope.channel(CHANNEL), source="m1")
     await here.silence.stop(EVERYTHING, source="c1")
@@ -541,7 +547,7 @@ async def test_a_pause_lasts_and_leaves_the_stops_of_channels_as_they_were(link:
 
 @pytest.mark.promise(123)
 async def test_a_pause_reaches_other_processes_at_once_and_outlives_a_redis_that_was_emptied(
-    link: RedisLink, clock: Clock
+    link: RedisConnection, clock: Clock
 ):
     here, there = Process(link, clock), Process(link, clock)
     async with here.running(), there.running():
@@ -553,7 +559,7 @@ async def test_a_pause_reaches_other_processes_at_once_and_outlives_a_redis_that
         assert (await order_of(link, EVERYTHING))["until"] > clock.now + MAX_STOP_SECONDS
 
 
-async def test_a_stop_is_not_refused_by_a_process_whose_clock_is_behind(link: RedisLink, clock: Clock):
+async def test_a_stop_is_not_refused_by_a_process_whose_clock_is_behind(link: RedisConnection, clock: Clock):
     here, there = Process(link, clock), Process(link, Clock(clock.now - 90))
     await here.silence.resume(Scope.channel(CHANNEL))
     assert await there.silence.stop(Scope.channel(CHANNEL), source="m1") == "first", "it has not heard of the resume"
@@ -584,7 +590,7 @@ def test_what_is_no_scope_is_none(text: str):
     assert Scope.parse(text) is None
 
 
-async def test_an_agent_may_not_speak_where_it_is_paused_stopped_or_muted(link: RedisLink, clock: Clock):
+async def test_an_agent_may_not_speak_where_it_is_paused_stopped_or_muted(link: RedisConnection, clock: Clock):
     silence = Process(link, clock).silence
     thread, private = ChannelRef(THREAD, CHANNEL, GUILD), ChannelRef(99)
     assert silence.check(thread, "claude") is None
@@ -598,7 +604,7 @@ async def test_an_agent_may_not_speak_where_it_is_paused_stopped_or_muted(link: 
     assert silence.check(private) == Silenced("paused", EVERYTHING, clock.now + 90)
 
 
-async def test_an_order_for_a_guild_acts_there_alone(link: RedisLink, clock: Clock):
+async def test_an_order_for_a_guild_acts_there_alone(link: RedisConnection, clock: Clock):
     silence = Process(link, clock).silence
     here, elsewhere, private = ChannelRef(CHANNEL, guild_id=GUILD), ChannelRef(OTHER, guild_id=71), ChannelRef(99)
     for scope in (Scope.agent("claude", GUILD), Scope.person(ANN, GUILD)):
@@ -618,7 +624,7 @@ async def test_an_order_for_a_guild_acts_there_alone(link: RedisLink, clock: Clo
     assert silence.answered_until(here) == clock.now > silence.answered_until(elsewhere) > 0
 
 
-async def test_resuming_a_channel_resumes_its_threads(link: RedisLink, clock: Clock):
+async def test_resuming_a_channel_resumes_its_threads(link: RedisConnection, clock: Clock):
     here = Process(link, clock)
     said = clock.now
     await here.silence.stop(Scope.channel(THREAD))
@@ -631,7 +637,7 @@ async def test_resuming_a_channel_resumes_its_threads(link: RedisLink, clock: Cl
     assert (late, here.is_stopped(5)) == ("outdated", False), "another thread's stop from before is found now"
 
 
-async def test_a_bot_that_hears_a_stop_after_its_resume_does_not_stop_again(link: RedisLink, clock: Clock):
+async def test_a_bot_that_hears_a_stop_after_its_resume_does_not_stop_again(link: RedisConnection, clock: Clock):
     here, there = Process(link, clock), Process(link, clock)
     await here.silence.stop(Scope.channel(CHANNEL), source="m1", at=clock.now)
     said = clock.now
@@ -644,7 +650,7 @@ async def test_a_bot_that_hears_a_stop_after_its_resume_does_not_stop_again(link
 
 
 async def test_what_ended_a_day_ago_is_forgotten_and_an_old_process_does_not_bring_it_back(
-    link: RedisLink, clock: Clock
+    link: RedisConnection, clock: Clock
 ):
     here, stale = Process(link, clock), Process(link, clock)
     await here.silence.read()
@@ -662,7 +668,7 @@ async def test_what_ended_a_day_ago_is_forgotten_and_an_old_process_does_not_bri
 # -- muted agents and ignored people -----------------------------------------------------------------------------------
 
 
-async def test_a_mute_is_no_longer_than_a_week_and_a_newer_one_replaces_it(link: RedisLink, clock: Clock):
+async def test_a_mute_is_no_longer_than_a_week_and_a_newer_one_replaces_it(link: RedisConnection, clock: Clock):
     silence = Process(link, clock).silence
     await silence.stop(Scope.agent("claude"), 1e9, source="c1")
     assert silence.muted_agents() == {"claude": clock.now + MAX_MUTE_SECONDS}
@@ -673,7 +679,7 @@ async def test_a_mute_is_no_longer_than_a_week_and_a_newer_one_replaces_it(link:
     assert not await silence.resume(Scope.agent("claude"))
 
 
-async def test_every_process_hears_at_once_whom_the_bots_ignore(link: RedisLink, clock: Clock):
+async def test_every_process_hears_at_once_whom_the_bots_ignore(link: RedisConnection, clock: Clock):
     here, there = Process(link, clock), Process(link, clock)
     async with here.running(), there.running():
         assert await here.silence.stop(Scope.person(ANN)) == "first"
@@ -688,7 +694,7 @@ async def test_every_process_hears_at_once_whom_the_bots_ignore(link: RedisLink,
 
 
 async def test_ignored_people_are_bounded_in_each_guild_and_stops_are_not(
-    link: RedisLink, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    link: RedisConnection, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(module, "MAX_IGNORED", 1)
     silence = Process(link, clock).silence
@@ -701,7 +707,7 @@ async def test_ignored_people_are_bounded_in_each_guild_and_stops_are_not(
 
 
 @pytest.mark.promise(90)
-async def test_mutes_and_ignored_people_outlive_a_redis_that_was_emptied(link: RedisLink, clock: Clock):
+async def test_mutes_and_ignored_people_outlive_a_redis_that_was_emptied(link: RedisConnection, clock: Clock):
     here, later = Process(link, clock), Process(link, clock)
     async with here.running():
         for scope in (Scope.agent("claude"), Scope.agent("grok"), Scope.person(ANN), Scope.person(BOB)):
@@ -718,7 +724,7 @@ async def test_mutes_and_ignored_people_outlive_a_redis_that_was_emptied(link: R
 async def test_whom_an_owner_ignores_while_redis_is_away_is_ignored_here_and_later_everywhere(
     server: RedisServer, clock: Clock
 ):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         here = Process(link, clock)
         async with here.running():
             server.kill()
@@ -727,7 +733,7 @@ async def test_whom_an_owner_ignores_while_redis_is_away_is_ignored_here_and_lat
             assert (here.silence.is_ignored(ANN), set(here.silence.muted_agents())) == (True, {"claude"})
             assert here.silence.is_out_of_sync
             server.start()
-            async with RedisLink(server.url, command_timeout=PATIENT) as other:
+            async with RedisConnection(server.url, command_timeout=PATIENT) as other:
                 there = Process(other, clock)
                 async with there.running():
                     await until(lambda: there.silence.is_ignored(ANN))
@@ -739,7 +745,7 @@ async def test_whom_an_owner_ignores_while_redis_is_away_is_ignored_here_and_lat
 
 
 @pytest.mark.promise(107)
-async def test_the_first_start_imports_what_an_earlier_version_stored(link: RedisLink, clock: Clock, caplog):
+async def test_the_first_start_imports_what_an_earlier_version_stored(link: RedisConnection, clock: Clock, caplog):
     now, redis = clock.now, link.commands
     former = {
         "coordinator:stop:0": f"c1 {now + 30 * DAY}",
@@ -770,7 +776,7 @@ async def test_the_first_start_imports_what_an_earlier_version_stored(link: Redi
     assert sorted(left) == ["agent:claude:turn:muted", keys.SILENCE]
 
 
-async def test_what_was_resumed_since_the_upgrade_is_not_imported_again(link: RedisLink, clock: Clock):
+async def test_what_was_resumed_since_the_upgrade_is_not_imported_again(link: RedisConnection, clock: Clock):
     here = Process(link, clock)
     await link.commands.set("agent:claude:muted", str(clock.now + 900))
     await link.commands.sadd("coordinator:ignored", "-", str(ANN))

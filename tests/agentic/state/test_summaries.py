@@ -5,7 +5,7 @@ import pytest
 from agentic.state.context import MAX_MESSAGES, Summaries, Summary
 from agentic.state.context import SUMMARY_SECONDS as KEEP_SECONDS
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.support.redis_server import RedisServer, until
 
 FIRST = Summary(text="Ada doubts it.", first=10, upto=30, messages=(10, 20, 30), people=frozenset({7}))
@@ -17,7 +17,7 @@ async def made(summaries: Summaries, summary: Summary, former: Summary | None = 
     return token is not None and await summaries.keep(thread, token, summary)
 
 
-async def test_a_summary_is_kept_for_thirty_days_and_replaced_by_the_next(link: RedisLink) -> None:
+async def test_a_summary_is_kept_for_thirty_days_and_replaced_by_the_next(link: RedisConnection) -> None:
     summaries = Summaries(link)
     assert await made(summaries, FIRST)
     assert await Summaries(link).read(1) == FIRST
@@ -27,7 +27,7 @@ async def test_a_summary_is_kept_for_thirty_days_and_replaced_by_the_next(link: 
 
 
 @pytest.mark.promise(172)
-async def test_of_two_that_make_it_at_once_one_does(link: RedisLink) -> None:
+async def test_of_two_that_make_it_at_once_one_does(link: RedisConnection) -> None:
     one, other = Summaries(link), Summaries(link)
     token = await one.claim(1, None)
     assert token is not None
@@ -38,7 +38,7 @@ async def test_of_two_that_make_it_at_once_one_does(link: RedisLink) -> None:
 
 
 @pytest.mark.promise(173)
-async def test_a_claim_that_was_lost_keeps_nothing(link: RedisLink) -> None:
+async def test_a_claim_that_was_lost_keeps_nothing(link: RedisConnection) -> None:
     summaries = Summaries(link)
     token = await summaries.claim(1, None)
     assert token is not None
@@ -47,7 +47,7 @@ async def test_a_claim_that_was_lost_keeps_nothing(link: RedisLink) -> None:
     assert await summaries.read(1) is None
 
 
-async def test_a_deletion_takes_what_it_went_into_and_no_more(link: RedisLink) -> None:
+async def test_a_deletion_takes_what_it_went_into_and_no_more(link: RedisConnection) -> None:
     summaries = Summaries(link)
     await made(summaries, FIRST)
     await summaries.drop_covering(1, [15, 31])
@@ -63,7 +63,7 @@ async def test_of_a_long_room_the_oldest_messages_count_as_part_of_it() -> None:
 
 
 @pytest.mark.promise(173)
-async def test_who_is_forgotten_takes_the_summaries_of_their_words_and_those_being_made(link: RedisLink) -> None:
+async def test_who_is_forgotten_takes_the_summaries_of_their_words_and_those_being_made(link: RedisConnection) -> None:
     summaries = Summaries(link)
     await made(summaries, FIRST, thread=1)
     await made(summaries, FIRST.model_copy(update={"people": frozenset({8})}), thread=2)
@@ -75,19 +75,19 @@ async def test_who_is_forgotten_takes_the_summaries_of_their_words_and_those_bei
     assert not await summaries.keep(3, token, FIRST)
 
 
-async def test_who_asked_to_be_forgotten_is_known_with_the_time(link: RedisLink) -> None:
+async def test_who_asked_to_be_forgotten_is_known_with_the_time(link: RedisConnection) -> None:
     await link.call(lambda redis: redis.zadd(keys.COORDINATOR_FORGOTTEN, {"7": 1_700_000_000_500}))
     assert await Summaries(link).forgotten() == {7: 1_700_000_000.5}
 
 
 @pytest.mark.parametrize("text", ["nonsense", "[1]", '{"text": "x"}'])
-async def test_what_cannot_be_read_counts_as_none(link: RedisLink, text: str) -> None:
+async def test_what_cannot_be_read_counts_as_none(link: RedisConnection, text: str) -> None:
     await link.call(lambda redis: redis.set(keys.summary(1), text))
     assert await Summaries(link).read(1) is None
 
 
 async def test_while_redis_is_away_the_last_one_read_is_shown_and_none_is_made(server: RedisServer) -> None:
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         summaries = Summaries(link)
         await made(summaries, FIRST)
         await summaries.read(1)

@@ -6,26 +6,26 @@ import pytest
 
 from agentic.state.idle import KEEP_SECONDS, UnaskedMessage, UnaskedMessages
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 
 ALICE, BIG = 11, 2**63 - 1
 SENT = UnaskedMessage(ALICE, "claude", "discover")
 
 
-async def test_every_process_knows_for_whom_a_message_was(link: RedisLink):
+async def test_every_process_knows_for_whom_a_message_was(link: RedisConnection):
     await UnaskedMessages(link).note([5, BIG], SENT)
     there = UnaskedMessages(link)
     assert [await there.read(message) for message in (5, BIG, 6)] == [SENT, SENT, None]
     assert 0 < await link.commands.ttl(keys.unasked(BIG)) <= KEEP_SECONDS
 
 
-async def test_what_cannot_be_read_was_asked_for(link: RedisLink):
+async def test_what_cannot_be_read_was_asked_for(link: RedisConnection):
     await link.commands.set(keys.unasked(5), "nonsense")
     assert await UnaskedMessages(link).read(5) is None
 
 
 @pytest.mark.promise(452)
-async def test_a_no_counts_in_every_process_at_once_and_the_first_to_hear_it_knows_that(link: RedisLink):
+async def test_a_no_counts_in_every_process_at_once_and_the_first_to_hear_it_knows_that(link: RedisConnection):
     here, there = UnaskedMessages(link), UnaskedMessages(link)
     assert [await here.refuse(ALICE), await there.refuse(ALICE)] == [True, False]
     assert [await there.is_unwanted(ALICE), await there.is_unwanted(12)] == [True, False]
@@ -36,7 +36,7 @@ async def test_a_no_counts_in_every_process_at_once_and_the_first_to_hear_it_kno
 
 
 @pytest.mark.promise(452)
-async def test_while_redis_is_away_a_no_counts_here_and_is_written_later(link: RedisLink):
+async def test_while_redis_is_away_a_no_counts_here_and_is_written_later(link: RedisConnection):
     here = UnaskedMessages(link)
     link.present.clear()
     await here.note([5], SENT)
@@ -48,7 +48,7 @@ async def test_while_redis_is_away_a_no_counts_here_and_is_written_later(link: R
     assert await UnaskedMessages(link).is_unwanted(ALICE)
 
 
-async def test_the_last_word_while_redis_is_away_is_written(link: RedisLink):
+async def test_the_last_word_while_redis_is_away_is_written(link: RedisConnection):
     here = UnaskedMessages(link)
     await here.refuse(ALICE)
     link.present.clear()

@@ -11,7 +11,7 @@ from agentic.state import record_stream as module
 from agentic.state.record_stream import NoRecord, RecordWriter, decoded, remembering
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import (
     CallWords,
     DeletionNote,
@@ -67,7 +67,7 @@ async def at_work(writer: RecordWriter):
             await task
 
 
-async def entries(link: RedisLink, stream: str) -> list[tuple[int, object]]:
+async def entries(link: RedisConnection, stream: str) -> list[tuple[int, object]]:
     """The number and the entry of each."""
     found = await link.call(lambda redis: redis.xrange(stream))
     return [(int(fields["n"]), decoded(fields["kind"], fields["data"])) for _, fields in found]
@@ -112,7 +112,7 @@ async def test_what_the_bounds_drop_is_the_oldest_words_and_shows_in_the_numbers
 ):
     monkeypatch.setattr(module, "MAX_WAITING", 3)
     monkeypatch.setattr(module, "MAX_BYTES", 1000)
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         writer = RecordWriter(link, str, pause_seconds=0.01)
         async with at_work(writer):
             writer.ended(RECORD, Words(lambda: [call("first")]))
@@ -200,7 +200,7 @@ async def test_logged_messages_are_dropped_before_notes_of_deletions(link, monke
 
 @pytest.mark.promise(145)
 async def test_what_waits_is_written_at_the_end_and_an_end_without_redis_is_soon(server, caplog):
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         writer = RecordWriter(link, str)
         writer.note(deletion(7))
         await writer.aclose()

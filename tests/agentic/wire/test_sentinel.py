@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisAddressError, RedisAway, RedisLink, sentinel_client
+from agentic.wire.connection import RedisAddressError, RedisConnection, StateUnavailable, sentinel_client
 from agentic.wire.server import without_password
 from tests.support.redis_group import WatchedRedis
 from tests.support.redis_server import PATIENT, until
@@ -44,7 +44,7 @@ def test_the_server_and_the_sentinels_have_logins_of_their_own_and_share_certifi
 @pytest.mark.parametrize("options", ["db=abc", "s3cret=s3cret", "protocol=9"])
 def test_an_address_with_unknown_options_is_refused_without_being_shown(options: str) -> None:
     with pytest.raises(RedisAddressError) as caught:
-        RedisLink(f"redis+sentinel://:s3cret@127.0.0.1:1/bots?{options}")
+        RedisConnection(f"redis+sentinel://:s3cret@127.0.0.1:1/bots?{options}")
     assert "s3cret" not in str(caught.value)
 
 
@@ -55,15 +55,15 @@ def test_an_address_is_shown_without_its_passwords() -> None:
 
 @pytest.mark.promise(181)
 async def test_without_a_sentinel_redis_is_away() -> None:
-    async with RedisLink("redis+sentinel://127.0.0.1:1/bots") as link:
-        with pytest.raises(RedisAway, match="no Sentinel has a master 'bots'"):
+    async with RedisConnection("redis+sentinel://127.0.0.1:1/bots") as link:
+        with pytest.raises(StateUnavailable, match="no Sentinel has a master 'bots'"):
             await link.call(lambda redis: redis.get("key"))
 
 
 @pytest.mark.promise(181)
 async def test_after_a_failover_commands_and_subscriptions_go_on_with_the_new_master(tmp_path: Path) -> None:
     with WatchedRedis(tmp_path) as servers:
-        async with RedisLink(servers.url, command_timeout=PATIENT) as link, asyncio.TaskGroup() as tasks:
+        async with RedisConnection(servers.url, command_timeout=PATIENT) as link, asyncio.TaskGroup() as tasks:
             bus, heard = Bus(link), list[str]()
             bus.subscribe("news", heard.append)
             listening = tasks.create_task(bus.run())
@@ -71,7 +71,7 @@ async def test_after_a_failover_commands_and_subscriptions_go_on_with_the_new_ma
             await link.call(lambda redis: redis.set("key", "value"))
             await link.call(lambda redis: redis.wait(1, 1_000))  # replication is asynchronous
             servers.kill_master()
-            with pytest.raises(RedisAway):
+            with pytest.raises(StateUnavailable):
                 await link.call(lambda redis: redis.get("key"))
             await asyncio.wait_for(link.present.wait(), FAILOVER_SECONDS)
             assert await link.call(lambda redis: redis.get("key")) == "value"

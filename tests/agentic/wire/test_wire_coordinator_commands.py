@@ -7,7 +7,7 @@ import asyncio
 from agentic.state.presence import TTL_SECONDS, CommandOwner
 from agentic.wire import keys
 from agentic.wire.bus import NOBODY, Bus, CoordinatorCommands
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import Command, CommandOutcome, WireMessage, read
 from tests.agentic.conftest import running
 from tests.support.redis_server import until
@@ -15,7 +15,7 @@ from tests.support.redis_server import until
 START = Command(command="start", channel_id=7)
 
 
-async def test_a_command_is_told_its_own_outcome(link: RedisLink):
+async def test_a_command_is_told_its_own_outcome(link: RedisConnection):
     bus = Bus(link)
     orders = CoordinatorCommands(bus)
     orders.start()
@@ -33,7 +33,7 @@ async def test_a_command_is_told_its_own_outcome(link: RedisLink):
         assert await orders.give(START) == "started", "what came late for the first one is nothing to the second"
 
 
-async def test_where_nobody_listens_or_answers_that_is_the_outcome(link: RedisLink):
+async def test_where_nobody_listens_or_answers_that_is_the_outcome(link: RedisConnection):
     bus = Bus(link)
     orders = CoordinatorCommands(bus, patience=0.01)
     orders.start()
@@ -44,7 +44,7 @@ async def test_where_nobody_listens_or_answers_that_is_the_outcome(link: RedisLi
         assert await orders.give(START) == NOBODY
 
 
-async def test_a_command_waits_for_a_coordinator_that_is_about_to_listen(link: RedisLink):
+async def test_a_command_waits_for_a_coordinator_that_is_about_to_listen(link: RedisConnection):
     bus = Bus(link)
     orders = CoordinatorCommands(bus, patience=10.0)
     orders.start()
@@ -69,7 +69,7 @@ async def test_a_command_waits_for_a_coordinator_that_is_about_to_listen(link: R
         assert await given == "started"
 
 
-async def test_the_commands_are_of_one_agent_until_its_time_is_over(link: RedisLink):
+async def test_the_commands_are_of_one_agent_until_its_time_is_over(link: RedisConnection):
     here, there = CommandOwner(link), CommandOwner(link)
     assert await here.claim("chatgpt")
     assert not await there.claim("claude")
@@ -80,7 +80,7 @@ async def test_the_commands_are_of_one_agent_until_its_time_is_over(link: RedisL
     assert await there.claim("claude")
 
 
-async def test_who_insists_takes_the_commands_over(link: RedisLink):
+async def test_who_insists_takes_the_commands_over(link: RedisConnection):
     bots = CommandOwner(link)
     await bots.claim("chatgpt")
     assert await bots.claim("claude", insist=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from tests.benchmarks.measures.instructions import one_by_one as instruct
 from tests.benchmarks.measures.mentions import CHANNELS, HISTORY, ask_one_by_one
 from tests.benchmarks.processes import Child
@@ -36,7 +36,7 @@ async def counts(bench: Bench) -> list[Row]:
     return [*_rows("mention", mentions, idle, size), *_rows("instruction", instructions, idle, size)]
 
 
-async def _count(program: Child, redis: RedisLink, work: Callable[[], Awaitable[object]]) -> Mapping[str, float]:
+async def _count(program: Child, redis: RedisConnection, work: Callable[[], Awaitable[object]]) -> Mapping[str, float]:
     before = await _redis_counts(redis)
     await program.ask("count_calls")
     await work()
@@ -45,7 +45,7 @@ async def _count(program: Child, redis: RedisLink, work: Callable[[], Awaitable[
     return counted | {name: after[name] - before[name] for name in after}
 
 
-async def _redis_counts(redis: RedisLink) -> dict[str, float]:
+async def _redis_counts(redis: RedisConnection) -> dict[str, float]:
     """Commands, scripts' own included, and bytes that Redis received."""
     commands = await redis.call(lambda client: client.info("commandstats"))
     stats = await redis.call(lambda client: client.info("stats"))

@@ -24,7 +24,7 @@ import aiohttp
 from agent_config import AGENTS
 from agentic.console.app import free_port
 from agentic.wire import keys
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.server import locate_redis
 from tests.benchmarks.processes import MEGABYTE, Broken, Child
 from tests.benchmarks.stage import Bench, NotHere, Stage
@@ -108,7 +108,7 @@ class Day:
 
     stage: Stage
     program: Child
-    redis: RedisLink
+    redis: RedisConnection
     conversing: int  # channels an hour
     rng: random.Random = field(default_factory=lambda: random.Random(1))
 
@@ -196,12 +196,12 @@ def _settings(port: int) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def _redis(data_dir: Path) -> AsyncIterator[RedisLink]:
+async def _redis(data_dir: Path) -> AsyncIterator[RedisConnection]:
     """The program's Redis. Raises NotHere without one that can be shared."""
     async with locate_redis(None, data_dir, use_default_port=False) as place:
         if not isinstance(place.address, str):
             raise NotHere("no redis-server was found")
-        async with RedisLink(place.address) as link:
+        async with RedisConnection(place.address) as link:
             yield link
 
 

@@ -33,7 +33,7 @@ from agentic.state.shared_state import Ledger
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import (
     CallRecord,
     CallWords,
@@ -148,7 +148,7 @@ async def simulate(folder: Path, days: int, turns: int, policy: RetentionPolicy)
     day, path = Day(), folder / "record.db"
     async with AsyncExitStack() as stack:
         place = await stack.enter_async_context(locate_redis(None, folder, use_default_port=False))
-        link = await stack.enter_async_context(RedisLink(place.address))
+        link = await stack.enter_async_context(RedisConnection(place.address))
         ledger, writer = (
             Ledger(link, lambda: day.now, holder="day"),
             RecordWriter(link, str, prompts=policy.prompts != 0),

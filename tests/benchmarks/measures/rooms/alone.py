@@ -18,7 +18,7 @@ from agent_coordinator.coordinator import Coordinator
 from agentic.state.shared_state import Ledger
 from agentic.wire import keys
 from agentic.wire.bus import Bus
-from agentic.wire.connection import RedisLink
+from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import Instruction, Result
 from agentic.wire.server import locate_redis
 from tests.benchmarks.measures.rooms.shared import MEMBERS, SIZES, WITHIN, Cost, cost_rows, opening
@@ -57,14 +57,14 @@ async def alone(bench: Bench) -> list[Row]:
     async with locate_redis(None, folder, use_default_port=False) as place:
         if not isinstance(place.address, str):
             raise NotHere("no redis-server was found")
-        async with RedisLink(place.address, command_timeout=PATIENT) as link:
+        async with RedisConnection(place.address, command_timeout=PATIENT) as link:
             threads = itertools.count(1_000)
             for _, size in itertools.product(range(bench.size(3, 1)), SIZES):  # all see the same minutes
                 costs[size].append(await _cost(link, [next(threads) for _ in range(size)]))
     return cost_rows("rooms, coordinator alone", costs)
 
 
-async def _cost(link: RedisLink, threads: Sequence[int]) -> Cost:
+async def _cost(link: RedisConnection, threads: Sequence[int]) -> Cost:
     """Run a room in each of these threads, together, from the first turn to the last."""
     turns = len(threads) * TURNS
     async with _coordinating(link, turns) as bus:
@@ -76,7 +76,7 @@ async def _cost(link: RedisLink, threads: Sequence[int]) -> Cost:
 
 
 @asynccontextmanager
-async def _coordinating(link: RedisLink, turns: int) -> AsyncIterator[InstantBus]:
+async def _coordinating(link: RedisConnection, turns: int) -> AsyncIterator[InstantBus]:
     """Run a coordinator; entered when it takes commands."""
     bus = InstantBus(turns)
     config = CoordinatorConfig(MEMBERS, {PARENT: "debate"}, schedule_max=0, turn_delay_min=0.0, turn_delay_max=0.0)
