@@ -173,7 +173,7 @@ async def test_a_message_edited_or_deleted_is_what_later_turns_see(tmp_path):
         assert "secret" not in shown
 
 
-@pytest.mark.promise(89)
+@pytest.mark.promise(89, 574)
 async def test_while_redis_is_gone_a_person_is_answered_and_a_job_in_the_same_channel_waits(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f, f.running(agents=("claude",)) as runtime:

@@ -637,6 +637,7 @@ async def test_resuming_a_channel_resumes_its_threads(link: RedisConnection, clo
     assert (late, here.is_stopped(5)) == ("outdated", False), "another thread's stop from before is found now"
 
 
+@pytest.mark.promise(572)
 async def test_a_bot_that_hears_a_stop_after_its_resume_does_not_stop_again(link: RedisConnection, clock: Clock):
     here, there = Process(link, clock), Process(link, clock)
     await here.silence.stop(Scope.channel(CHANNEL), source="m1", at=clock.now)
@@ -744,7 +745,7 @@ async def test_whom_an_owner_ignores_while_redis_is_away_is_ignored_here_and_lat
 # -- keys of earlier versions ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.promise(107)
+@pytest.mark.promise(107, 571)
 async def test_the_first_start_imports_what_an_earlier_version_stored(link: RedisConnection, clock: Clock, caplog):
     now, redis = clock.now, link.commands
     former = {
@@ -776,6 +777,7 @@ async def test_the_first_start_imports_what_an_earlier_version_stored(link: Redi
     assert sorted(left) == ["agent:claude:turn:muted", keys.SILENCE]
 
 
+@pytest.mark.promise(571)
 async def test_what_was_resumed_since_the_upgrade_is_not_imported_again(link: RedisConnection, clock: Clock):
     here = Process(link, clock)
     await link.commands.set("agent:claude:muted", str(clock.now + 900))

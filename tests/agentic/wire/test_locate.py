@@ -362,6 +362,7 @@ async def by_name(name: str) -> Path:
     pytest.skip(f"needs a {name} server")
 
 
+@pytest.mark.promise(570)
 @pytest.mark.parametrize("name", ["Redis", "Valkey"])
 async def test_the_data_of_the_server_that_came_with_older_versions_is_read(home, monkeypatch, name):
     use(monkeypatch, await by_name(name))
@@ -372,6 +373,7 @@ async def test_the_data_of_the_server_that_came_with_older_versions_is_read(home
         assert await link.call(lambda redis: redis.hgetall("coordinator:starter_queue:1")) == {"a": "b"}
 
 
+@pytest.mark.promise(570)
 async def test_a_folder_that_one_server_refuses_is_opened_by_another_and_then_by_both(home, monkeypatch, caplog):
     redis, valkey = await by_name("Redis"), await by_name("Valkey")
     folder = written_by_valkey(home)
@@ -385,6 +387,7 @@ async def test_a_folder_that_one_server_refuses_is_opened_by_another_and_then_by
         assert (await read(link, "key"), await read(link, "later")) == ("kept", "too")
 
 
+@pytest.mark.promise(570)
 async def test_a_folder_that_no_server_here_can_open_stops_the_start_and_stays_as_it_is(home, monkeypatch):
     use(monkeypatch, await by_name("Redis"))
     folder = written_by_valkey(home)
@@ -395,6 +398,7 @@ async def test_a_folder_that_no_server_here_can_open_stops_the_start_and_stays_a
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.promise(570)
 async def test_a_server_that_cannot_see_the_files_of_newer_ones_is_not_started(home, monkeypatch):
     ran = home / "ran"
     old = f"[ $1 = --version ] && echo Redis server v=6.2.14 && exit\ntouch {ran}"

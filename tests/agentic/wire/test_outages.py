@@ -56,6 +56,7 @@ def names(link: RedisConnection) -> Names:
     return Names(link)
 
 
+@pytest.mark.promise(573)
 async def test_writes_of_an_outage_are_done_in_their_order_when_redis_is_back(link, server, names):
     await names.add("before")
     await go_away(link, server)
@@ -110,6 +111,7 @@ async def test_a_write_that_cannot_be_done_holds_up_no_other(link, names, caplog
     assert "names of another type" in caplog.text
 
 
+@pytest.mark.promise(573)
 async def test_what_waits_is_written_at_the_end_of_the_process(server: RedisServer, monkeypatch):
     monkeypatch.setattr(connection, "LAST_WAIT", 30.0)
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
@@ -128,7 +130,7 @@ async def test_what_is_lost_at_the_end_of_the_process_is_logged(server: RedisSer
     assert "lost with this process" in caplog.text
 
 
-@pytest.mark.promise(79)
+@pytest.mark.promise(79, 573)
 async def test_what_waits_is_written_before_the_next_turn_begins(link, clock):
     ledger = Ledger(link, clock, holder="here")
     link.present.clear()
