@@ -40,6 +40,7 @@ async def test_nobody_waits_for_a_server_that_is_down_nor_long_for_one_that_hang
         await servers.ready("claude")
         assert servers.reasons() == {"s": "refused"}
     monkeypatch.setattr("agentic.tools.mcp.servers.READY_SECONDS", 0.05)
+    monkeypatch.setattr("agentic.tools.mcp.servers.STOP_SECONDS", 0.05)
     async with running(hung, command(agents=("grok",))) as servers:
         await servers.ready("claude")  # not a server of this agent
         assert servers.reasons() == {"s": ""}
