@@ -42,16 +42,16 @@ from agentic.wire.connection import or_default
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ServedChannels:
     """The channels, with their themes, and the guilds (empty: any) in which the program speaks. `direct` is the theme
-    of direct messages, None where they are not answered."""
+    of direct messages, None if they are not answered."""
 
     channels: Mapping[int, str]
     guild_ids: frozenset[int] = frozenset()
     direct: str | None = None
 
     def theme(self, channel_id: int, parent_id: int | None, guild_id: int | None) -> str | None:
-        """The theme of a channel or thread; None out of scope."""
+        """Return the theme of a channel or thread; None if the program does not speak there."""
         if guild_id is None:
             return self.direct
         if self.guild_ids and guild_id not in self.guild_ids:
@@ -66,7 +66,7 @@ class AgentServices:
     personas without a bot among them."""
 
     settings: Settings
-    scope: Scope
+    scope: ServedChannels
     names: Mapping[str, str]
     roster: Roster
     bus: Bus

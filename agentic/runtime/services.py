@@ -22,7 +22,7 @@ from agentic.agent.limits import ProviderBackoff, access, is_free
 from agentic.agent.options import load_options, no_layer
 from agentic.agent.persona import Personas, read_fronts
 from agentic.agent.roster import Lacks, Roster, lacking_key
-from agentic.agent.services import AgentServices, Scope
+from agentic.agent.services import AgentServices, ServedChannels
 from agentic.agent.side_calls import CheapModel, cheapest, meaning_of, tariff_of
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
@@ -232,7 +232,9 @@ def build_services(
         cheap = CheapModel(model=model, tariff=tariff, redact=outbound.redact.secrets, backoff=backoff)
     return AgentServices(
         settings=settings,
-        scope=Scope(settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None),
+        scope=ServedChannels(
+            settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None
+        ),
         names=names,
         roster=roster,
         bus=bus,

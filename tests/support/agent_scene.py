@@ -15,7 +15,7 @@ from agent_config import AGENTS, AgentSpec, load_settings
 from agentic.agent.limits import is_free
 from agentic.agent.options import load_options
 from agentic.agent.roster import Roster
-from agentic.agent.services import AgentServices, Scope
+from agentic.agent.services import AgentServices, ServedChannels
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import Transcripts
@@ -178,7 +178,7 @@ class Scene:
         presence: Any = self.ledger.presence
         return AgentServices(
             settings=self.settings,
-            scope=Scope(self.settings.channels, frozenset(self.settings.guild_ids)),
+            scope=ServedChannels(self.settings.channels, frozenset(self.settings.guild_ids)),
             names=names,
             roster=Roster(self.settings, self.directory, presence),
             directory=self.directory,

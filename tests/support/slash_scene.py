@@ -19,7 +19,7 @@ from agentic.actions.privacy import OwnMemory, Privacy
 from agentic.agent.options import OptionBook, base_layer
 from agentic.agent.persona import FileRights
 from agentic.agent.roster import Roster
-from agentic.agent.services import AgentServices, Scope
+from agentic.agent.services import AgentServices, ServedChannels
 from agentic.chat.directory import Directory
 from agentic.chat.service import Person
 from agentic.chat.transcript import Transcripts
@@ -132,7 +132,7 @@ class Place:
             own_memory=own,
             privacy=Privacy(own, self.channel_readers, settings, NAMES, online=online, fronts=dict),
             settings=settings.with_(personas_dir=personas or settings.personas_dir),
-            scope=Scope(settings.channels, frozenset({GUILD}), "casual" if settings.allow_dms else None),
+            scope=ServedChannels(settings.channels, frozenset({GUILD}), "casual" if settings.allow_dms else None),
             names=NAMES,
             outbound=OutboundShared(Redactor([SECRET])),
             roster=roster,

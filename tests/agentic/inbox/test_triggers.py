@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentic.agent.services import AgentServices, Scope
+from agentic.agent.services import AgentServices, ServedChannels
 from agentic.chat.service import IncomingMessage
 from agentic.inbox.triggers import Call, detect_call
 
@@ -51,12 +51,12 @@ def test_without_a_bots_role_no_role_calls():
     ],
 )
 def test_the_program_speaks_in_its_channels_their_threads_and_its_guilds_only(channel, parent, guild, theme):
-    scope = Scope({100: "debate", 101: "memes"}, frozenset({1}))
+    scope = ServedChannels({100: "debate", 101: "memes"}, frozenset({1}))
     assert scope.theme(channel, parent, guild) == theme
 
 
 def test_without_named_guilds_any_guild_counts():
-    assert Scope({100: "debate"}).theme(100, None, 77) == "debate"
+    assert ServedChannels({100: "debate"}).theme(100, None, 77) == "debate"
 
 
 @pytest.mark.parametrize(
