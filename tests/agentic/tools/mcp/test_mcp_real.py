@@ -164,7 +164,7 @@ async def test_a_call_that_hangs_is_given_up_and_the_server_goes_on():
 
 async def test_an_http_server_that_went_away_and_came_back_is_found_again():
     async with http_server() as url:
-        servers = McpServers([ServerConfig(name="t", url=url)], environment={}, pauses=(0.0,) * 1000)
+        servers = McpServers([ServerConfig(name="t", url=url, call_seconds=5)], environment={}, pauses=(0.0,) * 1000)
         await servers.__aenter__()
         await servers.tried()
     try:
