@@ -150,8 +150,8 @@ class TranscriptCog(discord.Cog):
 
 
 def channel_problems(bot: discord.Client, channel_ids: Iterable[int], guild_ids: Collection[int]) -> Iterator[str]:
-    """A line for each channel that the bot does not see or may not write in, and one where it is in none of the guilds
-    (none named: any guild counts). Nothing while a guild is still on its way."""
+    """Yield a line for each channel that the bot can't see or write in, and a line if it is in none of `guild_ids`
+    (empty: any guild will do). Yields nothing while a guild is still loading."""
     if any(guild.unavailable for guild in bot.guilds):
         return
     if guild_ids and not any(guild.id in guild_ids for guild in bot.guilds):

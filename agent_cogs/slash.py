@@ -226,7 +226,7 @@ def read_form(data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_interaction(interaction: discord.Interaction) -> ActionRequest | None:
-    """The command of an interaction, also one that is being typed; None for other kinds, such as a button."""
+    """Return the command of an interaction, complete or being typed; None for other kinds, such as a button."""
     data: Mapping[str, Any] = interaction.data or {}
     if interaction.channel_id is None or interaction.user is None:
         return None
@@ -247,7 +247,7 @@ def read_interaction(interaction: discord.Interaction) -> ActionRequest | None:
 
 
 def read_completion(interaction: discord.Interaction, command: ActionRequest) -> Completion | None:
-    """The option of a command that is being typed; None for another interaction."""
+    """Return the option that a person is typing; None if the interaction is of another kind."""
     if interaction.type is not discord.InteractionType.auto_complete:
         return None
     _, options = _options(interaction.data or {})
@@ -376,7 +376,7 @@ class SlashHandlers:
             return REDIS_AWAY
 
     def _is_here(self, channel_id: int, command: ActionRequest) -> bool:
-        """Whether the channel is in the server of the command. One that the bot cannot see may be in another server."""
+        """Whether the channel is in the command's server. A channel that the bot can't see may be in another server."""
         guild_id = self._rights.guild_of(channel_id)
         if guild_id is None:
             return channel_id == command.channel_id or self._services.scope.guild_ids == {command.guild_id}
@@ -439,7 +439,7 @@ class SlashHandlers:
         return f"{text}\nIn the console: <{turn_link(base, record)}>"
 
     async def _why_unasked(self, message_id: int, command: ActionRequest) -> str:
-        """Why an unasked message came of whose turn Redis knows nothing any more."""
+        """Explain an unprompted message whose turn Redis no longer has."""
         sent = await self._services.memory.unasked(message_id)
         if sent is None or not self._is_here(sent.channel_id, command):
             return NO_RECORD

@@ -103,15 +103,15 @@ class CommandSync:
         self._bot, self._gate, self._wanted = bot, gate, list(wanted)
 
     async def register(self, guild_id: int) -> bool:
-        """Register the commands in the guild; false where that failed, with a line in the log."""
+        """Register the commands in the guild. If that fails, log it and return False."""
         return await self._update(guild_id, self._wanted)
 
     async def clear(self, guild_id: int) -> bool:
-        """Remove this bot's commands from the guild; false where that failed."""
+        """Remove this bot's commands from the guild; return False if that fails."""
         return await self._update(guild_id, [])
 
     async def register_direct(self) -> bool:
-        """Register the commands for direct messages; false where that failed."""
+        """Register the commands for direct messages; return False if that fails."""
         app_id, http = self._bot.application_id, self._http
         if app_id is None:
             return False

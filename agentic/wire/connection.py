@@ -190,7 +190,7 @@ class RedisConnection:
             return await self._run(command, self._command_timeout, is_large=False)
 
     async def call_slowly(self, command: Callable[[Redis], Awaitable[T]], seconds: float) -> T:
-        """Run a large command that nobody waits for. Raises StateUnavailable after so many seconds.
+        """Run a large command that nobody waits for. Raises StateUnavailable after `seconds`.
 
         Its failure says little about small commands, so the breaker stays as it is.
         """
