@@ -21,7 +21,7 @@ import pytest
 from agent_cogs.slash_definitions import SLASH, SUB_COMMAND, command_list
 from agent_config import AGENTS, OTHER_NAMES, AgentSpec, Settings, load_settings, setting_names
 from agent_coordinator.idle import tasks as results
-from agentic.agent.limits import Tariff
+from agentic.agent.limits import ModelPrices
 from agentic.check.costs import INPUT_TOKENS, OUTPUT_TOKENS, room_cost
 from agentic.check.discord import NEEDED, ROOMS, WELCOME
 from agentic.context.options import LARGEST_STEP, Options, wanted
@@ -143,8 +143,8 @@ def test_the_page_of_costs_has_about_the_price_of_a_room() -> None:
     assert len(members) == len(AGENTS) + 1
     for row, (dollars,) in rows.items():
         named = [spec for spec in AGENTS.values() if spec.key_setting in row] or AGENTS.values()
-        tariffs = [Tariff(spec.provider, spec.model, None) for spec in named]
-        assert 0.5 < float(dollars.strip("$")) / room_cost(tariffs) < 2, row
+        all_prices = [ModelPrices(spec.provider, spec.model, None) for spec in named]
+        assert 0.5 < float(dollars.strip("$")) / room_cost(all_prices) < 2, row
 
 
 def test_the_page_of_tools_has_the_default_of_the_code() -> None:

@@ -18,7 +18,15 @@ from typing import Any, Literal, Protocol
 
 from agent_config import AgentSettings
 from agentic.agent.events import TurnEvent, searches_first
-from agentic.agent.limits import EXPLAINED_SECONDS, AgentLimits, Frame, ProviderBackoff, ReplyThrottle, Tariff, profile
+from agentic.agent.limits import (
+    EXPLAINED_SECONDS,
+    AgentLimits,
+    ModelPrices,
+    PromptOverhead,
+    ProviderBackoff,
+    ReplyThrottle,
+    profile,
+)
 from agentic.agent.options import OptionBook, PinProblemReporter
 from agentic.agent.persona import PersonaMemory, only_guild
 from agentic.agent.services import AgentServices
@@ -100,19 +108,19 @@ class Channels(Protocol):
 class ModelBinding:
     """A model that an agent calls, with its prices and bounds.
 
-    `fit` is what a picture must be for it, `max_pictures` the most that it is shown, `backoff` pauses it while its
-    provider refuses it. `own_loop`: a coding agent, which runs its own tools; of ours it is given its memory alone.
+    `image_limits` is what a picture must be for it, `max_pictures` the most that it is shown, `backoff` pauses it while
+    its provider refuses it. `runs_own_tools`: a coding agent; of our tools it is given its memory alone.
     """
 
     name: str  # provider/model, the first of its list
-    think: Think
+    complete: Think
     draw: Draw
     can_draw: bool
-    tariff: Tariff
-    fit: ImageLimits
+    prices: ModelPrices
+    image_limits: ImageLimits
     max_pictures: int
     backoff: ProviderBackoff
-    own_loop: bool = False
+    runs_own_tools: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +163,7 @@ class Agent:
     guild_models: Mapping[int, ModelBinding]
     pin_reporter: PinProblemReporter
     prefill: PrefillMemory
-    frame: Frame = field(default_factory=Frame)  # around the transcript in its prompts
+    overhead: PromptOverhead = field(default_factory=PromptOverhead)  # around the transcript in its prompts
     toolbox: Callable[[tuple[str, ...], bool], Toolbox]  # the second: its model searches by itself
     tool_servers: McpServers | None = None  # None: no tools
     may_use: Callable[[str], bool]
@@ -282,7 +290,7 @@ def bind_model(
     """Build the model that these settings name. Its answers are redacted as they arrive: they are kept in Redis as
     well as posted."""
 
-    async def think(prompt: Prompt, history: Sequence[Message]) -> Reply:
+    async def complete(prompt: Prompt, history: Sequence[Message]) -> Reply:
         with calling(model):
             reply = await call_ai(prompt, history)
         return replace(reply, text=redact(reply.text))
@@ -295,18 +303,18 @@ def bind_model(
     coding = model if isinstance(model, AgentSdkModel) else None
     return ModelBinding(
         name=model.name,
-        think=think,
+        complete=complete,
         draw=draw,
         can_draw=model.can_draw,
-        tariff=Tariff.of(settings, free=model.free, query=coding.config.max_usd if coding else None),
-        fit=ImageLimits(  # for all of these models, since any of them may answer
+        prices=ModelPrices.of(settings, free=model.free, query=coding.config.max_usd if coding else None),
+        image_limits=ImageLimits(  # for all of these models, since any of them may answer
             min(one.picture_pixels for one in profiles),
             min(one.picture_bytes for one in profiles),
             frozenset.intersection(*(one.sees for one in profiles)),
         ),
         max_pictures=max(one.max_pictures for one in profiles),
         backoff=ProviderBackoff(settings.name, clock),
-        own_loop=coding is not None,
+        runs_own_tools=coding is not None,
     )
 
 

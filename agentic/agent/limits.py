@@ -2,8 +2,8 @@
 
 - AgentLimits: the cooldown in a channel, the daily maximum, and the budgets. All are checked and taken in one step in
   Redis, so that simultaneous turns can't pass a limit together. A turn counts once, when it starts, whatever it posts.
-- Tariff, `first_call_usage`: the costs of a turn, estimated before its model is called. The reservation is settled with
-  the real costs when the turn ends, so the estimate is a high one: everything that is read, the longest answer,
+- ModelPrices, `first_call_usage`: the costs of a turn, estimated before its model is called. The reservation is settled
+  with the real costs when the turn ends, so the estimate is a high one: everything that is read, the longest answer,
   searches, and the most expensive of the agent's models. turn/decide.py estimates again by the prompt.
 - `access`, `profile`, `is_free`, `rates`: a configured model in the terms of agentic.llm.
 """
@@ -38,7 +38,7 @@ from agentic.themes import theme_named
 from agentic.wire.connection import or_default
 from agentic.wire.messages import Result, TurnUsage
 
-FRAME_TOKENS = 2_700  # persona, rules, answer schema, time
+OVERHEAD_TOKENS = 2_700  # persona, rules, answer schema, time
 ENTRY_CHARACTERS = 100  # a message's id, time and name
 UNKNOWN_CHARACTERS = 200  # a message that is not read yet
 AFTER_DEADLINE = 60.0  # seconds: a turn is settled by then, or its process is gone
@@ -169,7 +169,7 @@ def rates(model: ModelSettings) -> Rates | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Tariff:
+class ModelPrices:
     """Prices of an agent's calls in US dollars, by the first of its models that is not free. `free`: all are free.
 
     `rates` are prices set by the owner; `image_provider` draws pictures; `others` are the fallback models. `query`: the
@@ -182,11 +182,11 @@ class Tariff:
     free: bool = False
     rates: Rates | None = None
     image_provider: str = ""
-    others: tuple[Tariff, ...] = ()
+    others: tuple[ModelPrices, ...] = ()
     query: float | None = None
 
     @classmethod
-    def of(cls, agent: AgentSettings, *, free: bool, query: float | None = None) -> Tariff:
+    def of(cls, agent: AgentSettings, *, free: bool, query: float | None = None) -> ModelPrices:
         models = agent.usable or agent.models
         paid = [model for model in models if not is_free(model)] or models[:1]
         each = [cls(m.provider, m.model, agent.image_model, free, rates(m), agent.image_provider) for m in paid]
@@ -196,7 +196,7 @@ class Tariff:
         usage = Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, searches=searches)
         return self._priced(usage).cost_usd
 
-    def most(self, usage: Usage) -> Usage:
+    def worst_case(self, usage: Usage) -> Usage:
         """Return the usage priced by the most expensive model that may answer."""
         if self.query is not None and not self.free:
             return replace(usage, model=f"{self.provider}/{self.model}", text_cost_usd=self.query)
@@ -211,45 +211,47 @@ class Tariff:
         return price(self.provider, self.model, named, free=self.free, rates=self.rates)
 
 
-class Frame:
+class PromptOverhead:
     """Tokens around the transcript in an agent's prompts, learned from recent prompts."""
 
     def __init__(self) -> None:
-        self.tokens = FRAME_TOKENS
+        self.tokens = OVERHEAD_TOKENS
 
     def note(self, tokens: int) -> None:
         """Record a prompt's tokens; a high value decays slowly, since parts may be there only at times."""
-        self.tokens = max(FRAME_TOKENS, tokens, self.tokens * 9 // 10)
+        self.tokens = max(OVERHEAD_TOKENS, tokens, self.tokens * 9 // 10)
 
 
 def first_call_usage(
     event: TurnEvent,
     trigger: Trigger,
-    tariff: Tariff,
+    prices: ModelPrices,
     transcript: Transcript,
     options: Options,
     *,
     window: int,
-    frame: int,
+    overhead: int,
 ) -> Usage:
     """Return the most that a turn's first call may use and cost. `window`: messages that the agent sees."""
     said: tuple[str, ...] = ()
     if isinstance(event, InstructionEvent):
         said = tuple(entry.text for entry in event.instruction.conversation_history)
     may = trigger == "starter" or looks_things_up(event) or theme_named(event.theme).search
-    by_maker = searches_first(event, options) and bool(profile_of(tariff.provider, tariff.model).search)
+    by_maker = searches_first(event, options) and bool(profile_of(prices.provider, prices.model).search)
     searches = SEARCHES * (may or by_maker)
     shown, whole = transcript.last(window), transcript.whole
-    tokens = prompt_tokens(shown, said, options, window=window, whole=whole, frame=frame) + searches * SEARCH_TOKENS
+    tokens = (
+        prompt_tokens(shown, said, options, window=window, whole=whole, overhead=overhead) + searches * SEARCH_TOKENS
+    )
     usage = Usage(calls=1, input_tokens=tokens, output_tokens=options.max_output_tokens, searches=searches)
-    return tariff.most(usage)
+    return prices.worst_case(usage)
 
 
 def prompt_tokens(
-    shown: Sequence[Entry], said: Iterable[str], options: Options, *, window: int, whole: bool, frame: int
+    shown: Sequence[Entry], said: Iterable[str], options: Options, *, window: int, whole: bool, overhead: int
 ) -> int:
     """Count a prompt's tokens: the last `window` entries with their pictures and text files, the history of an
-    instruction (`said`), and the `frame` around them. A transcript that is not whole counts as full, since it may be
+    instruction (`said`), and the `overhead` around them. A transcript that is not whole counts as full, since it may be
     completed before the call."""
     characters = sum([len(entry.text) + sum(map(len, entry.extras)) for entry in shown]) + len(shown) * ENTRY_CHARACTERS
     if not whole:
@@ -259,7 +261,7 @@ def prompt_tokens(
     if options.include_files and files:
         characters += min(sum(file.size for file in files if is_text(file)), options.max_file_characters)
     pictures = sum(file.is_picture for file in files) if options.include_images and files else 0
-    return frame + tokens_of(characters) + min(pictures, options.max_images) * PICTURE_TOKENS
+    return overhead + tokens_of(characters) + min(pictures, options.max_images) * PICTURE_TOKENS
 
 
 def under_way(usage: Usage) -> str:
@@ -278,20 +280,20 @@ def read_under_way(text: str | None) -> Usage | None:
 
 class TurnSpending:
     """The usage of one turn: `total` by now, earlier runs of the program included, `estimate` of one call and
-    `foreseen` by the turn's record, both in US dollars. `keep` writes into that record."""
+    `reserved` by the turn's record, both in US dollars. `keep` writes into that record."""
 
     def __init__(self, keep: Callable[[str], Awaitable[None]] | None = None) -> None:
         self.total = Usage()
-        self.estimate = self.foreseen = 0.0
+        self.estimate = self.reserved = 0.0
         self._keep = keep
 
     def add(self, usage: Usage) -> None:
         self.total += usage
 
-    async def foresee(self, usage: Usage) -> None:
+    async def reserve(self, usage: Usage) -> None:
         """Save what the turn will have cost after a call that is about to be made: a process that continues the turn
         after a crash charges it. Raises CannotPost for a turn that another process has taken over."""
-        self.foreseen = usage.cost_usd
+        self.reserved = usage.cost_usd
         if self._keep is not None:
             await self._keep(under_way(usage))
 

@@ -22,8 +22,8 @@ from agent_config import ModelSettings, Settings
 from agentic.agent.limits import (
     AFTER_DEADLINE,
     AgentLimits,
+    ModelPrices,
     ProviderBackoff,
-    Tariff,
     cost_fields,
     is_free,
     on_the_wire,
@@ -54,7 +54,7 @@ class CheapModel:
     while its provider refuses it."""
 
     model: Model
-    tariff: Tariff
+    prices: ModelPrices
     redact: Callable[[str], str]
     backoff: ProviderBackoff
 
@@ -69,14 +69,14 @@ class CheapModel:
     async def ask(self, prompt: Prompt) -> Reply:
         """Raises ModelError."""
         try:
-            reply = await self.think(prompt)
+            reply = await self.complete(prompt)
         except ModelError as error:
             self.backoff.failed(error)
             raise
         self.backoff.worked()
         return reply
 
-    async def think(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
+    async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
         """The same for a caller that notes at `backoff` how it went."""
         reply = await self.model.complete(prompt, history)
         return replace(reply, text=self.redact(reply.text))
@@ -84,16 +84,16 @@ class CheapModel:
 
 def cheapest(models: Iterable[ModelSettings]) -> ModelSettings | None:
     """Return the model whose usual call costs least, the first of several; None for none."""
-    return min(models, key=lambda model: round(usual_call(tariff_of(model)), 9), default=None)
+    return min(models, key=lambda model: round(usual_call(prices_of(model)), 9), default=None)
 
 
-def usual_call(tariff: Tariff) -> float:
+def usual_call(prices: ModelPrices) -> float:
     """Return the US dollars for one question whether to speak."""
-    return tariff.call(USUAL_INPUT, output_tokens=USUAL_OUTPUT)
+    return prices.call(USUAL_INPUT, output_tokens=USUAL_OUTPUT)
 
 
-def tariff_of(model: ModelSettings) -> Tariff:
-    return Tariff(model.provider, model.model, None, free=is_free(model), rates=rates(model))
+def prices_of(model: ModelSettings) -> ModelPrices:
+    return ModelPrices(model.provider, model.model, None, free=is_free(model), rates=rates(model))
 
 
 class CallRefused(Exception):
@@ -106,7 +106,7 @@ class CallRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideCall:
-    """A call to make. `most`: what it costs at most. `kind` names the turn, `call_kind` the call in the record;
+    """A call to make. `worst_case`: what it costs at most. `kind` names the turn, `call_kind` the call in the record;
     `person_id` pays for it; with `message_id` it counts as that person's call. Times in unix seconds."""
 
     turn_id: str
@@ -115,7 +115,7 @@ class SideCall:
     deadline: float
     date: str
     model: str
-    most: Usage
+    worst_case: Usage
     free: bool = False
     call_kind: str = "text"
     guild_id: int | None = None
@@ -139,11 +139,11 @@ async def run_side_call(
         date=call.date,
         turn_id=call.turn_id,
         is_free=call.free,
-        estimate=call.most.cost_usd,
+        estimate=call.worst_case.cost_usd,
         until=call.deadline + AFTER_DEADLINE,
         person_id=call.person_id,
         message_id=call.message_id,
-        under_way=under_way(call.most),
+        under_way=under_way(call.worst_case),
     )
     request = limits.apply_to(request, cools_down=False, for_people=True)
     claim, verdict = await ledger.begin(limits.agent, call.turn_id, call.deadline, "", request)
@@ -156,7 +156,7 @@ async def run_side_call(
         if verdict not in ("ok", "closing", None):
             reason = verdict
             raise CallRefused(verdict)
-        usage, reason, error = call.most, "interrupted", "cancelled"  # if it is cancelled
+        usage, reason, error = call.worst_case, "interrupted", "cancelled"  # if it is cancelled
         try:
             reply = await ask()
         except ModelError as failed:
@@ -249,9 +249,9 @@ class ChargedEmbeddings:
 
     async def _embed_paid(self, texts: Sequence[str]) -> Embedded | None:
         """Reserve, call, settle. Return None if the budget is used up."""
-        tariff = tariff_of(self._settings)
+        prices = prices_of(self._settings)
         usage = replace(expected(texts), model=self.model)
-        most = price(tariff.provider, tariff.model, usage, rates=tariff.rates)
+        most = price(prices.provider, prices.model, usage, rates=prices.rates)
         call_id = f"embedding-{secrets.token_hex(8)}"
         date = datetime.fromtimestamp(self._clock(), self._zone).date().isoformat()
         seconds = EMBEDDING_SECONDS + AFTER_DEADLINE

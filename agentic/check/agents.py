@@ -17,7 +17,7 @@ from agent_config import AgentSettings, ModelSettings, Settings
 from agentic.agent.limits import access, endpoint_of
 from agentic.agent.roster import PersonaFolders, RosterEntry, listed
 from agentic.agent.side_calls import cheapest
-from agentic.check.costs import room_cost, tariff_in
+from agentic.check.costs import prices_in, room_cost
 from agentic.check.report import Findings
 from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp, Retryable, TimedOut
 from agentic.llm.providers.ollama import OllamaModel
@@ -176,7 +176,7 @@ def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
     if not settings.on_discord:
         return personas
     if able := [one for one in personas if one.why_not is None]:
-        dollars = room_cost([tariff_in(None, one.settings) for one in able if one.settings is not None])
+        dollars = room_cost([prices_in(None, one.settings) for one in able if one.settings is not None])
         price = f"a room of {DEFAULT_TURNS} turns costs about ${dollars:.2g}"
         price = price if dollars else "their models cost nothing"
         found.ok("personas", f"{_names(able)} can sit in rooms, without a bot; {price}")

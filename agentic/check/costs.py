@@ -16,10 +16,10 @@ from types import MappingProxyType
 
 from agent_config import AgentSettings, Settings
 from agent_coordinator.policies.policy import continuation_probability
-from agentic.agent.limits import Tariff, is_free
+from agentic.agent.limits import ModelPrices, is_free
 from agentic.agent.options import OptionFiles
 from agentic.agent.roster import answering
-from agentic.agent.side_calls import cheapest, tariff_of, usual_call
+from agentic.agent.side_calls import cheapest, prices_of, usual_call
 from agentic.check.discord import options_in
 from agentic.check.report import Findings
 from agentic.context.options import Options
@@ -67,7 +67,7 @@ def forecast_day(
     dollars = 0.0
     for server, its_own in themes.items():
         share = conversations * len(its_own) / len(settings.channels)
-        dollars += forecast([tariff_in(server, agent) for agent in bots], its_own, share, settings.max_rounds)
+        dollars += forecast([prices_in(server, agent) for agent in bots], its_own, share, settings.max_rounds)
     turns = conversations * expected_rounds(settings.max_rounds) if settings.channels else 0.0
     tasks: list[float] = []
     for agent in agents:
@@ -82,7 +82,7 @@ def forecast_day(
             found.warn("automation", text, advice)
         tasks.append(count)
     casual = replace(theme_named(DEFAULT_THEME), search=True, always_draw=False)
-    dollars += sum(count * turn_cost(tariff_in(None, one), casual) for count, one in zip(tasks, agents, strict=True))
+    dollars += sum(count * turn_cost(prices_in(None, one), casual) for count, one in zip(tasks, agents, strict=True))
     more = f" and {sum(tasks):,.0f} automation tasks" if any(tasks) else ""
     text = f"about ${dollars:.2f} a day for {conversations:g} conversations{more}, and {_mentions(settings, agents)}"
     return DayForecast(dollars, sum(tasks), text)
@@ -116,20 +116,20 @@ def check_cheap(settings: Settings, found: Findings) -> None:
         text = "none: rooms have no summaries, and no bot asks it first"
         found.note("cheap model", text, "set CHEAP_MODEL to provider/model" if first else "")
         return
-    tariff = tariff_of(model)
-    price = "free" if tariff.free else f"${usual_call(tariff):.2g} a question"
+    prices = prices_of(model)
+    price = "free" if prices.free else f"${usual_call(prices):.2g} a question"
     text = f"{model.name}, {price}: summaries of rooms"
     pays = []
     for name in first:
         agent = settings.agents[name]
-        share = break_even(tariff_in(None, agent), tariff) if agent.usable else float("inf")
+        share = break_even(prices_in(None, agent), prices) if agent.usable else float("inf")
         pays.append(f"{name} ({f'pays from {share:.0%} of turns skipped' if share < 1 else 'never pays'})")
     found.ok("cheap model", f"{text}, and asked first for {', '.join(pays)}" if pays else text)
     if strangers:
         found.note("cheap model", f"CHEAP_FIRST also names {', '.join(strangers)}: only personas may go by that", "")
 
 
-def break_even(expensive: Tariff, cheap: Tariff) -> float:
+def break_even(expensive: ModelPrices, cheap: ModelPrices) -> float:
     """The share of an agent's turns (0 to 1) that the cheap model must skip so that asking it first pays."""
     turn = expensive.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
     return usual_call(cheap) / turn if turn else float("inf")
@@ -139,8 +139,8 @@ def _mentions(settings: Settings, agents: Sequence[AgentSettings]) -> str:
     """The price range of a mention, from the cheapest to the most expensive agent."""
     hooks = [hooks_of_a_mention(settings.persona_folder(agent.spec.name)) for agent in agents]
     searching = [any(searches(agent, settings)) for agent in agents]
-    tariffs = [tariff_in(None, agent) for agent in agents]
-    costs = sorted(mention_cost(*each) for each in zip(tariffs, hooks, searching, strict=True))
+    all_prices = [prices_in(None, agent) for agent in agents]
+    costs = sorted(mention_cost(*each) for each in zip(all_prices, hooks, searching, strict=True))
     prices = dict.fromkeys(f"${cost:.3g}" for cost in costs[:: max(1, len(costs) - 1)])
     parts = [name for name, some in (("search", any(searching)), ("hooks", any(hooks))) if some]
     more = f", including its {' and '.join(parts)}" if parts else ""
@@ -156,43 +156,45 @@ def expected_rounds(max_rounds: int) -> float:
     return rounds
 
 
-def turn_cost(tariff: Tariff, theme: Theme) -> float:
+def turn_cost(prices: ModelPrices, theme: Theme) -> float:
     """US dollars for a turn in a channel of the theme."""
-    plain = tariff.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
-    search = tariff.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, searches=1) - plain
-    picture = tariff.picture().cost_usd if theme.always_draw and tariff.image_model else 0.0
+    plain = prices.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
+    search = prices.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, searches=1) - plain
+    picture = prices.picture().cost_usd if theme.always_draw and prices.image_model else 0.0
     return plain + picture + (SEARCHING * search if theme.search else 0.0)
 
 
-def forecast(tariffs: Sequence[Tariff], themes: Sequence[Theme], conversations: float, max_rounds: int) -> float:
+def forecast(
+    all_prices: Sequence[ModelPrices], themes: Sequence[Theme], conversations: float, max_rounds: int
+) -> float:
     """US dollars a day for this many conversations, spread evenly over channels of these themes."""
     if not themes:
         return 0.0
-    a_round = sum(turn_cost(tariff, theme) for tariff in tariffs for theme in themes) / len(themes)
+    a_round = sum(turn_cost(prices, theme) for prices in all_prices for theme in themes) / len(themes)
     return conversations * expected_rounds(max_rounds) * a_round
 
 
-def mention_cost(tariff: Tariff, hooks: int, searches: bool = False) -> float:
+def mention_cost(prices: ModelPrices, hooks: int, searches: bool = False) -> float:
     """US dollars for a mention in a casual channel, with its hooks. `searches`: it searches before the answer, which
     its model's maker does in the same call; any other model is called twice, once for its query."""
-    plain = turn_cost(tariff, theme_named(DEFAULT_THEME))
+    plain = turn_cost(prices, theme_named(DEFAULT_THEME))
     if not searches:
         return (1 + hooks) * plain
-    by_maker = bool(profile_of(tariff.provider, tariff.model).search)
-    answer = tariff.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, searches=1) if by_maker else 2 * plain
+    by_maker = bool(profile_of(prices.provider, prices.model).search)
+    answer = prices.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, searches=1) if by_maker else 2 * plain
     return hooks * plain + answer
 
 
-def room_cost(tariffs: Sequence[Tariff], turns: int = DEFAULT_TURNS) -> float:
+def room_cost(all_prices: Sequence[ModelPrices], turns: int = DEFAULT_TURNS) -> float:
     """US dollars for a room of that many turns in a casual channel, spread evenly over its members."""
-    a_round = sum(turn_cost(tariff, theme_named(DEFAULT_THEME)) for tariff in tariffs)
-    return turns * a_round / len(tariffs)
+    a_round = sum(turn_cost(prices, theme_named(DEFAULT_THEME)) for prices in all_prices)
+    return turns * a_round / len(all_prices)
 
 
-def tariff_in(server: int | None, agent: AgentSettings) -> Tariff:
+def prices_in(server: int | None, agent: AgentSettings) -> ModelPrices:
     """The prices of an agent's calls in a server; None: an unknown server."""
     there = agent.elsewhere.get(server or 0, agent)
-    return Tariff.of(there, free=is_free(there.usable[0]))
+    return ModelPrices.of(there, free=is_free(there.usable[0]))
 
 
 def automation_turns_a_day(

@@ -60,18 +60,18 @@ class BackgroundTasks:
             log.error("%s failed", task.get_name(), exc_info=error)
 
 
-class Aside(Generic[T]):
+class BackgroundResult(Generic[T]):
     """A result that is worked on beside the main flow, which takes it if it is there in time and drops it otherwise."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[T | None] | None = None
 
-    def begin(self, work: Coroutine[Any, Any, T | None], name: str) -> None:
-        """Begin the work; earlier work is dropped."""
+    def start(self, work: Coroutine[Any, Any, T | None], name: str) -> None:
+        """Start the work; earlier work is dropped."""
         self.drop()
         self._task = asyncio.create_task(work, name=name)
 
-    async def taken(self, seconds: float) -> T | None:
+    async def take(self, seconds: float) -> T | None:
         """Return the result, for which this waits so long at most; None if there is none. A failure is logged."""
         task, self._task = self._task, None
         if task is None:

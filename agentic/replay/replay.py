@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from agent_config import AgentSettings, Settings
-from agentic.agent.limits import Tariff
+from agentic.agent.limits import ModelPrices
 from agentic.agent.persona import Persona
 from agentic.llm.errors import ModelError
 from agentic.llm.pricing import expected
@@ -179,10 +179,10 @@ class Replayer:
         if self._persona is not None:
             persona = persona_in(self._persona, words)
             words = tuple(with_persona(each, persona) for each in words)
-        model, tariff = self._models.of(turn.agent, turn.guild_id, words[0].model)
+        model, prices = self._models.of(turn.agent, turn.guild_id, words[0].model)
         inputs = [inputs_of(each, least_seconds=0.0) for each in words]
         call = max(
-            (tariff.most(expected(each.prompt, each.history)) for each in inputs),
+            (prices.worst_case(expected(each.prompt, each.history)) for each in inputs),
             key=lambda usage: usage.cost_usd,
         )
         action = inputs[0].prompt.prefill is not None  # a reaction, after which the words may follow
@@ -241,12 +241,12 @@ class AskedModels:
 
     def __init__(self, settings: Settings, *, named: bool, make_model: MakeModel = provider_model) -> None:
         self._settings, self._named, self._make = settings, named, make_model
-        self._made: dict[tuple[str, int | None], tuple[Model, Tariff]] = {}
+        self._made: dict[tuple[str, int | None], tuple[Model, ModelPrices]] = {}
 
-    def of(self, agent: str, guild_id: int | None, recorded_model: str) -> tuple[Model, Tariff]:
+    def of(self, agent: str, guild_id: int | None, recorded_model: str) -> tuple[Model, ModelPrices]:
         """Return the model, and its prices. Raises NotReplayable."""
         if recorded_model.startswith(SCRIPTED) and not self._named:
-            return ScriptedVoice(agent, rng=random.Random()), Tariff("scripted", agent, None, free=True)
+            return ScriptedVoice(agent, rng=random.Random()), ModelPrices("scripted", agent, None, free=True)
         configured = self._settings.agents.get(agent)
         if configured is None:
             raise NotReplayable(f"there is no agent {agent} any more; name a model")
@@ -256,7 +256,7 @@ class AskedModels:
             self._made[key] = self._make_one(there or configured)
         return self._made[key]
 
-    def _make_one(self, agent: AgentSettings) -> tuple[Model, Tariff]:
+    def _make_one(self, agent: AgentSettings) -> tuple[Model, ModelPrices]:
         if self._named:
             agent = replace(agent, coding=None)
         if agent.coding is not None:
@@ -265,7 +265,7 @@ class AskedModels:
             lacks = ", ".join(dict.fromkeys(model.lacks for model in agent.models if model.lacks))
             raise NotReplayable(f"{agent.display_name} has no usable model here: {lacks} is not set")
         model = self._make(agent)
-        return model, Tariff.of(agent, free=model.free)
+        return model, ModelPrices.of(agent, free=model.free)
 
     async def aclose(self) -> None:
         for model, _ in self._made.values():

@@ -261,7 +261,7 @@ class ArenaPlace:
 
 def draw_pair(agents: Sequence[Agent], rng: random.Random) -> tuple[Agent, Agent] | None:
     """Two that can answer, by chance, with different models if there are any; None for fewer than two."""
-    able = [agent for agent in agents if not agent.model.own_loop and not agent.model.backoff.seconds_left]
+    able = [agent for agent in agents if not agent.model.runs_own_tools and not agent.model.backoff.seconds_left]
     if len(able) < 2:
         return None
     first = rng.choice(able)
@@ -290,15 +290,15 @@ async def ask_contender(agent: Agent, arena: Arena, ledger: Ledger) -> ArenaAnsw
         deadline=agent.clock() + ANSWER_SECONDS,
         date=agent.today(),
         model=agent.model.name,
-        most=agent.model.tariff.most(expected(prompt)),
-        free=agent.model.tariff.free,
+        worst_case=agent.model.prices.worst_case(expected(prompt)),
+        free=agent.model.prices.free,
         guild_id=arena.guild_id,
         person_id=arena.asked_by,
         message_id=arena.id,
     )
 
     try:
-        ask = partial(agent.model.think, prompt, ())
+        ask = partial(agent.model.complete, prompt, ())
         reply = await run_side_call(call, ask, ledger=ledger, limits=agent.limits, clock=agent.clock)
     except CallRefused as refused:
         raise NoAnswer(refused.reason) from refused

@@ -89,8 +89,8 @@ async def find_positions(services: AgentServices, room: Room, posts: Sequence[Ro
         deadline=now + SECONDS,
         date=datetime.fromtimestamp(now, services.settings.timezone).date().isoformat(),
         model=cheap.name,
-        most=cheap.tariff.most(expected(prompt)),
-        free=cheap.tariff.free,
+        worst_case=cheap.prices.worst_case(expected(prompt)),
+        free=cheap.prices.free,
         person_id=room.opened_by,
     )
     limits = AgentLimits.budgets_alone(members_of(room)[0].name, ledger.limits)

@@ -23,7 +23,7 @@ from agentic.agent.options import load_options, no_layer
 from agentic.agent.persona import Personas, read_fronts
 from agentic.agent.roster import Lacks, Roster, lacking_key
 from agentic.agent.services import AgentServices, ServedChannels
-from agentic.agent.side_calls import CheapModel, cheapest, meaning_of, tariff_of
+from agentic.agent.side_calls import CheapModel, cheapest, meaning_of, prices_of
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import MAX_ENTRIES, Transcripts
@@ -228,8 +228,8 @@ def build_services(
     cheap: CheapModel | None = None
     if model is not None and chosen is not None:
         backoff = ProviderBackoff("the cheap model", setup.clock)
-        tariff = replace(tariff_of(chosen), free=model.free)
-        cheap = CheapModel(model=model, tariff=tariff, redact=outbound.redact.secrets, backoff=backoff)
+        prices = replace(prices_of(chosen), free=model.free)
+        cheap = CheapModel(model=model, prices=prices, redact=outbound.redact.secrets, backoff=backoff)
     return AgentServices(
         settings=settings,
         scope=ServedChannels(

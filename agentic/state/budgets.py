@@ -60,10 +60,10 @@ _KEY = re.compile(keys.cost(r"([^:]{1,100})", r"(\d{4}-\d\d-\d\d)"))
 
 # reserve(spent key, holds key, at): reserves a sum and returns what is left of each scope's cap (false for none), or
 # returns the kind of scope that lacks the money.
-# ARGV from `at` on: now and the hold's end in unix seconds, its name, the sum, the kind of turn, pairs of scope and cap
-# ("-": none). A hold is kept as "end sum scopes"; one of the same name is replaced. The end is "booked" if nobody
-# has settled it in time: book(…, 1) has charged it then, and book(…, -1) takes it back. raised(spent key, scope): what
-# an owner added to the scope's cap.
+# ARGV from `at` on: now and the reservation's end in unix seconds, its name, the sum, the kind of turn, pairs of scope
+# and cap ("-": none). A reservation is kept as "end sum scopes"; one of the same name is replaced. The end is "booked"
+# if nobody has settled it in time: book(…, 1) has charged it then, and book(…, -1) takes it back. raised(spent key,
+# scope): what an owner added to the scope's cap.
 BOOK = f"""
 local function book(spent, holds, sum, scopes, sign)
   for scope in string.gmatch(scopes, '%S+') do redis.call('HINCRBY', spent, scope, sign * sum) end
@@ -119,14 +119,15 @@ end
 """
 MORE = f"{RESERVE} local verdict, left = reserve(KEYS[1], KEYS[2], 1) return {{verdict, unpack(left)}}"
 
-# The end of `Ledger.settle`'s script. KEYS 3 and 4: spent, holds. The last of ARGV is the bill, in lines: the sum, the
-# scopes where no hold tells them, caps as "kind=cap", the hold's name. Returns "scope cap" of those that now near it.
+# The end of `Ledger.settle`'s script. KEYS 3 and 4: spent, holds. The last of ARGV is the charge, in lines: the sum,
+# the scopes if no reservation tells them, caps as "kind=cap", the reservation's name. Returns "scope cap" of those that
+# now near it.
 SPEND = f"""{BOOK}{ADDED}
 local sum, scopes, caps, name = string.match(ARGV[#ARGV], '^(%d+)\\n([^\\n]*)\\n([^\\n]*)\\n(.*)$')
-local near, hold = {{}}, redis.call('HGET', KEYS[4], name)
-if hold then
+local near, reservation = {{}}, redis.call('HGET', KEYS[4], name)
+if reservation then
   local ends, its_sum
-  ends, its_sum, scopes = string.match(hold, '^(%S+) (%S+) (.+)$')
+  ends, its_sum, scopes = string.match(reservation, '^(%S+) (%S+) (.+)$')
   if ends == 'booked' then book(KEYS[3], KEYS[4], its_sum, scopes, -1) end
   redis.call('HDEL', KEYS[4], name)
 end
@@ -152,9 +153,9 @@ if redis.call('HSETNX', KEYS[1], 'raise:' .. ARGV[3], ARGV[1] .. ' ' .. ARGV[2])
 end
 return redis.call('HGET', KEYS[1], 'raised:' .. ARGV[1])
 """
-# KEYS: the stream of the note, the day's costs of the agent, the budgets' two, the stream's count. ARGV: the hold's
-# name, the costs' lifetime in s, the note, pairs of field and amount, and last the bill. Done once: the hold is gone
-# afterwards.
+# KEYS: the stream of the note, the day's costs of the agent, the budgets' two, the stream's count. ARGV: the
+# reservation's name, the costs' lifetime in s, the note, pairs of field and amount, and last the charge. Done once: the
+# reservation is gone afterwards.
 SETTLE_REPLAY = f"""{APPEND}
 if redis.call('HEXISTS', KEYS[4], ARGV[1]) == 0 then return {{}} end
 append(KEYS[1], KEYS[5], 0, {NOTES_KEPT}, {NOTES_SECONDS}, 'kind', 'replay', 'data', ARGV[3])
@@ -181,7 +182,7 @@ class Caps:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Reservation:
     """A reservation, in millionths."""
 
     date: str
@@ -191,7 +192,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class Charge:
     """The real cost of a turn, in millionths, and the scopes that it counts for."""
 
     name: str
@@ -204,7 +205,7 @@ def kind_of(scope: str) -> str:
     return scope.partition(":")[0]
 
 
-def hold_name(agent: str, turn_id: str) -> str:
+def reservation_name(agent: str, turn_id: str) -> str:
     return f"{agent}:{turn_id}"
 
 
@@ -235,16 +236,16 @@ class Budgets:
 
     def __init__(self, link: RedisConnection, clock: Callable[[], float], caps: Caps) -> None:
         self._link, self._clock, self.caps = link, clock, caps
-        self.holds: dict[str, Hold] = {}  # of this process's turns
+        self.holds: dict[str, Reservation] = {}  # of this process's turns
         self._near: list[str] = []  # "scope cap"
 
     def reserve_args(
-        self, name: str, hold: Hold, kind: Kind = "mention", *, now: float
+        self, name: str, reservation: Reservation, kind: Kind = "mention", *, now: float
     ) -> tuple[list[str], list[object]]:
         """Keys and arguments for RESERVE. What a running turn needs more may come from the last of the day's money, as
         for a mention."""
-        redis_keys = [keys.budget(hold.date), keys.budget_holds(hold.date)]
-        return redis_keys, [now, hold.until, name, hold.amount, kind, *self.pairs(hold.scopes)]
+        redis_keys = [keys.budget(reservation.date), keys.budget_holds(reservation.date)]
+        return redis_keys, [now, reservation.until, name, reservation.amount, kind, *self.pairs(reservation.scopes)]
 
     async def used_up(self, agent: str, channel_id: int, date: str, *, idle: bool = False) -> list[str]:
         """Which of the day's budgets that the agent needs there are used up, or nearly so: "all", "agent", "channel",
@@ -284,8 +285,8 @@ class Budgets:
             lambda pipe: (pipe.hgetall(keys.budget(date)), pipe.hgetall(keys.budget_holds(date)))
         )
         reserved: Counter[str] = Counter()
-        for hold in holds.values():
-            end, amount, scopes = hold.split(" ", 2)
+        for reservation in holds.values():
+            end, amount, scopes = reservation.split(" ", 2)
             if end != "booked":  # such a one is in `spent`
                 reserved.update(dict.fromkeys(scopes.split(), int(amount)))
         sums = {field: int(amount) for field, amount in spent.items() if kind_of(field) in SCOPES}
@@ -299,21 +300,21 @@ class Budgets:
             found[scope] = BudgetUse(scope, used, reserved[scope] / MICRO, dollars, more / MICRO)
         return found
 
-    def bill(self, agent: str, turn_id: str, date: str, dollars: float) -> Bill:
-        """The bill of a turn, for the day on which it began as far as this process knows."""
-        name = hold_name(agent, turn_id)
-        hold = self.holds.get(name)
-        scopes = hold.scopes if hold else ("all", f"agent:{agent}")
-        return Bill(name, hold.date if hold else date, millionths(dollars), scopes)
+    def charge(self, agent: str, turn_id: str, date: str, dollars: float) -> Charge:
+        """The charge of a turn, for the day on which it began as far as this process knows."""
+        name = reservation_name(agent, turn_id)
+        reservation = self.holds.get(name)
+        scopes = reservation.scopes if reservation else ("all", f"agent:{agent}")
+        return Charge(name, reservation.date if reservation else date, millionths(dollars), scopes)
 
-    def bill_text(self, bill: Bill) -> str:
+    def charge_text(self, charge: Charge) -> str:
         """As SPEND reads it."""
         caps = {kind_of(scope): self.caps.of(scope) for scope in ("all", "agent", "channel")}
         shown = " ".join(f"{kind}={cap}" for kind, cap in caps.items() if cap is not None)
-        return f"{bill.amount}\n{' '.join(bill.scopes)}\n{shown}\n{bill.name}"
+        return f"{charge.amount}\n{' '.join(charge.scopes)}\n{shown}\n{charge.name}"
 
-    def settled(self, bill: Bill, near: Sequence[str]) -> None:
-        self.holds.pop(bill.name, None)
+    def settled(self, charge: Charge, near: Sequence[str]) -> None:
+        self.holds.pop(charge.name, None)
         self._near += near
 
     def notices(self) -> list[str]:
@@ -382,10 +383,10 @@ class ReplayCosts:
 
     async def reserve(self, agent: str, replay_id: str, date: str, dollars: float, seconds: float) -> Refusal | None:
         """Reserve for so many seconds; or return the budget that is too small."""
-        name, now = hold_name(agent, replay_id), self._clock()
-        hold = Hold(date, now + seconds, millionths(dollars), ("all", f"agent:{agent}"))
+        name, now = reservation_name(agent, replay_id), self._clock()
+        reservation = Reservation(date, now + seconds, millionths(dollars), ("all", f"agent:{agent}"))
         # The owner asks for it, as for a mention, so the last of the day's money may be spent.
-        verdict, *_ = await self._link.script(MORE, *self._budgets.reserve_args(name, hold, now=now))
+        verdict, *_ = await self._link.script(MORE, *self._budgets.reserve_args(name, reservation, now=now))
         refused = REFUSED.get(verdict)
         return None if refused is None else "agent_budget" if refused == "agent_budget" else "budget"
 
@@ -393,11 +394,11 @@ class ReplayCosts:
         """Book what a replay that has reserved on the note's day has cost, and record it; `spent` as
         agentic.state.budgets names it."""
         agent, date = note.agent, note.day
-        bill = Bill(hold_name(agent, note.id), date, millionths(note.cost_usd), ("all", f"agent:{agent}"))
+        charge = Charge(reservation_name(agent, note.id), date, millionths(note.cost_usd), ("all", f"agent:{agent}"))
         costs = {field: amount for field, amount in {**spent, "replay_cost": note.cost_usd}.items() if amount}
         pairs = [part for pair in costs.items() for part in pair]
         stream = keys.COORDINATOR_RECORD
         days = [keys.cost(agent, date), keys.budget(date), keys.budget_holds(date)]
         places = [stream, *days, keys.entries_counted(stream)]
-        arguments = [bill.name, COST_SECONDS, note.to_json(), *pairs, self._budgets.bill_text(bill)]
-        self._budgets.settled(bill, await self._link.script(SETTLE_REPLAY, places, arguments))
+        arguments = [charge.name, COST_SECONDS, note.to_json(), *pairs, self._budgets.charge_text(charge)]
+        self._budgets.settled(charge, await self._link.script(SETTLE_REPLAY, places, arguments))

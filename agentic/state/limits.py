@@ -19,14 +19,14 @@ from agentic.state.budgets import (
     MINUTE,
     MORE,
     REFUSED,
-    Bill,
     Budgets,
     Caps,
-    Hold,
+    Charge,
     Kind,
-    hold_name,
+    Reservation,
     kind_of,
     millionths,
+    reservation_name,
     scopes_of,
 )
 from agentic.state.budgets import Verdict as MoneyVerdict
@@ -148,13 +148,13 @@ class LimitRequest:
         return free_day(self.date) if self.is_free else self.date
 
     @property
-    def hold_name(self) -> str:
-        return hold_name(self.agent, self.turn_id)
+    def reservation_name(self) -> str:
+        return reservation_name(self.agent, self.turn_id)
 
     @property
-    def hold(self) -> Hold:
+    def reservation(self) -> Reservation:
         scopes = scopes_of(self.agent, self.channel_id, self.person_id, idle=self.is_idle)
-        return Hold(self.date, self.until, millionths(self.estimate), scopes)
+        return Reservation(self.date, self.until, millionths(self.estimate), scopes)
 
     @property
     def mention(self) -> tuple[int, int] | None:
@@ -179,7 +179,7 @@ class Allowance:
     def __init__(self, caps: Caps) -> None:
         self._caps = caps
         self._left: dict[tuple[str, str], int] = {}  # (date, scope) → millionths, by the last answer
-        self._holds: dict[str, Hold] = {}  # what Redis does not know: reservations, and bills to be written
+        self._holds: dict[str, Reservation] = {}  # what Redis does not know: reservations, and charges to be written
         self._cooldowns: dict[tuple[str, int], float] = {}
         self._counts: dict[tuple[str, str], int] = {}  # (agent, day) → turns
         self._mentions: dict[tuple[int, int], float] = {}  # (person, message) → when
@@ -194,30 +194,30 @@ class Allowance:
             recent = [each for each, at in self._mentions.items() if each[0] == mention[0] and at > now - MINUTE]
             if mention not in recent and len(recent) >= self._caps.mentions:
                 return "too_often"
-        verdict = self.reserve(request.hold_name, request.hold, now)
+        verdict = self.reserve(request.reservation_name, request.reservation, now)
         if verdict == "ok":
             self.note(request, count + 1, now)
         return verdict
 
-    def reserve(self, name: str, hold: Hold, now: float) -> MoneyVerdict:
+    def reserve(self, name: str, reservation: Reservation, now: float) -> MoneyVerdict:
         """Reserve the sum, in place of what was reserved here under that name; "ok", or the budget that lacks it."""
         self._holds = {other: kept for other, kept in self._holds.items() if kept.until > now}
-        if hold.amount == 0:
+        if reservation.amount == 0:
             return "ok"
-        others = [kept for other, kept in self._holds.items() if other != name and kept.date == hold.date]
-        for scope in hold.scopes:
+        others = [kept for other, kept in self._holds.items() if other != name and kept.date == reservation.date]
+        for scope in reservation.scopes:
             if (cap := self._caps.of(scope)) is not None:
-                left = self._left.get((hold.date, scope), cap) * OUTAGE_SHARE
-                if left < hold.amount + sum(kept.amount for kept in others if scope in kept.scopes):
+                left = self._left.get((reservation.date, scope), cap) * OUTAGE_SHARE
+                if left < reservation.amount + sum(kept.amount for kept in others if scope in kept.scopes):
                     return REFUSED[kind_of(scope)]
-        self._holds[name] = hold
+        self._holds[name] = reservation
         return "ok"
 
-    def settle(self, bill: Bill) -> None:
+    def settle(self, charge: Charge) -> None:
         """Count what the turn has cost instead of what was reserved, until that is written."""
-        self.forget(bill.name)
-        if bill.amount:
-            self._holds[bill.name] = Hold(bill.date, math.inf, bill.amount, bill.scopes)
+        self.forget(charge.name)
+        if charge.amount:
+            self._holds[charge.name] = Reservation(charge.date, math.inf, charge.amount, charge.scopes)
 
     def forget(self, name: str) -> None:
         """Redis knows what was reserved or spent under that name."""
@@ -236,12 +236,12 @@ class Allowance:
             self._mentions = {key: at for key, at in self._mentions.items() if at > now - MINUTE}
             self._mentions.setdefault(mention, now)
 
-    def note_left(self, hold: Hold, left: Sequence[int | None]) -> None:
-        """Remember what the script's answer left of the hold's budgets, None for one without a cap."""
-        if (hold.date, hold.scopes[0]) not in self._left:
-            self._left = {key: value for key, value in self._left.items() if key[0] >= hold.date}
-        pairs = zip(hold.scopes, left, strict=False)
-        self._left.update({(hold.date, scope): amount for scope, amount in pairs if amount is not None})
+    def note_left(self, reservation: Reservation, left: Sequence[int | None]) -> None:
+        """Remember what the script's answer left of the reservation's budgets, None for one without a cap."""
+        if (reservation.date, reservation.scopes[0]) not in self._left:
+            self._left = {key: value for key, value in self._left.items() if key[0] >= reservation.date}
+        pairs = zip(reservation.scopes, left, strict=False)
+        self._left.update({(reservation.date, scope): amount for scope, amount in pairs if amount is not None})
 
     def release_cooldown(self, agent: str, channel_id: int) -> None:
         self._cooldowns.pop((agent, channel_id), None)
@@ -289,7 +289,9 @@ class TurnLimits(Store):
         mention = "" if request.mention is None else request.message_id
         args = [now, request.cooldown, request.most, COUNT_SECONDS, request.turn_id, request.notice, mutes]
         args += [mention, self._money.caps.mentions]
-        money_keys, money_args = self._money.reserve_args(request.hold_name, request.hold, request.kind, now=now)
+        money_keys, money_args = self._money.reserve_args(
+            request.reservation_name, request.reservation, request.kind, now=now
+        )
         return [*redis_keys, keys.mentions(request.person_id or 0), *money_keys], [*args, *money_args]
 
     def read_verdict(self, request: LimitRequest, outcome: Sequence[Any]) -> Verdict:
@@ -298,8 +300,8 @@ class TurnLimits(Store):
         verdict: Verdict = REFUSED.get(word, word)
         if verdict in ("ok", "closing"):
             self.allowance.note(request, int(count), self._clock())
-            self.allowance.note_left(request.hold, rest)
-            self._money.holds[request.hold_name] = request.hold
+            self.allowance.note_left(request.reservation, rest)
+            self._money.holds[request.reservation_name] = request.reservation
         return verdict
 
     async def take_in_outage(self, request: LimitRequest, away: StateUnavailable) -> Verdict:
@@ -311,7 +313,7 @@ class TurnLimits(Store):
             return "muted"
         verdict = self.allowance.take(request, self._clock())
         if verdict == "ok":
-            self._money.holds[request.hold_name] = request.hold
+            self._money.holds[request.reservation_name] = request.reservation
             await self._count_turn(request.agent, request.counted_on, request.turn_id)
         return verdict
 
@@ -323,26 +325,26 @@ class TurnLimits(Store):
 
     def resume(self, request: LimitRequest, dollars: float) -> None:
         """Reserve for a turn that another process began and this one resumes; it has cost `dollars` so far."""
-        self._money.holds[request.hold_name] = replace(request.hold, amount=millionths(dollars))
+        self._money.holds[request.reservation_name] = replace(request.reservation, amount=millionths(dollars))
 
     async def reserve_more(self, agent: str, turn_id: str, total: float) -> bool:
         """Raise the turn's reservation to `total` US dollars before another of its calls; False if the money is
         lacking."""
-        name = hold_name(agent, turn_id)
-        hold, amount = self._money.holds.get(name), millionths(total)
-        if hold is None or amount <= hold.amount:
+        name = reservation_name(agent, turn_id)
+        reservation, amount = self._money.holds.get(name), millionths(total)
+        if reservation is None or amount <= reservation.amount:
             return True
-        hold, now = replace(hold, amount=amount), self._clock()
+        reservation, now = replace(reservation, amount=amount), self._clock()
         try:
-            verdict, *left = await self._link.script(MORE, *self._money.reserve_args(name, hold, now=now))
+            verdict, *left = await self._link.script(MORE, *self._money.reserve_args(name, reservation, now=now))
         except StateUnavailable:
-            verdict = self.allowance.reserve(name, hold, now)
+            verdict = self.allowance.reserve(name, reservation, now)
         else:
             if verdict == "ok":
                 self.allowance.forget(name)
-                self.allowance.note_left(hold, left)
+                self.allowance.note_left(reservation, left)
         if verdict == "ok":
-            self._money.holds[name] = hold
+            self._money.holds[name] = reservation
         return bool(verdict == "ok")
 
     @or_default(None, "a cooldown is not released and will expire")

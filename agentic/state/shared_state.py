@@ -141,11 +141,11 @@ class Ledger:
         if not all(math.isfinite(amount) for amount in costs.values()):
             raise ValueError("costs must be finite numbers")
         self.turns.remember(agent, turn_id, result_json, deadline)
-        now, bill = self._clock(), self.budgets.bill(agent, turn_id, date, costs.get("total_cost", 0.0))
+        now, charge = self._clock(), self.budgets.charge(agent, turn_id, date, costs.get("total_cost", 0.0))
         if record is not None:
-            record = record.model_copy(update={"at": now, "day": bill.date})
+            record = record.model_copy(update={"at": now, "day": charge.date})
         return await self.settlements.settle(
-            Ending(agent, turn_id, result_json, deadline, bill.date, costs, bill, say, record, now, notice)
+            Ending(agent, turn_id, result_json, deadline, charge.date, costs, charge, say, record, now, notice)
         )
 
     async def finish(self, seconds: float = LAST_WAIT) -> None:

@@ -27,7 +27,7 @@ from typing import Any, Literal, cast
 
 from redis.exceptions import ResponseError
 
-from agentic.state.budgets import COST_SECONDS, SPEND, Bill, Budgets, Fields
+from agentic.state.budgets import COST_SECONDS, SPEND, Budgets, Charge, Fields
 from agentic.state.limits import TurnLimits
 from agentic.state.posts import MARK, InstructedPosts
 from agentic.state.turn_records import RECORD, TurnRecord
@@ -116,7 +116,7 @@ end
 # the channel's posts by instruction, the records' count. ARGV: the result, who did the turn, the state's lifetime in
 # ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, the turn's id, its record ("" for
 # none), the time, its posts by instruction, its notice ("" for none), then the costs as pairs of field and amount, and
-# last the bill for the budgets. Where another process took the turn over, its end is that process's to report, and so
+# last the charge for the budgets. Where another process took the turn over, its end is that process's to report, and so
 # are the costs of what it resumes: an answer, or a call that was in progress. A process that has settled the turn does
 # so once; a claim of its own makes it new to it.
 SETTLE = f"""{RECORD}{MARK}
@@ -335,7 +335,7 @@ class Ending:
     deadline: float
     date: str
     costs: Fields
-    bill: Bill
+    charge: Charge
     say: str
     record: TurnRecord | None
     at: float
@@ -386,7 +386,7 @@ class Settlements:
         if name in self._kept:
             return
         self._kept[name] = ending
-        self._allowance.settle(ending.bill)
+        self._allowance.settle(ending.charge)
         self._link.queue("the ends of turns", partial(self._write_kept, name), MAX_KEPT)
         if len(self._kept) > MAX_KEPT:
             _, lost = self._kept.popitem(last=False)
@@ -407,8 +407,8 @@ class Settlements:
             self._settled(ending, near)
 
     def _settled(self, ending: Ending, near: Sequence[str]) -> None:
-        self._allowance.forget(ending.bill.name)
-        self._budgets.settled(ending.bill, near)
+        self._allowance.forget(ending.charge.name)
+        self._budgets.settled(ending.charge, near)
 
     async def _write(self, ending: Ending, say: str) -> Sequence[str]:
         """The scopes that are near their budgets now. Raises StateUnavailable."""
@@ -419,8 +419,8 @@ class Settlements:
         redis_keys = [
             keys.turn(agent, ending.turn_id),
             keys.cost(agent, ending.date),
-            keys.budget(ending.bill.date),  # the day whose budgets count the turn
-            keys.budget_holds(ending.bill.date),
+            keys.budget(ending.charge.date),  # the day whose budgets count the turn
+            keys.budget_holds(ending.charge.date),
             keys.open_turns(agent),
             keys.turns(agent),
             keys.turn_picture(agent, ending.turn_id),
@@ -441,7 +441,7 @@ class Settlements:
             ending.notice,
         ]
         pairs = [part for pair in ending.costs.items() for part in pair]
-        arguments = [*head, *pairs, self._budgets.bill_text(ending.bill)]
+        arguments = [*head, *pairs, self._budgets.charge_text(ending.charge)]
         found: Sequence[str] = await self._link.script(SETTLE, redis_keys, arguments)
         return found
 

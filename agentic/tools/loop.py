@@ -73,7 +73,7 @@ async def run_tools(
     may_go_on: Callable[[], Awaitable[bool]] = always,
     speaker: str = "",
     earlier: Sequence[ToolRecord] = (),
-    own_loop: bool = False,
+    runs_own_tools: bool = False,
 ) -> LoopOutcome:
     """Ask, run the calls of the answer, and ask again.
 
@@ -82,7 +82,7 @@ async def run_tools(
     line of the prefill. The turn ends at the context's deadline or after the prompt's timeout, whichever is first.
     `earlier`: the turn's calls before a crash of the program; those that succeeded are not run again.
 
-    `own_loop`: the model runs tools by itself, so it is asked once and uses the prompt's `call`.
+    `runs_own_tools`: the model runs tools by itself, so it is asked once and uses the prompt's `call`.
 
     Raises what `ask` raises, unchanged. `ask` books the cost of each completion; the reply's usage repeats their sum.
     """
@@ -90,7 +90,7 @@ async def run_tools(
         return LoopOutcome(await ask(prompt))
     ends = min(context.deadline, clock() + prompt.timeout)
     runner = CallRunner(box, context, limits or LoopLimits(), seen, clock, ends, earlier)
-    if own_loop:
+    if runs_own_tools:
         one_at_a_time = asyncio.Lock()
 
         async def call(asked: ToolCall) -> ToolResult:

@@ -47,7 +47,7 @@ async def _post(turn: Turn, view: TurnView, decision: Decision) -> None:
     picture = drawn = await state.load_picture() or await _draw(turn, decision)
     if drawn is None and text is not None:  # perhaps one was looked for beside the search
         seconds = min(FOUND_SECONDS, event.deadline - agent.clock() - POST_SECONDS)
-        picture = await turn.found_picture.taken(seconds)
+        picture = await turn.found_picture.take(seconds)
     if text is None and picture is None and (event.forced or decision.react_emoji is None):
         state.done = Done(reason="picture_failed")
         return
@@ -97,7 +97,7 @@ async def _draw(turn: Turn, decision: Decision) -> Picture | None:
     if not decision.generate_image or not decision.image_prompt:
         return None
     agent, event, spending, trace = turn.agent, turn.event, turn.state.spending, turn.state.trace
-    cost = agent.model.tariff.picture()  # until more is known of it
+    cost = agent.model.prices.picture()  # until more is known of it
     together = spending.total + cost
     if not await agent.limits.reserve_more(event.id, together.cost_usd):
         log.info("%s: no picture is drawn, there is no money for it", agent.key)
@@ -106,7 +106,7 @@ async def _draw(turn: Turn, decision: Decision) -> Picture | None:
     if seconds <= 0:
         log.info("%s: no picture is drawn, there is no time for it", agent.key)
         return None
-    await spending.foresee(together)
+    await spending.reserve(together)
     try:
         with trace.drawing(agent.model.name, decision.image_prompt) as call:
             async with asyncio.timeout(seconds) as limit:

@@ -96,7 +96,7 @@ async def _ask_with_tools(turn: Turn, mode: AnswerMode) -> Decision:
     try:
         decision = _read_decision(turn, mode, await _get_reply(turn, mode, tools, search), tools)
     except UnreadableDecision as error:
-        worth_it = turn.event.forced or turn.agent.model.tariff.free
+        worth_it = turn.event.forced or turn.agent.model.prices.free
         if not worth_it or not await can_afford_calls(turn, 1):
             raise
         log.info("%s: asking once more, the answer could not be read: %s", turn.agent.key, error.reason)
@@ -186,14 +186,14 @@ def names_of(turn: Turn, view: TurnView) -> Collection[str]:
 async def call_model(turn: Turn, prompt: Prompt, history: Sequence[Message], kind: CallKind = "text") -> Reply:
     """Raises ModelError, UnreadableDecision for an answer that is none, and what `_reserve` does."""
     model, event = turn.agent.model, turn.event
-    cost = model.tariff.most(expected(prompt, history))  # until more is known of it
+    cost = model.prices.worst_case(expected(prompt, history))  # until more is known of it
     await _reserve(turn, cost)
-    turn.agent.frame.note(input_tokens(prompt, ()))
+    turn.agent.overhead.note(input_tokens(prompt, ()))
     continues = event.channel_id if isinstance(event, MentionEvent | InstructionEvent) else None
     asked = replace(prompt, conversation=continues)  # automation is no part of a conversation
     try:
         with turn.state.trace.call(model.name, asked, history, kind=kind) as call:
-            reply = call.reply = await model.think(asked, history)
+            reply = call.reply = await model.complete(asked, history)
         cost = reply.usage
     except ModelError as error:
         cost = error.usage or Usage()
@@ -210,7 +210,7 @@ async def call_model(turn: Turn, prompt: Prompt, history: Sequence[Message], kin
 
 async def call_cheap(turn: Turn, cheap: CheapModel, prompt: Prompt, kind: Literal["gate", "summary"]) -> Reply:
     """Ask the cheap model, which the turn pays for too. Raises ModelError, and what `_reserve` does."""
-    cost = cheap.tariff.most(expected(prompt))  # until more is known of it
+    cost = cheap.prices.worst_case(expected(prompt))  # until more is known of it
     await _reserve(turn, cost)
     try:
         with turn.state.trace.call(cheap.name, prompt, (), kind=kind) as call:
@@ -235,8 +235,8 @@ async def _reserve(turn: Turn, cost: Usage) -> None:
     together = spending.total + cost
     if not await turn.agent.limits.reserve_more(turn.event.id, together.cost_usd):
         raise TurnAborted("budget")
-    if spending.total.calls or together.cost_usd > spending.foreseen:
-        await spending.foresee(together)
+    if spending.total.calls or together.cost_usd > spending.reserved:
+        await spending.reserve(together)
 
 
 def seconds_left(turn: Turn) -> float:
@@ -300,7 +300,7 @@ async def should_skip(turn: Turn, view: TurnView) -> bool:
         return False
     if context.trigger == "starter" or context.closing or (context.room is not None and context.room.names_next):
         return False
-    if model.tariff.free or model.name == cheap.name or cheap.rests:
+    if model.prices.free or model.name == cheap.name or cheap.rests:
         return False
     prompt = skip_prompt(context, min(GATE_SECONDS, seconds_left(turn)), turn.outlet.view.service.members)
     try:
@@ -410,7 +410,7 @@ class SearchFirst:
         model = self._turn.agent.model
         known = profile(model.name)
         by_maker = bool(known.search) and (known.tools_with_search or not len(box))
-        self._native = by_maker and not (self._mode.is_prefill or model.own_loop)
+        self._native = by_maker and not (self._mode.is_prefill or model.runs_own_tools)
         self.offered = self._native or WEB_SEARCH in box
         tools = (tool for name in box.names if (tool := box.get(name)))
         return Toolbox(OneSearch(tool, self) if tool.spec.name == WEB_SEARCH else tool for tool in tools)
@@ -465,7 +465,7 @@ class SearchFirst:
     def look_for_picture(self, query: str) -> None:
         find, self._pictures = self._pictures, None
         if find is not None:
-            self._turn.found_picture.begin(find(query), f"picture for {self._turn.event.id}")
+            self._turn.found_picture.start(find(query), f"picture for {self._turn.event.id}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import TypeGuard
 
 from agentic.agent.agent import Agent
 from agentic.agent.events import ReflectionEvent, TurnEvent
-from agentic.agent.limits import AFTER_DEADLINE, AgentLimits, Frame, under_way
+from agentic.agent.limits import AFTER_DEADLINE, AgentLimits, PromptOverhead, under_way
 from agentic.context.entries import one_line, words
 from agentic.context.render import INDENT
 from agentic.llm.pricing import expected
@@ -101,15 +101,20 @@ def as_writer(agent: Agent) -> Agent:
     cheap, model = agent.cheap, agent.model
     if cheap is not None:
         model = replace(
-            model, name=cheap.name, think=cheap.think, tariff=cheap.tariff, backoff=cheap.backoff, own_loop=False
+            model,
+            name=cheap.name,
+            complete=cheap.complete,
+            prices=cheap.prices,
+            backoff=cheap.backoff,
+            runs_own_tools=False,
         )
     limits = AgentLimits.budgets_alone(agent.key, agent.limits.store)
-    return replace(agent, model=model, limits=limits, frame=Frame())
+    return replace(agent, model=model, limits=limits, overhead=PromptOverhead())
 
 
 def writing_request(agent: Agent, event: ReflectionEvent) -> LimitRequest:
     """The request to the limits. It is counted apart from the day's turns, as those are whose model costs nothing."""
-    most = agent.model.tariff.most(expected(prompt_of(event.reflection, agent.key)))
+    most = agent.model.prices.worst_case(expected(prompt_of(event.reflection, agent.key)))
     request = LimitRequest(
         agent=agent.key,
         channel_id=event.channel_id,

@@ -25,7 +25,7 @@ from agentic.agent.events import TurnEvent, read_begun
 from agentic.agent.limits import TurnSpending, read_under_way
 from agentic.chat.outlet import CannotPost, Outlet
 from agentic.llm.types import Picture, Source, Usage
-from agentic.process.tasks import Aside
+from agentic.process.tasks import BackgroundResult
 from agentic.state.limits import LimitRequest, Verdict
 from agentic.state.rooms import Room
 from agentic.state.shared_state import Ledger
@@ -156,7 +156,7 @@ class TurnState:
         """Begin a new turn, with the limits' verdict if they were asked in the step that claimed it."""
         self.request, self.verdict = request, verdict
         if request is not None and verdict in ("ok", "closing"):
-            self.spending.foreseen = request.estimate
+            self.spending.reserved = request.estimate
         return self
 
     async def save_closing(self) -> None:
@@ -215,7 +215,9 @@ class Turn:
     event: TurnEvent
     state: TurnState
     cancellation: Cancellation = field(default_factory=Cancellation)
-    found_picture: Aside[Picture] = field(default_factory=Aside)  # beside a search, until the answer is posted
+    found_picture: BackgroundResult[Picture] = field(
+        default_factory=BackgroundResult
+    )  # beside a search, until the answer is posted
 
     @property
     def can_draw(self) -> bool:

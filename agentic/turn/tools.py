@@ -49,11 +49,11 @@ def toolbox_of(agent: Agent, view: TurnView, *, prefilled: bool = False) -> Tool
     """The agent's tools in this channel; none in a conversation's last turn. In prefill mode calls are words: any model
     can make them, and none searches by itself. Of our tools a model with its own loop gets its memory alone."""
     options, model = view.options, agent.model
-    takes_any = not prefilled if model.own_loop else prefilled or profile(model.name).tools
+    takes_any = not prefilled if model.runs_own_tools else prefilled or profile(model.name).tools
     if view.context.frugal or not options.max_tool_depth or not takes_any:
         return Toolbox()
     box = agent.toolbox(options.tools, not prefilled and searches_itself(model.name))
-    if model.own_loop:
+    if model.runs_own_tools:
         return box.allowed((MEMORY,))
     # A room's members see its thread alone: they may not look back beyond their window.
     can_recall = options.recall and view.context.room is None and agent.memory.is_here
@@ -81,8 +81,8 @@ class ToolUse:
 
     async def run(self, ask: Ask, prompt: Prompt) -> Reply:
         """The model's last answer; `ask` charges the cost of each call. Raises what `ask` and `may_continue` do."""
-        box, own_loop = self.box, self._turn.agent.model.own_loop
-        if self._mode.tools and not own_loop:
+        box, runs_own_tools = self.box, self._turn.agent.model.runs_own_tools
+        if self._mode.tools and not runs_own_tools:
             box, _ = collect_tools((*self._mode.tools, *(tool for name in box.names if (tool := box.get(name)))))
         outcome = await run_tools(
             ask,
@@ -95,7 +95,7 @@ class ToolUse:
             may_go_on=self._may_continue,
             speaker=self._mode.speaker,
             earlier=calls_before(self._turn),
-            own_loop=own_loop,
+            runs_own_tools=runs_own_tools,
         )
         return outcome.reply
 
@@ -134,7 +134,7 @@ class ToolUse:
             turn_id=event.id,
             after_message_id=self._view.newest,
             first_message_id=next((entry.id for entry in context.window.entries if entry.id in known), 0),
-            fit=lambda picture: agent.fitted(picture, agent.model.fit),
+            fit=lambda picture: agent.fitted(picture, agent.model.image_limits),
         )
 
     def _seen(self, event: ToolEvent) -> None:

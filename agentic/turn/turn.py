@@ -79,8 +79,8 @@ async def take_turn(turn: Turn, on_admitted: OnAdmitted) -> Result:
             stays_silent = done.reason == "muted" and event.unaddressed
             reply = None if stays_silent else await reply_to_failure(agent, turn.outlet.sink, event, done.reason, line)
             state.posted = reply.message_ids if reply else state.posted
-    usage, tariff = state.spending.total, agent.model.tariff
-    state.model, state.seconds = usage.model or f"{tariff.provider}/{tariff.model}", agent.clock() - began
+    usage, prices = state.spending.total, agent.model.prices
+    state.model, state.seconds = usage.model or f"{prices.provider}/{prices.model}", agent.clock() - began
     # The result need not wait for the log.
     asyncio.get_running_loop().call_soon(log_turn, agent.key, event, done, usage, state.seconds)
     return result_of(agent.key, event.id, done, usage)
@@ -124,7 +124,7 @@ async def run_steps(turn: Turn, on_admitted: OnAdmitted) -> Done:
     """Every step of a turn in order. Raises TurnAborted, CannotPost, UnreadableDecision, and ModelError."""
     event, state = turn.event, turn.state
     if is_writing(event):
-        if turn.agent.model.own_loop:  # a coding agent would run its own tools on what people wrote
+        if turn.agent.model.runs_own_tools:  # a coding agent would run its own tools on what people wrote
             raise TurnAborted("unknown_action")
         await admit(turn)
         with state.trace.phase("waiting"):
@@ -227,16 +227,16 @@ def _request(agent: Agent, outlet: Outlet, event: TurnEvent) -> LimitRequest:
 
 
 def _request_for_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> LimitRequest:
-    options, tariff, trigger = agent.options_for(outlet), agent.model.tariff, trigger_of(event)
+    options, prices, trigger = agent.options_for(outlet), agent.model.prices, trigger_of(event)
     depth = Depth.of(options)
     most = first_call_usage(
         event,
         trigger,
-        tariff,
+        prices,
         outlet.view.transcript,
         options,
         window=depth.messages + depth.step,
-        frame=agent.frame.tokens,
+        overhead=agent.overhead.tokens,
     )
     request = LimitRequest(
         agent=agent.key,
@@ -244,7 +244,7 @@ def _request_for_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> LimitRe
         guild_id=outlet.view.guild_id,
         date=agent.today(),
         turn_id=event.id,
-        is_free=tariff.free,
+        is_free=prices.free,
         estimate=most.cost_usd,
         until=event.deadline + AFTER_DEADLINE,
         kind=KINDS[trigger],

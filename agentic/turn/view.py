@@ -258,7 +258,7 @@ async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnV
     options, model, context, asked = view.options, turn.agent.model, view.context, view.context.target
     limits = AttachmentLimits(
         min(options.max_images, model.max_pictures) if options.include_images else 0,
-        model.fit,
+        model.image_limits,
         options.max_file_characters if options.include_files else 0,
     )
     units = [unit for entry in context.window.entries for unit in entry.units]

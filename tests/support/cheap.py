@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from agentic.agent.limits import ProviderBackoff, Tariff
+from agentic.agent.limits import ModelPrices, ProviderBackoff
 from agentic.agent.side_calls import CheapModel
 from agentic.llm.types import Message, Prompt, Reply, Usage
 from tests.support.agent_scene import Scene
@@ -38,9 +38,9 @@ class ScriptedCheap:
 def give_cheap(scene: Scene, *answers: Said, first: bool = False, **fields: Any) -> ScriptedCheap:
     """Give the first agent of the scene a cheap model; `first`: it is asked first whether the agent speaks."""
     model: Any = ScriptedCheap(*answers)
-    tariff = Tariff("openai", "gpt-6-luna", None)
+    prices = ModelPrices("openai", "gpt-6-luna", None)
     backoff = ProviderBackoff("cheap", scene.clock)
-    cheap = CheapModel(model=model, tariff=tariff, redact=lambda text: text.replace("hunter2", "…"), backoff=backoff)
+    cheap = CheapModel(model=model, prices=prices, redact=lambda text: text.replace("hunter2", "…"), backoff=backoff)
     for name, value in {"cheap": cheap, "asks_cheaply": first, **fields}.items():
         object.__setattr__(scene.cog.host.agent, name, value)
     return model

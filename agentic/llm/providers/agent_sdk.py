@@ -188,13 +188,13 @@ class AgentSdkModel:
         usage = usage_of({"usage": counts}, max(steps, 1))
         return replace(pricing.price(PROVIDER, self.config.model, usage, free=self.free), model=self.name)
 
-    def most(self) -> Usage:
+    def worst_case(self) -> Usage:
         """Return the most that a query costs, charged when it was cut off and nothing better is known."""
         return Usage(model=self.name, calls=1, text_cost_usd=0.0 if self.free else self.config.max_usd)
 
     def _cut_off(self, kind: type[ModelError], detail: str = "") -> ModelError:
         error = kind(detail, provider=PROVIDER, model=self.config.model)
-        error.usage = self.most()
+        error.usage = self.worst_case()
         return error
 
     def _explain(self, error: Exception, *, resumed: bool, began: bool) -> ModelError:
@@ -205,7 +205,7 @@ class AgentSdkModel:
         if isinstance(data, Mapping) and isinstance(data.get("usage"), Mapping):
             ours.usage = self._priced(data["usage"], int(data.get("num_turns") or 0))
         elif began and status is None:
-            ours.usage = self.most()
+            ours.usage = self.worst_case()
         log.warning("Claude Agent SDK: query failed: %s", ours)
         return ours
 

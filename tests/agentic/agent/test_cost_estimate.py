@@ -5,9 +5,9 @@ import pytest
 
 from agentic.agent.events import InstructionEvent, MentionEvent
 from agentic.agent.limits import (
-    FRAME_TOKENS,
-    Frame,
-    Tariff,
+    OVERHEAD_TOKENS,
+    ModelPrices,
+    PromptOverhead,
     first_call_usage,
     prompt_tokens,
     read_under_way,
@@ -24,7 +24,7 @@ from agentic.wire.messages import HistoryEntry, Instruction
 
 ALICE = Speaker(11, "Alice", "person")
 PLAIN = Options()
-LUNA = Tariff("openai", "gpt-6-luna", "gpt-image-2.6-flare")
+LUNA = ModelPrices("openai", "gpt-6-luna", "gpt-image-2.6-flare")
 
 
 def entry(number, text="x" * 350, pictures=0):
@@ -44,12 +44,12 @@ def instruction(**fields):
     return InstructionEvent.of(Instruction(instruction_id="i1", channel_id=1, **fields), 0.0)
 
 
-def tokens(shown=(), said=(), options=PLAIN, *, window=40, whole=True, frame=FRAME_TOKENS):
-    return prompt_tokens(shown, said, options, window=window, whole=whole, frame=frame)
+def tokens(shown=(), said=(), options=PLAIN, *, window=40, whole=True, overhead=OVERHEAD_TOKENS):
+    return prompt_tokens(shown, said, options, window=window, whole=whole, overhead=overhead)
 
 
-def most(event, trigger, *entries, tariff=LUNA, options=PLAIN, window=40, frame=FRAME_TOKENS):
-    return first_call_usage(event, trigger, tariff, transcript(*entries), options, window=window, frame=frame)
+def most(event, trigger, *entries, prices=LUNA, options=PLAIN, window=40, overhead=OVERHEAD_TOKENS):
+    return first_call_usage(event, trigger, prices, transcript(*entries), options, window=window, overhead=overhead)
 
 
 def cost(read, *, output=4_000, searches=0):
@@ -58,18 +58,18 @@ def cost(read, *, output=4_000, searches=0):
 
 def test_a_prompt_is_its_frame_and_the_messages_of_the_window():
     entries = [entry(n) for n in range(5)]
-    assert tokens(entries, ["y" * 50], window=5) == FRAME_TOKENS + tokens_of(5 * (350 + 100) + 150)
+    assert tokens(entries, ["y" * 50], window=5) == OVERHEAD_TOKENS + tokens_of(5 * (350 + 100) + 150)
 
 
 def test_the_persona_and_the_memory_count_in_full_once_they_were_seen_and_are_forgotten_slowly():
-    frame = Frame()
-    frame.note(20_000)
-    assert tokens(frame=frame.tokens) == 20_000
-    frame.note(3_000)
-    assert frame.tokens == 18_000
+    overhead = PromptOverhead()
+    overhead.note(20_000)
+    assert tokens(overhead=overhead.tokens) == 20_000
+    overhead.note(3_000)
+    assert overhead.tokens == 18_000
     for _ in range(100):
-        frame.note(1)
-    assert frame.tokens == FRAME_TOKENS
+        overhead.note(1)
+    assert overhead.tokens == OVERHEAD_TOKENS
 
 
 def test_of_a_long_channel_only_what_is_shown_counts():
@@ -78,7 +78,7 @@ def test_of_a_long_channel_only_what_is_shown_counts():
 
 
 def test_what_was_not_read_yet_counts_all_the_same():
-    assert tokens(whole=False) == FRAME_TOKENS + tokens_of(40 * 200)
+    assert tokens(whole=False) == OVERHEAD_TOKENS + tokens_of(40 * 200)
 
 
 def test_pictures_count_up_to_those_that_are_shown():
@@ -101,7 +101,7 @@ def test_text_files_count_up_to_what_is_quoted_of_them():
 
 def test_an_answer_to_a_question_counts_what_it_reads():
     event = MentionEvent.of(entry(5), channel_id=1, theme="casual", to_all=False, now=100.0)
-    assert most(event, "mention", entry(5)).cost_usd == cost(FRAME_TOKENS + 150)
+    assert most(event, "mention", entry(5)).cost_usd == cost(OVERHEAD_TOKENS + 150)
 
 
 @pytest.mark.parametrize(
@@ -110,24 +110,24 @@ def test_an_answer_to_a_question_counts_what_it_reads():
 )
 def test_a_scheduled_turn_counts_searches_if_it_may_search(trigger, theme, searches):
     assert most(instruction(channel_theme=theme), trigger).cost_usd == cost(
-        FRAME_TOKENS + searches * SEARCH_TOKENS, searches=searches
+        OVERHEAD_TOKENS + searches * SEARCH_TOKENS, searches=searches
     )
 
 
-@pytest.mark.parametrize(("tariff", "searches"), [(LUNA, 3), (Tariff("compatible", "llama", None), 0)])
-def test_with_always_search_the_answer_to_a_person_counts_the_searches_of_its_maker(tariff, searches):
+@pytest.mark.parametrize(("prices", "searches"), [(LUNA, 3), (ModelPrices("compatible", "llama", None), 0)])
+def test_with_always_search_the_answer_to_a_person_counts_the_searches_of_its_maker(prices, searches):
     event = MentionEvent.of(entry(5), channel_id=1, theme="casual", to_all=False, now=100.0)
-    more = most(event, "mention", options=Options(always_search=True), tariff=tariff).cost_usd
-    assert more - most(event, "mention", tariff=tariff).cost_usd == pytest.approx(
-        tariff.call(FRAME_TOKENS + searches * SEARCH_TOKENS, output_tokens=4000, searches=searches)
-        - tariff.call(FRAME_TOKENS, output_tokens=4000)
+    more = most(event, "mention", options=Options(always_search=True), prices=prices).cost_usd
+    assert more - most(event, "mention", prices=prices).cost_usd == pytest.approx(
+        prices.call(OVERHEAD_TOKENS + searches * SEARCH_TOKENS, output_tokens=4000, searches=searches)
+        - prices.call(OVERHEAD_TOKENS, output_tokens=4000)
     )
 
 
 @pytest.mark.promise(51)
 def test_an_answer_counts_as_long_as_it_may_be():
     assert most(instruction(), "round", options=Options(max_output_tokens=64_000)).cost_usd == cost(
-        FRAME_TOKENS, output=64_000
+        OVERHEAD_TOKENS, output=64_000
     )
 
 
@@ -139,22 +139,22 @@ def test_the_conversation_that_an_instruction_brings_is_read_too():
 
 @pytest.mark.promise(51)
 def test_the_dearest_of_an_agents_models_is_what_counts():
-    opus = Tariff("anthropic", "claude-opus-5-5", None)
-    both = most(instruction(), "round", tariff=replace(LUNA, others=(opus,)))
-    assert both.cost_usd == most(instruction(), "round", tariff=opus).cost_usd > most(instruction(), "round").cost_usd
+    opus = ModelPrices("anthropic", "claude-opus-5-5", None)
+    both = most(instruction(), "round", prices=replace(LUNA, others=(opus,)))
+    assert both.cost_usd == most(instruction(), "round", prices=opus).cost_usd > most(instruction(), "round").cost_usd
     assert both.model == "anthropic/claude-opus-5-5"
 
 
 @pytest.mark.promise(51)
 def test_a_coding_agents_turn_counts_what_its_steps_may_cost():
-    coding = Tariff("anthropic", "claude-haiku-5-5", None, query=0.5)
-    assert most(instruction(), "round", tariff=coding).cost_usd == 0.5
-    assert most(instruction(), "round", tariff=replace(coding, free=True)).cost_usd == 0
+    coding = ModelPrices("anthropic", "claude-haiku-5-5", None, query=0.5)
+    assert most(instruction(), "round", prices=coding).cost_usd == 0.5
+    assert most(instruction(), "round", prices=replace(coding, free=True)).cost_usd == 0
 
 
 def test_a_free_model_puts_nothing_aside():
-    free = Tariff("nobody", "nothing", None, free=True)
-    assert most(instruction(), "starter", tariff=free).cost_usd == 0
+    free = ModelPrices("nobody", "nothing", None, free=True)
+    assert most(instruction(), "starter", prices=free).cost_usd == 0
     assert free.picture().cost_usd == 0
 
 

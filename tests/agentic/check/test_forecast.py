@@ -3,13 +3,13 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from agent_config import load_settings
-from agentic.agent.limits import Tariff
+from agentic.agent.limits import ModelPrices
 from agentic.check.costs import automation_turns_a_day, check_costs, expected_rounds, forecast, mention_cost, turn_cost
 from agentic.check.report import Findings, Level
 from agentic.themes import theme_named
 
-LUNA = Tariff("openai", "gpt-6-luna", "gpt-image-2.6-flare")
-HAIKU = Tariff("anthropic", "claude-haiku-5-5", None)
+LUNA = ModelPrices("openai", "gpt-6-luna", "gpt-image-2.6-flare")
+HAIKU = ModelPrices("anthropic", "claude-haiku-5-5", None)
 CASUAL, DEBATE, MEMES = (theme_named(name) for name in ("casual", "debate", "memes"))
 NOW = 1_800_000_000.0
 ALIVE = {"BOT_TOKEN_CHATGPT": "t", "OPENAI_API_KEY": "k", "CHANNEL_THEME_MAP": "1:casual"}
@@ -55,7 +55,7 @@ def test_a_search_before_each_answer_is_in_the_price_of_a_mention(tmp_path):
     ours = {"PERSONAS_DIR": str(tmp_path)}
     assert "$0.0106 for each mention, including its search;" in found(**ours).text
     assert "$0.00055 for each mention;" in found(**ours, ALLOWED_TOOLS="memory").text
-    other = Tariff("mistral", "mistral-small", None)
+    other = ModelPrices("mistral", "mistral-small", None)
     assert mention_cost(other, 0)
     assert mention_cost(other, 0, searches=True) == pytest.approx(2 * mention_cost(other, 0))
 

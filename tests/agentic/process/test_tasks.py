@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from agentic.process.tasks import Aside, restart_on_failure, run_until_one_ends
+from agentic.process.tasks import BackgroundResult, restart_on_failure, run_until_one_ends
 
 
 async def given(value):
@@ -29,41 +29,41 @@ class Hanging:
 
 
 async def test_a_result_that_is_there_in_time_is_taken_once():
-    aside = Aside()
-    aside.begin(given("a picture"), "picture")
-    assert [await aside.taken(1.0), await aside.taken(1.0)] == ["a picture", None]
+    result = BackgroundResult()
+    result.start(given("a picture"), "picture")
+    assert [await result.take(1.0), await result.take(1.0)] == ["a picture", None]
 
 
 async def test_nothing_begun_is_nothing_taken():
-    assert await Aside().taken(1.0) is None
+    assert await BackgroundResult().take(1.0) is None
 
 
 async def test_work_that_is_not_done_in_time_is_ended():
-    aside = Aside()
-    for end in (lambda: aside.taken(0.0), lambda: given(aside.drop()), lambda: given(aside.begin(given(1), "next"))):
+    result = BackgroundResult()
+    for end in (lambda: result.take(0.0), lambda: given(result.drop()), lambda: given(result.start(given(1), "next"))):
         work = Hanging()
-        aside.begin(work.run(), "picture")
+        result.start(work.run(), "picture")
         await work.began.wait()
         assert await end() is None
         await asyncio.wait_for(work.ended.wait(), 5)
-    assert await aside.taken(1.0) == 1
+    assert await result.take(1.0) == 1
 
 
 async def test_a_failure_is_logged_and_nothing_is_taken(caplog):
     async def fails():
         raise RuntimeError("a fault")
 
-    aside = Aside()
-    aside.begin(fails(), "picture for m5")
-    assert await aside.taken(1.0) is None
+    result = BackgroundResult()
+    result.start(fails(), "picture for m5")
+    assert await result.take(1.0) is None
     assert "picture for m5 failed" in caplog.text
 
 
 async def test_who_waits_and_is_cancelled_ends_the_work_too():
     work = Hanging()
-    aside = Aside()
-    aside.begin(work.run(), "picture")
-    waiting = asyncio.create_task(aside.taken(60))
+    result = BackgroundResult()
+    result.start(work.run(), "picture")
+    waiting = asyncio.create_task(result.take(60))
     await work.began.wait()
     waiting.cancel()
     await asyncio.wait_for(work.ended.wait(), 5)

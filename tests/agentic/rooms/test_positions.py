@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentic.agent.limits import ProviderBackoff, Tariff
+from agentic.agent.limits import ModelPrices, ProviderBackoff
 from agentic.agent.side_calls import CheapModel
 from agentic.llm.errors import ServerFailed
 from agentic.llm.pricing import expected
@@ -51,15 +51,15 @@ class Model:
         return Reply(text=self.answer, usage=COST)
 
 
-def tariff():
-    return Tariff("openai", "gpt-6-luna", None)
+def prices():
+    return ModelPrices("openai", "gpt-6-luna", None)
 
 
 def cheap(answer, caps=None):
     clock = Clock()
     model = Model(answer)
     backoff = ProviderBackoff("cheap", clock)
-    made = CheapModel(model=model, tariff=tariff(), redact=str, backoff=backoff)
+    made = CheapModel(model=model, prices=prices(), redact=str, backoff=backoff)
     ledger = SceneLedger(clock, caps=caps)
     settings = SimpleNamespace(timezone=UTC)
     services = SimpleNamespace(ledger=ledger, clock=clock, settings=settings, cheap=made, record=KeptNotes())
@@ -110,7 +110,7 @@ async def test_a_call_that_is_cut_off_is_charged_as_it_was_expected():
     await asyncio.wait((asking,))
     (record,) = ledger.recorded
     assert (record.reason, record.calls[0].error) == ("interrupted", "cancelled")
-    expectation = tariff().most(expected(prompt_of(ROOM, POSTS))).cost_usd
+    expectation = prices().worst_case(expected(prompt_of(ROOM, POSTS))).cost_usd
     assert 0 < expectation == pytest.approx(record.cost_usd) == pytest.approx(record.calls[0].cost_usd)
 
 

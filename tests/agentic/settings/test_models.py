@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from agent_config import AGENTS, BASE_URL_SETTINGS, Settings, SettingsError, load_settings, missing_key_message
-from agentic.agent.limits import Tariff, access, is_free
+from agentic.agent.limits import ModelPrices, access, is_free
 from agentic.llm import profiles as endpoints
 from agentic.llm import registry
 from agentic.llm.profiles import Aws, Profile
@@ -187,7 +187,9 @@ def test_an_endpoint_of_the_owners_is_a_provider(tmp_path: Path) -> None:
     assert {"key-of-lab", "canary-password"} <= settings.secrets()
     assert "canary" not in repr(settings)
     assert (is_free(own), is_free(home), home.base_url) == (False, True, "http://192.168.1.20:11434/v1")
-    assert Tariff.of(settings.agents["claude"], free=False).call(1_000_000, output_tokens=1_000_000) == pytest.approx(3)
+    assert ModelPrices.of(settings.agents["claude"], free=False).call(
+        1_000_000, output_tokens=1_000_000
+    ) == pytest.approx(3)
 
 
 @pytest.mark.parametrize(
@@ -301,8 +303,8 @@ def test_a_list_becomes_models_that_stand_in_for_each_other() -> None:
     assert [(one.free, one.can_draw) for one in model.models] == [(True, False), (False, True)]
     assert model.name == "ollama/llama3"
     assert not model.free
-    tariff = Tariff.of(settings.agents["chatgpt"], free=model.free)
-    assert (tariff.provider, tariff.model, tariff.image_provider) == ("openai", "gpt-x", "openai")
+    prices = ModelPrices.of(settings.agents["chatgpt"], free=model.free)
+    assert (prices.provider, prices.model, prices.image_provider) == ("openai", "gpt-x", "openai")
     assert isinstance(provider_model(load(XAI_API_KEY="k").agents["grok"]), LazyModel)
 
 
@@ -315,8 +317,8 @@ def test_servers_with_the_same_list_share_a_model_and_each_list_has_its_prices(t
     assert models[7] is models[8]
     assert isinstance(models[7], Fallbacks)
     assert [one.name for one in models[7].models] == ["ollama/x", "openai/gpt-x"]
-    tariffs = {server: Tariff.of(agent.servers[server], free=model.free) for server, model in models.items()}
-    assert [(tariff.provider, tariff.free) for tariff in tariffs.values()] == [
+    all_prices = {server: ModelPrices.of(agent.servers[server], free=model.free) for server, model in models.items()}
+    assert [(prices.provider, prices.free) for prices in all_prices.values()] == [
         ("openai", False),
         ("openai", False),
         ("ollama", True),

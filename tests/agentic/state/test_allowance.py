@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentic.state.budgets import Bill, Caps
+from agentic.state.budgets import Caps, Charge
 from agentic.state.limits import Allowance, LimitRequest
 
 DAY, NEXT_DAY = "2027-01-15", "2027-01-16"
@@ -15,8 +15,8 @@ def request(turn, dollars=0.0, *, agent="claude", channel=1, person=ALICE, messa
     return LimitRequest(**{**plain, "turn_id": turn, "estimate": dollars, "until": NOW + 90, **more})
 
 
-def bill(asked, millionths):
-    return Bill(asked.hold_name, asked.date, millionths, asked.hold.scopes)
+def charge(asked, millionths):
+    return Charge(asked.reservation_name, asked.date, millionths, asked.reservation.scopes)
 
 
 @pytest.mark.promise(89, 444)
@@ -40,7 +40,7 @@ def test_a_quarter_of_each_budget_may_be_spent(caps, verdict):
 @pytest.mark.promise(89)
 def test_it_is_a_quarter_of_what_the_last_answer_left_on_that_day():
     allowance = Allowance(Caps(all=8.0, agent=8.0))
-    allowance.note_left(request("m0").hold, [2_000_000, None, None, None])
+    allowance.note_left(request("m0").reservation, [2_000_000, None, None, None])
     assert allowance.take(request("m1", 0.6), NOW) == "budget"
     assert allowance.take(request("m2", 0.5), NOW) == "ok"
     assert allowance.take(request("m3", 2.0, date=NEXT_DAY), NOW) == "ok"
@@ -51,10 +51,10 @@ def test_the_cost_of_a_turn_replaces_its_reservation_until_redis_knows_of_it():
     allowance = Allowance(Caps(all=4.0))
     first = request("m1", 1.0)
     assert allowance.take(first, NOW) == "ok"
-    allowance.settle(bill(first, 250_000))
+    allowance.settle(charge(first, 250_000))
     assert allowance.take(request("m2", 0.8), NOW + 3600) == "budget"
     assert allowance.take(request("m3", 0.75), NOW + 3600) == "ok"
-    allowance.forget(first.hold_name)
+    allowance.forget(first.reservation_name)
     assert allowance.take(request("m4", 0.25), NOW + 3600) == "ok"
 
 
@@ -62,11 +62,11 @@ def test_a_larger_reservation_of_a_turn_replaces_its_first_one():
     allowance = Allowance(Caps(all=4.0))
     first, larger, too_large = (request("m1", dollars) for dollars in (0.5, 1.0, 1.1))
     assert allowance.take(first, NOW) == "ok"
-    assert allowance.reserve(first.hold_name, too_large.hold, NOW) == "budget"
+    assert allowance.reserve(first.reservation_name, too_large.reservation, NOW) == "budget"
     assert allowance.take(request("m2", 0.5), NOW) == "ok"
-    assert allowance.reserve(first.hold_name, larger.hold, NOW) == "budget"
-    allowance.forget(request("m2").hold_name)
-    assert allowance.reserve(first.hold_name, larger.hold, NOW) == "ok"
+    assert allowance.reserve(first.reservation_name, larger.reservation, NOW) == "budget"
+    allowance.forget(request("m2").reservation_name)
+    assert allowance.reserve(first.reservation_name, larger.reservation, NOW) == "ok"
 
 
 def test_the_reservation_of_a_turn_that_never_ended_expires():

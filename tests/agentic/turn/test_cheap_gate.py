@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from agent_config import load_settings
-from agentic.agent.side_calls import USUAL_INPUT, cheapest, tariff_of
-from agentic.check.costs import break_even, tariff_in
+from agentic.agent.side_calls import USUAL_INPUT, cheapest, prices_of
+from agentic.check.costs import break_even, prices_in
 from agentic.llm.errors import TimedOut
 from agentic.llm.pricing import input_tokens
 from agentic.turn.decide import read_answer
@@ -152,7 +152,7 @@ def test_asking_first_pays_for_dear_models_alone() -> None:
     settings = load_settings(dict.fromkeys(KEYS, "k" * 20), env_file=None)
     chosen = cheapest(settings.cheap_models)
     assert chosen is not None
-    shares = {name: break_even(tariff_in(None, agent), tariff_of(chosen)) for name, agent in settings.agents.items()}
+    shares = {name: break_even(prices_in(None, agent), prices_of(chosen)) for name, agent in settings.agents.items()}
     assert {name: f"{share:.0%}" for name, share in shares.items()} == {
         "chatgpt": "18%",
         "claude": "18%",

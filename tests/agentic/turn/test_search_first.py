@@ -96,7 +96,7 @@ async def test_for_a_model_that_cannot_search_the_program_searches_before_it_is_
     tool = web_search()
     scene = await stage(tool, options=Options(always_search=True, max_tool_depth=0 if "rounds" in cannot else 5))
     agent = scene.cog.host.agent
-    object.__setattr__(agent, "model", replace(agent.model, own_loop="loop" in cannot))
+    object.__setattr__(agent, "model", replace(agent.model, runs_own_tools="loop" in cannot))
     scene.answers(SAID)
     await scene.ask("which tree is the tallest?")
     (prompt,) = prompts(scene)

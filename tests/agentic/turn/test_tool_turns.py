@@ -65,7 +65,7 @@ async def test_a_picture_that_a_tool_brings_is_made_into_one_that_the_model_take
     Image.new("RGB", (300, 200), "red").save(out, "WEBP")
     brought = ToolOutput("a painting", (Picture(out.getvalue(), "image/webp"), Picture(b"none", "image/webp")))
     scene = await stage(FakeTool("look", lambda _: brought))
-    model = replace(scene.cog.host.agent.model, fit=ImageLimits(100, 10_000, frozenset({"image/jpeg"})))
+    model = replace(scene.cog.host.agent.model, image_limits=ImageLimits(100, 10_000, frozenset({"image/jpeg"})))
     object.__setattr__(scene.cog.host.agent, "model", model)
     scene.answers(calls(("look", {})), lambda _: asked.set() or NOON)
     await scene.ask()
@@ -240,7 +240,7 @@ async def test_the_options_of_a_completion_reach_the_prompt_and_the_post(stage):
 def with_a_loop_of_its_own(scene):
     """Its model is a coding agent: it runs tools in the midst of its answer."""
     agent = scene.cog.host.agent
-    object.__setattr__(agent, "model", replace(agent.model, own_loop=True))
+    object.__setattr__(agent, "model", replace(agent.model, runs_own_tools=True))
 
 
 async def test_a_coding_agent_is_given_its_memory_alone_and_calls_it_while_it_answers(stage):
