@@ -29,7 +29,7 @@ from agentic.record.notes import GatewayNotes
 from agentic.services.discord.channels import Channel, author_of, parent_of, person_reaction, refusal_in
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.messages import command_question, incoming_message, to_entry
-from agentic.services.discord.service import AgentChannels
+from agentic.services.discord.service import DiscordChannels
 from agentic.services.discord.webhooks import ToolDisplay
 from agentic.services.signal.channels import with_signal
 
@@ -193,7 +193,7 @@ class BaseAgentCog(TranscriptCog):
         super().__init__(bot, services.transcripts, services.gateway_notes, settings.spec.name)
         self.bot, self.services, self._model = bot, services, model
         self.gate = Gate(shared=services.outbound)
-        self.channels = AgentChannels(settings, bot, services, self.gate, may_act=may_act)
+        self.channels = DiscordChannels(settings, bot, services, self.gate, may_act=may_act)
         self._tool_display = ToolDisplay(services.webhooks, self.gate, self.channels.spot)
         agent = build_agent(
             settings,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from agent_config import AgentSettings
 from agentic.agent.events import TurnEvent, searches_first
@@ -32,7 +32,6 @@ from agentic.agent.persona import PersonaMemory, only_guild
 from agentic.agent.services import AgentServices
 from agentic.agent.side_calls import CheapModel
 from agentic.chat.outlet import NO_CHANNEL, ChannelView, Outlet
-from agentic.chat.service import Person
 from agentic.context.options import Options
 from agentic.context.prompt import Identity
 from agentic.ids import MAX_ID
@@ -64,44 +63,6 @@ UNASKED_SHARE = 5  # turns that no person asked for may change a memory so many 
 log = logging.getLogger(__name__)
 
 _called: ContextVar[Model | None] = ContextVar("called", default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelInfo:
-    """A channel that the agent sees and may speak in; `parent_id` is set for a thread, `group` for a group."""
-
-    channel_id: int
-    name: str
-    theme: str
-    guild_id: int | None = None
-    parent_id: int | None = None
-    group: bool = False
-
-
-class ReactionView(ChannelView, Protocol):
-    """A view of a channel in which reactions can be looked up. `readers_id` is of the server or group whose members
-    read it; None for a chat with one person."""
-
-    @property
-    def readers_id(self) -> int | None: ...
-    async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]: ...
-    async def givers(self, message_id: int, emoji: str) -> Sequence[Person]: ...
-
-
-class Channels(Protocol):
-    """The channels in which an agent listens and speaks; agentic.services.discord.service.AgentChannels has
-    Discord's."""
-
-    @property
-    def arriving(self) -> bool: ...  # channels of some guild are not known yet
-    def own_id(self, channel_id: int) -> int | None: ...  # the agent's user id there; None where nobody can mention it
-    def known(self) -> Sequence[ChannelInfo]: ...
-    def parent(self, channel_id: int) -> int | None: ...
-    def is_stopped(self, channel_id: int) -> bool: ...
-    def view_of(self, channel_id: int) -> ReactionView | None: ...
-    def outlet_of(self, channel_id: int) -> Outlet | None: ...
-    async def outlet_in_scope(self, channel_id: int) -> Outlet | None: ...
-    async def wait_for(self, channel_id: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

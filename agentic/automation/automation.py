@@ -20,12 +20,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from agentic.agent.agent import Channels
 from agentic.agent.events import HookEvent, TurnEvent, WebhookEvent, save_event
 from agentic.agent.persona import Persona
 from agentic.agent.services import AgentServices
 from agentic.automation.clock import AutomationClock, Target, TargetResolver
 from agentic.automation.webhook_server import Outcome, WebhookPayload
+from agentic.chat.service import AgentChannels
 from agentic.inbox.inbox import TurnQueue
 from agentic.personas.schedules import HookName, Hooks
 from agentic.state.turns import LATEST_DEADLINE
@@ -52,7 +52,7 @@ class Automation:
         self,
         agent: str,
         services: AgentServices,
-        channels: Channels,
+        channels: AgentChannels,
         queue: TurnQueue,
         runner: TurnRunner,
         *,

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
-from agentic.agent.agent import Channels
 from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, save_event
 from agentic.agent.persona import Persona
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import NO_CHANNEL
+from agentic.chat.service import AgentChannels
 from agentic.inbox.inbox import TurnQueue
 from agentic.personas.schedules import PUNCTUAL_SECONDS, Check, Job, beats, due, next_beat, next_time
 from agentic.themes import DEFAULT_THEME
@@ -48,7 +48,7 @@ class Target:
 class TargetResolver:
     """Finds the channels of one agent's tasks. `output` is OUTPUT_CHANNEL_ID."""
 
-    def __init__(self, agent: str, channels: Channels, output: int | None) -> None:
+    def __init__(self, agent: str, channels: AgentChannels, output: int | None) -> None:
         self._agent, self._channels, self._output = agent, channels, output
         self._logged: set[tuple[str, str]] = set()
 

@@ -31,7 +31,7 @@ _PLAIN = str.maketrans("[]", "()", "`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class ServiceInfo:
     """A chat service. Words of prompts continue a sentence, which stands behind each."""
 
     key: str  # in the record
@@ -46,7 +46,7 @@ class Service:
         return self.heading.format(name)
 
 
-DISCORD = Service(
+DISCORD = ServiceInfo(
     key="discord",
     name="Discord",
     membership="an AI member of a Discord server of AIs and people",
@@ -55,7 +55,7 @@ DISCORD = Service(
     markup="Discord's markdown",
     stopping="write `@bot STOP`, or react with 🛑 to a bot's message",
 )
-SIGNAL = Service(
+SIGNAL = ServiceInfo(
     key="signal",
     name="Signal",
     membership="an AI that people write with on Signal",
@@ -150,7 +150,7 @@ class ChannelView(Protocol):
     """A channel or thread as one agent reads it."""
 
     @property
-    def service(self) -> Service: ...
+    def service(self) -> ServiceInfo: ...
     @property
     def channel_id(self) -> int: ...
     @property
@@ -204,7 +204,7 @@ class Outlet:
     sink: ChannelSink
 
 
-def silent_outlet(agent: str, view: ChannelView | None = None, service: Service = DISCORD) -> Outlet:
+def silent_outlet(agent: str, view: ChannelView | None = None, service: ServiceInfo = DISCORD) -> Outlet:
     """An outlet that posts nothing. It reads the channel of `view`, or none at all: then the agent is one of
     `service`."""
     return Outlet(view or EmptyView(agent, service), SilentSink(agent))
@@ -221,7 +221,7 @@ class EmptyView:
     pins: tuple[tuple[Entry, ...], ...] = ()
     parent = None
 
-    def __init__(self, agent: str, service: Service = DISCORD) -> None:
+    def __init__(self, agent: str, service: ServiceInfo = DISCORD) -> None:
         self.own_name, self.service, self.transcript = agent, service, Transcript(NO_CHANNEL)
 
     async def settle(self) -> None:

@@ -1,8 +1,12 @@
-"""Messages and reactions as plain values: the facts that decide whether an agent is called, and by whose right."""
+"""A chat service as the program sees it: messages and reactions as plain values, and the channels of an agent."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+from agentic.chat.outlet import ChannelView, Outlet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,3 +52,40 @@ class PersonReaction:
     message_id: int
     author: int
     emoji: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelInfo:
+    """A channel that the agent sees and may speak in; `parent_id` is set for a thread, `group` for a group."""
+
+    channel_id: int
+    name: str
+    theme: str
+    guild_id: int | None = None
+    parent_id: int | None = None
+    group: bool = False
+
+
+class ReactionView(ChannelView, Protocol):
+    """A view of a channel in which reactions can be looked up. `readers_id` is of the server or group whose members
+    read it; None for a chat with one person."""
+
+    @property
+    def readers_id(self) -> int | None: ...
+    async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]: ...
+    async def givers(self, message_id: int, emoji: str) -> Sequence[Person]: ...
+
+
+class AgentChannels(Protocol):
+    """The channels in which an agent listens and speaks."""
+
+    @property
+    def arriving(self) -> bool: ...  # channels of some guild are not known yet
+    def own_id(self, channel_id: int) -> int | None: ...  # the agent's user id there; None where nobody can mention it
+    def known(self) -> Sequence[ChannelInfo]: ...
+    def parent(self, channel_id: int) -> int | None: ...
+    def is_stopped(self, channel_id: int) -> bool: ...
+    def view_of(self, channel_id: int) -> ReactionView | None: ...
+    def outlet_of(self, channel_id: int) -> Outlet | None: ...
+    async def outlet_in_scope(self, channel_id: int) -> Outlet | None: ...
+    async def wait_for(self, channel_id: int) -> None: ...

@@ -12,9 +12,9 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from agentic.agent.agent import ChannelInfo, Channels
 from agentic.agent.events import mention_id, read_begun
 from agentic.agent.services import AgentServices
+from agentic.chat.service import AgentChannels, ChannelInfo
 from agentic.context.entries import Entry, visible
 from agentic.inbox.inbox import TurnQueue
 from agentic.inbox.stop_orders import MissedOrders, StopOrders, heard_of
@@ -34,7 +34,7 @@ class CatchUp:
         self,
         agent: str,
         services: AgentServices,
-        channels: Channels,
+        channels: AgentChannels,
         queue: TurnQueue,
         stop_orders: StopOrders,
         missed_orders: MissedOrders,

@@ -23,12 +23,12 @@ from contextlib import suppress
 from dataclasses import replace
 
 from agent_config import AgentSettings
-from agentic.agent.agent import Agent, Channels, build_agent
+from agentic.agent.agent import Agent, build_agent
 from agentic.agent.limits import AgentLimits, share_backoff
 from agentic.agent.services import AgentServices
 from agentic.automation.automation import Automation
 from agentic.chat.outlet import ChannelView
-from agentic.chat.service import IncomingMessage, Person, PersonReaction
+from agentic.chat.service import AgentChannels, IncomingMessage, Person, PersonReaction
 from agentic.context.commands import Order
 from agentic.context.entries import Entry
 from agentic.inbox.catch_up import CatchUp
@@ -47,7 +47,7 @@ from agentic.inbox.triggers import (
 from agentic.llm.types import Model
 from agentic.process.tasks import BackgroundTasks
 from agentic.record.notes import ChannelReader
-from agentic.services.discord.service import AgentChannels, PersonaChannels
+from agentic.services.discord.service import DiscordChannels, PersonaChannels
 from agentic.services.signal.channels import with_signal
 from agentic.tools.call_runner import ToolEvent
 from agentic.turn.result import BusyReplies
@@ -65,7 +65,7 @@ class AgentHost:
     """One agent at work. `may_act` says whether this process holds its lease."""
 
     def __init__(
-        self, agent: Agent, services: AgentServices, channels: Channels, *, may_act: Callable[[], bool]
+        self, agent: Agent, services: AgentServices, channels: AgentChannels, *, may_act: Callable[[], bool]
     ) -> None:
         self.agent, self.name, self.ready = agent, agent.key, asyncio.Event()
         self._services, self._channels, self._may_act, self._closing = services, channels, may_act, False
@@ -241,7 +241,7 @@ class HostedChannels:
         self,
         persona: AgentSettings,
         services: AgentServices,
-        bots: Callable[[], Sequence[AgentChannels]],
+        bots: Callable[[], Sequence[DiscordChannels]],
         *,
         arriving: Callable[[], bool],
         may_act: Callable[[], bool],

@@ -18,11 +18,10 @@ import math
 import secrets
 from collections.abc import Callable, Collection, Iterable
 
-from agentic.agent.agent import Channels, ReactionView
 from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, asked_id, is_unasked
 from agentic.agent.limits import ReplyThrottle
 from agentic.agent.services import AgentServices
-from agentic.chat.service import IncomingMessage, Person, PersonReaction
+from agentic.chat.service import AgentChannels, IncomingMessage, Person, PersonReaction, ReactionView
 from agentic.chat.transcript import Transcripts
 from agentic.context.commands import Order
 from agentic.context.entries import Entry
@@ -40,7 +39,7 @@ MUTES_LAST = 7 * 86400.0  # seconds after its message; far less than 🔕 is kno
 class OptOutReactions:
     """Obeys 🔕, for one agent."""
 
-    def __init__(self, services: AgentServices, channels: Channels) -> None:
+    def __init__(self, services: AgentServices, channels: AgentChannels) -> None:
         self._consents, self._notices, self._channels = services.consents, services.notices, channels
         self._unasked, self._memory = services.ledger.unasked, services.memory
 
@@ -67,7 +66,7 @@ class OptOutReactions:
             await _acknowledge(self._channels, channel_id, message_id, SEEN)
 
 
-async def _acknowledge(channels: Channels, channel_id: int, message_id: int, emoji: str) -> None:
+async def _acknowledge(channels: AgentChannels, channel_id: int, message_id: int, emoji: str) -> None:
     """Show that an order was seen, or why there is no answer."""
     outlet = await channels.outlet_in_scope(channel_id)
     if outlet is not None:
@@ -94,7 +93,7 @@ def answers(event: TurnEvent, user_id: int, transcripts: Transcripts, before: fl
 class StopOrders:
     """Obeys stop orders for the agent that has these channels, and whose turns are in `queue`."""
 
-    def __init__(self, services: AgentServices, channels: Channels, queue: TurnQueue) -> None:
+    def __init__(self, services: AgentServices, channels: AgentChannels, queue: TurnQueue) -> None:
         self._channels, self._queue = channels, queue
         self._sign_throttle = ReplyThrottle(services.clock)
         self._silence, self._transcripts, self._directory = services.silence, services.transcripts, services.directory
@@ -264,7 +263,7 @@ class MissedOrders:
         self,
         agent: str,
         services: AgentServices,
-        channels: Channels,
+        channels: AgentChannels,
         stop_orders: StopOrders,
         opt_outs: OptOutReactions,
         calls: CallDetector,

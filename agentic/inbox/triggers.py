@@ -24,11 +24,11 @@ from typing import Literal
 
 from cachetools import LRUCache
 
-from agentic.agent.agent import Agent, Channels
+from agentic.agent.agent import Agent
 from agentic.agent.events import InstructionEvent, MentionEvent, read_begun
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import CommandReplies, Outlet, is_unfinished
-from agentic.chat.service import IncomingMessage
+from agentic.chat.service import AgentChannels, IncomingMessage
 from agentic.context.commands import parse_m
 from agentic.context.entries import Entry, is_visible
 from agentic.inbox.inbox import TurnQueue
@@ -68,7 +68,7 @@ class Call(Enum):
 class CallDetector:
     """Says whether and how people's messages call one agent."""
 
-    def __init__(self, agent: str, services: AgentServices, channels: Channels) -> None:
+    def __init__(self, agent: str, services: AgentServices, channels: AgentChannels) -> None:
         self._agent, self._services, self._channels = agent, services, channels
 
     def detect(self, heard: IncomingMessage) -> Call | None:
@@ -144,7 +144,7 @@ async def request_room_turn(services: AgentServices, agent: str, room: Room, ask
 class BotMentions:
     """Finds the messages of other agents that call `agent`, and enqueues them."""
 
-    def __init__(self, agent: Agent, services: AgentServices, channels: Channels, queue: TurnQueue) -> None:
+    def __init__(self, agent: Agent, services: AgentServices, channels: AgentChannels, queue: TurnQueue) -> None:
         self._agent, self._services, self._channels, self._queue = agent, services, channels, queue
         self._growing: LRUCache[int, None] = LRUCache(MAX_GROWING)
 
@@ -266,7 +266,7 @@ class MessageCommands:
     that."""
 
     def __init__(
-        self, agent: Agent, services: AgentServices, channels: Channels, queue: TurnQueue, busy: BusyReplies
+        self, agent: Agent, services: AgentServices, channels: AgentChannels, queue: TurnQueue, busy: BusyReplies
     ) -> None:
         self._agent, self._services, self._channels, self._queue, self._busy = agent, services, channels, queue, busy
 

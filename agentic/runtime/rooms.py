@@ -20,7 +20,7 @@ from agentic.rooms.threads import RoomThreadManager, ThreadBots
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime
 from agentic.services.discord.room_threads import ArenaPosts, RoomUpkeep
-from agentic.services.discord.service import AgentChannels
+from agentic.services.discord.service import DiscordChannels
 from agentic.state.leases import Lease
 from agentic.wire import keys
 
@@ -58,7 +58,7 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
         await runtime.services.ledger.recorded_agents.add(persona)
         await runtime.prepare(persona)
 
-    def bots() -> Sequence[AgentChannels]:
+    def bots() -> Sequence[DiscordChannels]:
         return bots_to_see_by(runtime.bots.values())
 
     def arriving() -> bool:
@@ -126,7 +126,7 @@ def _held(lease: Lease) -> bool:
     return lease.held
 
 
-def bots_to_see_by(bots: Iterable[BotSupervisor]) -> Sequence[AgentChannels]:
+def bots_to_see_by(bots: Iterable[BotSupervisor]) -> Sequence[DiscordChannels]:
     """The channels of the bots that were online and have not failed since, those first that are online now."""
     known = [bot for bot in bots if bot.cog.host.ready.is_set() and bot.lease.held and bot.failure is None]
     return [bot.cog.channels for bot in sorted(known, key=lambda bot: not bot.online)]

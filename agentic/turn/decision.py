@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
 
-from agentic.chat.outlet import Service
+from agentic.chat.outlet import ServiceInfo
 from agentic.ids import MAX_ID
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources, strip_reasoning
 from agentic.llm.types import Source
@@ -357,7 +357,7 @@ class DecisionForm:
     contract: str
     schema: Mapping[str, Any]
 
-    def on(self, service: Service) -> str:
+    def on(self, service: ServiceInfo) -> str:
         return self.contract.replace(MARKUP, service.markup)
 
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, Protocol
 
-from agentic.agent.agent import Agent, Channels
+from agentic.agent.agent import Agent
 from agentic.agent.events import (
     AutomationEvent,
     HookEvent,
@@ -31,6 +31,7 @@ from agentic.agent.events import (
 )
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import DISCORD, NO_CHANNEL, SIGNAL, CannotPost, Outlet, Post, silent_outlet
+from agentic.chat.service import AgentChannels
 from agentic.state.idle import UnaskedMessage
 from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import Ledger
@@ -62,7 +63,7 @@ class TurnRunner:
     """The turns of one agent. `may_act` says whether this process holds its lease."""
 
     def __init__(
-        self, agent: Agent, services: AgentServices, channels: Channels, *, may_act: Callable[[], bool]
+        self, agent: Agent, services: AgentServices, channels: AgentChannels, *, may_act: Callable[[], bool]
     ) -> None:
         self.name = agent.key
         self.registry = TurnRegistry(self.name, services.ledger)

@@ -21,9 +21,9 @@ import discord
 from cachetools import LRUCache
 
 from agent_config import AgentSettings
-from agentic.agent.agent import ChannelInfo, ReactionView
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import Outlet
+from agentic.chat.service import ChannelInfo, ReactionView
 from agentic.services.discord.channels import (
     Channel,
     GuildChannel,
@@ -48,7 +48,7 @@ _ACCEPTED = 2  # a team member's membership_state; 1 is an invitation that is no
 _READS_ONLY = "read_only"
 
 
-class AgentChannels:
+class DiscordChannels:
     """The channels of one bot. `may_act` says whether this process holds its agent's lease."""
 
     def __init__(
@@ -196,7 +196,7 @@ class PersonaChannels:
         self,
         settings: AgentSettings,
         services: AgentServices,
-        bots: Callable[[], Sequence[AgentChannels]],
+        bots: Callable[[], Sequence[DiscordChannels]],
         *,
         arriving: Callable[[], bool],
         may_act: Callable[[], bool],

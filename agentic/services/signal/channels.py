@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import ClassVar
 
-from agentic.agent.agent import ChannelInfo, Channels, ReactionView
 from agentic.agent.services import AgentServices
 from agentic.chat.attachments import DEFAULT_LIMITS, Attached, AttachmentLimits
 from agentic.chat.outlet import (
@@ -24,7 +23,7 @@ from agentic.chat.outlet import (
     title_of,
     unlinked,
 )
-from agentic.chat.service import Person
+from agentic.chat.service import AgentChannels, ChannelInfo, Person, ReactionView
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.context.history import Interval
@@ -412,7 +411,7 @@ class SignalChannels:
 class JoinedChannels:
     """The channels of an agent that is on Discord and on Signal: a channel's number says whose it is."""
 
-    def __init__(self, discord: Channels, signal: SignalChannels) -> None:
+    def __init__(self, discord: AgentChannels, signal: SignalChannels) -> None:
         self._discord, self._signal = discord, signal
 
     @property
@@ -443,11 +442,13 @@ class JoinedChannels:
     async def wait_for(self, channel_id: int) -> None:
         await self._of(channel_id).wait_for(channel_id)
 
-    def _of(self, channel_id: int) -> Channels:
+    def _of(self, channel_id: int) -> AgentChannels:
         return self._discord if is_snowflake(channel_id) else self._signal
 
 
-def with_signal(agent: str, discord: Channels, services: AgentServices, may_act: Callable[[], bool]) -> Channels:
+def with_signal(
+    agent: str, discord: AgentChannels, services: AgentServices, may_act: Callable[[], bool]
+) -> AgentChannels:
     """Return the agent's channels on Discord, and those on Signal if it has a number."""
     account = services.signal.get(agent)
     if account is None:

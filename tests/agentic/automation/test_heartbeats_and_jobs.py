@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agentic.agent.agent import ChannelInfo
 from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, read_begun
 from agentic.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock, TargetResolver, Tick
 from agentic.chat.outlet import NO_CHANNEL
+from agentic.chat.service import ChannelInfo
 from agentic.personas.schedules import ActiveHours, Check, Job
 from agentic.state.turns import LastRuns
 from agentic.wire.connection import RedisConnection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.chat.outlet import DISCORD, SIGNAL, Service
+from agentic.chat.outlet import DISCORD, SIGNAL, ServiceInfo
 from agentic.context.commands import order_in
 from agentic.context.prompt import build_persona, build_system
 from agentic.context.window import Window
@@ -42,13 +42,13 @@ def test_a_chat_of_signal_hears_of_no_server_and_no_channel_of_discord() -> None
 
 
 @pytest.mark.parametrize("service", [DISCORD, SIGNAL])
-def test_a_form_is_whole_on_every_service(service: Service) -> None:
+def test_a_form_is_whole_on_every_service(service: ServiceInfo) -> None:
     for form in (FORM, room_form(names_next=True), room_form(names_next=False, reacts=False)):
         assert service.markup in form.on(service)
         assert MARKUP not in form.on(service)
 
 
 @pytest.mark.parametrize("service", [DISCORD, SIGNAL])
-def test_the_words_by_which_people_stop_the_bots_are_an_order(service: Service) -> None:
+def test_the_words_by_which_people_stop_the_bots_are_an_order(service: ServiceInfo) -> None:
     assert "STOP" in service.stopping
     assert order_in("STOP") is not None
