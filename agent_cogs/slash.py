@@ -90,9 +90,8 @@ NO_RIGHT_TO_RESET = (
     "You need the Manage Messages permission for that, because it clears the bots' context for everyone here. In a"
     " direct message to a bot you can reset your own."
 )
-# These act in every server of the bots, so with several servers they are the owner's.
-IN_ALL_SERVERS = frozenset(f"bots {part}" for part in ("pause", "resume", "mute", "unmute", "ignore", "unignore"))
-ACTS_IN_ALL_SERVERS = "This acts in all servers of the bots, so only the bots' owner may use it."
+# The owner's act everywhere, as do those of who manages the bots' only server; those of other managers in their server.
+IN_SERVERS = frozenset(f"bots {part}" for part in ("status", "pause", "resume", "mute", "unmute", "ignore", "unignore"))
 _MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
 ParentOf = Callable[[int], int | None]  # a thread's channel, if it is known
 
@@ -354,10 +353,9 @@ class SlashHandlers:
         handler = self._handlers.get(command.name)
         if command.name in self._managers and not command.who.manages_guild:
             return MANAGERS_ONLY
-        if command.name in IN_ALL_SERVERS:
-            refusal = await self._rights.refusal(command.who, command.guild_id, ACTS_IN_ALL_SERVERS)
-            if refusal is not None:
-                return refusal
+        if command.name in IN_SERVERS and command.who.manages_guild:
+            may_not = await self._rights.refusal(command.who, command.guild_id)
+            command = replace(command, acts_everywhere=may_not is None)
         if command.name in self._owners and (refusal := await self._rights.refusal(command.who, command.guild_id)):
             return refusal
         if handler is None:
@@ -383,7 +381,7 @@ class SlashHandlers:
         return guild_id == command.guild_id
 
     async def _status(self, command: ActionRequest) -> str:
-        status = await read_status(self._services, command.channel_id, command.parent_id)
+        status = await read_status(self._services, command)
         shown = (lambda _: True) if command.who.manages_guild else self._may_see(command.channel_id)
         stops = status.stops.items()
         here = {channel: left for channel, left in stops if self._is_here(channel, command) and shown(channel)}
@@ -408,8 +406,8 @@ class SlashHandlers:
             return f"The bots are stopped in all of <#{command.parent_id}>. Use /resume there."
         resumed = await silence.resume_channel(command.channel_id, self._parent)
         text = "The bots may speak here again." if resumed else "Nothing was stopped here."
-        if silence.is_paused:
-            text = "All bots are paused, which a server manager lifts by /bots resume."
+        if silence.check(command.place) is not None:  # a pause is left
+            text = "All bots are paused until /bots resume."
         return self._confirm(text)
 
     def _may_stop(self, command: ActionRequest) -> bool:
@@ -451,7 +449,7 @@ class SlashHandlers:
         agent = agent_in(command, services.names)
         if agent is None:
             return unknown_agent(command, services.names)
-        return await why_not(services, agent, command.channel_id, services.clock())
+        return await why_not(services, agent, command.place, services.clock())
 
     async def _reset(self, command: ActionRequest) -> Response:
         chosen = agent_in(command, self._services.names)
@@ -471,9 +469,9 @@ class SlashHandlers:
         if agent is None:
             return unknown_agent(command, self._services.names)
         seconds = _number(command, "minutes", MUTE_MINUTES, MAX_MUTE_MINUTES) * 60.0
-        await self._services.silence.stop(Scope.agent(agent), seconds, source=f"c{command.id}")
+        await self._services.silence.stop(command.scopes("agent", agent)[0], seconds, source=f"c{command.id}")
         return self._confirm(
-            f"{self._services.names[agent]} is muted in every channel for {lasting(seconds)}; it may finish a message"
+            f"{self._services.names[agent]} is muted {command.where} for {lasting(seconds)}; it may finish a message"
             " that it is writing. Use /bots unmute to lift this."
         )
 
@@ -481,16 +479,18 @@ class SlashHandlers:
         agent = agent_in(command, self._services.names)
         if agent is None:
             return unknown_agent(command, self._services.names)
-        resumed = await self._services.silence.resume(Scope.agent(agent))
-        shown = self._services.names[agent]
+        silence, shown = self._services.silence, self._services.names[agent]
+        resumed = await silence.resume_all(command.scopes("agent", agent))
+        if agent in silence.muted_agents():
+            return self._confirm(f"The bots' owner has muted {shown} everywhere, so only the owner can unmute it.")
         return self._confirm(f"{shown} may speak again." if resumed else f"{shown} was not muted.")
 
     async def _ignore(self, command: ActionRequest) -> str:
         user_id = int(command.values["user"])
-        outcome = await self._services.silence.stop(Scope.person(user_id))
+        outcome = await self._services.silence.stop(command.scopes("person", user_id)[0])
         return self._confirm(
             {
-                "first": f"The bots now ignore <@{user_id}> in every channel. Use /bots unignore to lift this.",
+                "first": f"The bots now ignore <@{user_id}> {command.where}. Use /bots unignore to lift this.",
                 "known": f"<@{user_id}> is already ignored.",
                 "full": "The list of ignored people is full. Use /bots unignore to make room.",
             }[outcome]
@@ -500,7 +500,12 @@ class SlashHandlers:
         user_id = int(command.values["user"])
         if user_id in self._services.settings.ignore_user_ids:
             return f"<@{user_id}> is ignored by the setting IGNORE_USER_IDS, which only the owner can change."
-        resumed = await self._services.silence.resume(Scope.person(user_id))
+        silence = self._services.silence
+        resumed = await silence.resume_all(command.scopes("person", user_id))
+        if silence.is_ignored(user_id):
+            return self._confirm(
+                f"The bots' owner has them ignore <@{user_id}> everywhere; only the owner can end that."
+            )
         return self._confirm(f"The bots listen to <@{user_id}> again." if resumed else f"<@{user_id}> was not ignored.")
 
     def _confirm(self, text: str) -> str:

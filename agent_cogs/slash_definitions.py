@@ -97,7 +97,7 @@ def _bots_parts(agents: Mapping[str, str], themes: Sequence[str], bot: Json, cha
         _part("start", "Start a conversation (server managers)", channel, theme, starter, topic),
         _part("next", "Let a bot speak next (server managers)", bot, channel),
         _part("end", "End the running conversation (server managers)", channel),
-        _part("pause", "Silence all bots in every channel (server managers)"),
+        _part("pause", "Silence all bots in this server (server managers), or everywhere (owner)"),
         _part("resume", "Let the bots resume after a pause (server managers)"),
         _part("mute", "Silence a bot for a while (server managers)", bot, _minutes(MAX_MUTE_MINUTES, "60")),
         _part("unmute", "Let a muted bot speak again (server managers)", bot),

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agentic.agent.roster import Called, nearest
 from agentic.chat.directory import clean_name
 from agentic.chat.service import Person
-from agentic.state.silence import ChannelRef
+from agentic.state.silence import ChannelRef, Kind, Scope
 from agentic.text import named
 
 FORM, MENU = "form", "menu"  # commands that are not listed: a form that is submitted, a choice from a menu
@@ -55,6 +55,8 @@ class ActionRequest:
     Ids in `values` are texts, as Discord sends them; a command from a message's menu has the message's id as `message`.
     A form that was submitted is the command "form" with the first part of the form's id; the values are its whole `id`
     and the texts of its fields. A choice from a menu is the command "menu" in the same way, its values are `chosen`.
+    `acts_everywhere`: the person owns the bots, or manages their only server, so a pause, a mute, and an ignored person
+    apply everywhere; those of other managers apply in their server.
     """
 
     id: int
@@ -65,10 +67,21 @@ class ActionRequest:
     parent_id: int | None = None
     values: Mapping[str, str | int] = field(default_factory=dict)
     chosen: tuple[str, ...] = ()
+    acts_everywhere: bool = False
 
     @property
     def place(self) -> ChannelRef:
         return ChannelRef(self.channel_id, self.parent_id, self.guild_id)
+
+    def scopes(self, kind: Kind, subject: int | str = "") -> list[Scope]:
+        """What this person silences, and may resume: first the scope of a new order, the owner's without a server."""
+        guilds = (None, self.guild_id) if self.acts_everywhere else (self.guild_id,)
+        return [Scope(kind, subject, guild) for guild in dict.fromkeys(guilds)]
+
+    @property
+    def where(self) -> str:
+        """Where such an order applies."""
+        return "in every channel" if self.acts_everywhere else "in this server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,14 +116,16 @@ class ConversationCommands:
         return await self._give(command, "end")
 
     async def pause(self, command: ActionRequest) -> str:
-        await self._services.silence.stop(EVERYTHING, source=f"c{command.id}")
-        return confirm(
-            "All bots are paused, in every channel. Use /bots resume to lift it.", self._services.bus.ready.is_set()
-        )
+        await self._services.silence.stop(command.scopes("all")[0], source=f"c{command.id}")
+        text = f"All bots are paused, {command.where}. Use /bots resume to lift it."
+        return confirm(text, self._services.bus.ready.is_set())
 
-    async def resume(self, _: ActionRequest) -> str:
-        resumed = await self._services.silence.resume(EVERYTHING)
+    async def resume(self, command: ActionRequest) -> str:
+        silence = self._services.silence
+        resumed = await silence.resume_all(command.scopes("all"))
         text = "The bots resume." if resumed else "The bots were not paused."
+        if silence.is_paused:
+            text = "The bots' owner has paused all bots everywhere, so only the owner can resume them."
         return confirm(text, self._services.bus.ready.is_set())
 
     async def _give(self, command: ActionRequest, name: str, option: str = "", **fields: str | None) -> str:
@@ -195,7 +197,7 @@ class QuestionCommands:
         silenced = self._services.silence.check(command.place)
         if silenced is not None:
             return PAUSED if silenced.kind == "paused" else "The bots are stopped here. Use /resume first."
-        is_ignored = self._services.is_ignored(command.who.user_id, command.who.roles)
+        is_ignored = self._services.is_ignored(command.who.user_id, command.who.roles, command.guild_id)
         return "The bots are set to ignore you." if is_ignored else None
 
 

@@ -16,6 +16,7 @@ from agentic.agent.services import AgentServices
 from agentic.ids import sent_at
 from agentic.state.conversations import Pull, Pulls, Running
 from agentic.state.shared_state import Ledger
+from agentic.state.silence import ChannelRef
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.text import listed
 from agentic.wire.entries import UnaskedNote
@@ -144,9 +145,10 @@ class AgentState:
     outside: bool = False  # the channel is the thread of a room in which it takes no part
 
 
-async def why_not(services: AgentServices, agent: str, channel_id: int, now: float) -> str:
+async def why_not(services: AgentServices, agent: str, place: ChannelRef, now: float) -> str:
     """Why an agent is silent in a channel, the decisive reason first."""
-    ledger, settings = services.ledger, services.settings
+    ledger, settings, silence, channel_id = services.ledger, services.settings, services.silence, place.channel_id
+    silenced = silence.check(place)
     room = await ledger.rooms.read(channel_id)
     names = {**services.names, **({member.name: member.shown for member in room.members} if room is not None else {})}
     outside = room is not None and agent not in room.names
@@ -158,10 +160,10 @@ async def why_not(services: AgentServices, agent: str, channel_id: int, now: flo
         now=now,
         agent=agent,
         online=agent in await ledger.presence.online([agent]),
-        muted_until=services.silence.muted_agents().get(agent),
+        muted_until=silence.muted_agents(place.guild_id).get(agent),
         backoff_until=await ledger.backoffs.until(agent),
-        stopped=channel_id in services.silence.stopped_channels(),
-        paused=services.silence.is_paused,
+        stopped=not {channel_id, place.parent_id}.isdisjoint(silence.stopped_channels()),
+        paused=silenced is not None and silenced.kind == "paused",
         used_up=tuple(await ledger.budgets.used_up(agent, channel_id, date)),
         turns=await ledger.limits.count(agent, date),
         most_turns=settings.agent_max_daily,
@@ -195,7 +197,7 @@ def _reasons(state: AgentState) -> list[str]:
     if state.muted_until is not None and state.muted_until > state.now:
         found.append(f"it is muted until {_when(state.muted_until)}")
     if state.paused:
-        found.append("all bots are paused, which a server manager lifts by /bots resume")
+        found.append("all bots are paused until /bots resume")
     if state.stopped:
         found.append("a person stopped the bots in this channel")
     if state.backoff_until is not None:

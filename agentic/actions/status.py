@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from agentic.actions.base import ActionRequest
 from agentic.agent.services import AgentServices
 from agentic.state.conversations import Running
 from agentic.state.idle import UNASKED, IdleState, TaskState, task_key
 from agentic.text import counted, dollars, lasting, listed
 
-MAX_STOPS = 10  # channels that are named
+MAX_STOPS, MAX_IGNORED = 10, 20  # channels, and people, that are named
 IDLE_TASKS: Mapping[str, str] = {
     "summarise": "summaries",
     "profile": "profiles",
@@ -24,19 +25,22 @@ WAIT = "wait: "  # before the reason of a task that was due and did not run
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """An agent today. `muted` and `backoff`: seconds left, or 0."""
+    """An agent today. `muted`, `muted_here` (in this server) and `backoff`: seconds left, or 0."""
 
     name: str
     online: bool
     turns: int = 0
     cost: float = 0.0
     muted: float = 0.0
+    muted_here: float = 0.0
     backoff: float = 0.0
 
     @property
     def label(self) -> str:
         """ "Claude", "Grok (muted for 5 minutes)" """
         notes = [f"muted for {lasting(self.muted)}"] if self.muted > 0 else []
+        if self.muted_here > self.muted:
+            notes = [f"muted in this server for {lasting(self.muted_here)}"]
         notes += [f"paused for {lasting(self.backoff)}: its provider refuses it"] if self.backoff > 0 else []
         return f"{self.name} ({', '.join(notes)})" if notes else self.name
 
@@ -44,6 +48,7 @@ class AgentStatus:
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
     """The state of all bots. `budget` in US dollars a day, None for no limit; `stops`: channel → seconds left.
+    `paused`: where all bots are, such as "everywhere"; `ignored`: people whom the person who asks may unignore;
     `disclosures`: lines that the owner wants shown, such as that the bots are AIs."""
 
     agents: tuple[AgentStatus, ...]
@@ -51,14 +56,15 @@ class ServerStatus:
     conversation: Running | None
     stops: Mapping[int, float] = field(default_factory=dict)
     disclosures: tuple[str, ...] = ()
-    paused: bool = False
+    paused: str = ""
+    ignored: tuple[int, ...] = ()
     raised: float = 0.0  # of `budget`, added for today
     idle: tuple[str, ...] = ()  # `idle_lines`
     log: str = ""  # of messages, where it is on here
 
     def text(self, channel_id: int, names: Mapping[str, str]) -> str:
         online = listed([agent.label for agent in self.agents if agent.online])
-        lines = ["**All bots are paused.** A server manager lifts that by /bots resume."] if self.paused else []
+        lines = [f"**All bots are paused {self.paused}**, until /bots resume."] if self.paused else []
         lines.append(f"**Online**: {online}")
         if offline := [agent.label for agent in self.agents if not agent.online]:
             lines.append(f"**Offline**: {listed(offline)}")
@@ -76,6 +82,10 @@ class ServerStatus:
             shown = [f"<#{channel}> for {lasting(self.stops[channel])}" for channel in others[:MAX_STOPS]]
             more = len(others) - MAX_STOPS
             lines.append(f"**Stopped elsewhere**: {listed([*shown, f'{more} more'] if more > 0 else shown)}")
+        if self.ignored:
+            people = [f"<@{person}>" for person in self.ignored[:MAX_IGNORED]]
+            more = len(self.ignored) - MAX_IGNORED
+            lines.append(f"**Ignored**: {listed([*people, f'{more} more'] if more > 0 else people)}")
         if self.idle:
             lines.append("\n".join(("**While nobody writes**:", *(f"- {line}" for line in self.idle))))
         lines += [f"-# {disclosure}" for disclosure in self.disclosures]
@@ -83,7 +93,7 @@ class ServerStatus:
 
     def _here(self, channel_id: int, names: Mapping[str, str]) -> str:
         if self.paused:
-            return "paused, as everywhere"
+            return "paused"
         if channel_id in self.stops:
             return f"stopped for {lasting(self.stops[channel_id])} more; use /resume to lift it"
         running = self.conversation
@@ -96,9 +106,10 @@ class ServerStatus:
         return f"a conversation is running{theme}, round {running.round_number}{speaker}"
 
 
-async def read_status(services: AgentServices, channel_id: int, parent_id: int | None = None) -> ServerStatus:
-    """Read the status for a channel, or for a thread of the channel `parent_id`. Raises StateUnavailable."""
-    ledger, now = services.ledger, services.clock()
+async def read_status(services: AgentServices, command: ActionRequest) -> ServerStatus:
+    """Read the status of the server and the channel where it is asked for. Raises StateUnavailable."""
+    ledger, silence, now = services.ledger, services.silence, services.clock()
+    channel_id, parent_id, guild_id = command.channel_id, command.parent_id, command.guild_id
     date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
     online, backoffs, conversation, uses, idle = await asyncio.gather(
         ledger.presence.online(services.names),
@@ -107,7 +118,7 @@ async def read_status(services: AgentServices, channel_id: int, parent_id: int |
         ledger.budgets.uses(date, ["all"]),
         ledger.idle.read(),
     )
-    muted = services.silence.muted_agents()
+    muted, muted_here = silence.muted_agents(), silence.muted_agents(guild_id)
     turns = await asyncio.gather(*(ledger.limits.all(agent, date) for agent in services.names))
     costs = await asyncio.gather(*(ledger.costs.read(agent, date) for agent in services.names))
     agents = tuple(
@@ -117,22 +128,29 @@ async def read_status(services: AgentServices, channel_id: int, parent_id: int |
             turns=turns[number],
             cost=costs[number].get("total_cost", 0.0),
             muted=max(0.0, muted.get(agent, 0.0) - now),
+            muted_here=max(0.0, muted_here.get(agent, 0.0) - now),
             backoff=max(0.0, backoffs.get(agent, 0.0) - now),
         )
         for number, (agent, shown) in enumerate(services.names.items())
     )
-    stops = {channel: until - now for channel, until in services.silence.stopped_channels().items()}
+    stops = {channel: until - now for channel, until in silence.stopped_channels().items()}
     if parent_id in stops:  # a stop of a channel covers its threads
         stops[channel_id] = max(stops[parent_id], stops.get(channel_id, 0.0))
     disclosures = (agent.front.disclosure for agent in services.settings.agents.values())
-    raised = uses["all"].raised
+    raised, silenced = uses["all"].raised, silence.check(command.place)
+    own = [scope.guild for scope in command.scopes("person")] if command.who.manages_guild else []
+    ignored = [order.scope for order in silence.active() if order.scope.kind == "person" and order.scope.guild in own]
+    paused = ""
+    if silenced is not None and silenced.kind == "paused":
+        paused = "everywhere" if silenced.scope.guild is None else "in this server"
     return ServerStatus(
         agents,
         None if services.settings.budget_daily_usd is None else services.settings.budget_daily_usd + raised,
         conversation,
         stops,
         tuple(filter(None, disclosures)),
-        paused=services.silence.is_paused,
+        paused=paused,
+        ignored=tuple(dict.fromkeys(int(scope.subject) for scope in ignored)),
         raised=raised,
         idle=idle_lines(idle, services.roster.names, now) if idle is not None else (),
         log=services.privacy.log_line(channel_id),

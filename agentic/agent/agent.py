@@ -118,7 +118,7 @@ class Agent:
     reset: Callable[[int], Awaitable[int]]  # channel → the last message that is context no longer
     user_id: Callable[[str], int | None]
     bots_role: int | None = None  # whose mention calls all agents
-    ignores: Callable[[int, frozenset[int]], bool]  # a person, with the roles that are known
+    ignores: Callable[[int, frozenset[int], int | None], bool]  # a person, with the roles that are known, in a guild
     sees: Callable[[int], Callable[[int], bool]]  # a channel → what all of its readers may read
     memory: MemoryReader = field(default_factory=MemoryReader)
     guild_models: Mapping[int, ModelBinding]
@@ -303,6 +303,7 @@ def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None
     """Return the tools that are made for this agent: those of its files, and recall if there is a record."""
     if not services.settings.records:
         return persona.tools if persona is not None else nothing
+    audience = Audience(channel_of)
 
     async def find(query: str, may_see: Callable[[int], bool], here: int, first: int) -> Sequence[Memory]:
         """Look among what is context no longer, but was not forgotten, in words of people who are not ignored."""
@@ -311,9 +312,10 @@ def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None
             upto = first if first and channel_id == here else MAX_ID
             return await services.resets.since(agent, channel_id), upto
 
-        return await services.memory.recall(query, may_see, MAX_RECALLED, between, services.ignored_people)
+        ignored = services.ignored_people(audience.guild_of(here))
+        return await services.memory.recall(query, may_see, MAX_RECALLED, between, ignored)
 
-    recall = RecallTool(Audience(channel_of), find, services.settings.timezone)
+    recall = RecallTool(audience, find, services.settings.timezone)
     return lambda: (*(persona.tools() if persona is not None else ()), recall)
 
 

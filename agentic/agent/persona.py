@@ -279,7 +279,7 @@ async def no_owners() -> Collection[int]:
 
 
 class FileRights:
-    """Decide who may change what all guilds share: an agent's files and workspace, mutes, ignored people, the pause.
+    """Decide who may change what all guilds share: an agent's files and workspace, and who is silent everywhere.
 
     Managers of a guild may if the installation has that guild alone. Otherwise their text would speak, and spend, in
     other guilds, so only the owner may. `owners` returns the user ids of the application's owners."""

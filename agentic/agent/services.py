@@ -149,16 +149,15 @@ class AgentServices:
             self.own_memory, self.channel_readers, self.settings, self.roster.names, online=online, fronts=fronts
         )
 
-    @property
-    def ignored_people(self) -> frozenset[int]:
-        """The people whom the bots ignore whatever their roles are."""
-        return self.silence.ignored_people() | frozenset(self.settings.ignore_user_ids)
+    def ignored_people(self, guild_id: int | None) -> frozenset[int]:
+        """The people whom the bots ignore in a server whatever their roles are."""
+        return self.silence.ignored_people(guild_id) | frozenset(self.settings.ignore_user_ids)
 
-    def is_ignored(self, user_id: int, roles: frozenset[int]) -> bool:
-        """Whether the bots ignore a person, with these roles."""
+    def is_ignored(self, user_id: int, roles: frozenset[int], guild_id: int | None) -> bool:
+        """Whether the bots ignore a person with these roles in a server."""
         settings = self.settings
         return (
-            self.silence.is_ignored(user_id)
+            self.silence.is_ignored(user_id, guild_id)
             or user_id in settings.ignore_user_ids
             or not roles.isdisjoint(settings.ignore_role_ids)
         )

@@ -136,7 +136,7 @@ class CatchUp:
         call, orders = self._calls.detect(heard), self._stop_orders
         if self._channels.is_stopped(heard.channel_id):
             return None
-        if self._services.is_ignored(heard.author_id, heard.author_roles):
+        if self._services.is_ignored(heard.author_id, heard.author_roles, heard.guild_id):
             return None
         if call is Call.ALL and heard.parent_id is not None:  # it may be a room
             return None

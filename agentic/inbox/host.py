@@ -163,7 +163,7 @@ class AgentHost:
         if not (self.acts or (self.holds_lease and heard.is_private)):  # a private chat may have no past to read
             self.catch_up.missed_message()
             return
-        if services.is_ignored(heard.author_id, heard.author_roles):
+        if services.is_ignored(heard.author_id, heard.author_roles, heard.guild_id):
             return
         call, transcript = self._calls.detect(heard), services.transcripts.of(channel_id)
         if call is Call.ALL and heard.parent_id is not None and await services.ledger.rooms.may_exist(channel_id):

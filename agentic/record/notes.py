@@ -30,7 +30,7 @@ MAX_DELETED = 5000  # deleted messages that are remembered
 MAX_ROOMS = 500  # remembered
 MAX_ROOM_MESSAGES = 200  # looked at in a room, the newest ones
 
-IsIgnored = Callable[[int, frozenset[int]], bool]  # whether the bots ignore a person, with these roles
+IsIgnored = Callable[[int, frozenset[int], int | None], bool]  # whether the bots ignore a person with roles in a guild
 PostedBy = Callable[[int], Awaitable[str | None]]
 DropSummary = Callable[[int, Collection[int] | None], Coroutine[Any, Any, None]]
 
@@ -169,7 +169,8 @@ class MessageLog:
         """Log the message. If the log was switched off, a message that it has is still kept true."""
         reader_before, fingerprint = self._logged.get(entry.id, (None, None))
         reader, speaker = reader or reader_before, entry.speaker
-        ignored = speaker.kind == "person" and self._is_ignored(speaker.id, entry.author_roles)
+        guild = None if reader is None else reader.guild_id
+        ignored = speaker.kind == "person" and self._is_ignored(speaker.id, entry.author_roles, guild)
         keeps_words = entry.order is None and is_visible(entry) and not ignored and not speaker.is_service
         if reader is None or not (keeps_words or self._may_be_logged(entry)):
             return
@@ -204,20 +205,20 @@ class RoomLog:
         self._clock, self._is_ignored = clock, is_ignored
         self._noted: LRUCache[int, dict[int, int]] = LRUCache(MAX_ROOMS)  # thread → message → hash of its text
 
-    def news(self, agent: str, thread_id: int, entries: Sequence[Entry]) -> RoomWords | None:
+    def news(self, agent: str, thread_id: int, guild: int | None, entries: Sequence[Entry]) -> RoomWords | None:
         """Return the room's new and edited messages; None for none. Hidden messages are left out, and those of people
         whom the bots ignore, of other bots and of other webhooks."""
         noted = self._noted.setdefault(thread_id, {})
-        shown = [_room_message(entry) for entry in entries[-MAX_ROOM_MESSAGES:] if self._is_of_the_room(entry)]
+        shown = [_room_message(entry) for entry in entries[-MAX_ROOM_MESSAGES:] if self._is_of_the_room(entry, guild)]
         new = [each for each in shown if noted.get(each.message_id) != hash(each.text)]
         self._noted[thread_id] = {each.message_id: hash(each.text) for each in shown}
         return RoomWords(agent=agent, thread_id=thread_id, at=self._clock(), messages=tuple(new)) if new else None
 
-    def _is_of_the_room(self, entry: Entry) -> bool:
+    def _is_of_the_room(self, entry: Entry, guild: int | None) -> bool:
         speaker = entry.speaker
         if speaker.kind == "stranger" or not is_visible(entry):
             return False
-        return speaker.kind == "agent" or not self._is_ignored(speaker.id, entry.author_roles)
+        return speaker.kind == "agent" or not self._is_ignored(speaker.id, entry.author_roles, guild)
 
 
 def _room_message(entry: Entry) -> RoomMessage:

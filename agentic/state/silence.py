@@ -18,7 +18,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, Literal
@@ -297,10 +297,10 @@ class Silence(Mirror):
                 muted[name] = max(order.until, muted.get(name, 0.0))
         return muted
 
-    def ignored_people(self) -> frozenset[int]:
-        """The people who are ignored everywhere."""
+    def ignored_people(self, guild: int | None = None) -> frozenset[int]:
+        """The people who are ignored everywhere or in the guild."""
         people = (order.scope for order in self.active() if order.scope.kind == "person")
-        return frozenset(int(scope.subject) for scope in people if scope.guild is None)
+        return frozenset(int(scope.subject) for scope in people if scope.guild in (None, guild))
 
     def is_ignored(self, person: int, guild: int | None = None) -> bool:
         return any(self._active(Scope.person(person, where)) is not None for where in {None, guild})
@@ -350,6 +350,10 @@ class Silence(Mirror):
         """End the scope's silence; `at` and `late` as in `stop`. True for the first caller among all processes."""
         said = self._clock() if at is None else at
         return await self._give(SilenceOrder(scope, 0.0, round(said, 3)), late=late) == "first"
+
+    async def resume_all(self, scopes: Iterable[Scope]) -> bool:
+        """End the silence of these scopes; False if none of them was silenced."""
+        return any([await self.resume(scope) for scope in scopes])
 
     async def resume_channel(
         self,

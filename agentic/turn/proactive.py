@@ -67,14 +67,15 @@ async def check_consent(turn: Turn, event: ReflectionEvent) -> None:
     anything written to or about people whom the bots ignore, or on topics that somebody who reads there could not know
     of."""
     person_id, may_read = event.person_id, turn.agent.sees(event.channel_id)
-    if is_about_ignored(turn.agent, event) or not all(map(may_read, event.reflection.origins)) or person_id is None:
+    if is_about_ignored(turn, event) or not all(map(may_read, event.reflection.origins)) or person_id is None:
         raise TurnAborted("unwanted")
     if await turn.agent.unasked.is_unwanted(person_id):
         raise TurnAborted("unwanted")
 
 
-def is_about_ignored(agent: Agent, event: ReflectionEvent) -> bool:
-    return any(agent.ignores(person, frozenset()) for person in event.about)
+def is_about_ignored(turn: Turn, event: ReflectionEvent) -> bool:
+    guild = turn.outlet.view.guild_id
+    return any(turn.agent.ignores(person, frozenset(), guild) for person in event.about)
 
 
 def text_only(event: ReflectionEvent, decision: Decision) -> Decision:
@@ -133,7 +134,7 @@ def writing_request(agent: Agent, event: ReflectionEvent) -> LimitRequest:
 async def write(turn: Turn, event: ReflectionEvent) -> str:
     """The text. Raises UnreadableDecision for an answer that has none, and what `call_model` does."""
     given = event.reflection
-    if given.task == "profile" and is_about_ignored(turn.agent, event):
+    if given.task == "profile" and is_about_ignored(turn, event):
         return ""  # whom the bots ignore has no topics, so they are not asked for again
     prompt = prompt_of(given, turn.agent.key, seconds=min(SECONDS, seconds_left(turn)))
     reply = await call_model(turn, prompt, (), "summary" if given.task == "summarise" else "profile")

@@ -186,8 +186,10 @@ class TurnRunner:
         record = await settle(agent, self._services.ledger, event, result, state)
         transcript, trace = self._services.transcripts.of(record.channel_id), state.trace
         posts = [entry for message_id in record.posted if (entry := transcript.get(message_id)) is not None]
-        news = self._services.room_log.news
-        room = news(self.name, record.channel_id, transcript.entries()) if in_room(event) else None
+        room = None
+        if in_room(event):
+            words, log_of = transcript.entries(), self._services.room_log
+            room = log_of.news(self.name, record.channel_id, record.guild_id, words)
         picture = trace.picture if record.image else None
         self._services.watcher.ended(record, RecordedWords(record, trace.calls, posts, picture, room, trace.searches))
 

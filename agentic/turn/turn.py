@@ -223,7 +223,8 @@ def blocking_reason(agent: Agent, outlet: Outlet) -> str | None:
 
 def _request(agent: Agent, outlet: Outlet, event: TurnEvent) -> LimitRequest:
     request = writing_request(agent, event) if is_writing(event) else _request_for_turn(agent, outlet, event)
-    return replace(request, notice=notice_of(agent.key, event, "began", agent.clock()).to_wire())
+    notice = notice_of(agent.key, event, "began", agent.clock()).to_wire()
+    return replace(request, guild_id=outlet.view.guild_id, notice=notice)
 
 
 def _request_for_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> LimitRequest:
@@ -241,7 +242,6 @@ def _request_for_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> LimitRe
     request = LimitRequest(
         agent=agent.key,
         channel_id=event.channel_id,
-        guild_id=outlet.view.guild_id,
         date=agent.today(),
         turn_id=event.id,
         is_free=prices.free,

@@ -241,14 +241,15 @@ async def _find_reply_chain(turn: Turn, context: TurnContext, options: Options, 
     above = channel.parent if not (reset or in_room(turn.event)) else None
 
     def may_show(entry: Entry) -> bool:
-        is_ignored = entry.speaker.kind == "person" and agent.ignores(entry.speaker.id, entry.author_roles)
+        is_person = entry.speaker.kind == "person"
+        is_ignored = is_person and agent.ignores(entry.speaker.id, entry.author_roles, channel.guild_id)
         return is_visible(entry) and not is_ignored
 
     place = ChainPlace(
         transcripts=[view.transcript for view in (channel, above) if view is not None],
         reset=reset,
         may_show=may_show,
-        may_tell=lambda people: not any(agent.ignores(person, frozenset()) for person in people),
+        may_tell=lambda people: not any(agent.ignores(person, frozenset(), channel.guild_id) for person in people),
     )
     memory = MemoryReader() if in_room(turn.event) else agent.memory
     return await find_reply_chain(asked, place, options.chain_messages, memory)

@@ -5,6 +5,7 @@ import time
 from agent_coordinator.config import from_settings
 from agentic.actions.explain import NO_RECORD, why, why_not
 from agentic.services.discord.gateway import BACKOFF_TEXT
+from agentic.state.silence import ChannelRef
 from agentic.turn.result import LINES
 from agentic.wire import keys
 from tests.support.flow import decision, flow
@@ -34,7 +35,7 @@ async def test_a_mention_and_a_conversations_turns_leave_records_that_explain_th
         assert "started a conversation of the bots" in opening
         assert [("in round 1 of a conversation" in text) for text in others] == [True] * 3
         assert await explained(services, question) == NO_RECORD
-        text = await why_not(services, "claude", f.channel("casual"), time.time())
+        text = await why_not(services, "claude", ChannelRef(f.channel("casual")), time.time())
         assert text.startswith("**Claude** is silent here: nobody has called it since")
 
 
@@ -62,7 +63,7 @@ async def test_a_rest_goes_on_after_a_restart_and_no_model_is_asked(tmp_path):
                 assert runtime.bots["claude"].cog.host.agent.model.backoff.until == end
                 report = await runtime.coordinator.fire(f.channel("casual"))
                 assert (report.messages, report.total.absences, len(f.models.requests)) == (1, 1, asked + 1)
-                text = await why_not(runtime.services, "claude", f.channel("casual"), time.time())
+                text = await why_not(runtime.services, "claude", ChannelRef(f.channel("casual")), time.time())
                 assert "is silent here: its provider refuses it" in text
                 ttl = await runtime._link.call(lambda link: link.ttl(keys.bench("claude")))
                 assert 0 < ttl <= 600

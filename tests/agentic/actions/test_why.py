@@ -21,7 +21,7 @@ from agentic.state.idle import Asking, IdleState, TaskState
 from agentic.state.limits import LimitRequest
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import Ledger
-from agentic.state.silence import Scope
+from agentic.state.silence import ChannelRef, Scope
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable
@@ -183,7 +183,7 @@ async def services():
 
 
 async def asked(services):
-    return (await why_not(services, "claude", 1, services.clock())).splitlines()
+    return (await why_not(services, "claude", ChannelRef(1), services.clock())).splitlines()
 
 
 async def here(services):
@@ -293,7 +293,7 @@ async def test_a_message_without_a_record_and_one_that_is_too_old_are_said_to_be
     with pytest.raises(StateUnavailable):
         await why(services.ledger, NAMES, old, services.clock())
     with pytest.raises(StateUnavailable):
-        await why_not(services, "claude", 1, services.clock())
+        await why_not(services, "claude", ChannelRef(1), services.clock())
 
 
 # another one was chosen

@@ -52,7 +52,7 @@ class Scene:
             self.channel_readers,
             self.record,
             lambda: NOW,
-            is_ignored=lambda user, _: user in self.ignored,
+            is_ignored=lambda user, *_: user in self.ignored,
             late_seconds=LATE,
             deleted=self._delete,
         )

@@ -11,7 +11,7 @@ GROK = Speaker(2, "Grok", "agent", "grok")
 
 
 def log(*ignored: int) -> RoomLog:
-    return RoomLog(lambda: 100.0, lambda user_id, roles: user_id in ignored or 9 in roles)
+    return RoomLog(lambda: 100.0, lambda user_id, roles, _: user_id in ignored or 9 in roles)
 
 
 def said(message_id: int, speaker: Speaker = EVE, text: str = "So?", **more: object) -> Entry:
@@ -24,13 +24,13 @@ def ids(words: object) -> list[int]:
 
 def test_each_message_is_noted_once_and_again_when_it_was_edited() -> None:
     made = log()
-    assert ids(made.news("claude", 1, [said(1), said(2, GROK)])) == [1, 2]
-    assert made.news("grok", 1, [said(1), said(2, GROK)]) is None
-    assert ids(made.news("claude", 1, [said(1, text="So what?"), said(2, GROK), said(3)])) == [1, 3]
+    assert ids(made.news("claude", 1, 7, [said(1), said(2, GROK)])) == [1, 2]
+    assert made.news("grok", 1, 7, [said(1), said(2, GROK)]) is None
+    assert ids(made.news("claude", 1, 7, [said(1, text="So what?"), said(2, GROK), said(3)])) == [1, 3]
 
 
 def test_authors_are_told_apart() -> None:
-    words = log().news("claude", 1, [said(1), said(2, GROK)])
+    words = log().news("claude", 1, 7, [said(1), said(2, GROK)])
     assert words is not None
     assert [(each.author, each.author_id, each.agent, each.name) for each in words.messages] == [
         ("person", 5, None, "Eve"),
@@ -47,19 +47,19 @@ def test_hidden_messages_other_bots_and_ignored_people_are_left_out() -> None:
         said(5, Speaker(7, "Mallory", "person")),
         said(6),
     ]
-    assert ids(log(7).news("claude", 1, entries)) == [6]
+    assert ids(log(7).news("claude", 1, 7, entries)) == [6]
 
 
 def test_an_entry_is_bounded() -> None:
     entries = [said(number, text="x" * 9_000) for number in range(1, 2 * MAX_ROOM_MESSAGES)]
-    words = log().news("claude", 1, entries)
+    words = log().news("claude", 1, 7, entries)
     assert len(ids(words)) == MAX_ROOM_MESSAGES
     assert words is not None
     assert max(len(each.text) for each in words.messages) == 4_000
 
 
 def test_a_message_of_files_alone_names_them() -> None:
-    words = log().news("claude", 1, [said(1, text="", attachments=(Attachment(3, "tea.pdf", "https://x", 1),))])
+    words = log().news("claude", 1, 7, [said(1, text="", attachments=(Attachment(3, "tea.pdf", "https://x", 1),))])
     assert words is not None
     assert words.messages[0].text == "(file: tea.pdf)"
 
