@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
@@ -18,13 +19,13 @@ from typing import Any, ClassVar
 import discord
 
 from agent_config import AgentSettings
-from agentic.agent.agent import build_agent, called_model
+from agentic.agent.agent import build_agent
 from agentic.agent.services import AgentServices
 from agentic.chat.directory import NOBODY, clean_name
 from agentic.chat.transcript import Transcripts
 from agentic.context.commands import order_in
 from agentic.inbox.host import AgentHost
-from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
+from agentic.llm.types import Drawing, ImagePrompt, Message, Model, Prompt, Reply
 from agentic.record.notes import GatewayNotes
 from agentic.services.discord.channels import Channel, author_of, parent_of, person_reaction, refusal_in
 from agentic.services.discord.gate import Gate
@@ -168,8 +169,8 @@ def channel_problems(bot: discord.Client, channel_ids: Iterable[int], guild_ids:
 
 
 class BaseAgentCog(TranscriptCog):
-    """The bot of one agent. Its subclass's methods call `model`, and one of `guild_models` in the turns of that guild;
-    `may_act` says whether this process holds the agent's lease."""
+    """The bot of one agent. Turns reach its models, `model` and those of `guild_models`, only by its subclass's
+    `_call_ai` and `_generate_image`. `may_act` says whether this process holds the agent's lease."""
 
     provider: ClassVar[str] = ""
 
@@ -191,18 +192,16 @@ class BaseAgentCog(TranscriptCog):
         may_act: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(bot, services.transcripts, services.gateway_notes, settings.spec.name)
-        self.bot, self.services, self._model = bot, services, model
+        self.bot, self.services, self._model, self._guild_models = bot, services, model, guild_models
         self.gate = Gate(shared=services.outbound)
         self.channels = DiscordChannels(settings, bot, services, self.gate, may_act=may_act)
         self._tool_display = ToolDisplay(services.webhooks, self.gate, self.channels.spot)
         agent = build_agent(
             settings,
             services,
+            self,
             model,
             guild_models,
-            call_ai=self._call_ai,
-            generate_image=self._generate_image,
-            redact=self.gate.clean,
             show_tools=self._tool_display,
             channel_of=bot.get_channel,
         )
@@ -213,15 +212,22 @@ class BaseAgentCog(TranscriptCog):
         """One completion. Raises agentic.llm.errors.ModelError."""
         raise TypeError(f"{type(self).__name__} has no _call_ai()")
 
-    async def _generate_image(self, prompt: str) -> Drawing:
+    async def _generate_image(self, prompt: ImagePrompt | str) -> Drawing:
         """One picture. Raises agentic.llm.errors.ModelError, CannotDraw where the provider has none."""
         raise TypeError(f"{type(self).__name__} has no _generate_image()")
 
-    @property
-    def model(self) -> Model:
-        """The model that `_call_ai` and `_generate_image` call: in a turn that of its guild, otherwise the agent's
-        own."""
-        return called_model() or self._model
+    def model_for(self, prompt: Prompt | str) -> Model:
+        """Return the model of the guild for which the prompt is, if it has one of its own; else the agent's own."""
+        return self._guild_models.get(getattr(prompt, "guild_id", None) or 0, self._model)
+
+    async def complete(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
+        """Ask the bot's model for a turn (agentic.agent.agent.AgentModel)."""
+        reply = await self._call_ai(prompt, history)
+        return replace(reply, text=self.gate.clean(reply.text))
+
+    async def draw(self, prompt: ImagePrompt) -> Drawing:
+        """Draw a turn's picture (agentic.agent.agent.AgentModel)."""
+        return await self._generate_image(prompt)
 
     async def aclose(self) -> None:
         """Take nothing more in and cancel what runs."""

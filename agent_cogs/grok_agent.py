@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_cogs.base import BaseAgentCog
-from agentic.llm.types import Drawing, Message, Prompt, Reply
+from agentic.llm.types import Drawing, ImagePrompt, Message, Prompt, Reply
 
 
 class GrokAgentCog(BaseAgentCog):
@@ -14,7 +14,7 @@ class GrokAgentCog(BaseAgentCog):
     provider = "xai"
 
     async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
-        return await self.model.complete(Prompt.of(prompt), history)
+        return await self.model_for(prompt).complete(Prompt.of(prompt), history)
 
-    async def _generate_image(self, prompt: str) -> Drawing:
-        return await self.model.draw(prompt)
+    async def _generate_image(self, prompt: ImagePrompt | str) -> Drawing:
+        return await self.model_for(prompt).draw(prompt)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from agent_config import AgentSettings
 from agentic.agent.events import TurnEvent, searches_first
@@ -37,7 +35,7 @@ from agentic.context.prompt import Identity
 from agentic.ids import MAX_ID
 from agentic.llm.profiles import PrefillMemory
 from agentic.llm.providers.agent_sdk import AgentSdkModel
-from agentic.llm.types import Drawing, Message, Model, Picture, Prompt, Reply
+from agentic.llm.types import Drawing, ImagePrompt, Message, Model, Picture, Prompt, Reply
 from agentic.net.images import ImageLimits
 from agentic.personas.prompt import PersonaPrompt
 from agentic.record.memories import MemoryReader
@@ -54,15 +52,34 @@ from agentic.tools.tool import WEB_SEARCH, Toolbox, ToolContext, is_allowed
 from agentic.tools.toolset import Own, nothing
 
 BargeIn = Literal["yield", "finish", "ignore"]
-Think = Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
-Draw = Callable[[str], Awaitable[Drawing]]
 ShowTools = Callable[[ChannelView, ToolEvent], None]
 
 UNASKED_SHARE = 5  # turns that no person asked for may change a memory so many times as often as one person's
 
 log = logging.getLogger(__name__)
 
-_called: ContextVar[Model | None] = ContextVar("called", default=None)
+
+class AgentModel(Protocol):
+    """What a turn asks: the models of one agent, of which a prompt's `guild_id` names one. Its answers are without
+    secrets, since they are kept in Redis as well as posted."""
+
+    async def complete(self, prompt: Prompt, history: Sequence[Message]) -> Reply: ...
+    async def draw(self, prompt: ImagePrompt) -> Drawing: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PersonaModel:
+    """The model of a persona without a bot."""
+
+    model: Model
+    redact: Callable[[str], str]
+
+    async def complete(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
+        reply = await self.model.complete(prompt, history)
+        return replace(reply, text=self.redact(reply.text))
+
+    async def draw(self, prompt: ImagePrompt) -> Drawing:
+        return await self.model.draw(prompt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +91,8 @@ class ModelBinding:
     """
 
     name: str  # provider/model, the first of its list
-    complete: Think
-    draw: Draw
+    complete: Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
+    draw: Callable[[ImagePrompt], Awaitable[Drawing]]
     can_draw: bool
     prices: ModelPrices
     image_limits: ImageLimits
@@ -175,19 +192,17 @@ class Agent:
 def build_agent(
     settings: AgentSettings,
     services: AgentServices,
+    asked: AgentModel,
     model: Model,
     guild_models: Mapping[int, Model],
     *,
-    call_ai: Think,
-    generate_image: Draw,
-    redact: Callable[[str], str],
     show_tools: ShowTools,
     channel_of: ChannelOf,
 ) -> Agent:
-    """Build the agent as its turns know it. `call_ai` and `generate_image` ask `called_model()`; `redact` takes secrets
-    out of an answer; `channel_of` gives its bot's channels."""
+    """Build the agent as its turns know it. Turns reach `model` and `guild_models` only by `asked`; `channel_of` gives
+    its bot's channels."""
     spec, shared, tools = settings.spec, services.settings, services.tools
-    bind = partial(bind_model, call_ai=call_ai, generate_image=generate_image, redact=redact, clock=services.clock)
+    bind = partial(bind_model, asked=asked, clock=services.clock)
     persona = persona_memory_of(spec.name, services, channel_of)
     others = tuple(name for key, name in services.names.items() if key != spec.name)
     personality = shared.personality_of(spec.name) if spec.name in shared.agents else spec.personality
@@ -240,32 +255,14 @@ def build_agent(
     )
 
 
-def bind_model(
-    settings: AgentSettings,
-    model: Model,
-    call_ai: Think,
-    generate_image: Draw,
-    redact: Callable[[str], str],
-    clock: Callable[[], float],
-) -> ModelBinding:
-    """Build the model that these settings name. Its answers are redacted as they arrive: they are kept in Redis as
-    well as posted."""
-
-    async def complete(prompt: Prompt, history: Sequence[Message]) -> Reply:
-        with calling(model):
-            reply = await call_ai(prompt, history)
-        return replace(reply, text=redact(reply.text))
-
-    async def draw(prompt: str) -> Drawing:
-        with calling(model):
-            return await generate_image(prompt)
-
+def bind_model(settings: AgentSettings, model: Model, *, asked: AgentModel, clock: Callable[[], float]) -> ModelBinding:
+    """Build the model that these settings name, which turns reach by `asked`."""
     profiles = [profile(one) for one in settings.usable or settings.models]
     coding = model if isinstance(model, AgentSdkModel) else None
     return ModelBinding(
         name=model.name,
-        complete=complete,
-        draw=draw,
+        complete=asked.complete,
+        draw=asked.draw,
         can_draw=model.can_draw,
         prices=ModelPrices.of(settings, free=model.free, query=coding.config.max_usd if coding else None),
         image_limits=ImageLimits(  # for all of these models, since any of them may answer
@@ -317,18 +314,3 @@ def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None
 
     recall = RecallTool(audience, find, services.settings.timezone)
     return lambda: (*(persona.tools() if persona is not None else ()), recall)
-
-
-@contextmanager
-def calling(model: Model) -> Iterator[None]:
-    """Make `called_model` this model for what is awaited within."""
-    before = _called.set(model)
-    try:
-        yield
-    finally:
-        _called.reset(before)
-
-
-def called_model() -> Model | None:
-    """The model of the present call; None outside of one."""
-    return _called.get()

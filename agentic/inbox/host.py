@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from agent_config import AgentSettings
-from agentic.agent.agent import Agent, build_agent
+from agentic.agent.agent import Agent, PersonaModel, build_agent
 from agentic.agent.limits import AgentLimits, share_backoff
 from agentic.agent.services import AgentServices
 from agentic.automation.automation import Automation
@@ -265,11 +265,9 @@ class PersonaHost:
         agent = build_agent(
             settings,
             services,
+            PersonaModel(model, services.outbound.redact),
             model,
             {},
-            call_ai=lambda prompt, history: model.complete(prompt, history),
-            generate_image=lambda prompt: model.draw(prompt),
-            redact=services.outbound.redact,
             show_tools=show_nothing,
             channel_of=hosted.channel_of,
         )

@@ -87,6 +87,7 @@ class Prompt:
     max_output_tokens: int = 4000
     timeout: float = 75.0  # seconds for all attempts together
     cache_key: str | None = None
+    guild_id: int | None = None  # for which it is asked: an agent may have another model there
     conversation: int | None = None  # the channel, for a model that keeps a session of its own per channel
     since: int = 0  # the message after which the conversation was last restarted
     cache_ttl: CacheTtl = "5m"
@@ -109,6 +110,18 @@ class Prompt:
     def of(cls, prompt: Prompt | str) -> Prompt:
         """Wrap a plain string, which is a prompt without anything around it."""
         return cls(text=prompt) if isinstance(prompt, str) else prompt
+
+
+class ImagePrompt(str):
+    """What a picture shows, and the guild for which it is drawn."""
+
+    __slots__ = ("guild_id",)
+    guild_id: int | None
+
+    def __new__(cls, text: str, guild_id: int | None = None) -> ImagePrompt:
+        prompt = super().__new__(cls, text)
+        prompt.guild_id = guild_id
+        return prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

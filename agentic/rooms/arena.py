@@ -281,6 +281,7 @@ async def ask_contender(agent: Agent, arena: Arena, ledger: Ledger) -> ArenaAnsw
         temperature=options.temperature,
         max_output_tokens=min(options.max_output_tokens, ANSWER_TOKENS),
         timeout=ANSWER_SECONDS,
+        guild_id=arena.guild_id,
         labels={"agent": agent.key, "arena": str(arena.id), "trigger": "mention", "asked": arena.question},
     )
     call = SideCall(

@@ -10,7 +10,7 @@ from agentic.agent.events import POST_SECONDS, MentionEvent, asked_id
 from agentic.agent.limits import day_total
 from agentic.chat.outlet import Post, Posted, TurnCost
 from agentic.llm.errors import ModelError
-from agentic.llm.types import Picture, Usage
+from agentic.llm.types import ImagePrompt, Picture, Usage
 from agentic.turn.decision import Decision
 from agentic.turn.progress import Done, Turn
 from agentic.turn.room_turns import next_member
@@ -110,7 +110,7 @@ async def _draw(turn: Turn, decision: Decision) -> Picture | None:
     try:
         with trace.drawing(agent.model.name, decision.image_prompt) as call:
             async with asyncio.timeout(seconds) as limit:
-                drawing = await agent.model.draw(decision.image_prompt)
+                drawing = await agent.model.draw(ImagePrompt(decision.image_prompt, turn.outlet.view.guild_id))
         cost = drawing.usage
     except ModelError as error:
         log.warning("%s: drawing failed: %s", agent.key, error)

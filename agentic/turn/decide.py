@@ -190,7 +190,8 @@ async def call_model(turn: Turn, prompt: Prompt, history: Sequence[Message], kin
     await _reserve(turn, cost)
     turn.agent.overhead.note(input_tokens(prompt, ()))
     continues = event.channel_id if isinstance(event, MentionEvent | InstructionEvent) else None
-    asked = replace(prompt, conversation=continues)  # automation is no part of a conversation
+    # automation is no part of a conversation
+    asked = replace(prompt, guild_id=turn.outlet.view.guild_id, conversation=continues)
     try:
         with turn.state.trace.call(model.name, asked, history, kind=kind) as call:
             reply = call.reply = await model.complete(asked, history)

@@ -51,7 +51,9 @@ RECORDED = ImageLimits(longest_side=1024, max_bytes=400_000)
 
 _COUNTS = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "searches")
 _PLAIN = Prompt(text="")
-_ELSEWHERE = {"text", "system", "stable", "prefill", "pictures", "tools", "rounds", "labels", "on_text", "call"}
+_ELSEWHERE = frozenset(
+    {"text", "system", "stable", "prefill", "pictures", "tools", "rounds", "labels", "on_text", "call", "guild_id"}
+)
 _OPTIONS = [each.name for each in fields(Prompt) if each.name not in _ELSEWHERE]
 
 log = logging.getLogger(__name__)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from agent_config import AGENTS
 from agentic.llm.errors import BadKey, PrefillRefused
+from agentic.rooms.arena import ask_contender
 from agentic.state.budgets import Caps
+from agentic.state.rooms import Arena
 from agentic.turn.result import LINES
 from tests.support.agent_scene import LOUNGE, Scene, ScriptedCog
 from tests.support.doubles import Guild, TextChannel, Thread, settle, until
@@ -24,11 +27,11 @@ class SpeakingCog(ScriptedCog):
     async def _call_ai(self, prompt, history=()):
         if self.door is not None:
             await self.door.wait()
-        self.spoke.append(self.model.name)
+        self.spoke.append(self.model_for(prompt).name)
         return await super()._call_ai(prompt, history)
 
     async def _generate_image(self, prompt):
-        self.painted.append(self.model.name)
+        self.painted.append(self.model_for(prompt).name)
         return await super()._generate_image(prompt)
 
 
@@ -66,7 +69,21 @@ async def test_each_server_hears_its_model_also_in_threads_and_in_turns_by_instr
     await scene.instruct("i1", channel=LOUNGE)
     await scene.instruct("i2", channel=ABROAD)
     assert scene.cog.spoke == ["scripted/one", "ollama/x", "ollama/x", "scripted/one", "ollama/x"]
-    assert scene.cog.model.name == "scripted/one"  # outside of a turn
+    assert scene.cog.model_for("a prompt of nowhere").name == "scripted/one"
+
+
+async def test_every_way_to_a_bots_model_passes_its_cog_and_names_the_guild(stage):
+    scene = await stage("xai/grok-x", env={"CLAUDE_IMAGE_MODEL": "xai/grok-brush"})
+    scene.answers({"text": "Look.", "generate_image": True, "image_prompt": "a fox"})
+    await scene.ask(channel=ABROAD)
+    agent = scene.cog.host.agent
+    abroad = replace(agent, model=agent.guild_models[SERVER])
+    arena = Arena(id=700, channel_id=ABROAD, guild_id=SERVER, question="Why?", asked_by=71, minutes=5, at=1000.0)
+    await ask_contender(abroad, arena, ledger=scene.ledger)
+    assert scene.cog.spoke == ["xai/grok-x"] * 2
+    assert scene.cog.painted == ["xai/grok-x"]
+    assert [prompt.guild_id for prompt, _ in scene.cog.asked] == [SERVER, SERVER]
+    assert [(prompt, prompt.guild_id) for prompt in scene.cog.drawn] == [("a fox", SERVER)]
 
 
 async def test_turns_that_run_side_by_side_keep_their_models(stage):
