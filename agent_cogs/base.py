@@ -9,7 +9,7 @@ without harm.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -33,6 +33,7 @@ from agentic.services.discord.messages import command_question, incoming_message
 from agentic.services.discord.service import DiscordChannels
 from agentic.services.discord.webhooks import ToolDisplay
 from agentic.services.signal.channels import with_signal
+from agentic.state.leases import ALWAYS_HELD, AnyLease
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +171,7 @@ def channel_problems(bot: discord.Client, channel_ids: Iterable[int], guild_ids:
 
 class BaseAgentCog(TranscriptCog):
     """The bot of one agent. Turns reach its models, `model` and those of `guild_models`, only by its subclass's
-    `_call_ai` and `_generate_image`. `may_act` says whether this process holds the agent's lease."""
+    `_call_ai` and `_generate_image`. `lease` says whether this process holds the agent's lease."""
 
     provider: ClassVar[str] = ""
 
@@ -189,12 +190,12 @@ class BaseAgentCog(TranscriptCog):
         model: Model,
         guild_models: Mapping[int, Model] = MappingProxyType({}),
         *,
-        may_act: Callable[[], bool] = lambda: True,
+        lease: AnyLease = ALWAYS_HELD,
     ) -> None:
         super().__init__(bot, services.transcripts, services.gateway_notes, settings.spec.name)
         self.bot, self.services, self._model, self._guild_models = bot, services, model, guild_models
         self.gate = Gate(shared=services.outbound)
-        self.channels = DiscordChannels(settings, bot, services, self.gate, may_act=may_act)
+        self.channels = DiscordChannels(settings, bot, services, self.gate, lease=lease)
         self._tool_display = ToolDisplay(services.webhooks, self.gate, self.channels.spot)
         agent = build_agent(
             settings,
@@ -205,8 +206,8 @@ class BaseAgentCog(TranscriptCog):
             show_tools=self._tool_display,
             channel_of=bot.get_channel,
         )
-        channels = with_signal(settings.spec.name, self.channels, services, may_act)
-        self.host = AgentHost(agent, services, channels, may_act=may_act)
+        channels = with_signal(settings.spec.name, self.channels, services, lease)
+        self.host = AgentHost(agent, services, channels, lease=lease)
 
     async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
         """One completion. Raises agentic.llm.errors.ModelError."""

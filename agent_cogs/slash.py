@@ -68,6 +68,7 @@ from agentic.personas.memory import MaySee
 from agentic.rooms.opening import RoomOpener
 from agentic.services.discord.channels import parent_of
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate
+from agentic.state.leases import AnyLease
 from agentic.state.silence import Scope
 from agentic.text import lasting
 from agentic.turn.history import reset_conversation
@@ -97,18 +98,18 @@ ParentOf = Callable[[int], int | None]  # a thread's channel, if it is known
 
 
 class Slash(discord.Cog):
-    """Listen for one bot's interactions. `may_act`: whether this process holds the bot's lease; only one may answer."""
+    """Listen for one bot's interactions. `lease`: whether this process holds the bot's lease; only one may answer."""
 
     def __init__(
-        self, bot: discord.Bot, gate: Gate, answer: Handle, may_act: Callable[[], bool], complete: Complete = no_choices
+        self, bot: discord.Bot, gate: Gate, answer: Handle, lease: AnyLease, complete: Complete = no_choices
     ) -> None:
         self.bot, self.gate = bot, gate
-        self._answer, self._complete, self._may_act = answer, complete, may_act
+        self._answer, self._complete, self._lease = answer, complete, lease
 
     @discord.Cog.listener()
     async def on_interaction(self, interaction: discord.Interaction) -> None:
         command = read_interaction(interaction)
-        if command is None or not self._may_act():
+        if command is None or not self._lease.is_held:
             return
         try:
             if (typed := read_completion(interaction, command)) is not None:

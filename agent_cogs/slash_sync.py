@@ -19,6 +19,7 @@ from agent_cogs.slash_definitions import DIRECT_COMMANDS, Json, is_ours, is_same
 from agent_config import Settings
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, in_full
 from agentic.services.discord.odd_payloads import answer_read
+from agentic.state.leases import ALWAYS_HELD, AnyLease
 from agentic.state.presence import CommandOwner
 from agentic.wire.connection import or_default
 
@@ -53,11 +54,11 @@ class CommandOwnership:
         store: CommandOwner,
         sync: CommandSync,
         guilds: Callable[[], Iterable[int]],
-        may_act: Callable[[], bool] = lambda: True,
+        lease: AnyLease = ALWAYS_HELD,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._agent, self._priority, self._store, self._sync = agent, priority, store, sync
-        self._guilds, self._may_act, self._sleep = guilds, may_act, sleep
+        self._guilds, self._lease, self._sleep = guilds, lease, sleep
         self._rounds = 0
         self._owner: bool | None = None  # None: not known yet
         self._rounds_left: dict[int, float] = {}  # guild → rounds until the next attempt; infinity: done
@@ -65,7 +66,7 @@ class CommandOwnership:
     async def run(self) -> None:
         pauses = chain((SOON,), repeat(RENEW_EVERY))
         while True:
-            if self._may_act():
+            if self._lease.is_held:
                 await self.update()
             await self._sleep(next(pauses))
 

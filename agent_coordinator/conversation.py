@@ -129,10 +129,10 @@ class ConversationRunner:
         state = running.state
         while await self._locks.renew(state.channel_id, state.conversation_id):
             if await self.save(running):
-                await self._context.leadership.until_held()
+                await self._context.leadership.wait_until_held()
                 return True
         # without the lease it ends nothing: the conversation is the next leader's
-        await self._context.leadership.until_held()
+        await self._context.leadership.wait_until_held()
         return False
 
     def with_choice(self, state: ConversationState, choice: Choice) -> ConversationState:
@@ -144,7 +144,7 @@ class ConversationRunner:
     async def _step(self, running: RunningConversation) -> ConversationState:
         """One turn, one wait, or the choice of the next speakers. A turn that is under way, or that an owner asked for,
         is taken before anything may end. A reactive round has no next one, whatever the policy."""
-        await self._context.leadership.until_held()
+        await self._context.leadership.wait_until_held()
         running.become(running.state)  # what people changed until now has taken effect
         if not running.state.asking:
             running.state = rooms.with_called(rooms.without_strangers(running.state)).grant_request()

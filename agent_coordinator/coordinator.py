@@ -51,7 +51,7 @@ class Coordinator:
     @property
     def acting(self) -> bool:
         """False while standing by, and while another coordinator may lead."""
-        return self._acting and self._leadership.held
+        return self._acting and self._leadership.is_held
 
     async def run(self) -> None:
         """Listen and act until cancelled; to be called once. Cancels its conversations before it returns."""
@@ -195,7 +195,7 @@ class Coordinator:
             log.info("no conversation: all bots are paused")
             return None
         theme = theme_named(theme).name if theme else None
-        await self._leadership.until_held()
+        await self._leadership.wait_until_held()
         if channel_id is not None and channel_id not in config.channels:
             log.warning("no conversation: channel %d is not one of the bots' channels", channel_id)
             return None

@@ -60,7 +60,7 @@ class Scheduler:
             if due is None or wait > 0:
                 await context.sleep_unless(self._changed, min(wait, MAX_SLEEP))
                 continue
-            await context.leadership.until_held()  # a slot claimed by a process that does not lead would be lost
+            await context.leadership.wait_until_held()  # a slot claimed by a process that does not lead would be lost
             if await context.wait_for_redis(lambda due=due: self._claim(due)):  # type: ignore[misc]
                 await fire()
 

@@ -105,7 +105,7 @@ class BackgroundScheduler:
     async def tick(self, store: IdleStore) -> None:
         """Do what is due: one look, and one turn at most. Raises StateUnavailable."""
         now, board = self._clock(), self._board
-        if not self._context.leadership.held:
+        if not self._context.leadership.is_held:
             return
         board.note_clock(now)
         if board.asking is not None:

@@ -28,6 +28,7 @@ from agentic.automation.webhook_server import Outcome, WebhookPayload
 from agentic.chat.service import AgentChannels
 from agentic.inbox.inbox import TurnQueue
 from agentic.personas.schedules import HookName, Hooks
+from agentic.state.leases import AnyLease, ConditionalLease
 from agentic.state.turns import LATEST_DEADLINE
 from agentic.turn.progress import Cancellation
 from agentic.turn.runner import TurnRunner
@@ -46,7 +47,7 @@ Run = Callable[[TurnEvent, Cancellation], Awaitable[None]]  # takes the turn fro
 
 
 class Automation:
-    """One agent's automation. `ready` is set while it is online; `may_act`: this process holds its lease."""
+    """One agent's automation. `ready` is set while it is online; `lease`: this process holds its lease."""
 
     def __init__(
         self,
@@ -57,18 +58,19 @@ class Automation:
         runner: TurnRunner,
         *,
         ready: asyncio.Event,
-        may_act: Callable[[], bool],
+        lease: AnyLease,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._agent, self._services, self._channels, self._queue = agent, services, channels, queue
-        self._ready, self._may_act, self._sleep = ready, may_act, sleep
+        self._ready, self._lease, self._sleep = ready, lease, sleep
         settings = services.settings
         self._last_runs, self._seconds = services.ledger.last_runs, settings.turn_timeout_seconds
         self._stopped = False
+        self._acting = ConditionalLease(lambda: not self._stopped, lease)
         persona = services.personas.of(agent) if services.personas else Persona(agent, settings.persona_folder(agent))
         targets = TargetResolver(agent, channels, settings.output_channel_id)
         self.hooks = LifecycleHooks(agent, persona.hooks, targets, runner.run_now, services.clock)
-        self._clock = AutomationClock(agent, persona, services, queue, targets, may_act=self._acts, sleep=sleep)
+        self._clock = AutomationClock(agent, persona, services, queue, targets, lease=self._acting, sleep=sleep)
 
     async def run(self) -> None:
         """From when the agent is online, until cancelled."""
@@ -80,12 +82,9 @@ class Automation:
         """Begin nothing any more, and take no webhook events."""
         self._stopped = True
 
-    def _acts(self) -> bool:
-        return not self._stopped and self._may_act()
-
     async def shutdown(self) -> None:
         """Run the shutdown hook, while the last turns end."""
-        if self._may_act() and self._ready.is_set():
+        if self._lease.is_held and self._ready.is_set():
             seconds = self._services.settings.shutdown_grace_seconds - SHUTDOWN_MARGIN
             await self.hooks.shutdown(_start_id(self._services.clock()), seconds)
 
@@ -117,11 +116,11 @@ class Automation:
         return "taken"
 
     def _is_here(self) -> bool:
-        return self._acts() and self._ready.is_set()
+        return self._acting.is_held and self._ready.is_set()
 
     async def _start(self) -> None:
         """Run the startup hook, as soon as the agent acts and the hook's channel is known."""
-        while not self._acts() or self.hooks.is_pending("startup"):
+        while not self._acting.is_held or self.hooks.is_pending("startup"):
             await self._sleep(LOOK_SECONDS)
         event = self.hooks.startup(_start_id(self._services.clock()), self._seconds)
         if event is None:

@@ -25,6 +25,7 @@ from agentic.chat.outlet import NO_CHANNEL
 from agentic.chat.service import AgentChannels
 from agentic.inbox.inbox import TurnQueue
 from agentic.personas.schedules import PUNCTUAL_SECONDS, Check, Job, beats, due, next_beat, next_time
+from agentic.state.leases import AnyLease
 from agentic.themes import DEFAULT_THEME
 
 LOOK_SECONDS = 60.0  # between two readings of the files
@@ -147,13 +148,13 @@ class AutomationClock:
         queue: TurnQueue,
         targets: TargetResolver,
         *,
-        may_act: Callable[[], bool],
+        lease: AnyLease,
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self._agent, self._schedule, self._queue, self._targets = agent, persona, queue, targets
         self._last_runs, self._clock = services.ledger.last_runs, services.clock
         self._seconds, self._timezone = services.settings.turn_timeout_seconds, services.settings.timezone
-        self._may_act, self._sleep = may_act, sleep
+        self._lease, self._sleep = lease, sleep
         self._loaded = False  # the last runs were read since this process holds the agent
         self._latest: dict[str, str] = {}  # field → the id of its latest event
         self._held: dict[str, float] = {}  # field → the time of a run that is due and cannot be claimed yet
@@ -171,7 +172,7 @@ class AutomationClock:
 
     async def tick(self) -> float:
         """Run what is due; returns the seconds until the next look."""
-        if not self._may_act():
+        if not self._lease.is_held:
             self._loaded = False
             self._held.clear()
             return AWAY_SECONDS

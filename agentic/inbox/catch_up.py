@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from agentic.agent.events import mention_id, read_begun
@@ -19,6 +19,7 @@ from agentic.context.entries import Entry, visible
 from agentic.inbox.inbox import TurnQueue
 from agentic.inbox.stop_orders import MissedOrders, StopOrders, heard_of
 from agentic.inbox.triggers import Call, CallDetector, request_room_turn, room_of_thread, says_nothing
+from agentic.state.leases import AnyLease
 from agentic.wire.connection import StateUnavailable
 
 ROUND_SECONDS = 5.0
@@ -40,11 +41,11 @@ class CatchUp:
         missed_orders: MissedOrders,
         calls: CallDetector,
         *,
-        may_act: Callable[[], bool],
+        lease: AnyLease,
     ) -> None:
         self._agent, self._services, self._channels, self._queue = agent, services, channels, queue
         self._stop_orders, self._missed_orders, self._calls = stop_orders, missed_orders, calls
-        self._may_act = may_act
+        self._lease = lease
         self._back = asyncio.Event()
         self._missed_some = False  # messages may have been missed
         self._unread: set[int] = set()  # the channels whose past is still to be looked through
@@ -80,7 +81,7 @@ class CatchUp:
 
     async def resume_open_turns(self) -> None:
         """Continue the turns that an earlier run or another process left open. Raises StateUnavailable."""
-        if not self._may_act():
+        if not self._lease.is_held:
             return
         turns, events = self._services.ledger.turns, []
         for turn_id in await turns.open_ids(self._agent):
@@ -91,7 +92,7 @@ class CatchUp:
 
     async def _answer_missed(self) -> None:
         services = self._services
-        if not self._may_act():
+        if not self._lease.is_held:
             self._missed_some = True  # once this process takes the agent over, it has what came meanwhile to answer
             return
         if self._missed_some and (limit := services.settings.mention_catchup_seconds):

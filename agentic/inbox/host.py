@@ -8,7 +8,7 @@ It needs an agent and its channels, no bot account: whatever listens on a servic
 values. PersonaHosts hosts the personas without a bot, as the roster has them now:
 
     roster ── changes ── PersonaHosts ─┬─ PersonaHost  AgentHost, model, catch-up, back-off
-    lease  ── may_act ─────────────────┴─ …            one for each persona that can speak
+    lease  ── held ────────────────────┴─ …            one for each persona that can speak
 
 Personas that speak in rooms alone have no clocks and hear nobody: their turns come by instruction. One with an account
 of its own on another service hears people there, and has the limits that apply to bots.
@@ -49,6 +49,7 @@ from agentic.process.tasks import BackgroundTasks
 from agentic.record.notes import ChannelReader
 from agentic.services.discord.service import DiscordChannels, PersonaChannels
 from agentic.services.signal.channels import with_signal
+from agentic.state.leases import AnyLease
 from agentic.tools.call_runner import ToolEvent
 from agentic.turn.result import BusyReplies
 from agentic.turn.runner import TurnRunner
@@ -62,18 +63,14 @@ log = logging.getLogger(__name__)
 
 
 class AgentHost:
-    """One agent at work. `may_act` says whether this process holds its lease."""
+    """One agent at work. `lease` says whether this process holds its lease."""
 
-    def __init__(
-        self, agent: Agent, services: AgentServices, channels: AgentChannels, *, may_act: Callable[[], bool]
-    ) -> None:
+    def __init__(self, agent: Agent, services: AgentServices, channels: AgentChannels, *, lease: AnyLease) -> None:
         self.agent, self.name, self.ready = agent, agent.key, asyncio.Event()
-        self._services, self._channels, self._may_act, self._closing = services, channels, may_act, False
-        runner = TurnRunner(agent, services, channels, may_act=may_act)
+        self._services, self._channels, self._lease, self._closing = services, channels, lease, False
+        runner = TurnRunner(agent, services, channels, lease=lease)
         self.queue = TurnQueue(runner, services)
-        self.automation = Automation(
-            self.name, services, channels, self.queue, runner, ready=self.ready, may_act=may_act
-        )
+        self.automation = Automation(self.name, services, channels, self.queue, runner, ready=self.ready, lease=lease)
         runner.hooks = self.automation.hooks
         self._busy = BusyReplies(agent.reply_throttle)
         self._calls = CallDetector(self.name, services, channels)
@@ -85,7 +82,7 @@ class AgentHost:
             self.name, services, channels, self._stop_orders, self._opt_outs, self._calls
         )
         orders = self._stop_orders, self._missed_orders
-        self.catch_up = CatchUp(self.name, services, channels, self.queue, *orders, self._calls, may_act=may_act)
+        self.catch_up = CatchUp(self.name, services, channels, self.queue, *orders, self._calls, lease=lease)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -135,17 +132,17 @@ class AgentHost:
     @property
     def holds_lease(self) -> bool:
         """Whether this process acts for the agent, perhaps until it stops in a moment."""
-        return self._may_act()
+        return self._lease.is_held
 
     @property
     def acts(self) -> bool:
         """Whether this process acts for the agent, and is not about to stop."""
-        return not self._closing and self._may_act()
+        return not self._closing and self._lease.is_held
 
     async def on_order(self, order: Order, heard: IncomingMessage, wrote: Callable[[], Person], said_at: float) -> bool:
         """Carry out a person's stop or resume; False if the message is none for our bots. Needs no lease: silence is
         never wrong, and the process that acts for the agent now may not have heard the order."""
-        call, late = self._calls.detect(heard), not self._may_act()
+        call, late = self._calls.detect(heard), not self._lease.is_held
         return await self._stop_orders.on_message(order, heard, call, wrote, said_at=said_at, late=late)
 
     async def on_reaction(self, reaction: PersonReaction) -> None:
@@ -233,7 +230,7 @@ class HostedChannels:
     """The channels in which a persona is hosted: the rooms of Discord that bots see, and with `is_heard` the chats of a
     persona that has a number. People write to it there, so it has its clocks, and all limits apply.
 
-    `may_act` says whether this process acts for it. `bots` gives the channels of this process's bots that were online,
+    `lease` says whether this process acts for it. `bots` gives the channels of this process's bots that were online,
     `arriving` says whether more of them may come.
     """
 
@@ -244,12 +241,12 @@ class HostedChannels:
         bots: Callable[[], Sequence[DiscordChannels]],
         *,
         arriving: Callable[[], bool],
-        may_act: Callable[[], bool],
+        lease: AnyLease,
         is_heard: bool = False,
     ) -> None:
-        rooms = PersonaChannels(persona, services, bots, arriving=arriving, may_act=may_act)
-        self.channels = with_signal(persona.name, rooms, services, may_act) if is_heard else rooms
-        self.channel_of, self.may_act, self.is_heard = rooms.channel_of, may_act, is_heard
+        rooms = PersonaChannels(persona, services, bots, arriving=arriving, lease=lease)
+        self.channels = with_signal(persona.name, rooms, services, lease) if is_heard else rooms
+        self.channel_of, self.lease, self.is_heard = rooms.channel_of, lease, is_heard
 
 
 class PersonaHost:
@@ -274,7 +271,7 @@ class PersonaHost:
         agent = replace(agent, identity=replace(agent.identity, others=()))  # a room says who takes part
         if not hosted.is_heard:  # it speaks in rooms alone, which people open and which have a limit of turns
             agent = replace(agent, limits=AgentLimits.budgets_alone(settings.name, services.ledger.limits))
-        self.host = AgentHost(agent, services, hosted.channels, may_act=hosted.may_act)
+        self.host = AgentHost(agent, services, hosted.channels, lease=hosted.lease)
 
     def start(self) -> None:
         """Take instructions, and continue the turns that were left open."""

@@ -107,7 +107,7 @@ class Recorder:
         overtaken = False
         while overtaken or not self._wake.is_set():
             overtaken = False
-            if not self._lease.held:
+            if not self._lease.is_held:
                 await self._pause(HELD_POLL_SECONDS)
                 continue
             try:
@@ -136,7 +136,7 @@ class Recorder:
             self._reader.start(self._positions)
             self.acting, self._unwiped = True, True
             opened = identity(self._path)
-            while self._lease.held:
+            while self._lease.is_held:
                 if identity(self._path) != opened:
                     log.warning("%s was moved, deleted or replaced; recording to what is there now", self._path)
                     return

@@ -28,6 +28,7 @@ from agentic.llm.pricing import expected
 from agentic.llm.types import Prompt
 from agentic.rooms.closing import cut, plain
 from agentic.rooms.threads import HIDDEN
+from agentic.state.leases import AnyLease
 from agentic.state.rooms import Arena, ArenaAnswer
 from agentic.state.shared_state import Ledger
 from agentic.state.silence import ChannelRef
@@ -65,7 +66,7 @@ class NoAnswer(Exception):
 
 
 class ArenaKeeper:
-    """`bots` and `agents` are those of this process. `may_act`: whether this process acts for arenas."""
+    """`bots` and `agents` are those of this process. `lease`: whether this process acts for arenas."""
 
     def __init__(
         self,
@@ -74,11 +75,11 @@ class ArenaKeeper:
         agents: Callable[[], Sequence[Agent]],
         answer: Answer,
         *,
-        may_act: Callable[[], bool],
+        lease: AnyLease,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._arenas, self._silence, self._record = services.ledger.arenas, services.silence, services.record
-        self._bots, self._agents, self._answer, self._may_act = bots, agents, answer, may_act
+        self._bots, self._agents, self._answer, self._lease = bots, agents, answer, lease
         self._clock, self._rng, self._poll_seconds = services.clock, services.rng, poll_seconds
         self._busy: set[int] = set()  # ids
         self._not_before: dict[int, float] = {}  # id → when to try again, unix seconds
@@ -92,7 +93,7 @@ class ArenaKeeper:
                 await asyncio.sleep(self._poll_seconds)
 
     async def _due(self) -> list[Arena]:
-        if not self._may_act() or not self._bots():
+        if not self._lease.is_held or not self._bots():
             return []
         try:
             arenas = await self._arenas.all()

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -23,6 +23,7 @@ import pydantic
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import CannotPost
 from agentic.context.entries import one_line
+from agentic.state.leases import AnyLease
 from agentic.state.rooms import (
     DEFAULT_ARCHIVE_MINUTES,
     DEFAULT_POLICY,
@@ -153,10 +154,10 @@ class Opening:
 
 
 class RoomOpener:
-    """Opens rooms by the bot of `agent`. `may_act`: whether this process holds its lease."""
+    """Opens rooms by the bot of `agent`. `lease`: whether this process holds its lease."""
 
-    def __init__(self, agent: str, services: AgentServices, threads: Threads, *, may_act: Callable[[], bool]) -> None:
-        self._agent, self._threads, self._may_act = agent, threads, may_act
+    def __init__(self, agent: str, services: AgentServices, threads: Threads, *, lease: AnyLease) -> None:
+        self._agent, self._threads, self._lease = agent, threads, lease
         self._openings, self._orders, self._clock = services.ledger.room_openings, services.orders, services.clock
         self._under_way: set[int] = set()
 
@@ -168,7 +169,7 @@ class RoomOpener:
 
     async def run(self) -> None:
         while True:
-            if self._may_act():
+            if self._lease.is_held:
                 await self.continue_all()
             await asyncio.sleep(RETRY_SECONDS)
 

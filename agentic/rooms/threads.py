@@ -30,6 +30,7 @@ from agentic.agent.services import AgentServices
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.opening import escaped
 from agentic.services.discord.room_threads import RoomPost, ThreadNow
+from agentic.state.leases import AnyLease
 from agentic.state.rooms import MAX_FAILURES, MIN_MEMBERS, Marks, Room, RoomLine
 from agentic.text import counted
 from agentic.wire import keys
@@ -95,7 +96,7 @@ CloseRoom = Callable[[Room, Sequence[RoomPost]], Awaitable[str]]
 
 
 class RoomThreadManager:
-    """`may_act`: whether this process acts for the personas."""
+    """`lease`: whether this process acts for the personas."""
 
     def __init__(
         self,
@@ -103,13 +104,13 @@ class RoomThreadManager:
         bots: ThreadBots,
         close: CloseRoom,
         *,
-        may_act: Callable[[], bool],
+        lease: AnyLease,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._rooms, self._marks = services.ledger.rooms, services.ledger.room_marks
         self._bots, self._close, self._orders, self._clock = bots, close, services.orders, services.clock
         self._roster, self._members_due = services.roster, 0.0  # when to look for deleted members; inf: not now
-        self._may_act, self._poll_seconds = may_act, poll_seconds
+        self._lease, self._poll_seconds = lease, poll_seconds
         self._due: dict[int, float] = {}  # thread → when to look at it, unix seconds
         self._unsure: set[int] = set()  # threads in which a step may have been made without its mark
         self._missed: set[int] = set()  # threads that may have been archived while nobody followed them
@@ -125,7 +126,7 @@ class RoomThreadManager:
 
     def _on_notice(self, raw: str) -> None:
         notice = read(RoomNotice, raw)
-        if notice is not None and self._may_act():
+        if notice is not None and self._lease.is_held:
             self._look_at(notice.thread_id, self._clock())
 
     def _look_for_deleted_soon(self) -> None:
@@ -150,7 +151,7 @@ class RoomThreadManager:
 
     async def _follow(self) -> None:
         """After this process began to act: look at every room, since notices were missed."""
-        if not self._may_act():
+        if not self._lease.is_held:
             self._swept = False
             self._due.clear()
             return
@@ -214,7 +215,7 @@ class RoomThreadManager:
 
     async def attend(self, thread_id: int) -> None:
         """Do all that the thread needs now. Raises CannotPost and StateUnavailable if it has to be tried again."""
-        while self._may_act() and (room := await self._rooms.read(thread_id)) is not None:
+        while self._lease.is_held and (room := await self._rooms.read(thread_id)) is not None:
             marks, now = await self._marks.read(thread_id), self._clock()
             may_lock = room.status == "active" and self._bots.may_lock(room)
             step = next_step(room, marks, now, may_lock=may_lock, missed=thread_id in self._missed)
@@ -488,7 +489,7 @@ class ThreadBots:
 
 
 class ThreadWatch:
-    """The rooms of one bot's servers. `may_act`: whether this process acts for it; `may_write`: whether the bot may
+    """The rooms of one bot's servers. `lease`: whether this process acts for it; `may_write`: whether the bot may
     write in a room's thread, and `look`: how that thread is now, both None if it is not known."""
 
     def __init__(
@@ -496,18 +497,18 @@ class ThreadWatch:
         agent: str,
         services: AgentServices,
         *,
-        may_act: Callable[[], bool],
+        lease: AnyLease,
         may_write: Callable[[Room], bool | None],
         look: Callable[[Room], Awaitable[ThreadNow | None]],
     ) -> None:
         self._agent, self._orders = agent, services.orders
         self._rooms, self._marks = services.ledger.rooms, services.ledger.room_marks
-        self._may_act, self._may_write, self._look = may_act, may_write, look
+        self._lease, self._may_write, self._look = lease, may_write, look
 
     @or_default(None, "changes of threads and channels are not followed")
     async def changed(self, thread_id: int, *, archived: bool, locked: bool) -> None:
         """A thread is now so."""
-        room = await self._rooms.read(thread_id) if (archived or locked) and self._may_act() else None
+        room = await self._rooms.read(thread_id) if (archived or locked) and self._lease.is_held else None
         if room is not None and room.status == "active":
             marks = await self._marks.read(thread_id)
             if locked and not marks.locked:
@@ -518,28 +519,28 @@ class ThreadWatch:
     @or_default(None, "changes of threads and channels are not followed")
     async def deleted(self, thread_id: int) -> None:
         """A thread is gone. Its room need not be active: it can never be resumed."""
-        room = await self._rooms.read(thread_id) if self._may_act() else None
+        room = await self._rooms.read(thread_id) if self._lease.is_held else None
         if room is not None:
             await self._pause(room, "deleted")
 
     @or_default(None, "changes of threads and channels are not followed")
     async def channel_deleted(self, channel_id: int) -> None:
         """A channel is gone, and its threads with it, which Discord does not name."""
-        for room in await self._rooms.list(limit=None) if self._may_act() else ():
+        for room in await self._rooms.list(limit=None) if self._lease.is_held else ():
             if room.channel_id == channel_id and room.why != "deleted":
                 await self._pause(room, "deleted")
 
     @or_default(None, "changes of threads and channels are not followed")
     async def permissions_changed(self, guild_id: int) -> None:
         """Other rights of a channel, a role or the bot: only the rooms count in which the bot takes part."""
-        for room in await self._rooms.list("active", limit=None) if self._may_act() else ():
+        for room in await self._rooms.list("active", limit=None) if self._lease.is_held else ():
             if room.guild_id == guild_id and self._agent in room.names and self._may_write(room) is False:
                 await self._pause(room, "no_access")
 
     @or_default(None, "changes of threads and channels are not followed")
     async def came_back(self) -> None:
         """The bot has a new connection: what happened before it came without an event."""
-        for room in await self._rooms.list(limit=None) if self._may_act() else ():
+        for room in await self._rooms.list(limit=None) if self._lease.is_held else ():
             if room.status == "closed" or room.why == "deleted":
                 continue
             now = await self._look(room)

@@ -40,7 +40,7 @@ from agentic.services.discord.odd_payloads import tolerate_unreadable_events
 from agentic.services.discord.rate_limit import STEADY_SECONDS, backoff, count_refusals, log_in, retry_requests
 from agentic.services.discord.room_threads import RoomThreads
 from agentic.services.discord.service import ApplicationOwners
-from agentic.state.leases import Lease
+from agentic.state.leases import ConditionalLease, Lease
 from agentic.themes import THEMES
 from agentic.turn.history import AgentSessions
 
@@ -101,16 +101,14 @@ class BotRun:
         tolerate_unreadable_events(self.client, agent.spec.name)
         skip_echoes(self.client, services.transcripts)
         self._connection = GatewayConnection(self.client, agent.spec.name, services.rng, bot.sessions)
-        self.cog = cog_class(agent.cog)(
-            self.client, agent, services, bot.model, bot.guild_models, may_act=lambda: lease.held
-        )
+        self.cog = cog_class(agent.cog)(self.client, agent, services, bot.model, bot.guild_models, lease=lease)
         self.client.add_cog(self.cog)
         audience = Audience(self.client.get_channel)
         owners = ApplicationOwners(self.client, self.cog.gate)
         rights = FileRights(services.settings, audience.guild_of, owners.ids)
         handlers = self._add_rooms(rights, audience)
         self.room_creation = handlers.room_creation
-        slash = Slash(self.client, self.cog.gate, handlers.answer, lambda: lease.held, handlers.complete)
+        slash = Slash(self.client, self.cog.gate, handlers.answer, lease, handlers.complete)
         self.client.add_cog(slash)
         retry_requests(self.client, services.settings.discord_retries, services.rng)
         self._unauthorized = asyncio.Event()
@@ -122,12 +120,13 @@ class BotRun:
     def _add_rooms(self, rights: FileRights, audience: Audience) -> SlashHandlers:
         """Open rooms by this bot, follow their threads, and return the handlers of its commands."""
         services, name = self._services, self.agent.spec.name
-        threads = RoomThreads(self.client, self.cog.gate, lambda: self._lease.held)
-        self._room_opener = RoomOpener(name, services, threads, may_act=lambda: self.online)
+        threads = RoomThreads(self.client, self.cog.gate, self._lease)
+        online = ConditionalLease(lambda: self.online)
+        self._room_opener = RoomOpener(name, services, threads, lease=online)
         watch = ThreadWatch(
             name,
             services,
-            may_act=lambda: self.online,
+            lease=online,
             may_write=lambda room: threads.may_write(room.channel_id),
             look=lambda room: threads.now(room.channel_id, room.thread_id),
         )
@@ -144,7 +143,7 @@ class BotRun:
     @property
     def online(self) -> bool:
         """Whether it is connected now; py-cord's is_ready() stays true during an outage."""
-        return self.client.is_ready() and self._connection.open and self._lease.held
+        return self.client.is_ready() and self._connection.open and self._lease.is_held
 
     async def run(self) -> None:
         """Run until cancelled. Raises the error that ended it: SideTaskFailed, discord.LoginFailure (also when a later
@@ -209,7 +208,7 @@ class BotRun:
     async def _stay_online(self) -> None:
         assert self.agent.token is not None
         await self._lease.taken.wait()  # a stand-by logs in only when it takes over
-        while not self._lease.held:  # noqa: ASYNC110 - a run before took it and stopped renewing
+        while not self._lease.is_held:  # noqa: ASYNC110 - a run before took it and stopped renewing
             await asyncio.sleep(POLL_SECONDS)
         if self._services.personas is not None:  # only the process that holds the lease may create persona files
             await asyncio.to_thread(self._services.personas.of(self.agent.name).boot, self.agent.spec)
@@ -228,7 +227,7 @@ class BotRun:
             services.ledger.command_owner,
             sync,
             guilds=lambda: {channel.guild.id for channel in self.cog.channels.visible()},
-            may_act=lambda: self._lease.held,
+            lease=self._lease,
         )
         await keeper.run()
 

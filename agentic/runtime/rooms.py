@@ -6,7 +6,7 @@ the coordinator's process     by one lease: the personas without a bot, the thre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -21,7 +21,7 @@ from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime
 from agentic.services.discord.room_threads import ArenaPosts, RoomUpkeep
 from agentic.services.discord.service import DiscordChannels
-from agentic.state.leases import Lease
+from agentic.state.leases import ConditionalLease, Lease
 from agentic.wire import keys
 
 
@@ -64,8 +64,7 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
     def arriving() -> bool:
         return any(not bot.settled.is_set() for bot in runtime.bots.values())
 
-    def may_act() -> bool:
-        return lease is not None and lease.held and bool(bots())  # else it is asked again
+    seeing = ConditionalLease(lambda: lease is not None and bool(bots()), lease)  # without bots it is asked again
 
     own = {
         name: _held_lease(runtime, stack, keys.owner(name), name)
@@ -76,8 +75,8 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
     def channels_of(persona: AgentSettings) -> HostedChannels | None:
         host = partial(HostedChannels, persona, runtime.services, bots, arriving=arriving)
         if (held := own.get(persona.name)) is not None:
-            return host(may_act=partial(_held, held), is_heard=True)
-        return host(may_act=may_act) if lease is not None and bots() else None  # bots are needed to see by
+            return host(lease=held, is_heard=True)
+        return host(lease=seeing) if lease is not None and bots() else None  # bots are needed to see by
 
     hosts = PersonaHosts(runtime.services, runtime.setup.make_model, channels_of, prepare=prepare)
     runtime.personas = hosts
@@ -97,7 +96,7 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
         return entry is not None and entry.is_bot
 
     bots, close = ThreadBots(online, has_bot), partial(close_room, services)
-    manager = RoomThreadManager(services, bots, close, may_act=lambda: lease.held)
+    manager = RoomThreadManager(services, bots, close, lease=lease)
     manager.start(services.bus)
     runtime.watch(manager.run, "steward")
 
@@ -113,20 +112,16 @@ def _keep_arenas(runtime: Runtime, lease: Lease) -> None:
         return [*(cog.host.agent for _, cog, _ in _online(runtime)), *personas]
 
     answer = partial(ask_contender, ledger=services.ledger)
-    keeper = ArenaKeeper(services, online, agents, answer, may_act=lambda: lease.held)
+    keeper = ArenaKeeper(services, online, agents, answer, lease=lease)
     runtime.watch(keeper.run, "arenas")
 
 
-def _online(runtime: Runtime) -> Sequence[tuple[str, BaseAgentCog, Callable[[], bool]]]:
+def _online(runtime: Runtime) -> Sequence[tuple[str, BaseAgentCog, Lease]]:
     """The bots of this process that are connected: key, cog, and whether this process acts for them."""
-    return [(name, bot.cog, partial(_held, bot.lease)) for name, bot in runtime.bots.items() if bot.online]
-
-
-def _held(lease: Lease) -> bool:
-    return lease.held
+    return [(name, bot.cog, bot.lease) for name, bot in runtime.bots.items() if bot.online]
 
 
 def bots_to_see_by(bots: Iterable[BotSupervisor]) -> Sequence[DiscordChannels]:
     """The channels of the bots that were online and have not failed since, those first that are online now."""
-    known = [bot for bot in bots if bot.cog.host.ready.is_set() and bot.lease.held and bot.failure is None]
+    known = [bot for bot in bots if bot.cog.host.ready.is_set() and bot.lease.is_held and bot.failure is None]
     return [bot.cog.channels for bot in sorted(known, key=lambda bot: not bot.online)]

@@ -17,6 +17,8 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 from agentic.process.tasks import Sleep
 from agentic.wire import keys
@@ -58,6 +60,29 @@ def steady_clock() -> float:
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
+class AnyLease(Protocol):
+    """Whether this process may act, for an agent or as a leader: a lease, perhaps under a condition."""
+
+    @property
+    def is_held(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalLease:
+    """Held while the condition is true, and `lease` is held if there is one: while a bot is connected, say, or no
+    person has stopped a channel."""
+
+    condition: Callable[[], bool]
+    lease: AnyLease | None = None
+
+    @property
+    def is_held(self) -> bool:
+        return (self.lease is None or self.lease.is_held) and self.condition()
+
+
+ALWAYS_HELD = ConditionalLease(lambda: True)
+
+
 class Lease:
     """A Redis key held by at most one `holder`, a text unique to a process. Times in seconds.
 
@@ -87,7 +112,7 @@ class Lease:
         self._lock = asyncio.Lock()  # a renewal on its way must not undo a release
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether this process may act: it renewed within the ttl, or Redis went away within it and is still away."""
         return self.taken.is_set() and self._clock() - self._sure_at < self._ttl
 
@@ -125,7 +150,7 @@ class Lease:
                 # Nobody can take the lease over now, so its holder keeps it. Not so a process that was paused: it
                 # cannot know whether another took it meanwhile.
                 self._free_since = None
-                if self.held:
+                if self.is_held:
                     self._sure_at = self._clock()
             watching = self._free_since is not None
             await asyncio.sleep(self._renew_every / 2 if watching else self._renew_every)
@@ -181,8 +206,8 @@ class Leadership:
     """Whether this process leads, and in which epoch. Without a lease it leads forever, in epoch 0.
 
     Between two renewals of its lease a coordinator only believes that it leads: a process that was paused for longer
-    wakes up in the middle of a step while another one leads. So each step checks `held` first, and each write carries
-    the epoch, by which Redis refuses writes of an earlier leader.
+    wakes up in the middle of a step while another one leads. So each step checks `is_held` first, and each write
+    carries the epoch, by which Redis refuses writes of an earlier leader.
     """
 
     def __init__(self, lease: Lease | None, sleep: Sleep) -> None:
@@ -194,13 +219,13 @@ class Leadership:
         self.epoch = 0 if self._lease is None else self._lease.epoch
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether this process leads now, still in the same epoch."""
-        return self._lease is None or (self._lease.held and self._lease.epoch == self.epoch)
+        return self._lease is None or (self._lease.is_held and self._lease.epoch == self.epoch)
 
-    async def until_held(self) -> None:
+    async def wait_until_held(self) -> None:
         """Wait until this process leads for certain. A process that lost the lease is canceled while it waits."""
-        while not self.held:
+        while not self.is_held:
             await self._sleep(LEADERSHIP_POLL_SECONDS)
 
 

@@ -33,6 +33,7 @@ from agentic.agent.services import AgentServices
 from agentic.chat.outlet import DISCORD, NO_CHANNEL, SIGNAL, CannotPost, Outlet, Post, silent_outlet
 from agentic.chat.service import AgentChannels
 from agentic.state.idle import UnaskedMessage
+from agentic.state.leases import AnyLease
 from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import Ledger
 from agentic.turn.proactive import as_writer, is_writing
@@ -60,15 +61,13 @@ class TurnHooks(Protocol):
 
 
 class TurnRunner:
-    """The turns of one agent. `may_act` says whether this process holds its lease."""
+    """The turns of one agent. `lease` says whether this process holds its lease."""
 
-    def __init__(
-        self, agent: Agent, services: AgentServices, channels: AgentChannels, *, may_act: Callable[[], bool]
-    ) -> None:
+    def __init__(self, agent: Agent, services: AgentServices, channels: AgentChannels, *, lease: AnyLease) -> None:
         self.name = agent.key
         self.registry = TurnRegistry(self.name, services.ledger)
         self.hooks: TurnHooks  # set before the first turn: hooks are turns too, run by this
-        self._agent, self._services, self._channels, self._may_act = agent, services, channels, may_act
+        self._agent, self._services, self._channels, self._lease = agent, services, channels, lease
         self._running: dict[str, tuple[TurnEvent, Cancellation]] = {}
 
     @property
@@ -82,7 +81,7 @@ class TurnRunner:
 
     async def run(self, event: TurnEvent) -> None:
         """Run one event's turn, from its lane."""
-        if not self._may_act():  # the agent went to another process while the event waited
+        if not self._lease.is_held:  # the agent went to another process while the event waited
             self.registry.forget(event.id)
             return
         event = event.begun(self._services.clock())

@@ -15,6 +15,7 @@ from agentic.local.discord import messages
 from agentic.local.discord.backend import DEFERRED_MESSAGE, DEFERRED_UPDATE, EPHEMERAL, UPDATE
 from agentic.process.redaction import Redactor
 from agentic.services.discord.gate import Gate, OutboundShared
+from agentic.state.leases import ALWAYS_HELD
 from tests.support.discord.gateway_scene import Scene, scene
 
 COMMANDS = [
@@ -64,7 +65,7 @@ async def a_kitchen(*answers: Response, secret: str = "") -> AsyncIterator[tuple
     async with scene() as s:
         s.server.world.app("claude").commands[s.server.world.guild.id] = COMMANDS
         gate = Gate(shared=OutboundShared(Redactor([secret] if secret else [])))
-        s.bot.add_cog(Slash(s.bot, gate, kitchen.answer, lambda: True, kitchen.complete))
+        s.bot.add_cog(Slash(s.bot, gate, kitchen.answer, ALWAYS_HELD, kitchen.complete))
         yield s, kitchen
 
 

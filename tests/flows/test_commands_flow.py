@@ -311,10 +311,10 @@ async def test_who_does_not_hold_the_bots_lease_leaves_the_answer_to_who_does(tm
             await ready(f)
             lease = runtime.bots["chatgpt"].lease
             await runtime._link.commands.set(keys.owner("chatgpt"), "another process", ex=60)
-            await until(lambda: not lease.held)
+            await until(lambda: not lease.is_held)
             used = await f.discord.interact("Alice", "debate", "chatgpt", "stop", {})
             await runtime._link.commands.delete(keys.owner("chatgpt"))
-            await until(lambda: lease.held)
+            await until(lambda: lease.is_held)
             assert "**Online**" in await use(f, "bots status")
             assert (used.callback, used.answers) == (None, [])
             assert not runtime.services.silence.check(ChannelRef(f.channel("debate")))

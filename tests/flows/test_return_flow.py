@@ -41,7 +41,7 @@ async def test_a_stand_by_takes_over_within_15_seconds_and_ends_the_turns_that_w
                 await vanish(first)
                 for channel, bot in (("debate", "claude"), ("casual", "chatgpt")):
                     await f.discord.wait_for(lambda c=channel, b=bot: f.said(c, b), timeout=TAKEN_OVER_WITHIN)
-                    assert second.bots[bot].lease.held
+                    assert second.bots[bot].lease.is_held
                 assert time.monotonic() - gone < TAKEN_OVER_WITHIN
                 assert (calls, len(f.models.requests)) == (3, 4), "an answer, a picture, and an answer twice"
                 [post] = [m for m in f.discord.messages("casual") if m["content"] == "Look."]

@@ -22,6 +22,7 @@ from agentic.chat.transcript import Transcripts
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.state.budgets import Caps
+from agentic.state.leases import ConditionalLease
 from agentic.state.record_stream import TurnWords
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import Entry as RecordEntry
@@ -203,7 +204,7 @@ class Scene:
             server: Model(there.image_model is not None, there.models[0].name, free=is_free(there.models[0]))
             for server, there in agent.elsewhere.items()
         }
-        made: Any = cog(client, agent, self.services, model, guild_models, may_act=lambda: self.acts)
+        made: Any = cog(client, agent, self.services, model, guild_models, lease=ConditionalLease(lambda: self.acts))
         made.answers, made.asked, made.drawn = [], [], []
         self.clients[name], self.cogs[name] = client, made
 

@@ -20,6 +20,7 @@ from agentic.services.signal.contacts import Chat, Chats, Contacts, SignalAccoun
 from agentic.services.signal.envelopes import message_id
 from agentic.services.signal.listener import SignalListener
 from agentic.services.signal.messages import Heard
+from agentic.state.leases import ConditionalLease
 
 
 class Handler:
@@ -118,7 +119,11 @@ class Scene:
     def sink(self, chat: Chat, clean: Callable[[str], str] = str) -> SignalSink:
         claims = self.claims
         return SignalSink(
-            self.view(chat), may_post=lambda: self.may_post, claim=claims, give_up=claims.give_up, clean=clean
+            self.view(chat),
+            lease=ConditionalLease(lambda: self.may_post),
+            claim=claims,
+            give_up=claims.give_up,
+            clean=clean,
         )
 
     def entries(self, chat: Chat) -> list[Entry]:

@@ -30,6 +30,7 @@ from agentic.runtime.services import caps_of
 from agentic.services.discord.gate import OutboundShared
 from agentic.state.context import Resets
 from agentic.state.forget_requests import ForgetRequests
+from agentic.state.leases import ALWAYS_HELD
 from agentic.state.live_options import LiveOptions
 from agentic.state.rooms import WRITE_ROOM, Room, RoomMember, room_args, room_keys
 from agentic.state.shared_state import Ledger
@@ -156,7 +157,7 @@ class Place:
         self.application_owners: set[int] = set()
         self.asked_discord = 0
         self.channel = Channel()
-        opener = RoomOpener("grok", self.services, self.channel, may_act=lambda: True)
+        opener = RoomOpener("grok", self.services, self.channel, lease=ALWAYS_HELD)
         rights = FileRights(self.services.settings, self.guilds.get, self._owners)
         self.parents: dict[int, int] = {}  # thread → channel
         self.private: set[int] = set()  # channels that are read by few

@@ -33,6 +33,7 @@ from agentic.chat.transcript import MAX_PINS
 from agentic.process.redaction import Redactor
 from agentic.services.discord.odd_payloads import UnreadableAnswer, answer_read
 from agentic.services.discord.rate_limit import RefusedRequests, RequestWindow
+from agentic.state.leases import ALWAYS_HELD, AnyLease
 
 log = logging.getLogger(__name__)
 
@@ -168,13 +169,13 @@ class Gate:
         self._window = window or RequestWindow()
         self._shared = shared or OutboundShared()
         self._typed: LRUCache[int, float] = LRUCache(MAX_TYPED)
-        self._may: Callable[[], bool] = lambda: True
+        self._lease: AnyLease = ALWAYS_HELD
 
-    def under(self, may: Callable[[], bool]) -> Gate:
-        """The same gate for requests that are sent only while `may` returns true. A request that waited for its turn,
+    def under(self, lease: AnyLease) -> Gate:
+        """The same gate for requests that are sent only while `lease` is held. A request that waited for its turn,
         or whose connection broke, is not sent after a person's stop: it raises Silenced."""
         gate = copy.copy(self)
-        gate._may = may
+        gate._lease = lease
         return gate
 
     @property
@@ -189,7 +190,7 @@ class Gate:
         self._check_open(answers=answers)  # it may have closed while this one waited
 
     def _check_open(self, *, answers: bool) -> None:
-        if not self._may():
+        if not self._lease.is_held:
             raise Silenced
         if not self._shared.refused.may_pass(answers=answers):
             raise GateClosed
@@ -292,7 +293,7 @@ class Gate:
         now = asyncio.get_running_loop().time()
         if now - self._typed.get(channel_id, -TYPING_SECONDS) < TYPING_SECONDS:
             return
-        if not self._may() or not self._shared.refused.may_pass(answers=False):
+        if not self._lease.is_held or not self._shared.refused.may_pass(answers=False):
             return
         if not self._window.enter_if_quiet(TYPING_SHARE):
             return

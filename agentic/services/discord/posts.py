@@ -54,6 +54,7 @@ from agentic.services.discord.gate import (
 )
 from agentic.services.discord.mentions import to_names
 from agentic.services.discord.messages import shown_text, to_entries
+from agentic.state.leases import AnyLease
 
 log = logging.getLogger(__name__)
 
@@ -235,8 +236,8 @@ def _same(message: discord.Message, text: str | None) -> bool:
 class MessageWriter:
     """Every method raises CannotPost where it fails.
 
-    `may_post` is asked before each request, since the lease may go to another process and a person may stop the
-    channel while a bot thinks; permissions are checked before each new message. `may_remove` is asked before a deletion
+    `posting` is asked before each request, since the lease may go to another process and a person may stop the
+    channel while a bot thinks; permissions are checked before each new message. `lease` is asked before a deletion
     instead: what was begun is deleted in a stopped channel too. `our_lock`: a lock of the thread is our own.
     """
 
@@ -246,13 +247,13 @@ class MessageWriter:
         gate: Gate,
         transcripts: Transcripts,
         *,
-        may_post: Callable[[], bool],
-        may_remove: Callable[[], bool],
+        posting: AnyLease,
+        lease: AnyLease,
     ) -> None:
         self._channel, self._gate, self._transcripts = channel, gate, transcripts
-        self._posting_gate = gate.under(may_post)
+        self._posting_gate = gate.under(posting)
         self.our_lock = False
-        self._may_post, self._may_remove = may_post, may_remove
+        self._posting, self._lease = posting, lease
 
     def to(self, channel: Channel) -> MessageWriter:
         """A writer for another channel under the same conditions."""
@@ -272,7 +273,7 @@ class MessageWriter:
         self, text: str | None, extras: Extras, nonce: str, reply_to: discord.MessageReference | None = None
     ) -> discord.Message:
         """`reply_to` is of another channel's message, `extras` name one of this channel."""
-        if not self._may_post():
+        if not self._posting.is_held:
             raise CannotPost("not_ours")
         if (refusal := self.refusal()) is not None:
             raise CannotPost(refusal)
@@ -289,7 +290,7 @@ class MessageWriter:
 
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
         """Raises MessageGone for a message that was deleted."""
-        if not self._may_post():
+        if not self._posting.is_held:
             raise CannotPost("not_ours")
         with explain_failure(self._channel.id, text):
             try:
@@ -303,7 +304,7 @@ class MessageWriter:
 
     async def remove(self, message: discord.Message | discord.PartialMessage) -> None:
         """Succeeds for a message that was deleted already."""
-        if not self._may_remove():
+        if not self._lease.is_held:
             raise CannotPost("not_ours")
         with explain_failure(self._channel.id):
             try:

@@ -7,7 +7,7 @@ unknown_channel, discord_failed, not_ours.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,6 +21,7 @@ from agentic.services.discord.channels import Channel, GuildChannel, permissions
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, Silenced, kind, nonce
 from agentic.services.discord.messages import is_said
 from agentic.services.discord.posts import LIMIT
+from agentic.state.leases import AnyLease
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +64,10 @@ class RoomPost:
 
 
 class RoomThreads:
-    """`may_act` is asked before each request: whether this process acts for the bot."""
+    """`lease` is asked before each request: whether this process acts for the bot."""
 
-    def __init__(self, bot: discord.Bot, gate: Gate, may_act: Callable[[], bool]) -> None:
-        self._bot, self._gate = bot, gate.under(may_act)
+    def __init__(self, bot: discord.Bot, gate: Gate, lease: AnyLease) -> None:
+        self._bot, self._gate = bot, gate.under(lease)
 
     def problem(self, channel_id: int, *, webhooks: bool) -> str | None:
         """Why no room can be opened there, for people; None if it can. `webhooks`: some of it speak by webhook."""
@@ -156,7 +157,7 @@ async def _voters(gate: Gate, reactions: Iterable[discord.Reaction]) -> frozense
 
 
 class RoomUpkeep:
-    """One bot; `agent` is its key. `may_act` is asked before each request: whether this process acts for it."""
+    """One bot; `agent` is its key. `lease` is asked before each request: whether this process acts for it."""
 
     def __init__(
         self,
@@ -165,10 +166,10 @@ class RoomUpkeep:
         gate: Gate,
         directory: Directory,
         posts: WebhookPostStore,
-        may_act: Callable[[], bool],
+        lease: AnyLease,
     ) -> None:
         self.agent = agent
-        self._bot, self._gate = bot, gate.under(may_act)
+        self._bot, self._gate = bot, gate.under(lease)
         self._directory, self._posts = directory, posts
 
     def sees(self, channel_id: int) -> bool:
@@ -256,13 +257,11 @@ async def posted_before(gate: Gate, directory: Directory, place: Channel, text: 
 
 
 class ArenaPosts:
-    """`may_act` is asked before each request: whether this process acts for the bot."""
+    """`lease` is asked before each request: whether this process acts for the bot."""
 
-    def __init__(
-        self, agent: str, bot: discord.Bot, gate: Gate, directory: Directory, may_act: Callable[[], bool]
-    ) -> None:
+    def __init__(self, agent: str, bot: discord.Bot, gate: Gate, directory: Directory, lease: AnyLease) -> None:
         self.agent = agent
-        self._bot, self._gate, self._directory = bot, gate.under(may_act), directory
+        self._bot, self._gate, self._directory = bot, gate.under(lease), directory
 
     def sees(self, channel_id: int) -> bool:
         """Whether it may write in the channel or thread."""

@@ -35,6 +35,7 @@ from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
 from agentic.services.discord.sink import DiscordSink
 from agentic.services.discord.view import DiscordView
 from agentic.services.discord.webhooks import Spot, WebhookIdentity, WebhookSink, default_avatar, may_use_webhooks
+from agentic.state.leases import AnyLease, ConditionalLease
 from agentic.state.silence import ChannelRef
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ _READS_ONLY = "read_only"
 
 
 class DiscordChannels:
-    """The channels of one bot. `may_act` says whether this process holds its agent's lease."""
+    """The channels of one bot. `lease` says whether this process holds its agent's lease."""
 
     def __init__(
         self,
@@ -58,10 +59,10 @@ class DiscordChannels:
         services: AgentServices,
         gate: Gate,
         *,
-        may_act: Callable[[], bool],
+        lease: AnyLease,
     ) -> None:
         self._settings, self._bot, self._services, self._gate = settings, bot, services, gate
-        self._may_act = may_act
+        self._lease = lease
         self._guild_arrived = asyncio.Event()
         # Direct messages by channel, the most recently used ones: py-cord finds none by id.
         self._direct: LRUCache[int, discord.DMChannel] = LRUCache(MAX_DIRECT_MESSAGES)
@@ -128,8 +129,8 @@ class DiscordChannels:
         sink = DiscordSink(
             view,
             names=self._services.names,
-            may_post=lambda: self._may_act() and not self.is_stopped(channel.id),
-            may_remove=self._may_act,
+            posting=ConditionalLease(lambda: not self.is_stopped(channel.id), self._lease),
+            lease=self._lease,
         )
         return Outlet(view, sink)
 
@@ -183,14 +184,14 @@ class DiscordChannels:
     def spot(self, channel_id: int) -> Spot | None:
         """The place of a tool call; None if another process acts now, or the bots were stopped."""
         channel, me, own = self._bot.get_channel(channel_id), self._bot.user, self._settings
-        if not isinstance(channel, Channel) or me is None or not self._may_act() or self.is_stopped(channel_id):
+        if not isinstance(channel, Channel) or me is None or not self._lease.is_held or self.is_stopped(channel_id):
             return None
         return Spot(channel, WebhookIdentity(own.name, own.display_name, own.front.avatar or me.display_avatar.url))
 
 
 class PersonaChannels:
     """`bots` gives the channels of this process's bots, those first that are online; `arriving` says whether more of
-    them may come. `may_act`: whether this process acts for the personas."""
+    them may come. `lease`: whether this process acts for the personas."""
 
     def __init__(
         self,
@@ -199,11 +200,11 @@ class PersonaChannels:
         bots: Callable[[], Sequence[DiscordChannels]],
         *,
         arriving: Callable[[], bool],
-        may_act: Callable[[], bool],
+        lease: AnyLease,
     ) -> None:
         avatar = settings.front.avatar or default_avatar(settings.name)
         self._face = WebhookIdentity(settings.name, settings.display_name, avatar)
-        self._services, self._bots, self._may_act = services, bots, may_act
+        self._services, self._bots, self._lease = services, bots, lease
         self._bots_arriving = arriving
 
     @property
@@ -245,7 +246,7 @@ class PersonaChannels:
             services.webhooks,
             self._face,
             names=services.names,
-            may_post=lambda: self._may_act() and not self.is_stopped(channel_id),
+            lease=ConditionalLease(lambda: not self.is_stopped(channel_id), self._lease),
         )
         return Outlet(view.read_by(self._face.name), sink)
 

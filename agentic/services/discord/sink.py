@@ -31,6 +31,7 @@ from agentic.services.discord.posts import (
 )
 from agentic.services.discord.view import DiscordView, split_cleaned
 from agentic.services.discord.webhooks import fit
+from agentic.state.leases import AnyLease
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +44,8 @@ STREAMING_LIMIT = LIMIT - length(UNFINISHED)
 class DiscordSink:
     """A channel or thread as one bot writes into it.
 
-    `names` are the agents' names by key. `may_post` is asked before each request that shows the bot: whether this
-    process holds the agent's lease, and no person has stopped the channel. `may_remove` is asked before a deletion.
+    `names` are the agents' names by key. `posting` is asked before each request that shows the bot: whether this
+    process holds the agent's lease, and no person has stopped the channel. `lease` is asked before a deletion.
     """
 
     may_react = True
@@ -55,16 +56,14 @@ class DiscordSink:
         view: DiscordView,
         *,
         names: Mapping[str, str],
-        may_post: Callable[[], bool],
-        may_remove: Callable[[], bool],
+        posting: AnyLease,
+        lease: AnyLease,
     ) -> None:
         self._view, self._channel = view, view.channel
-        self._posting_gate = view.gate.under(may_post)
+        self._posting_gate = view.gate.under(posting)
         self._names = names
         self._inner_names: Mapping[str, str] = {}
-        self._writer = MessageWriter(
-            view.channel, view.gate, view.transcripts, may_post=may_post, may_remove=may_remove
-        )
+        self._writer = MessageWriter(view.channel, view.gate, view.transcripts, posting=posting, lease=lease)
         self._streaming: DiscordStreamingPost | None = None
         self._typing: set[TypingSign] = set()
         self.command_replies = DiscordCommandReplies(view.channel, view.gate, self._writer, self._background)

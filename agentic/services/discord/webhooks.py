@@ -57,6 +57,7 @@ from agentic.services.discord.posts import (
 )
 from agentic.services.discord.rate_limit import RefusedRequests, count_webhooks
 from agentic.services.discord.view import DiscordView, split_cleaned
+from agentic.state.leases import AnyLease, ConditionalLease
 from agentic.tools.call_log import posts
 from agentic.tools.call_runner import ToolEvent
 
@@ -261,7 +262,7 @@ class ToolDisplay:
             if spot is None or (message_id is None and not is_call):  # no result of a call that could not be shown
                 return
             # A post takes a while (find or make a webhook, retry): the bots may have been stopped meanwhile.
-            gate = self._gate.under(lambda: self._spot(channel_id) is not None)
+            gate = self._gate.under(ConditionalLease(lambda: self._spot(channel_id) is not None))
             first, *more = posts(record.agent, record)
             if message_id is None:
                 if (message_id := await self._poster.send(gate, spot.channel, first, spot.face)) is not None:
@@ -273,14 +274,12 @@ class ToolDisplay:
 
 
 class WebhookWriter:
-    """Writes a persona's messages in one channel. Every method raises CannotPost if it fails. `may_post` is asked
+    """Writes a persona's messages in one channel. Every method raises CannotPost if it fails. `lease` is asked
     before each request."""
 
-    def __init__(
-        self, view: DiscordView, webhooks: Webhooks, face: WebhookIdentity, *, may_post: Callable[[], bool]
-    ) -> None:
+    def __init__(self, view: DiscordView, webhooks: Webhooks, face: WebhookIdentity, *, lease: AnyLease) -> None:
         self._view, self._channel, self._webhooks, self._face = view, view.channel, webhooks, face
-        self._gate, self._may_post = view.gate.under(may_post), may_post
+        self._gate, self._lease = view.gate.under(lease), lease
         self._shown = allowed_name(view.gate.clean(face.name))
 
     async def send(self, text: str | None, extras: Extras, nonce: str) -> discord.Message:
@@ -334,14 +333,14 @@ class WebhookWriter:
                 page = await self._gate.history(self._channel, PAGE, None)
         except (*REQUEST_ERRORS, TimeoutError) as error:
             log.warning("channel %d: an earlier post cannot be looked for: %s", self._channel.id, kind(error))
-            raise CannotPost("not_ours" if not self._may_post() else "discord_failed") from error
+            raise CannotPost("not_ours" if not self._lease.is_held else "discord_failed") from error
         own = [one for one in page if one.id > after and one.webhook_id in ours and one.author.name == self._shown]
         for message in own:
             await self._webhooks.note(self._channel.id, message.id, self._face.agent)
         return own
 
     async def _send(self, text: str | None, extras: Extras) -> discord.Message:
-        if not self._may_post():
+        if not self._lease.is_held:
             raise CannotPost("not_ours")
         async with asyncio.timeout(TIMEOUT):
             message = await self._webhooks.post(self._gate, self._channel, text, self._face, extras)
@@ -354,7 +353,7 @@ class WebhookWriter:
 class WebhookSink(SinkWithoutSigns):
     """A channel or thread as a persona without an account writes into it. A webhook has a name, a picture and posts,
     and nothing else: a persona gives no reactions and shows no typing, since both would show the bot that reads the
-    channel for it. A post is not streamed: it appears whole. `names` are agents' names by key; `may_post` is asked
+    channel for it. A post is not streamed: it appears whole. `names` are agents' names by key; `lease` is asked
     before each request."""
 
     may_attach = True
@@ -367,11 +366,11 @@ class WebhookSink(SinkWithoutSigns):
         face: WebhookIdentity,
         *,
         names: Mapping[str, str],
-        may_post: Callable[[], bool],
+        lease: AnyLease,
     ) -> None:
         self._view, self._names = view, names
         self._inner_names: Mapping[str, str] = {}
-        self._writer = WebhookWriter(view, webhooks, face, may_post=may_post)
+        self._writer = WebhookWriter(view, webhooks, face, lease=lease)
 
     def refusal(self) -> str | None:
         """Why the persona may not take a turn here. A locked thread is open to webhooks."""

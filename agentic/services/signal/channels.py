@@ -34,6 +34,7 @@ from agentic.services.signal.client import NOT_SENT, MessageRef, NotConnected, Q
 from agentic.services.signal.contacts import Chat, SignalAccount
 from agentic.services.signal.envelopes import file_id, masked, message_id, timestamp_of
 from agentic.services.signal.styled_text import Run, Style, parse, plain, split_runs, styled
+from agentic.state.leases import AnyLease, ConditionalLease
 from agentic.state.silence import ChannelRef
 
 DELAY = 0.25  # seconds; an earlier answer needs no typing sign
@@ -110,7 +111,7 @@ class SignalSink(SinkWithoutSigns):
     before it is sent, at a place that survives the process: a turn that is resumed sends no part again that an earlier
     run may have sent.
 
-    `may_post` is asked before each request that shows the agent, `claim` before each part of a post: whether nobody has
+    `lease` is asked before each request that shows the agent, `claim` before each part of a post: whether nobody has
     claimed this key before. `give_up` ends a claim of a part that was not sent, so that the process that takes the turn
     over may send it. `clean` removes secrets from a text.
     """
@@ -123,13 +124,13 @@ class SignalSink(SinkWithoutSigns):
         self,
         view: SignalView,
         *,
-        may_post: Callable[[], bool],
+        lease: AnyLease,
         claim: Callable[[str], Awaitable[bool]],
         give_up: Callable[[str], Awaitable[None]],
         clean: Callable[[str], str] = lambda text: text,
     ) -> None:
         self._view, self._account = view, view.account
-        self._may_post, self._claim, self._give_up, self._clean = may_post, claim, give_up, clean
+        self._lease, self._claim, self._give_up, self._clean = lease, claim, give_up, clean
         self._posted: dict[str, list[int]] = {}
 
     def refusal(self) -> str | None:
@@ -205,7 +206,7 @@ class SignalSink(SinkWithoutSigns):
         has claimed it."""
         if (refusal := self.refusal()) is not None:
             raise CannotPost(refusal)
-        if not self._may_post():
+        if not self._lease.is_held:
             raise CannotPost("not_ours")
         if not await self._claim(key):
             log.warning("Signal: part %s of a post may have been sent before, it is not sent again", key)
@@ -224,7 +225,7 @@ class SignalSink(SinkWithoutSigns):
                 styled(runs),
                 pictures=(picture,) if picture is not None else (),
                 quoted=quoted,
-                may_send=self._may_post,
+                may_send=lambda: self._lease.is_held,
             )
         except SignalError as error:
             if isinstance(error, Refused) and error.status == NOT_SENT:
@@ -270,7 +271,7 @@ class SignalSink(SinkWithoutSigns):
     async def react(self, message_id: int, emoji: str) -> bool:
         """Give a reaction in place of the agent's former one. Return False if the message is not one of this chat's,
         Signal refuses the emoji, or a person has stopped the chat."""
-        return self._may_post() and await self.acknowledge(message_id, emoji)
+        return self._lease.is_held and await self.acknowledge(message_id, emoji)
 
     async def acknowledge(self, message_id: int, emoji: str) -> bool:
         """Give a reaction also in a stopped chat, to show that an order was understood or is in force."""
@@ -299,7 +300,7 @@ class SignalSink(SinkWithoutSigns):
 
         async def show(shown: bool) -> None:
             recipient = self._account.chats.recipient(self._view.chat)
-            if recipient is not None and (not shown or self._may_post()):
+            if recipient is not None and (not shown or self._lease.is_held):
                 await self._account.client.typing(self._account.number, recipient, shown=shown)
 
         sign = TypingSign(show, self._background)
@@ -347,15 +348,13 @@ class TypingSign:
 
 
 class SignalChannels:
-    """The chats of one agent's account that it has heard of, in this run or in an earlier one. `may_act` says whether
+    """The chats of one agent's account that it has heard of, in this run or in an earlier one. `lease` says whether
     this process acts for the agent."""
 
     arriving = False  # what is known is known at once
 
-    def __init__(
-        self, agent: str, account: SignalAccount, services: AgentServices, *, may_act: Callable[[], bool]
-    ) -> None:
-        self._agent, self._account, self._services, self.may_act = agent, account, services, may_act
+    def __init__(self, agent: str, account: SignalAccount, services: AgentServices, *, lease: AnyLease) -> None:
+        self._agent, self._account, self._services, self.lease = agent, account, services, lease
 
     def own_id(self, channel_id: int) -> int | None:
         del channel_id
@@ -400,7 +399,7 @@ class SignalChannels:
         claims, chat = self._services.ledger.post_claims, view.channel_id
         sink = SignalSink(
             view,
-            may_post=lambda: self.may_act() and not (stops and self.is_stopped(chat)),
+            lease=ConditionalLease(lambda: not (stops and self.is_stopped(chat)), self.lease),
             claim=partial(claims.first, self._agent),
             give_up=partial(claims.give_up, self._agent),
             clean=self._services.outbound.redact,
@@ -446,11 +445,9 @@ class JoinedChannels:
         return self._discord if is_snowflake(channel_id) else self._signal
 
 
-def with_signal(
-    agent: str, discord: AgentChannels, services: AgentServices, may_act: Callable[[], bool]
-) -> AgentChannels:
+def with_signal(agent: str, discord: AgentChannels, services: AgentServices, lease: AnyLease) -> AgentChannels:
     """Return the agent's channels on Discord, and those on Signal if it has a number."""
     account = services.signal.get(agent)
     if account is None:
         return discord
-    return JoinedChannels(discord, SignalChannels(agent, account, services, may_act=may_act))
+    return JoinedChannels(discord, SignalChannels(agent, account, services, lease=lease))

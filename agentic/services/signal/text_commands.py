@@ -112,7 +112,7 @@ class TextCommands:
         if not self._is_mine(heard):
             return True
         self._account.transcript(heard.chat).delete(heard.facts.message_id)
-        if self._channels.may_act():
+        if self._channels.lease.is_held:
             await self._carry_out(heard, words)
         else:
             self._waiting.start(self._take_over(heard, words), "Signal: a command")
@@ -122,9 +122,9 @@ class TextCommands:
         """Carry it out where this process acts for the agent soon, and the one before it has not done so."""
         with suppress(TimeoutError):
             async with asyncio.timeout(TAKE_OVER_SECONDS):
-                while not self._channels.may_act():  # noqa: ASYNC110 - a lease has no event for it
+                while not self._channels.lease.is_held:  # noqa: ASYNC110 - a lease has no event for it
                     await asyncio.sleep(LOOK_SECONDS)
-        if self._channels.may_act():
+        if self._channels.lease.is_held:
             await self._carry_out(heard, words)
 
     async def _carry_out(self, heard: Heard, words: str) -> None:

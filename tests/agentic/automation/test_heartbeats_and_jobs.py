@@ -15,6 +15,7 @@ from agentic.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock
 from agentic.chat.outlet import NO_CHANNEL
 from agentic.chat.service import ChannelInfo
 from agentic.personas.schedules import ActiveHours, Check, Job
+from agentic.state.leases import ConditionalLease
 from agentic.state.turns import LastRuns
 from agentic.wire.connection import RedisConnection
 from tests.support.doubles import Clock, MemoryTicks
@@ -56,7 +57,7 @@ class Day:
         )
         targets = TargetResolver("claude", channels, None)
         self.clock_task = AutomationClock(
-            "claude", persona, services, queue, targets, may_act=lambda: self.acts, sleep=self.sleep
+            "claude", persona, services, queue, targets, lease=ConditionalLease(lambda: self.acts), sleep=self.sleep
         )
 
     def checks(self) -> tuple[Check, ...]:

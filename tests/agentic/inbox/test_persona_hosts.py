@@ -13,6 +13,7 @@ from agentic.agent.roster import Roster
 from agentic.inbox import host as hosts
 from agentic.inbox.host import HostedChannels, PersonaHosts
 from agentic.services.discord.service import PersonaChannels
+from agentic.state.leases import ALWAYS_HELD
 from agentic.state.limits import UNLIMITED
 from agentic.state.silence import Scope
 from agentic.wire import keys
@@ -66,7 +67,7 @@ class Stage:
     def channels_of(self, persona):
         if not self.bots:
             return None
-        always = {"arriving": lambda: False, "may_act": lambda: True}
+        always = {"arriving": lambda: False, "lease": ALWAYS_HELD}
         return HostedChannels(persona, self.services, lambda: self.bots, **always)
 
     def make_model(self, settings):
@@ -181,7 +182,7 @@ async def fails(_):
 async def test_it_speaks_in_threads_of_the_bots_channels_and_nowhere_else(tmp_path):
     async with stage(tmp_path, poet="") as s:
         poet = s.roster.of("poet").settings
-        channels = PersonaChannels(poet, s.services, lambda: s.bots, arriving=lambda: False, may_act=lambda: True)
+        channels = PersonaChannels(poet, s.services, lambda: s.bots, arriving=lambda: False, lease=ALWAYS_HELD)
         outlets = [await channels.outlet_in_scope(place) for place in (THREAD, DEBATE, ELSEWHERE, 999)]
         assert [outlet is not None for outlet in outlets] == [True, False, False, False]
         assert (outlets[0].view.own_name, outlets[0].view.own_ids) == ("Poet", frozenset())
@@ -195,7 +196,7 @@ async def test_it_speaks_in_threads_of_the_bots_channels_and_nowhere_else(tmp_pa
 async def test_a_bot_that_is_still_on_its_way_is_waited_for(tmp_path):
     async with stage(tmp_path, poet="") as s:
         poet, late = s.roster.of("poet").settings, s.bots.pop()
-        channels = PersonaChannels(poet, s.services, lambda: s.bots, arriving=lambda: not s.bots, may_act=lambda: True)
+        channels = PersonaChannels(poet, s.services, lambda: s.bots, arriving=lambda: not s.bots, lease=ALWAYS_HELD)
         looking = asyncio.create_task(channels.outlet_in_scope(THREAD))
         await settle()
         assert not looking.done()
@@ -207,6 +208,6 @@ async def test_without_a_bot_it_sees_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("agentic.services.discord.service.GUILD_WAIT", 0.01)
     async with stage(tmp_path, poet="") as s:
         poet = s.roster.of("poet").settings
-        channels = PersonaChannels(poet, s.services, list, arriving=lambda: True, may_act=lambda: True)
+        channels = PersonaChannels(poet, s.services, list, arriving=lambda: True, lease=ALWAYS_HELD)
         assert await channels.outlet_in_scope(THREAD) is None
         assert (channels.outlet_of(THREAD), channels.channel_of(THREAD), channels.arriving) == (None, None, True)

@@ -30,6 +30,7 @@ from agentic.rooms.arena import (
     words_of,
 )
 from agentic.state.budgets import Caps
+from agentic.state.leases import ALWAYS_HELD
 from agentic.state.rooms import Arena, ArenaAnswer, Arenas
 from agentic.state.silence import EVERYTHING, Scope
 from agentic.wire.connection import RedisConnection
@@ -137,7 +138,10 @@ async def keeper(world: World, **more: object) -> AsyncIterator[tuple[ArenaKeepe
             rng=random.Random(3),
         )
         bots = [Bot(world)]
-        yield ArenaKeeper(services, lambda: bots, options["agents"], options["answer"], may_act=lambda: True), arenas
+        yield (
+            ArenaKeeper(services, lambda: bots, options["agents"], options["answer"], lease=ALWAYS_HELD),
+            arenas,
+        )
 
 
 async def carried_on(world: World, **more: object) -> None:

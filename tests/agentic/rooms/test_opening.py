@@ -11,6 +11,7 @@ import pytest
 
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.opening import AWAY, GIVE_UP_SECONDS, NOT_OPENED, OPENED, RoomOpener
+from agentic.state.leases import ALWAYS_HELD
 from agentic.state.rooms import Room, RoomMember, RoomOpenings
 from agentic.wire.bus import NOBODY
 from agentic.wire.connection import RedisConnection, StateUnavailable
@@ -87,7 +88,7 @@ class World:
     def opener(self, openings: RoomOpenings, agent: str = "grok") -> RoomOpener:
         ledger = SimpleNamespace(room_openings=openings)
         services: Any = SimpleNamespace(ledger=ledger, orders=self, clock=self.clock)
-        return RoomOpener(agent, services, self, may_act=lambda: True)
+        return RoomOpener(agent, services, self, lease=ALWAYS_HELD)
 
 
 class Openings(RoomOpenings):

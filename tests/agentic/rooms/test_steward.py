@@ -22,6 +22,7 @@ from agentic.rooms.threads import (
     ThreadBots,
 )
 from agentic.services.discord.room_threads import RoomPost
+from agentic.state.leases import ALWAYS_HELD, ConditionalLease
 from agentic.state.rooms import Room, RoomLine, RoomMarks, RoomMember
 from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import ContestNote
@@ -201,7 +202,7 @@ async def steward(world: World, **more: object) -> AsyncIterator[RoomThreadManag
             clock=lambda: world.now,
         )
         bots = ThreadBots(lambda: online, lambda name: True)
-        options = {"may_act": lambda: True, "poll_seconds": 0.01, **more}
+        options = {"lease": ALWAYS_HELD, "poll_seconds": 0.01, **more}
         yield RoomThreadManager(services, bots, partial(close_room, services), **options)
 
 
@@ -446,7 +447,7 @@ async def test_a_process_that_does_not_act_for_the_personas_does_nothing():
     world = World()
     world.becomes(status="paused", why="stopped")
     acts = []
-    async with steward(world, may_act=lambda: bool(acts)) as one, at_work(one):
+    async with steward(world, lease=ConditionalLease(lambda: bool(acts))) as one, at_work(one):
         one._on_notice(RoomNotice(thread_id=THREAD).to_wire())
         await one.attend(THREAD)
         assert world.thread == []

@@ -12,6 +12,7 @@ import pytest
 
 from agentic.rooms.threads import ThreadWatch
 from agentic.services.discord.room_threads import ThreadNow
+from agentic.state.leases import ConditionalLease
 from agentic.state.rooms import Room, RoomMarks, RoomStore
 from agentic.wire.bus import NOBODY
 from agentic.wire.connection import RedisConnection, StateUnavailable
@@ -33,7 +34,7 @@ class Scene:
         self.watch = ThreadWatch(
             "grok",
             services,
-            may_act=lambda: self.acts,
+            lease=ConditionalLease(lambda: self.acts),
             may_write=lambda _: self.writes,
             look=self.look,
         )

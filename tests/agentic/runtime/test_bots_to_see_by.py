@@ -14,7 +14,7 @@ def bot(name: str, *, ready: bool = True, held: bool = True, failure: str | None
     if ready:
         was_online.set()
     cog = SimpleNamespace(host=SimpleNamespace(ready=was_online), channels=name)
-    return SimpleNamespace(cog=cog, lease=SimpleNamespace(held=held), failure=failure, online=online)
+    return SimpleNamespace(cog=cog, lease=SimpleNamespace(is_held=held), failure=failure, online=online)
 
 
 def test_those_that_are_online_come_first_and_none_that_cannot_see() -> None:

@@ -34,7 +34,7 @@ async def test_one_of_two_gets_it(link):
     first, second = lease(link, "first"), lease(link, "second")
     assert await first.acquire()
     assert not await second.acquire()
-    assert (first.held, second.held) == (True, False)
+    assert (first.is_held, second.is_held) == (True, False)
     assert await second.current_holder() == "first"
 
 
@@ -43,10 +43,10 @@ async def test_a_stand_by_takes_over_when_it_is_released(link):
     await first.acquire()
     async with kept(first, second):
         await first.release()
-        assert not first.held
+        assert not first.is_held
         await asyncio.wait_for(second.taken.wait(), 10)
         assert await first.current_holder() == "second"
-        assert not first.held
+        assert not first.is_held
 
 
 async def test_a_dead_holders_lease_runs_out_and_is_waited_for(link):
@@ -61,7 +61,7 @@ async def test_a_holder_that_runs_keeps_it_past_the_ttl(link):
     await first.acquire()
     async with kept(first):
         assert not await second.acquire(wait=0.5)
-        assert first.held
+        assert first.is_held
 
 
 @pytest.mark.promise(104)
@@ -69,9 +69,9 @@ async def test_a_holder_that_was_not_renewed_in_time_does_not_believe_it_still_h
     first = lease(link, "first", clock=clock)
     await first.acquire()
     clock.now += 4.9
-    assert first.held
+    assert first.is_held
     clock.now += 0.2
-    assert not first.held
+    assert not first.is_held
 
 
 async def test_the_loss_of_it_is_told(link):
@@ -80,7 +80,7 @@ async def test_the_loss_of_it_is_told(link):
     await link.call(lambda redis: redis.set(KEY, "usurper", px=5000))
     async with kept(first):
         await asyncio.wait_for(first.lost.wait(), 10)
-    assert not first.held
+    assert not first.is_held
 
 
 async def test_while_redis_is_away_the_last_holder_goes_on_and_the_stand_by_keeps_still(server: RedisServer, clock):
@@ -92,13 +92,13 @@ async def test_while_redis_is_away_the_last_holder_goes_on_and_the_stand_by_keep
             for _ in range(15):  # a minute, as a process lives through it
                 clock.now += 4
                 await until(lambda: first._sure_at == clock.now)
-            assert (first.held, second.held) == (True, False)
+            assert (first.is_held, second.is_held) == (True, False)
             server.start()
             await asyncio.wait_for(asyncio.gather(one.present.wait(), two.present.wait()), 10)
             async with asyncio.timeout(10):
                 while await two.call(lambda redis: redis.get(KEY)) != "first":
                     pass
-            assert (first.held, second.held) == (True, False)
+            assert (first.is_held, second.is_held) == (True, False)
 
 
 async def test_a_stand_by_leaves_the_holder_time_to_take_up_what_redis_forgot(link, clock):
@@ -106,7 +106,7 @@ async def test_a_stand_by_leaves_the_holder_time_to_take_up_what_redis_forgot(li
     for waited, taken in ((0.0, False), (1.4, False), (1.5, True)):
         clock.now = 1_800_000_000.0 + waited
         await second._stand_by()
-        assert second.held == taken
+        assert second.is_held == taken
 
 
 class Cut(RedisConnection):
@@ -134,9 +134,9 @@ async def test_a_machine_that_slept_and_wakes_without_redis_does_not_believe_it_
     clock.now += 3600
     async with kept(first):
         await settle()
-        assert not first.held
+        assert not first.is_held
         cuttable.cut = False
-        await until(lambda: first.held)
+        await until(lambda: first.is_held)
 
 
 async def test_one_that_slept_while_redis_was_away_does_not_believe_it_either(cuttable, clock):
@@ -147,9 +147,9 @@ async def test_one_that_slept_while_redis_was_away_does_not_believe_it_either(cu
     async with kept(first):
         await until(lambda: first._sure_at == clock.now)
         clock.now += 3600
-        assert not first.held
+        assert not first.is_held
         await settle()
-        assert not first.held
+        assert not first.is_held
 
 
 async def test_a_stand_by_that_lost_sight_of_redis_begins_to_wait_anew(cuttable, clock):
@@ -194,7 +194,7 @@ async def test_who_was_paused_learns_that_others_held_it_since_also_when_it_is_f
     await second.release()
     async with kept(first):
         await asyncio.wait_for(first.lost.wait(), 10)
-        assert not first.held
+        assert not first.is_held
         await asyncio.wait_for(first.taken.wait(), 10)
     assert first.epoch == 3
     assert not first.lost.is_set(), "what begins now is not over at once"
@@ -205,9 +205,9 @@ async def test_a_lease_that_only_ran_out_is_taken_again_in_the_same_epoch(link, 
     await first.acquire()
     await link.call(lambda redis: redis.delete(KEY))
     clock.now += 60
-    assert not first.held
+    assert not first.is_held
     async with kept(first):
-        await until(lambda: first.held)
+        await until(lambda: first.is_held)
     assert (first.epoch, first.lost.is_set()) == (1, False)
 
 
@@ -236,7 +236,7 @@ async def test_after_redis_was_emptied_the_last_holder_comes_first(link):
                 await asyncio.sleep(0)
                 holders.append(await first.current_holder())
         assert holders[-1] == "first"
-        assert first.held
+        assert first.is_held
 
 
 async def test_acquiring_while_redis_is_away_says_so(tmp_path):
@@ -259,7 +259,7 @@ async def test_it_can_be_taken_again_after_a_release(link):
     await first.acquire()
     await first.release()
     assert await first.acquire()
-    assert first.held
+    assert first.is_held
 
 
 @pytest.mark.promise(104)

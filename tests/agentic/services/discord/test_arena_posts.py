@@ -15,6 +15,7 @@ from agentic.process.redaction import Redactor
 from agentic.services.discord.gate import Gate, OutboundShared
 from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.room_threads import ArenaPosts
+from agentic.state.leases import ALWAYS_HELD
 from tests.support.discord.discord_standin_bots import one_bot
 
 SECRET = "sesame-open-1234"
@@ -27,7 +28,7 @@ async def scene() -> AsyncIterator[tuple[Any, Any, ArenaPosts]]:
         directory = Directory()
         directory.learn("claude", bot.user.id)
         gate = Gate(shared=OutboundShared(Redactor([SECRET])))
-        yield server, channel, ArenaPosts("claude", bot, gate, directory, lambda: True)
+        yield server, channel, ArenaPosts("claude", bot, gate, directory, ALWAYS_HELD)
 
 
 async def test_a_message_is_posted_once_pings_nobody_and_has_no_secret():

@@ -23,6 +23,7 @@ from agentic.services.discord.gate import (
     shorten,
 )
 from agentic.services.discord.rate_limit import WINDOW, WINDOW_SECONDS, RefusedRequests, RequestWindow
+from agentic.state.leases import ConditionalLease
 from tests.support.doubles import Client, Clock, LoopTime, Snowflakes, TextChannel, http_error, settle, user
 
 
@@ -347,7 +348,7 @@ async def test_a_request_that_waits_when_the_gate_closes_is_not_sent():
 async def test_a_request_that_waits_when_a_person_stops_the_channel_is_not_sent(kind):
     loop, channel, silent = LoopTime(), a_channel(), False
     outbound = Gate(RequestWindow(limit=1))
-    gate = outbound.under(lambda: not silent)
+    gate = outbound.under(ConditionalLease(lambda: not silent))
     await outbound.history(channel, 1, None)
     waiting = asyncio.create_task(KINDS[kind](gate, channel))
     await settle()

@@ -14,6 +14,7 @@ from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.sink import DiscordSink
 from agentic.services.discord.view import DiscordView
+from agentic.state.leases import ALWAYS_HELD, ConditionalLease
 from tests.support.doubles import (
     ALICE,
     BOB,
@@ -40,7 +41,7 @@ COST = TurnCost(Usage(model="opus", text_cost_usd=0.5), 1.5, 7)
 class Place:
     """A channel with Claude's view and sink, and what they share with other bots."""
 
-    def __init__(self, thread=False, may_post=lambda: True):
+    def __init__(self, thread=False, lease=ALWAYS_HELD):
         client, ids = Client(user(ME, "Claude", bot=True)), Snowflakes(Clock())
         guild = client.guild
         self.channel = Thread(101, guild, "t", ids, 100) if thread else TextChannel(100, guild, "lounge", ids)
@@ -57,7 +58,7 @@ class Place:
             history_cache=HistoryCache(self.transcripts, Clock()),
         )
         names = {"claude": "Claude", "grok": "Grok", "gemini": "Gemini"}
-        self.sink = DiscordSink(self.view, names=names, may_post=may_post, may_remove=may_post)
+        self.sink = DiscordSink(self.view, names=names, posting=lease, lease=lease)
 
     def hear(self, message_id, author=ALICE, text="hi"):
         self.view.transcript.add(Entry(message_id, Speaker(author, NAMES[author], "person"), text, 1.0))
@@ -188,7 +189,7 @@ async def test_an_embed_stays_away_where_links_may_not_be_embedded():
 
 
 async def test_nothing_is_posted_for_an_agent_that_another_process_took_over():
-    place = Place(may_post=lambda: False)
+    place = Place(lease=ConditionalLease(lambda: False))
     with pytest.raises(CannotPost, match="not_ours"):
         await place.sink.post(Post(text="hi"), "t1")
     assert place.channel.sent == []
@@ -329,7 +330,7 @@ async def test_only_its_own_post_is_taken_for_one_that_an_earlier_run_made():
 
 
 async def test_in_a_stopped_channel_the_only_reaction_is_the_acknowledgement():
-    place = Place(may_post=lambda: False)
+    place = Place(lease=ConditionalLease(lambda: False))
     place.hear(5)
     assert not await place.sink.react(5, "🔥")
     assert place.channel.reacted == []
@@ -339,7 +340,7 @@ async def test_in_a_stopped_channel_the_only_reaction_is_the_acknowledgement():
 
 async def test_no_typing_is_shown_in_a_stopped_channel():
     loop, silent = LoopTime(), False
-    place = Place(may_post=lambda: not silent)
+    place = Place(lease=ConditionalLease(lambda: not silent))
     with place.sink.typing():
         await loop.run(1)
         assert place.channel.typed == 1

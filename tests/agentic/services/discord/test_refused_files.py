@@ -16,6 +16,7 @@ from agentic.local.discord.backend import RestFault
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.sink import DiscordSink
+from agentic.state.leases import ALWAYS_HELD
 from tests.agentic.services.discord.test_webhook_sink import Room, room
 from tests.support.doubles import PNG
 
@@ -44,7 +45,7 @@ def no_pause(monkeypatch):
 def bot_sink(r: Room) -> DiscordSink:
     """A new process of the bot, in the thread."""
     view = r.sink()._view
-    return DiscordSink(view, names={"claude": "Claude"}, may_post=lambda: True, may_remove=lambda: True)
+    return DiscordSink(view, names={"claude": "Claude"}, posting=ALWAYS_HELD, lease=ALWAYS_HELD)
 
 
 def persona_sink(r: Room) -> Any:

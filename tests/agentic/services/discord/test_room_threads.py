@@ -9,13 +9,14 @@ from agentic.local.discord.backend import RestFault
 from agentic.local.discord.world import CREATE_PUBLIC_THREADS, MANAGE_WEBHOOKS, Overwrite
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.room_threads import RoomThreads, ThreadNow
+from agentic.state.leases import ALWAYS_HELD
 from tests.support.discord.gateway_scene import Scene, scene
 
 TEXT = "**Is P equal to NP?**: Grok and <@&1> @everyone discuss it"
 
 
 def threads(s: Scene) -> RoomThreads:
-    return RoomThreads(s.bot, Gate(), lambda: True)
+    return RoomThreads(s.bot, Gate(), ALWAYS_HELD)
 
 
 def posted(s: Scene) -> list[dict]:

@@ -26,6 +26,7 @@ from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.rate_limit import webhook_session
 from agentic.services.discord.view import DiscordView
 from agentic.services.discord.webhooks import WebhookIdentity, Webhooks, WebhookSink, default_avatar
+from agentic.state.leases import ConditionalLease
 from tests.support.discord.discord_standin_bots import one_bot
 from tests.support.doubles import PNG, MemoryPosts, Pictures
 
@@ -59,7 +60,7 @@ class Room:
             history_cache=HistoryCache(self.transcripts),
         ).read_by(face.name)
         webhooks = Webhooks(self.session, self.directory, self.posts, self.outbound.refused)
-        return WebhookSink(view, webhooks, face, names={"claude": "Claude"}, may_post=lambda: self.may)
+        return WebhookSink(view, webhooks, face, names={"claude": "Claude"}, lease=ConditionalLease(lambda: self.may))
 
     @property
     def messages(self) -> list[Any]:

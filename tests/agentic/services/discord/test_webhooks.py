@@ -30,6 +30,7 @@ from agentic.services.discord.rate_limit import NARROW_AT
 from agentic.services.discord.sink import STREAMING_LIMIT, DiscordSink
 from agentic.services.discord.view import DiscordView
 from agentic.services.discord.webhooks import NAME, WebhookIdentity, Webhooks, fit
+from agentic.state.leases import ALWAYS_HELD
 from tests.support.discord.discord_standin_bots import one_bot
 from tests.support.discord.rendering import render
 from tests.support.doubles import MemoryPosts
@@ -64,7 +65,7 @@ class House:
             attachments=AttachmentReader(PictureFetcher(self.session, extra_origins=[origin])),
             history_cache=HistoryCache(self.transcripts),
         )
-        sink = DiscordSink(view, names={"claude": "Claude"}, may_post=lambda: True, may_remove=lambda: True)
+        sink = DiscordSink(view, names={"claude": "Claude"}, posting=ALWAYS_HELD, lease=ALWAYS_HELD)
         return Outlet(view, sink)
 
     def asked(self, method, route):

@@ -12,6 +12,7 @@ from agentic.chat.outlet import CannotPost, Post, Posted
 from agentic.ids import is_snowflake
 from agentic.services.signal.channels import SignalSink
 from agentic.services.signal.envelopes import timestamp_of
+from agentic.state.leases import ConditionalLease
 
 GROUP = "UIXSwit7KF/RqKfH9jqySnLTgqVCimGcEK25Dbf+yDw="
 
@@ -78,7 +79,7 @@ async def test_a_part_that_the_loss_of_the_lease_kept_from_being_sent_is_sent_by
         server.fail("send", connection_broke)
         before = SignalSink(
             scene.view(scene.chat_with()),
-            may_post=lambda: not lost.is_set(),
+            lease=ConditionalLease(lambda: not lost.is_set()),
             claim=scene.claims,
             give_up=scene.claims.give_up,
         )

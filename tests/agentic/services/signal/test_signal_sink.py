@@ -16,6 +16,7 @@ from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.channels import SignalSink, TypingSign
 from agentic.services.signal.client import Unreachable
 from agentic.services.signal.envelopes import Address, timestamp_of
+from agentic.state.leases import ConditionalLease
 
 GROUP = "R3JvdXA="
 
@@ -191,7 +192,7 @@ async def test_a_stop_that_comes_while_a_part_is_claimed_holds_it_back():
 
         sink = SignalSink(
             scene.view(scene.chat_with()),
-            may_post=lambda: scene.may_post,
+            lease=ConditionalLease(lambda: scene.may_post),
             claim=stopped_meanwhile,
             give_up=scene.claims.give_up,
         )
