@@ -135,7 +135,7 @@ class CatchUp:
         """How a missed message calls the agent; None for an order, what came before one, or in a stopped channel."""
         heard = heard_of(said, channel.channel_id, channel.guild_id, channel.parent_id, group=channel.group)
         call, orders = self._calls.detect(heard), self._stop_orders
-        if self._channels.is_stopped(heard.channel_id):
+        if self._services.silence.check(self._channels.place(heard.channel_id)) is not None:
             return None
         if self._services.is_ignored(heard.author_id, heard.author_roles, heard.guild_id):
             return None

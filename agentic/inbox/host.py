@@ -166,7 +166,7 @@ class AgentHost:
         if call is Call.ALL and heard.parent_id is not None and await services.ledger.rooms.may_exist(channel_id):
             call = None  # in a room everybody has turns
         asked, named = transcript.get(heard.message_id), None if call is Call.ALL else call
-        if self._channels.is_stopped(channel_id):
+        if services.silence.check(self._channels.place(channel_id)) is not None:
             if named is not None or (asked is not None and commanded(asked, transcript.entries()) == self.name):
                 await self._stop_orders.show_stopped(heard)
             return

@@ -27,7 +27,7 @@ from agentic.context.commands import Order
 from agentic.context.entries import Entry
 from agentic.inbox.inbox import TurnQueue
 from agentic.inbox.triggers import Call, CallDetector
-from agentic.state.silence import MAX_STOP_SECONDS, ChannelRef, Scope, SilenceChange
+from agentic.state.silence import MAX_STOP_SECONDS, Scope, SilenceChange
 from agentic.wire.entries import ActionNote
 
 STOP_SIGN, MUTE_SIGN, SEEN = "🛑", "🔕", "✅"
@@ -133,7 +133,7 @@ class StopOrders:
         else:
             return False
         if call is not None and (self._channels.own_id(channel_id) == min(meant) if first is None else first):
-            still = order.word == "resume" and self._channels.is_stopped(channel_id)
+            still = order.word == "resume" and self._silence.check(self._channels.place(channel_id))
             await _acknowledge(self._channels, channel_id, heard.message_id, STOP_SIGN if still else SEEN)
         return True
 
@@ -165,8 +165,7 @@ class StopOrders:
 
     def is_overruled(self, said: Entry, heard: IncomingMessage) -> bool:
         """Whether a later order, for the channel or by its author, ended what would answer this message."""
-        place = ChannelRef(heard.channel_id, heard.parent_id, heard.guild_id)
-        if said.created_at <= self._silence.answered_until(place):
+        if said.created_at <= self._silence.answered_until(self._channels.place(heard.channel_id)):
             return True
         entries = self._transcripts.of(heard.channel_id).entries()
         later = [one for one in entries if one.id > said.id and one.speaker.id == said.speaker.id]
@@ -248,12 +247,8 @@ class StopOrders:
         if change.person_id is not None:
             await self._cancel_replies(int(change.scope.subject), change.person_id)
         elif change.scope.kind in ("all", "channel"):
-            stopped = [each for each in self._queue.channels if change.scope.covers(self._place(each))]
+            stopped = [each for each in self._queue.channels if change.scope.covers(self._channels.place(each))]
             await self._queue.stop(stopped, lambda _: True)
-
-    def _place(self, channel_id: int) -> ChannelRef:
-        view = self._channels.view_of(channel_id)
-        return ChannelRef(channel_id, self._channels.parent(channel_id), view.guild_id if view is not None else None)
 
 
 class MissedOrders:

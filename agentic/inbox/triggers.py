@@ -160,7 +160,9 @@ class BotMentions:
             self._growing[entry.id] = None
             return
         me = self._channels.own_id(channel_id)
-        if (edited and not grew) or me is None or not calls(entry, me) or self._channels.is_stopped(channel_id):
+        if (edited and not grew) or me is None or not calls(entry, me):
+            return
+        if services.silence.check(self._channels.place(channel_id)) is not None:
             return
         outlet = self._channels.outlet_of(channel_id)
         if outlet is None:

@@ -36,6 +36,7 @@ from agentic.state.idle import UnaskedMessage
 from agentic.state.leases import AnyLease
 from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import Ledger
+from agentic.state.silence import Silenced
 from agentic.turn.proactive import as_writer, is_writing
 from agentic.turn.progress import Cancellation, Turn, TurnState
 from agentic.turn.result import notice_of, refused, settle
@@ -86,19 +87,22 @@ class TurnRunner:
             return
         event = event.begun(self._services.clock())
         cancellation = Cancellation()
-        if self._channels.is_stopped(event.channel_id):
+        if self._silenced(event) is not None:
             cancellation.cancel("stopped")
         await self.run_now(event, cancellation)
 
     async def run_now(self, event: TurnEvent, cancellation: Cancellation) -> None:
         """Run one event's turn beside the lanes: that of a hook. While all bots are paused it runs no further."""
-        if self._services.silence.is_paused:
+        if (silenced := self._silenced(event)) is not None and silenced.kind == "paused":
             cancellation.cancel("stopped")
         self._running[event.id] = (event, cancellation)
         try:
             await self._run_claimed(event, cancellation)
         finally:
             del self._running[event.id]
+
+    def _silenced(self, event: TurnEvent) -> Silenced | None:
+        return self._services.silence.check(self._channels.place(event.channel_id))
 
     async def cancel_waiting(self, event: TurnEvent, reason: str) -> None:
         """End an event that waited. One that an earlier run began is ended in order, so that its cost is charged."""

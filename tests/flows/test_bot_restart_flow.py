@@ -8,6 +8,7 @@ import pytest
 
 from agentic.local.discord.backend import RestFault
 from agentic.runtime.health import serving_health
+from agentic.state.silence import ChannelRef
 from agentic.wire import keys
 from tests.support.flow import flow
 from tests.support.redis_server import RedisServer, until
@@ -142,6 +143,5 @@ async def test_a_stop_sign_that_was_given_while_the_bot_started_again_is_obeyed(
         await f.discord.drop_gateway("claude", 4012)
         await until(client.is_closed)
         await f.discord.react("Alice", "debate", post, "\N{OCTAGONAL SIGN}")
-        await until(
-            lambda: claude.client is not client and claude.cog.channels.is_stopped(f.channel("debate")), within=20
-        )
+        silence, stopped = runtime.services.silence, ChannelRef(f.channel("debate"))
+        await until(lambda: claude.client is not client and silence.check(stopped) is not None, within=20)

@@ -95,10 +95,14 @@ class DiscordChannels:
     def parent(self, channel_id: int) -> int | None:
         return parent_of(self._bot.get_channel(channel_id))
 
-    def is_stopped(self, channel_id: int) -> bool:
+    def place(self, channel_id: int) -> ChannelRef:
         channel = self._bot.get_channel(channel_id)
         guild_id = guild_id_of(channel) if isinstance(channel, Channel) else None
-        return self._services.silence.check(ChannelRef(channel_id, parent_of(channel), guild_id)) is not None
+        return ChannelRef(channel_id, parent_of(channel), guild_id)
+
+    def _posting(self, channel_id: int) -> ConditionalLease:
+        """The right to post in a channel: nobody silenced the bots there."""
+        return ConditionalLease(lambda: self._services.silence.check(self.place(channel_id)) is None, self._lease)
 
     def note_direct(self, channel: object) -> None:
         """Remember the channel, if it is a direct message."""
@@ -129,7 +133,7 @@ class DiscordChannels:
         sink = DiscordSink(
             view,
             names=self._services.names,
-            posting=ConditionalLease(lambda: not self.is_stopped(channel.id), self._lease),
+            posting=self._posting(channel.id),
             lease=self._lease,
         )
         return Outlet(view, sink)
@@ -184,7 +188,7 @@ class DiscordChannels:
     def spot(self, channel_id: int) -> Spot | None:
         """The place of a tool call; None if another process acts now, or the bots were stopped."""
         channel, me, own = self._bot.get_channel(channel_id), self._bot.user, self._settings
-        if not isinstance(channel, Channel) or me is None or not self._lease.is_held or self.is_stopped(channel_id):
+        if not isinstance(channel, Channel) or me is None or not self._posting(channel_id).is_held:
             return None
         return Spot(channel, WebhookIdentity(own.name, own.display_name, own.front.avatar or me.display_avatar.url))
 
@@ -220,11 +224,9 @@ class PersonaChannels:
     def parent(self, channel_id: int) -> int | None:
         return next((parent for bot in self._bots() if (parent := bot.parent(channel_id)) is not None), None)
 
-    def is_stopped(self, channel_id: int) -> bool:
+    def place(self, channel_id: int) -> ChannelRef:
         view = self._view(channel_id)
-        guild_id = view.guild_id if view is not None else None
-        place = ChannelRef(channel_id, self.parent(channel_id), guild_id)
-        return self._services.silence.check(place) is not None
+        return ChannelRef(channel_id, self.parent(channel_id), view.guild_id if view is not None else None)
 
     def view_of(self, _: int) -> ReactionView | None:
         """None: the bots themselves look for orders that were missed."""
@@ -241,12 +243,13 @@ class PersonaChannels:
         services, view, parent = self._services, self._view(channel_id), self.parent(channel_id)
         if view is None or parent is None or services.scope.theme(channel_id, parent, view.guild_id) is None:
             return None
+        silence = services.silence
         sink = WebhookSink(
             view,
             services.webhooks,
             self._face,
             names=services.names,
-            lease=ConditionalLease(lambda: not self.is_stopped(channel_id), self._lease),
+            lease=ConditionalLease(lambda: silence.check(self.place(channel_id)) is None, self._lease),
         )
         return Outlet(view.read_by(self._face.name), sink)
 

@@ -369,8 +369,8 @@ class SignalChannels:
         del channel_id
         return None
 
-    def is_stopped(self, channel_id: int) -> bool:
-        return self._services.silence.check(ChannelRef(channel_id)) is not None
+    def place(self, channel_id: int) -> ChannelRef:
+        return ChannelRef(channel_id)
 
     def view_of(self, channel_id: int) -> SignalView | None:
         """Return None for a chat in which the account is not."""
@@ -397,9 +397,10 @@ class SignalChannels:
 
     def _outlet(self, view: SignalView, *, stops: bool = True) -> Outlet:
         claims, chat = self._services.ledger.post_claims, view.channel_id
+        silence, place = self._services.silence, self.place(chat)
         sink = SignalSink(
             view,
-            lease=ConditionalLease(lambda: not (stops and self.is_stopped(chat)), self.lease),
+            lease=ConditionalLease(lambda: not (stops and silence.check(place)), self.lease),
             claim=partial(claims.first, self._agent),
             give_up=partial(claims.give_up, self._agent),
             clean=self._services.outbound.redact,
@@ -426,8 +427,8 @@ class JoinedChannels:
     def parent(self, channel_id: int) -> int | None:
         return self._of(channel_id).parent(channel_id)
 
-    def is_stopped(self, channel_id: int) -> bool:
-        return self._of(channel_id).is_stopped(channel_id)
+    def place(self, channel_id: int) -> ChannelRef:
+        return self._of(channel_id).place(channel_id)
 
     def view_of(self, channel_id: int) -> ReactionView | None:
         return self._of(channel_id).view_of(channel_id)

@@ -197,10 +197,10 @@ class TextCommands:
         date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
         turns, cost = await ledger.limits.all(agent, date), await ledger.costs.read(agent, date)
         lines = [f"Today: {counted(turns, 'turn')}, {dollars(cost.get('total_cost', 0.0))}."]
-        if services.silence.is_paused:
-            lines.append("All agents are paused by their owner.")
-        elif self._channels.is_stopped(heard.facts.channel_id):
-            lines.append("I am stopped here. Write RESUME to lift it.")
+        silenced = services.silence.check(self._channels.place(heard.facts.channel_id))
+        if silenced is not None:
+            paused, stopped = "All agents are paused by their owner.", "I am stopped here. Write RESUME to lift it."
+            lines.append(paused if silenced.kind == "paused" else stopped)
         if agent in services.silence.muted_agents():
             lines.append("My owner has muted me for now.")
         idle = await ledger.idle.read()

@@ -188,9 +188,9 @@ async def test_it_speaks_in_threads_of_the_bots_channels_and_nowhere_else(tmp_pa
         assert (outlets[0].view.own_name, outlets[0].view.own_ids) == ("Poet", frozenset())
         assert (channels.own_id(THREAD), channels.known(), channels.view_of(THREAD)) == (None, (), None)
         assert channels.outlet_of(DEBATE).view.own_name == "Claude", "notices to the owner are the bot's"
-        assert not channels.is_stopped(THREAD)
+        assert not s.services.silence.check(channels.place(THREAD))
         await s.services.silence.stop(Scope.channel(channels.parent(THREAD)), source="an order")
-        assert channels.is_stopped(THREAD)
+        assert s.services.silence.check(channels.place(THREAD))
 
 
 async def test_a_bot_that_is_still_on_its_way_is_waited_for(tmp_path):
