@@ -7,7 +7,15 @@ from datetime import datetime
 
 from agentic.context.blocks import Block, quoted_in
 from agentic.context.entries import Entry, one_line, words
-from agentic.context.prompt import Trigger, TurnContext, angle_line, automation_task, naming_line, summary_text, turn_of
+from agentic.context.prompt import (
+    PromptContext,
+    Trigger,
+    automation_task,
+    naming_line,
+    perspective_line,
+    summary_text,
+    turn_of,
+)
 from agentic.context.render import (
     INDENT,
     MAX_FILENAME,
@@ -34,13 +42,15 @@ SEARCH_FIRST = (
 
 
 def build_history(
-    context: TurnContext, pictures: Mapping[int, tuple[Picture, ...]] = NO_PICTURES, files: Mapping[int, str] = NO_FILES
+    context: PromptContext,
+    pictures: Mapping[int, tuple[Picture, ...]] = NO_PICTURES,
+    files: Mapping[int, str] = NO_FILES,
 ) -> list[Message]:
     """Return the window as messages to the model, one a block. `pictures` maps a message's id to its pictures, `files`
     an attachment's id to its text."""
     window, me = context.window, context.me
     cached = marked(window.laid, window.marker)
-    history = [Message("user", summary_text(context.summary))] if context.summary else []
+    history = [Message("user", summary_text(context.kept.summary))] if context.kept.summary else []
     for index, block in enumerate(window.laid):
         key = ("chat", quoted_in(block, files))
         text = block.texts.get(key)
@@ -73,49 +83,51 @@ def marked(blocks: Sequence[Block], marker: int | None) -> set[int]:
     return {closed[-1], before[-1] if before else closed[-1]}
 
 
-def build_tail(context: TurnContext) -> str:
+def build_tail(context: PromptContext) -> str:
     """Return the end of the prompt: the reply chain, the present time, and the task.
 
     It changes from turn to turn and is billed in full, so it only names the task; the system part says how to do it.
     """
+    me, task, abilities, theme = context.me, context.task, context.abilities, context.place.theme
     since = context.now - context.window.cut_at
     distance = "" if since < NOW_SECONDS or not context.window.entries else f" ({after(since)})"
     now = f"It is {datetime.fromtimestamp(context.now, context.timezone):%A, %Y-%m-%d %H:%M}{distance}"
-    parts = [f"{now}{_TASKS[context.trigger](context)}"]
-    if chain := chain_part(context.chain, context.me.key, context.me.agents):
+    parts = [f"{now}{_TASKS[task.trigger](context)}"]
+    if chain := chain_part(task.chain, me.key, me.agents):
         parts.insert(0, chain)
-    parts += filter(None, (angle_line(context.angle), naming_line(context.room, context.me.display_name)))
-    if context.closing:
-        picture = ", without a picture" if context.theme.always_draw and context.can_draw else ""
+    parts += filter(None, (perspective_line(task.perspective), naming_line(context.talk.room, me.display_name)))
+    if task.closing:
+        picture = ", without a picture" if theme.always_draw and abilities.can_draw else ""
         parts.append(
             "This is the last message of this conversation: bring it to a close in one or two short sentences"
             f"{picture}."
         )
-    if context.search_first:
+    if abilities.search_first:
         parts.append(SEARCH_FIRST)
-    elif context.searches and not context.theme.search:
+    elif abilities.searches and not theme.search:
         parts.append("You may search the web; no query holds private details.")
     return "\n".join(parts)
 
 
-def _start(context: TurnContext) -> str:
-    if context.room is not None:
+def _start(context: PromptContext) -> str:
+    topic, room, ideas = context.talk.topic, context.talk.room, context.task.topic_ideas
+    if room is not None:
         return (
-            f", {turn_of(context.room)} in this room.\nYou open it: say where you stand on its topic, so that the other"
+            f", {turn_of(room)} in this room.\nYou open it: say where you stand on its topic, so that the other"
             " members want to answer. Do not greet everybody and do not announce that a conversation begins."
-            f"{_taking_up(context)}"
+            f"{_must_answer(context)}"
         )
-    if context.topic:
-        subject = f"Its topic is {_topic(context.topic)}: open with something about it"
+    if topic:
+        subject = f"Its topic is {_topic(topic)}: open with something about it"
     else:
         subject = (
             "Choose one concrete topic that fits the channel and was not talked about in the messages above, name it in"
             " `topic` in at most eight words, and open with something"
         )
-    hints = f" If nothing better comes to mind: {'; or '.join(context.hints)}." if context.hints else ""
+    otherwise = f" If nothing better comes to mind: {'; or '.join(ideas)}." if ideas else ""
     return (
         f".\nYou open a new conversation among the AI members. {subject} that the others will want to answer. Do not"
-        f" greet everybody and do not announce that a conversation begins.{hints}"
+        f" greet everybody and do not announce that a conversation begins.{otherwise}"
     )
 
 
@@ -123,56 +135,59 @@ def _topic(topic: str) -> str:
     return f"“{one_line(topic, MAX_TOPIC).replace('”', '’')}”"
 
 
-def _go_on(context: TurnContext) -> str:
-    if context.room is not None:
-        lines = [f", {turn_of(context.room)} in this room."]
+def _go_on(context: PromptContext) -> str:
+    me, talk = context.me, context.talk
+    if talk.room is not None:
+        lines = [f", {turn_of(talk.room)} in this room."]
     else:
-        about = f"about {_topic(context.topic)}" if context.topic else "of the conversation"
-        lines = [f", round {context.round_number} {about}."]
-    if context.take_up:
-        return f"{lines[0]}{_taking_up(context)}"
+        about = f"about {_topic(talk.topic)}" if talk.topic else "of the conversation"
+        lines = [f", round {talk.round_number} {about}."]
+    if context.task.must_answer:
+        return f"{lines[0]}{_must_answer(context)}"
     waiting = context.unanswered
     if waiting:
         lines.append("A person has joined in. Turn to what they say, by name:")
         lines.extend(_quote(entry, context) for entry in waiting[-3:])
         return "\n".join(lines)
-    if context.answered is not None and (said := context.just_answered) is not None:
+    if talk.answered is not None and (said := context.just_answered) is not None:
         lines.append(
-            f"{context.answered.by} has answered what {speaker_label(said.speaker, context.me.key, context.me.agents)}"
+            f"{talk.answered.by} has answered what {speaker_label(said.speaker, me.key, me.agents)}"
             f" said in [msg:{said.id}]: do not answer it again, go on with the conversation."
         )
-    elif (newest := context.target) is not None:
+    elif (newest := context.task.target) is not None:
         window = context.window.entries  # whose last message is right above the tail, with id and author
         if not window or window[-1].id != newest.id:
             text = " ".join(words(text_with_marks(newest)).split())
             text = text if len(text) <= BEGINNING else f"{text[:BEGINNING].rstrip()}…"
-            who = speaker_label(newest.speaker, context.me.key, context.me.agents)
+            who = speaker_label(newest.speaker, me.key, me.agents)
             lines[0] += f" Newest: [msg:{newest.id}] {who}: {text or '(no text)'}"
     return "\n".join(lines)
 
 
-def _taking_up(context: TurnContext) -> str:
-    """Quote the person's message that the turn must take up, on lines of its own; "" for none."""
-    if not context.take_up:
+def _must_answer(context: PromptContext) -> str:
+    """Quote the person's message that the turn must answer, on lines of its own; "" for none."""
+    target = context.task.target
+    if not context.task.must_answer:
         return ""
-    quoted = f":\n{_quote(context.target, context)}\n" if context.target is not None else ". "
+    quoted = f":\n{_quote(target, context)}\n" if target is not None else ". "
     return f"\nA person has spoken. Take up what they say, by name, before anything else{quoted}You may not skip."
 
 
-def _join_in(context: TurnContext) -> str:
-    quoted = f"\n{_quote(context.target, context)}\n" if context.target is not None else " "
+def _join_in(context: PromptContext) -> str:
+    target = context.task.target
+    quoted = f"\n{_quote(target, context)}\n" if target is not None else " "
     return (
         f".\nA person said something that another AI member has answered; you may join in, once and briefly.{quoted}"
         "Skip unless you add something new."
     )
 
 
-def _answer(context: TurnContext) -> str:
+def _answer(context: PromptContext) -> str:
     task = (
-        f".\nA person waits for your answer. The message to answer:\n{_quote(context.target, context)}\n"
+        f".\nA person waits for your answer. The message to answer:\n{_quote(context.task.target, context)}\n"
         "Answer here and now, in a few sentences unless they ask for more. You may not skip."
     )
-    names = context.unseen
+    names = context.task.unseen
     if not names:
         return task
     # files that the agent knows by name alone, so that it does not guess what they say
@@ -184,17 +199,17 @@ def _answer(context: TurnContext) -> str:
     )
 
 
-def _called(context: TurnContext) -> str:
+def _called(context: PromptContext) -> str:
     return (
-        f".\nAnother AI member speaks to you. Its message:\n{_quote(context.target, context)}\n"
+        f".\nAnother AI member speaks to you. Its message:\n{_quote(context.task.target, context)}\n"
         "Answer it here in a few sentences, or skip where nothing is left to say. Mention another AI member only if you"
         " want it to answer."
     )
 
 
-def _continue(context: TurnContext) -> str:
-    if context.room is not None:  # a person named this member as the next
-        return f"{_go_on(context)}{'' if context.take_up else ' You may not skip.'}"
+def _continue(context: PromptContext) -> str:
+    if context.talk.room is not None:  # a person named this member as the next
+        return f"{_go_on(context)}{'' if context.task.must_answer else ' You may not skip.'}"
     return (
         ".\nA person wants you to go on: say what you would say next in this channel, as if it had been your turn. Do"
         " not mention that you were asked to. You may not skip."
@@ -202,18 +217,18 @@ def _continue(context: TurnContext) -> str:
 
 
 # Each goes on after the present, in the same sentence or in the next line.
-_TASKS: Mapping[Trigger, Callable[[TurnContext], str]] = {
+_TASKS: Mapping[Trigger, Callable[[PromptContext], str]] = {
     "starter": _start,
     "round": _go_on,
     "reactive": _join_in,
     "mention": _answer,
     "call": _called,
     "continue": _continue,
-    "errand": lambda context: f".\n{automation_task(context.task)}",
+    "errand": lambda context: f".\n{automation_task(context.task.errand)}",
 }
 
 
-def _quote(entry: Entry | None, context: TurnContext) -> str:
+def _quote(entry: Entry | None, context: PromptContext) -> str:
     """Quote the message with its id and author."""
     if entry is None:
         return "(the message is gone)"

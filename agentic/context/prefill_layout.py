@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from agentic.context.blocks import Line, Note, ToolLine, quoted_in
 from agentic.context.chat_layout import NO_PICTURES, marked, pictures_of
 from agentic.context.entries import Entry, Speaker, words
-from agentic.context.prompt import Identity, TurnContext, build_persona, memory_part
+from agentic.context.prompt import Identity, PromptContext, build_persona, memory_part
 from agentic.context.render import MAX_TEXT, NO_FILES, content_marks, quoted_files, speaker_label
 from agentic.llm.types import Message, Picture
 
@@ -51,7 +51,7 @@ class PrefillLayout:
 
 
 def build_prefill(
-    context: TurnContext,
+    context: PromptContext,
     pictures: Mapping[int, tuple[Picture, ...]] = NO_PICTURES,
     files: Mapping[int, str] = NO_FILES,
     *,
@@ -83,13 +83,13 @@ def build_prefill(
 
 
 def _parts(
-    context: TurnContext, pictures: Mapping[int, tuple[Picture, ...]], files: Mapping[int, str]
+    context: PromptContext, pictures: Mapping[int, tuple[Picture, ...]], files: Mapping[int, str]
 ) -> tuple[list[Message], str]:
     """Return the assistant's parts that end in pictures or a cache mark, and the text after the last of them."""
     blocks = context.window.laid
     marks = {index for index in marked(blocks, context.window.marker) if blocks[index].closed}
     parts: list[Message] = []
-    text = f"[summary] {escaped(words(context.summary))}" if context.summary else ""
+    text = f"[summary] {escaped(words(context.kept.summary))}" if context.kept.summary else ""
     for index, block in enumerate(blocks):
         key = ("prefill", quoted_in(block, files))
         paragraphs = block.texts.get(key)

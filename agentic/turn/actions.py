@@ -33,7 +33,7 @@ async def act(turn: Turn, view: TurnView, decision: Decision) -> Done:
             return state.done
         if state.done.message_id is not None and emoji is not None:
             await state.save_posted()
-    target = view.context.target
+    target = view.context.task.target
     message_id = decision.react_to_message_id or (target.id if target is not None else None)
     # A reaction to a message that does not exist is dropped.
     if emoji is None or message_id is None or not await turn.outlet.sink.react(message_id, emoji):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Entry
-from agentic.context.prompt import TurnContext, build_system, memory_part
+from agentic.context.prompt import PromptContext, build_system, memory_part
 from agentic.context.render import content_marks
 from agentic.llm.turns import settled_text
 from agentic.llm.types import Message, Prompt
@@ -82,7 +82,8 @@ class AnswerMode(ABC):
 
     def searched(self) -> Self:
         """The mode once the search before the answer was made: none is asked for, and none offered."""
-        context = replace(self.view.context, search_first=False, searches=False)
+        context = self.view.context
+        context = replace(context, abilities=replace(context.abilities, search_first=False, searches=False))
         return replace(self, view=replace(self.view, context=context), earlier_lines=self.prompt_lines)
 
     def _prompt(self, text: str, *, timeout: float, **own: Any) -> Prompt:
@@ -115,7 +116,7 @@ class ChatMode(AnswerMode):
 
     @cached_property
     def prompt_lines(self) -> frozenset[str]:
-        return self.earlier_lines | lines_of_prompt(self._tail) | _contract_lines(self.view.context.contract)
+        return self.earlier_lines | lines_of_prompt(self._tail) | _contract_lines(self.view.context.abilities.contract)
 
     def request(self, timeout: float, found: str = "") -> ModelRequest:
         context = self.view.context
@@ -125,8 +126,8 @@ class ChatMode(AnswerMode):
             timeout=timeout,
             system=system,
             stable=len(system) - len(memory) if memory else 0,
-            schema=form_in(context.room).schema,
-            search=context.searches,
+            schema=form_in(context.talk.room).schema,
+            search=context.abilities.searches,
         )
         return ModelRequest(prompt, build_history(context, self.view.pictures, self.view.files))
 
@@ -143,22 +144,22 @@ class ChatMode(AnswerMode):
         return parse_decision(answer)
 
 
-def labels(context: TurnContext) -> dict[str, str]:
+def labels(context: PromptContext) -> dict[str, str]:
     """Describe the turn for logs and scripted models; never sent to a provider."""
-    target = context.target
+    target = context.task.target
     newest = context.window.entries[-1] if context.window.entries else None
     waiting = context.unanswered
     said = [entry for entry in waiting if entry.speaker.id == waiting[-1].speaker.id]  # perhaps in several pieces
-    task = context.task
-    asked = target if context.trigger in ("mention", "reactive", "call") else None
+    task = context.task.errand
+    asked = target if context.task.trigger in ("mention", "reactive", "call") else None
     found = {
         "agent": context.me.key,
         "display_name": context.me.display_name,
         "others": ", ".join(context.me.others),
-        "theme": context.theme.name,
-        "trigger": context.trigger,
-        "topic": context.topic or "",
-        "round": str(context.round_number),
+        "theme": context.place.theme.name,
+        "trigger": context.task.trigger,
+        "topic": context.talk.topic or "",
+        "round": str(context.talk.round_number),
         "asked": asked.text if asked else "",
         "asked_files": _files(asked) if asked else "",
         "asker": asked.speaker.name if asked else "",
@@ -175,16 +176,16 @@ def labels(context: TurnContext) -> dict[str, str]:
         "task_unasked": "1" if task and task.unasked else "",
         "task_query": task.query if task else "",
     }
-    if (room := context.room) is None:
+    if (room := context.talk.room) is None:
         return found
     return found | {
         "room": f"{room.turn_number}",
         "room_turns": f"{room.turns}",
         "members": ", ".join(room.names),
         "names_next": "1" if room.names_next else "",
-        "closing": "1" if context.closing else "",
-        "angle": context.angle or "",
-        "take_up": context.target.text if context.take_up and context.target else "",
+        "closing": "1" if context.task.closing else "",
+        "angle": context.task.perspective or "",
+        "take_up": context.task.target.text if context.task.must_answer and context.task.target else "",
     }
 
 

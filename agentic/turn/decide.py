@@ -19,7 +19,7 @@ from typing import Any, Literal
 from agentic.agent.events import POST_SECONDS, InstructionEvent, MentionEvent
 from agentic.agent.side_calls import CheapModel
 from agentic.context.entries import one_line, words
-from agentic.context.prompt import TurnContext, persona_part, quoted
+from agentic.context.prompt import PromptContext, persona_part, quoted
 from agentic.context.render import INDENT, render_entry
 from agentic.llm.errors import BadAnswer, ModelError, PrefillRefused
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources
@@ -90,7 +90,7 @@ def mode_of(turn: Turn, view: TurnView, stream: StreamFilter | None = None) -> A
 
 async def _ask_with_tools(turn: Turn, mode: AnswerMode) -> Decision:
     tools, search = ToolUse(turn, mode, partial(_may_continue, turn)), None
-    if mode.view.context.search_first:
+    if mode.view.context.abilities.search_first:
         search = SearchFirst(turn, mode)
         tools.box = search.within(tools.box)
     try:
@@ -165,12 +165,12 @@ def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownS
     return apply_turn_rules(
         decision,
         forced=turn.event.forced,
-        always_draw=context.theme.always_draw,
-        can_draw=context.can_draw,
+        always_draw=context.place.theme.always_draw,
+        can_draw=context.abilities.can_draw,
         names=names_of(turn, mode.view),
         prompt=mode.prompt_lines,
-        may_leave=context.room is not None,
-        names_next=context.room is not None and context.room.names_next,
+        may_leave=context.talk.room is not None,
+        names_next=context.talk.names_next,
         known=known,
     )
 
@@ -299,7 +299,7 @@ async def should_skip(turn: Turn, view: TurnView) -> bool:
     event, model, context, cheap = turn.event, turn.agent.model, view.context, turn.agent.cheap
     if cheap is None or not isinstance(event, InstructionEvent) or event.forced:
         return False
-    if context.trigger == "starter" or context.closing or (context.room is not None and context.room.names_next):
+    if context.task.trigger == "starter" or context.task.closing or context.talk.names_next:
         return False
     if model.prices.free or model.name == cheap.name or cheap.rests:
         return False
@@ -317,7 +317,7 @@ async def should_skip(turn: Turn, view: TurnView) -> bool:
     return said == SKIP
 
 
-def skip_prompt(context: TurnContext, seconds: float, members: str) -> Prompt:
+def skip_prompt(context: PromptContext, seconds: float, members: str) -> Prompt:
     """Ask for one word, in as few tokens as the question needs. `members`: as in agentic.chat.outlet."""
     me = context.me
     name = one_line(me.display_name, 80)
@@ -335,7 +335,7 @@ def skip_prompt(context: TurnContext, seconds: float, members: str) -> Prompt:
         text = entry.text[:GATE_CHARACTERS]
         short = replace(entry, text=text, parts=(), attachments=(), extras=extras, reactions=())
         lines.append(render_entry(short, 0.0, me.key, me.agents, timed=False))
-    topic = f"The topic: {one_line(context.topic, 200)}\n" if context.topic else ""
+    topic = f"The topic: {one_line(context.talk.topic, 200)}\n" if context.talk.topic else ""
     last = "\n".join(lines) or "(no messages yet)"
     return Prompt(
         text=f"{topic}The last messages:\n{last}\n\nDoes {name} speak now?",
@@ -400,9 +400,9 @@ class SearchFirst:
         self.asked = words_of_asker(context)
         self._turn, self._mode, self._native = turn, mode, False
         # the words that the turn answers, or that its task is about
-        task = context.task.query if context.task is not None else ""
-        self._question = context.target.text if context.target is not None else task
-        self._failed = FAILED if context.task is None else NOTHING_NEW
+        task = context.task.errand.query if context.task.errand is not None else ""
+        self._question = context.task.target.text if context.task.target is not None else task
+        self._failed = FAILED if context.task.errand is None else NOTHING_NEW
         self._tool = agent.toolbox(options.tools, False).get(WEB_SEARCH)
         self._pictures = agent.find_picture if options.search_pictures and turn.outlet.sink.may_attach else None
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from agentic.context.entries import one_line
 from agentic.context.prefill_layout import PrefillLayout, build_prefill, label, read_completion
-from agentic.context.prompt import RoomTurn, TurnContext, angle_line, automation_task, memory_part, turn_of
+from agentic.context.prompt import PromptContext, RoomTurn, automation_task, memory_part, perspective_line, turn_of
 from agentic.context.render import NO_CHAIN, chain_sentence, text_with_marks
 from agentic.llm.markup import strip_reasoning
 from agentic.llm.turns import cut_at_stop
@@ -104,14 +104,16 @@ class PrefillMode(AnswerMode):
     @cached_property
     def _actions(self) -> Actions:
         context = self.view.context
-        in_conversation = context.trigger in ("starter", "round")
         return Actions(
-            forced=self.forced, can_draw=context.can_draw, in_conversation=in_conversation, room=context.room
+            forced=self.forced,
+            can_draw=context.abilities.can_draw,
+            in_conversation=context.task.trigger in ("starter", "round"),
+            room=context.talk.room,
         )
 
     @cached_property
     def tools(self) -> Sequence[RunnableTool]:
-        return () if self.view.context.closing else self._actions.tools
+        return () if self.view.context.task.closing else self._actions.tools
 
     @cached_property
     def _transcript(self) -> PrefillLayout:
@@ -136,7 +138,8 @@ class PrefillMode(AnswerMode):
     def prompt_lines(self) -> frozenset[str]:
         """Without the transcript, whose words may be said again."""
         described = describe([tool.spec for tool in self.tools], self.speaker)
-        said = ephemeral(replace(self.view.context, chain=NO_CHAIN))
+        context = self.view.context
+        said = ephemeral(replace(context, task=replace(context.task, chain=NO_CHAIN)))
         return self.earlier_lines | lines_of_prompt(f"{described}\n{said}")
 
     def request(self, timeout: float, found: str = "") -> ModelRequest:
@@ -169,34 +172,33 @@ class PrefillMode(AnswerMode):
         return self._actions.decision(self.words(answer))
 
 
-def ephemeral(context: TurnContext) -> str:
+def ephemeral(context: PromptContext) -> str:
     """The task, where the transcript alone does not show it; mostly ""."""
-    me, task = context.me.display_name, []
-    entries = context.window.entries
-    if context.trigger == "errand":
-        task.append(automation_task(context.task))
-    elif context.trigger == "starter":
-        hints = f" If nothing better comes to mind: {'; '.join(context.hints)}." if context.hints else ""
-        on = f"“{one_line(context.topic, 200)}”" if context.topic else "one concrete topic that fits the channel"
-        new = "" if context.topic else " and was not talked about above"
-        task.append(
-            f"{me} opens a new conversation on {on}{new}, with something that the others will want to answer.{hints}"
+    me, key, task, talk = context.me.display_name, context.me.key, context.task, context.talk
+    said, asked = list[str](), task.target
+    spoke_last = next((entry.speaker.agent == key for entry in reversed(context.window.entries)), False)
+    if task.trigger == "errand":
+        said.append(automation_task(task.errand))
+    elif task.trigger == "starter":
+        ideas = f" If nothing better comes to mind: {'; '.join(task.topic_ideas)}." if task.topic_ideas else ""
+        on = f"“{one_line(talk.topic, 200)}”" if talk.topic else "one concrete topic that fits the channel"
+        new = "" if talk.topic else " and was not talked about above"
+        said.append(
+            f"{me} opens a new conversation on {on}{new}, with something that the others will want to answer.{ideas}"
         )
-    elif context.trigger in ("mention", "reactive", "call") and entries and entries[-1].speaker.agent == context.me.key:
-        asked = context.target
-        if asked is not None:
-            task.append(f"{me} answers {label(asked.speaker, context.me)}: “{one_line(text_with_marks(asked), 200)}”")
-    if sentence := chain_sentence(context.chain, context.me.key, context.me.agents):
-        task.append(sentence)
-    if context.room is not None:
-        task.append(f"This is {turn_of(context.room)} in this room.")
-    if context.take_up and (asked := context.target) is not None:
-        name, said = label(asked.speaker, context.me), one_line(text_with_marks(asked), 200)
-        task.append(f"{me} takes up what {name} said: “{said}”")
-    if angle := angle_line(context.angle):
-        task.append(angle)
-    if context.search_first:
-        task.append(SEARCH_FIRST.format(name=me))
-    if context.closing:
-        task.append(f"This is the last message of this conversation: {me} brings it to a close, briefly.")
-    return " ".join(task)
+    elif task.trigger in ("mention", "reactive", "call") and asked is not None and spoke_last:
+        said.append(f"{me} answers {label(asked.speaker, context.me)}: “{one_line(text_with_marks(asked), 200)}”")
+    if sentence := chain_sentence(task.chain, key, context.me.agents):
+        said.append(sentence)
+    if talk.room is not None:
+        said.append(f"This is {turn_of(talk.room)} in this room.")
+    if task.must_answer and asked is not None:
+        name, words = label(asked.speaker, context.me), one_line(text_with_marks(asked), 200)
+        said.append(f"{me} takes up what {name} said: “{words}”")
+    if perspective := perspective_line(task.perspective):
+        said.append(perspective)
+    if context.abilities.search_first:
+        said.append(SEARCH_FIRST.format(name=me))
+    if task.closing:
+        said.append(f"This is the last message of this conversation: {me} brings it to a close, briefly.")
+    return " ".join(said)

@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 async def summarize(turn: Turn, view: TurnView) -> None:
     """Make the next summary of the turn's room, if it is due. A failure is logged once a room."""
     cheap = turn.agent.cheap
-    if cheap is None or cheap.rests or view.context.closing:
+    if cheap is None or cheap.rests or view.context.task.closing:
         return
     seconds = min(SECONDS, turn.event.deadline - turn.agent.clock() - 1.0)
     if seconds < MIN_SECONDS:

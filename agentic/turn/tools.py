@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from agentic.agent.agent import Agent
 from agentic.agent.events import POST_SECONDS
-from agentic.context.prompt import TurnContext
+from agentic.context.prompt import PromptContext
 from agentic.llm.profiles import PROVIDERS, Profile, profile_of
 from agentic.llm.types import Prompt, Reply, ToolCall, ToolResult
 from agentic.tools.call_log import ToolRecord, record_text
@@ -50,19 +50,19 @@ def toolbox_of(agent: Agent, view: TurnView, *, prefilled: bool = False) -> Tool
     can make them, and none searches by itself. Of our tools a model with its own loop gets its memory alone."""
     options, model = view.options, agent.model
     takes_any = not prefilled if model.runs_own_tools else prefilled or profile(model.name).tools
-    if view.context.frugal or not options.max_tool_depth or not takes_any:
+    if view.context.abilities.frugal or not options.max_tool_depth or not takes_any:
         return Toolbox()
     box = agent.toolbox(options.tools, not prefilled and searches_itself(model.name))
     if model.runs_own_tools:
         return box.allowed((MEMORY,))
     # A room's members see its thread alone: they may not look back beyond their window.
-    can_recall = options.recall and view.context.room is None and agent.memory.is_here
+    can_recall = options.recall and view.context.talk.room is None and agent.memory.is_here
     return box if RECALL not in box or can_recall else box.allowed(("*", f"!{RECALL}"))
 
 
-def words_of_asker(context: TurnContext) -> str:
+def words_of_asker(context: PromptContext) -> str:
     """What the person whom the turn answers wrote lately, one message a line."""
-    target = context.target
+    target = context.task.target
     if target is None or target.speaker.kind != "person":
         return ""
     lately = context.window.entries[-LATELY:]
@@ -122,7 +122,7 @@ class ToolUse:
     def _context(self) -> ToolContext:
         agent, event, context = self._turn.agent, self._turn.event, self._view.context
         known = self._turn.outlet.view.transcript
-        answered = context.target if context.trigger in ("mention", "reactive") else None
+        answered = context.task.target if context.task.trigger in ("mention", "reactive") else None
         asks = answered is not None and answered.speaker.kind == "person"
         return ToolContext(
             agent=agent.key,

@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 
 from agentic.context.blocks import Note, ToolLine
 from agentic.context.entries import Entry as Heard
-from agentic.context.prompt import TurnContext, persona_part
+from agentic.context.prompt import PromptContext, persona_part
 from agentic.llm.types import Message, Picture, Prompt, Reply, ToolRound, Usage
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import ImageLimits, fits, scale
@@ -64,7 +64,7 @@ class Sources:
     """The sources of a prompt. `quoted`: messages beside those of the window, by id, with their authors (None: an
     agent); `people`: those whose words are in it outside of messages, as in an agent's notes."""
 
-    context: TurnContext
+    context: PromptContext
     quoted: Mapping[int, int | None] = field(default_factory=dict)
     people: frozenset[int] = frozenset()
 
@@ -393,7 +393,7 @@ def quoted_in(sources: Sources) -> Iterator[Quoted]:
                 quoted |= authors([line.about if isinstance(line, Note) else line])
             elif line.asked_by is not None:
                 people.add(line.asked_by)
-    shown = (context.target, context.just_answered, *context.unanswered, *context.chain.entries)
+    shown = (context.task.target, context.just_answered, *context.unanswered, *context.task.chain.entries)
     quoted |= authors(entry for entry in shown if entry is not None)
     for message_id, author_id in quoted.items():
         yield Quoted(message_id=message_id, author_id=author_id)

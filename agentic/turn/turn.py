@@ -288,7 +288,7 @@ async def _check_before_posting(turn: Turn, view: TurnView) -> None:
             raise TurnAborted("edited")  # an answer may have words that their author took back
         if has_new_words:
             raise TurnAborted("person_wrote")
-    round_turn = context.trigger == "round" and context.room is None
+    round_turn = context.task.trigger == "round" and context.talk.room is None
     yields = turn.agent.barge_in == "yield" and round_turn and context.answers is None
     if yields and has_new_words:
         raise TurnAborted("overtaken")

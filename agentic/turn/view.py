@@ -29,7 +29,18 @@ from agentic.context.blocks import Chosen
 from agentic.context.entries import Entry, is_visible
 from agentic.context.history import malformed
 from agentic.context.options import Options
-from agentic.context.prompt import Answered, Identity, RoomTurn, Trigger, TurnContext
+from agentic.context.prompt import (
+    Abilities,
+    Answered,
+    Identity,
+    KeptText,
+    Place,
+    PromptContext,
+    RoomTurn,
+    TalkContext,
+    Task,
+    Trigger,
+)
 from agentic.context.render import ReplyChain
 from agentic.context.window import Window
 from agentic.llm.types import Picture
@@ -42,7 +53,7 @@ from agentic.turn.room_turns import form_in, in_room, room_entries, room_summary
 from agentic.turn.trace import Sources, authors
 from agentic.wire.messages import Instruction
 
-MAX_HINTS = 2  # openings that a starter is offered
+MAX_IDEAS = 2  # openings that a starter is offered
 ANSWERS: frozenset[Trigger] = frozenset({"mention", "call", "reactive"})  # to the message that is the target
 
 
@@ -55,7 +66,7 @@ class TurnView:
     is about, by id, all as they were when the view was built. `reset` is the last message that no longer is context.
     """
 
-    context: TurnContext
+    context: PromptContext
     options: Options
     newest: int
     wording: str | None = None
@@ -85,13 +96,11 @@ async def build_view(turn: Turn) -> TurnView:
         shown = {unit.id for entry in window.entries for unit in entry.units}
         parents = room_entries(chain.entries) if in_room(event) else chain.entries
         lacking = [entry for entry in parents if entry.id not in shown]
-        context = replace(
-            context,
-            chain=ReplyChain(tuple(with_channel_names(lacking, agent, names)), chain.summary),
-            persona=persona.stable,
-            memory=persona.memory,
-            summary=summary.text if summary is not None else "",
+        before = ReplyChain(tuple(with_channel_names(lacking, agent, names)), chain.summary)
+        kept = KeptText(
+            persona=persona.stable, memory=persona.memory, summary=summary.text if summary is not None else ""
         )
+        context = replace(context, task=replace(context.task, chain=before), kept=kept)
         about_ids = (event.reply_to or 0, *event.reflection.message_ids) if is_unasked(event) else ()
         view = TurnView(
             context=context,
@@ -112,12 +121,14 @@ async def build_view(turn: Turn) -> TurnView:
         return view
 
 
-def _record_sources(turn: Turn, context: TurnContext, quoted: Mapping[int, int | None], people: frozenset[int]) -> None:
+def _record_sources(
+    turn: Turn, context: PromptContext, quoted: Mapping[int, int | None], people: frozenset[int]
+) -> None:
     """Note for the record what the prompt is made of: pins set names in it, and a question may be of several
     messages."""
-    agent, event, state, target = turn.agent, turn.event, turn.state, context.target
+    agent, event, state, target = turn.agent, turn.event, turn.state, context.task.target
     state.entries = len(context.window.entries)
-    if context.trigger == "reactive" and target is not None and target.speaker.kind == "person":
+    if context.task.trigger == "reactive" and target is not None and target.speaker.kind == "person":
         state.asked_by = target.speaker.id
     pins = {pin.message_id: pin.author_id for pin in agent.options.of(agent.key, turn.outlet.view).pins}
     asked = authors((event.asked, *event.pieces)) if isinstance(event, MentionEvent) else {}
@@ -140,7 +151,7 @@ async def _load_options(agent: Agent, outlet: Outlet) -> Options:
     return options
 
 
-def _build_context(turn: Turn, options: Options, names: Mapping[str, str], window: Window) -> TurnContext:
+def _build_context(turn: Turn, options: Options, names: Mapping[str, str], window: Window) -> PromptContext:
     """The context without what is kept of the agent and of its room.
 
     If the daily budget ends, this is the conversation's last turn. A room's last turn may also be known from its limit,
@@ -161,32 +172,40 @@ def _build_context(turn: Turn, options: Options, names: Mapping[str, str], windo
     started_with = None  # from there on the agent hears what people have said in the running conversation
     if given is not None and agent.barge_in != "ignore":
         started_with = min(history_ids(given), default=None)
-    return TurnContext(
+    return PromptContext(
         me=_identity_in_channel(agent, names, room),
-        theme=theme,
-        membership=service.membership,
-        heading=service.heading_of(turn.outlet.view.name),
+        place=Place(
+            theme=theme,
+            membership=service.membership,
+            heading=service.heading_of(turn.outlet.view.name),
+            calls=frozenset(each for each in callable_ids if each is not None),
+        ),
         window=window,
-        trigger=trigger,
+        task=Task(
+            trigger=trigger,
+            target=find_target_message(turn, window),
+            must_answer=given is not None and given.take_up is not None,
+            closing=closing or is_last,
+            perspective=given.angle if given else None,
+            topic_ideas=tuple(agent.rng.sample(theme.topic_hints, MAX_IDEAS)) if chooses_topic else (),
+            errand=event.task if isinstance(event, AutomationEvent) else None,
+        ),
+        talk=TalkContext(
+            topic=given.topic if given else None,
+            started_with=started_with,
+            answered=_last_answer(given, {**agent.names, **names}) if given else None,
+            round_number=given.round_number if given else 1,
+            room=room,
+        ),
+        abilities=Abilities(
+            contract=form_in(room).on(service),
+            can_draw=turn.can_draw,
+            searches=(may_look_up and may_search and not closing) or search_first,
+            search_first=search_first,
+            frugal=closing,
+        ),
         now=agent.clock(),
         timezone=agent.timezone,
-        contract=form_in(room).on(service),
-        target=find_target_message(turn, window),
-        topic=given.topic if given else None,
-        started_with=started_with,
-        answered=_last_answer(given, {**agent.names, **names}) if given else None,
-        calls=frozenset(each for each in callable_ids if each is not None),
-        round_number=given.round_number if given else 1,
-        can_draw=turn.can_draw,
-        searches=(may_look_up and may_search and not closing) or search_first,
-        search_first=search_first,
-        closing=closing or is_last,
-        frugal=closing,
-        room=room,
-        take_up=given is not None and given.take_up is not None,
-        angle=given.angle if given else None,
-        task=event.task if isinstance(event, AutomationEvent) else None,
-        hints=tuple(agent.rng.sample(theme.topic_hints, MAX_HINTS)) if chooses_topic else (),
     )
 
 
@@ -232,11 +251,11 @@ def find_target_message(turn: Turn, window: Window) -> Entry | None:
     return next(others, None)
 
 
-async def _find_reply_chain(turn: Turn, context: TurnContext, options: Options, reset: int) -> FoundChain:
+async def _find_reply_chain(turn: Turn, context: PromptContext, options: Options, reset: int) -> FoundChain:
     """The messages that the one to answer replies to. A room's members see its thread alone, and what they know of its
     past is its summary; after a reset a thread has no beginning in its parent."""
-    asked, channel, agent = context.target, turn.outlet.view, turn.agent
-    if asked is None or not (context.trigger in ANSWERS or context.take_up):
+    asked, channel, agent = context.task.target, turn.outlet.view, turn.agent
+    if asked is None or not (context.task.trigger in ANSWERS or context.task.must_answer):
         return FoundChain()
     above = channel.parent if not (reset or in_room(turn.event)) else None
 
@@ -256,7 +275,7 @@ async def _find_reply_chain(turn: Turn, context: TurnContext, options: Options, 
 
 
 async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnView:
-    options, model, context, asked = view.options, turn.agent.model, view.context, view.context.target
+    options, model, context, asked = view.options, turn.agent.model, view.context, view.context.task.target
     limits = AttachmentLimits(
         min(options.max_images, model.max_pictures) if options.include_images else 0,
         model.image_limits,
@@ -265,9 +284,9 @@ async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnV
     units = [unit for entry in context.window.entries for unit in entry.units]
     found = await turn.outlet.view.attached(chosen.of(units), limits) if chosen else NOTHING_ATTACHED
     if asked is not None:
-        about = [asked, *(each for each in (*units, *context.chain.entries) if each.id == asked.reply_to)]
+        about = [asked, *(each for each in (*units, *context.task.chain.entries) if each.id == asked.reply_to)]
         unseen = [file.filename for entry in about for file in entry.attachments if file.id not in found.shown]
-        context = replace(context, unseen=tuple(unseen)) if unseen else context
+        context = replace(context, task=replace(context.task, unseen=tuple(unseen)))
     files = {key: quote_file(file) for key, file in found.texts.items()}
     return replace(view, pictures=found.pictures, files=files, context=context)
 

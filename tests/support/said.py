@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC
 from typing import Any
 
 from agentic.chat.outlet import DISCORD
 from agentic.context.entries import Attachment, Entry, Speaker
-from agentic.context.prompt import Identity, TurnContext
+from agentic.context.prompt import Abilities, Identity, KeptText, Place, PromptContext, TalkContext, Task
 from agentic.context.window import Window
 from agentic.themes import theme_named
 
@@ -20,17 +21,17 @@ PICTURE = Attachment(1, "cat.png", "https://cdn/cat.png", 10, "image/png")
 
 
 def said(entry_id: int, speaker: Speaker = ALICE, text: str | None = None, **more: Any) -> Entry:
-    fields = {"created_at": float(entry_id), **more}
-    return Entry(entry_id, speaker, f"text {entry_id}" if text is None else text, **fields)
+    given = {"created_at": float(entry_id), **more}
+    return Entry(entry_id, speaker, f"text {entry_id}" if text is None else text, **given)
 
 
-def context(window: Window, trigger: str = "round", **more: Any) -> TurnContext:
-    fields: dict[str, Any] = {
+def context(window: Window, trigger: str = "round", **more: Any) -> PromptContext:
+    """The context of a prompt; `more` are fields of it and of its parts."""
+    given: dict[str, Any] = {
         "me": ME,
         "theme": theme_named("debate"),
         "membership": DISCORD.membership,
         "heading": DISCORD.heading_of("debate"),
-        "window": window,
         "trigger": trigger,
         "now": 1_700_000_000.0,
         "timezone": UTC,
@@ -38,7 +39,16 @@ def context(window: Window, trigger: str = "round", **more: Any) -> TurnContext:
         "target": window.entries[-1] if window.entries else None,
         **more,
     }
-    return TurnContext(**fields)
+    parts: dict[str, Any] = {
+        "place": Place,
+        "task": Task,
+        "talk": TalkContext,
+        "abilities": Abilities,
+        "kept": KeptText,
+    }
+    for name, kind in parts.items():
+        parts[name] = kind(**{each.name: given.pop(each.name) for each in fields(kind) if each.name in given})
+    return PromptContext(window=window, **parts, **given)
 
 
 def ids(entries: Any) -> list[int]:

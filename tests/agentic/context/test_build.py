@@ -84,7 +84,7 @@ def test_a_topic_is_one_line_inside_its_quotes():
 
 
 def test_a_starter_is_asked_for_a_topic():
-    tail = build_tail(context("starter", hints=("the best bread",)))
+    tail = build_tail(context("starter", topic_ideas=("the best bread",)))
     assert "topic" in tail
     assert "the best bread" in tail
 

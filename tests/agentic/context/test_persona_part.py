@@ -6,7 +6,7 @@ import pytest
 
 from agentic.context.options import Options
 from agentic.context.prefill_layout import build_prefill
-from agentic.context.prompt import build_persona, build_system, memory_part
+from agentic.context.prompt import KeptText, build_persona, build_system, memory_part
 from agentic.context.window import Window
 from agentic.llm.model import Access
 from agentic.llm.providers.anthropic import AnthropicModel
@@ -28,12 +28,12 @@ def test_a_personas_files_take_the_place_of_the_personality():
     context = a_context(persona=PERSONA)
     assert "You are dry." in build_persona(context)
     assert context.me.personality not in build_persona(context)
-    assert context.me.personality in build_persona(replace(context, persona=""))
+    assert context.me.personality in build_persona(replace(context, kept=KeptText()))
 
 
 def test_the_memory_is_the_end_and_changes_nothing_before_it():
     plain = a_context(persona=PERSONA)
-    noted, other = replace(plain, memory=MEMORY), replace(plain, memory=MEMORY.replace("snowed", "rained"))
+    noted, other = (a_context(persona=PERSONA, memory=one) for one in (MEMORY, MEMORY.replace("snowed", "rained")))
     assert build_system(noted) == build_system(plain) + memory_part(noted)
     assert build_system(other).startswith(build_system(plain))
     assert "They are data" in memory_part(noted)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentic.chat.directory import clean_name
 from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Attachment, Entry, Reaction, Speaker
-from agentic.context.prompt import Identity, TurnContext, build_system
+from agentic.context.prompt import Abilities, Identity, Place, PromptContext, TalkContext, Task, build_system
 from agentic.context.window import Window
 from agentic.ids import sent_at
 from agentic.themes import theme_named
@@ -53,20 +53,18 @@ CHANNELS = st.lists(
 ).map(entries)
 
 
-def context(channel: tuple[Entry, ...], topic: str, now: float) -> TurnContext:
-    return TurnContext(
+def context(channel: tuple[Entry, ...], topic: str, now: float) -> PromptContext:
+    return PromptContext(
         me=Identity("claude", "Claude", "Dry.", ("Grok",)),
-        theme=theme_named("casual"),
-        membership="an AI",
-        heading="The channel #lounge",
+        place=Place(theme=theme_named("casual"), membership="an AI", heading="The channel #lounge"),
         window=Window(channel, now),
-        trigger="round",
+        task=Task(trigger="round", target=channel[-1]),
+        talk=TalkContext(
+            topic=Instruction(instruction_id="i", channel_id=1, topic=topic).topic, started_with=channel[0].id - 1
+        ),
+        abilities=Abilities(contract="One JSON object."),
         now=now,
         timezone=ZONE,
-        contract="One JSON object.",
-        target=channel[-1],
-        topic=Instruction(instruction_id="i", channel_id=1, topic=topic).topic,
-        started_with=channel[0].id - 1,
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.prompt import build_system
 from agentic.context.render import MAX_CHAIN, MESSAGE_CHARACTERS, ReplyChain, chain_part, chain_sentence
@@ -17,7 +15,7 @@ OLD = (said(1, ALICE, "Where was the lake?"), said(2, CLAUDE, "Near the mill.\nA
 def test_it_stands_before_the_task_and_changes_nothing_that_is_cached() -> None:
     window, asked = Window((said(9, BOB, "and how deep is it?"),), 100.0), said(9, BOB, "and how deep is it?")
     plain = context(window, "mention", target=asked)
-    with_chain = replace(plain, chain=ReplyChain(OLD))
+    with_chain = context(window, "mention", target=asked, chain=ReplyChain(OLD))
     tail = build_tail(with_chain)
     assert tail.endswith(build_tail(plain))
     assert "\n  [msg:1] Alice: Where was the lake?\n  [msg:2] Claude (you): Near the mill.\n    Ask Bob.\n" in tail

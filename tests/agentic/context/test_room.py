@@ -41,7 +41,9 @@ def test_the_system_part_has_topic_rules_and_members_in_speaking_order() -> None
 def test_the_system_part_is_the_same_at_every_turn_of_a_room() -> None:
     first = build_system(context(trigger="starter"))
     later = replace(ROOM, turn_number=19)
-    assert build_system(context([said(1, GROK)], later, angle="Count it.", take_up=True, closing=True)) == first
+    assert (
+        build_system(context([said(1, GROK)], later, perspective="Count it.", must_answer=True, closing=True)) == first
+    )
 
 
 def test_a_turn_outside_of_rooms_knows_nothing_of_them() -> None:
@@ -91,7 +93,7 @@ def test_the_summary_comes_first_and_moves_no_cache_mark() -> None:
 
 
 def test_the_tail_has_the_turn_the_angle_and_who_may_be_named() -> None:
-    tail = build_tail(context([said(1, GROK)], replace(ROOM, names_next=True), angle="Count\nit."))
+    tail = build_tail(context([said(1, GROK)], replace(ROOM, names_next=True), perspective="Count\nit."))
     assert ", turn 3 of 20 in this room." in tail
     assert "Bring this into the conversation: Count it." in tail
     assert "in `next_speaker`: Ada, Grok." in tail
@@ -106,7 +108,7 @@ def test_the_first_turn_of_a_room_opens_its_topic_without_naming_it_twice() -> N
 def test_what_a_person_said_is_quoted_to_be_taken_up() -> None:
     asked = said(5, EVE, "And who checks it?\n[msg:6] Ada: nobody")
     for room in (ROOM, None):
-        tail = build_tail(context([asked], room, take_up=True, target=asked))
+        tail = build_tail(context([asked], room, must_answer=True, target=asked))
         assert "  [msg:5] Grok (audience): And who checks it?\n" in tail
         assert "\n[msg:6]" not in tail
         assert "You may not skip." in tail
@@ -114,7 +116,7 @@ def test_what_a_person_said_is_quoted_to_be_taken_up() -> None:
 
 def test_a_turn_that_takes_up_answers_that_message() -> None:
     asked = said(5, EVE)
-    assert context([asked], take_up=True, target=asked).answers == 5
+    assert context([asked], must_answer=True, target=asked).answers == 5
     assert context([asked], target=asked).answers is None
 
 
@@ -122,4 +124,4 @@ def test_a_member_that_a_person_named_as_the_next_takes_its_turn_and_may_not_ski
     tail = build_tail(context([said(1, GROK)], trigger="continue"))
     assert ", turn 3 of 20 in this room." in tail
     assert tail.count("You may not skip.") == 1
-    assert build_tail(context([EVENING], trigger="continue", take_up=True, target=EVENING)).count("not skip") == 1
+    assert build_tail(context([EVENING], trigger="continue", must_answer=True, target=EVENING)).count("not skip") == 1

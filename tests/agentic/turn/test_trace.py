@@ -3,14 +3,12 @@ from __future__ import annotations
 import asyncio
 import io
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from PIL import Image
 
 from agentic.context.blocks import Block, ToolLine
-from agentic.context.render import NO_CHAIN
 from agentic.context.window import Window
 from agentic.llm.errors import RateLimited
 from agentic.llm.types import Picture, Prompt, Reply
@@ -22,6 +20,7 @@ from agentic.turn.trace import RecordedWords, Sources, TurnTrace, TurnWatchers, 
 from agentic.wire.entries import CallWords, Quoted
 from tests.support.agent_scene import CALL, LOUNGE, Scene, Watcher
 from tests.support.doubles import ALICE, BOB, Clock, settle
+from tests.support.said import context
 
 
 @pytest.fixture
@@ -199,8 +198,7 @@ def test_a_large_picture_is_recorded_small_and_a_broken_one_not_at_all(caplog):
 
 def test_people_are_named_whose_words_are_in_notes_and_in_results_of_tools():
     window = Window((), 0.0, (Block((ToolLine(5, "web_search: tea", asked_by=ALICE), ToolLine(6, "of nobody"))),))
-    context = SimpleNamespace(window=window, target=None, just_answered=None, unanswered=(), chain=NO_CHAIN)
-    sources = Sources(context=context, quoted=((7, BOB), (8, None)), people=frozenset({BOB}))
+    sources = Sources(context=context(window), quoted=((7, BOB), (8, None)), people=frozenset({BOB}))
     assert {(each.message_id, each.author_id) for each in quoted_in(sources)} == {
         (7, BOB),
         (8, None),

@@ -21,7 +21,7 @@ from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Entry, Reaction, Speaker
 from agentic.context.history import ChannelSource
 from agentic.context.options import Options
-from agentic.context.prompt import Identity, TurnContext, build_system, seen
+from agentic.context.prompt import Abilities, Identity, Place, PromptContext, TalkContext, Task, build_system, seen
 from agentic.context.window import Depth, WindowMemory, conversation_entries
 from agentic.themes import THEMES, theme_named
 from agentic.turn.decision import FORM
@@ -114,25 +114,31 @@ def _prompt(agent: str, theme: str, memory: WindowMemory, said: list[Entry], rou
     resolved = seen(ChannelSource(channel_id=CHANNEL, entries=said), options, (agent,))
     entries = conversation_entries(resolved.entries, [said[0].id] if said else [])
     window = memory.lay(CHANNEL, "conversation", entries, now, Depth.of(options), whole=True)
-    turn = TurnContext(
+    turn = PromptContext(
         me=_identity(agent),
-        theme=theme_named(theme),
-        membership=DISCORD.membership,
-        heading=DISCORD.heading_of(theme),
+        place=_place(theme),
         window=window,
-        trigger="round" if said else "starter",
+        task=Task(
+            trigger="round" if said else "starter",
+            target=next((entry for entry in reversed(said) if entry.speaker.agent != agent), None),
+            topic_ideas=theme_named(theme).topic_hints[:2] if not said else (),
+        ),
+        talk=TalkContext(
+            topic=TOPIC if said else None, started_with=said[0].id if said else None, round_number=round_number
+        ),
+        abilities=Abilities(
+            contract=FORM.on(DISCORD),
+            can_draw=AGENTS[agent].image_model is not None,
+            searches=theme_named(theme).search or not said,
+        ),
         now=now,
         timezone=UTC,
-        contract=FORM.on(DISCORD),
-        target=next((entry for entry in reversed(said) if entry.speaker.agent != agent), None),
-        topic=TOPIC if said else None,
-        started_with=said[0].id if said else None,
-        round_number=round_number,
-        can_draw=AGENTS[agent].image_model is not None,
-        searches=theme_named(theme).search or not said,
-        hints=theme_named(theme).topic_hints[:2] if not said else (),
     )
     return "\n".join((build_system(turn), *(message.text for message in build_history(turn)), build_tail(turn)))
+
+
+def _place(theme: str) -> Place:
+    return Place(theme=theme_named(theme), membership=DISCORD.membership, heading=DISCORD.heading_of(theme))
 
 
 def _identity(agent: str) -> Identity:
@@ -155,17 +161,14 @@ def _speed(runs: int) -> Row:
         began = time.perf_counter()
         resolved = seen(ChannelSource(channel_id=CHANNEL, entries=said), options, ("claude",))
         window = WindowMemory().lay(CHANNEL, "recent", resolved.entries, BEGAN + 1e5, Depth.of(options))
-        turn = TurnContext(
+        turn = PromptContext(
             me=_identity("claude"),
-            theme=theme_named("story"),
-            membership=DISCORD.membership,
-            heading=DISCORD.heading_of("story"),
+            place=_place("story"),
             window=window,
-            trigger="round",
+            task=Task(trigger="round", target=said[-1]),
+            abilities=Abilities(contract=FORM.on(DISCORD)),
             now=BEGAN + 1e5,
             timezone=UTC,
-            contract=FORM.on(DISCORD),
-            target=said[-1],
         )
         build_system(turn), build_history(turn), build_tail(turn)
         times.append(time.perf_counter() - began)
