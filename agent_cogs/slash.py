@@ -307,7 +307,7 @@ class SlashHandlers:
         self._files = PersonaFileEditor(services.settings.persona_folder, services.names, may_see)
         rooms, personas = RoomCommands(services, may_see), PersonaCommands(services)
         self.room_creation = creation = RoomCreation(services, opener, room_problem, self._is_here)
-        self.complete = Completions(services.roster, services.ledger.rooms, may_see).complete
+        self.complete = Completions(services.roster, services.state.coordination.rooms, may_see).complete
         everyone: Mapping[str, Handle] = {
             "bots status": self._status,
             "stop": self._stop,
@@ -425,11 +425,11 @@ class SlashHandlers:
         if found is None:
             return "That is not a message link or id. Right-click the message and choose Copy Message Link."
         services, message_id = self._services, int(found[1])
-        record = await services.ledger.records.of_message(message_id, services.roster.names)
+        record = await services.state.turns.records.of_message(message_id, services.roster.names)
         may_see = self._may_see(command.channel_id)
         if record is not None and (record.guild_id not in (None, command.guild_id) or not may_see(record.channel_id)):
             return NO_RECORD
-        text = await why(services.ledger, services.roster.names, message_id, services.clock())
+        text = await why(services.state, services.roster.names, message_id, services.clock())
         if text == NO_RECORD:
             return await self._why_unasked(message_id, command)
         base = services.settings.console_link

@@ -52,14 +52,14 @@ class ChannelLocks:
             try:
                 yield
             finally:
-                await self._context.ledger.schedule.release_channel(channel_id, holder, epoch)
+                await self._context.state.coordination.schedule.release_channel(channel_id, holder, epoch)
         finally:
             self._mine.discard(channel_id)
 
     async def renew(self, channel_id: int, holder: str) -> bool:
         """Return False if another holder has it: the lock had expired, or another process leads. Waits while Redis is
         unavailable."""
-        schedule = self._context.ledger.schedule
+        schedule = self._context.state.coordination.schedule
         lock = (channel_id, holder, self._seconds, self._context.leadership.epoch)
         return await self._context.wait_for_redis(lambda: schedule.hold_channel(*lock))
 

@@ -89,7 +89,7 @@ class Commands:
             return refusal
         if agent not in config.agents:
             return "unknown_agent"
-        if agent not in await self._context.ledger.presence.online([agent]):
+        if agent not in await self._context.state.coordination.presence.online([agent]):
             return "offline"
         if await self._engine.request_next(channel_id, agent):
             return "requested"

@@ -13,7 +13,7 @@ from agent_coordinator.config import CoordinatorConfig
 from agentic.process.tasks import BackgroundTasks, Clock, Sleep
 from agentic.state.leases import Leadership, Lease
 from agentic.state.record_stream import NoRecord, Notes
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import ChannelRef, Silence
 from agentic.wire.bus import Bus
 from agentic.wire.connection import wait_for_redis
@@ -28,7 +28,7 @@ class CoordinatorContext:
 
     config: CoordinatorConfig
     bus: Bus
-    ledger: Ledger
+    state: SharedState
     lease: Lease | None = None
     silence: Silence | None = None
     record: Notes = field(default_factory=NoRecord)

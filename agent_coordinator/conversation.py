@@ -181,7 +181,10 @@ class ConversationRunner:
         An agent in back-off is skipped, but a turn that was under way is asked for again: its result may exist.
         """
         state, context = running.state, self._context
-        if not state.asking and await context.wait_for_redis(lambda: context.ledger.backoffs.until(agent)) is not None:
+        if (
+            not state.asking
+            and await context.wait_for_redis(lambda: context.state.coordination.backoffs.until(agent)) is not None
+        ):
             return self._record(state, agent, "absent", because="benched")
         if not (state.asking or state.granted):
             pause = (
@@ -364,7 +367,7 @@ class SavedConversations:
     unavailable: a step that is not stored would be repeated after a restart."""
 
     def __init__(self, context: CoordinatorContext) -> None:
-        self._context, self._store = context, context.ledger.conversations
+        self._context, self._store = context, context.state.coordination.conversations
 
     async def save(self, state: ConversationState) -> bool:
         """Return False, and store nothing, if the channel is no longer locked or another process leads. Of a room in

@@ -97,7 +97,7 @@ class Coordinator:
     async def _act(self) -> None:
         bus, config = self._context.bus, self._context.config
         # Only one acts, so a process that holds a channel now is dead; its lock would block the channel for minutes.
-        await self._context.wait_for_redis(self._context.ledger.schedule.release_all_channels)
+        await self._context.wait_for_redis(self._context.state.coordination.schedule.release_all_channels)
         left_over = await self.engine.saved.all()
         rooms = await self.rooms.left_over(left_over)
         self._leadership.begin()  # not before: a conversation that `fire` begins now must not count as left over
@@ -140,7 +140,7 @@ class Coordinator:
         self._tasks.start(self.fire(), "a scheduled conversation")
 
     async def _fire_when_two_are_online(self) -> None:
-        agents, presence = self._context.config.agents, self._context.ledger.presence
+        agents, presence = self._context.config.agents, self._context.state.coordination.presence
         for _ in range(round(STARTUP_WAIT_SECONDS / ONLINE_POLL_SECONDS)):
             if len(await self._context.wait_for_redis(lambda: presence.online(agents))) >= min(2, len(agents)):
                 break
@@ -223,5 +223,5 @@ class Coordinator:
             return context.rng.choice([channel for channel in fitting if channel not in busy] or [None])
         date = plan_date(context.clock(), config.active_start, config.active_end, config.timezone).isoformat()
         return await context.wait_for_redis(
-            lambda: pick_channel(config, context.ledger.schedule, date, busy, context.rng)
+            lambda: pick_channel(config, context.state.coordination.schedule, date, busy, context.rng)
         )

@@ -65,7 +65,7 @@ class Engine:
             raise ValueError("a conversation needs at least one agent")
         async with self.locks.hold(channel_id, conversation_id):
             if not starter:
-                schedule = context.ledger.schedule
+                schedule = context.state.coordination.schedule
                 starter = await context.wait_for_redis(
                     lambda: pick_starter(context.config, schedule, channel_id, context.rng)
                 )

@@ -186,7 +186,7 @@ def save_pulls(context: CoordinatorContext) -> Observer:
             because=event.because,
             pulls=event.pulls,
         )
-        await context.ledger.pulls.keep(pulls)
+        await context.state.coordination.scores.keep(pulls)
 
     def observe(event: Event) -> None:
         if isinstance(event, SpeakerChosen):

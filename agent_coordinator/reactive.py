@@ -48,7 +48,9 @@ class Reactive:
         exchange = str(uuid.uuid4())
         try:
             async with self._engine.locks.hold(channel_id, exchange):
-                if not await self._context.ledger.schedule.take_reactive(channel_id, REACTIVE_COOLDOWN_SECONDS):
+                if not await self._context.state.coordination.schedule.take_reactive(
+                    channel_id, REACTIVE_COOLDOWN_SECONDS
+                ):
                     return None
                 theme, now = self._context.config.theme_of(channel_id), self._context.clock()
                 state = ConversationState(exchange, channel_id, theme, started_at=now, joining=joining)

@@ -56,7 +56,7 @@ class RoomKeeper:
         self._context, self.engine = context, engine
 
     async def read(self, thread_id: int) -> Room | None:
-        return await self._context.wait_for_redis(lambda: self._context.ledger.rooms.read(thread_id))
+        return await self._context.wait_for_redis(lambda: self._context.state.coordination.rooms.read(thread_id))
 
     async def run(self, room: Room, change: Change, began: Callable[[], object]) -> None:
         """Run the room as a person opened or resumed it, until it pauses or closes; `began` is called once it is
@@ -75,7 +75,7 @@ class RoomKeeper:
         """The conversations of rooms that an earlier leader left: those that it saved, and those of active rooms that
         have none. Read before this process leads, since afterwards it has rooms of its own."""
         states = {state.channel_id: state for state in saved if state.room is not None}
-        rooms_store = self._context.ledger.rooms
+        rooms_store = self._context.state.coordination.rooms
         for room in await self._context.wait_for_redis(lambda: rooms_store.list("active", None)):
             states.setdefault(room.thread_id, rooms.conversation_of(room))
         return list(states.values())
@@ -197,7 +197,9 @@ class RoomCommands:
         if agent is not None and room.member(agent) is None:
             return "no_member"
         # only bots with an account of their own have a known presence
-        if agent in self._context.config.agents and agent not in await self._context.ledger.presence.online([agent]):
+        if agent in self._context.config.agents and agent not in await self._context.state.coordination.presence.online(
+            [agent]
+        ):
             return "offline"
         if agent is not None and command.room is not None and (message_id := command.room.message_id) is not None:
             message = PersonMessage(message_id, names=(agent,))

@@ -43,7 +43,7 @@ class Due:
 class Scheduler:
     def __init__(self, context: CoordinatorContext) -> None:
         self._context, self._config, self._clock = context, context.config, context.clock
-        self._schedule = context.ledger.schedule
+        self._schedule = context.state.coordination.schedule
         self._known: dict[str, list[Slot]] = {}  # in case Redis is emptied
         self._changed = asyncio.Event()
 

@@ -122,7 +122,7 @@ class CallingTests(CogCase):
         for away in (False, True):
             with self.subTest(away=away):
                 scene = await self.scene()
-                scene.bus.away = scene.ledger.away = away
+                scene.bus.away = scene.state.away = away
                 message_id = await scene.ask()
                 await scene.ask(message_id=message_id)
                 self.assertEqual(len(scene.texts()), 1)
@@ -325,7 +325,7 @@ class NoticeTests(CogCase):
     async def test_what_another_process_answered_is_neither_answered_nor_announced_again(self) -> None:
         scene = await self.scene()
         asked = await scene.ask()
-        again = await self.scene(ledger=scene.ledger)
+        again = await self.scene(state=scene.state)
         await again.ask(message_id=asked)
         self.assertEqual((again.texts(), again.bus.published), ([], []))
 
@@ -403,13 +403,13 @@ class InstructionTests(CogCase):
     async def test_an_instruction_done_before_a_restart_is_answered_with_the_kept_result(self) -> None:
         scene = await self.scene()
         first = await scene.instruct()
-        again = await self.scene(ledger=scene.ledger)
+        again = await self.scene(state=scene.state)
         self.assertEqual(await again.instruct(), first)
         self.assertEqual(again.texts(), [])
 
     async def test_a_turn_whose_kept_result_cannot_be_read_is_never_posted_again_and_always_answered(self) -> None:
         scene = await self.scene()
-        await scene.ledger.turns.close("claude", {"i1": "{broken"})
+        await scene.state.turns.close("claude", {"i1": "{broken"})
         for number in (1, 2):
             self.assert_result(await scene.instruct(), skipped=True, reason="interrupted")
             self.assertEqual((len(scene.results), scene.texts()), (number, []))
@@ -548,7 +548,7 @@ class InstructionTests(CogCase):
         scene = await self.scene()
         scene.bus.away = True
         self.assertIsNone(await scene.instruct())
-        self.assertEqual((len(scene.texts()), scene.ledger.away), (1, True))
+        self.assertEqual((len(scene.texts()), scene.state.away), (1, True))
         scene.bus.away = False
         self.assert_result(await scene.instruct(), skipped=False, text="Hello.")
         self.assertEqual(len(scene.texts()), 1)
@@ -759,7 +759,7 @@ class ActionTests(CogCase):
         asked = await scene.hear(f"<@{scene.me.id}> hi", mentions=[scene.me])
         scene.transcripts.of(LOUNGE).delete(asked)
         await settle()
-        self.assertEqual(await scene.ledger.limits.all("claude", scene.cog.host.agent.today()), 0)
+        self.assertEqual(await scene.state.limits.all("claude", scene.cog.host.agent.today()), 0)
 
     async def test_topic_and_the_wish_to_end_are_reported(self) -> None:
         scene = await self.scene()

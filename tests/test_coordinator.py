@@ -42,8 +42,8 @@ from tests.support.coordinator_doubles import (
     Luck,
     MemoryBus,
     MemoryLease,
-    MemoryLedger,
     MemoryPresence,
+    MemoryState,
     Time,
     config,
     room,
@@ -60,10 +60,10 @@ class Stage:
     def __init__(self, bus: MemoryBus, *, luck: float = 0.0, **changes: Any) -> None:
         self.bus = bus
         self.time = Time()
-        self.ledger = MemoryLedger()
+        self.state = MemoryState()
         self.config = config(**changes)
         self.context = CoordinatorContext(
-            self.config, bus, self.ledger, clock=self.time.clock, rng=Luck(luck), sleep=self.time.sleep
+            self.config, bus, self.state, clock=self.time.clock, rng=Luck(luck), sleep=self.time.sleep
         )
         self.engine = Engine(self.context, Policies(self.config))
         self.events: list[Event] = []
@@ -114,7 +114,7 @@ class MoneyTests(AsyncCase):
 
     async def test_one_that_is_known_to_rest_is_not_even_asked(self) -> None:
         stage = Stage(room(*AGENTS), max_rounds=2)
-        stage.ledger.backoffs.ends["claude"] = stage.time.now + 600
+        stage.state.coordination.backoffs.ends["claude"] = stage.time.now + 600
         report = await stage.converse("claude")
         self.assertEqual((report.rounds, report.messages, report.total.absences), (2, 6, 2))
         self.assertNotIn("claude", stage.bus.speakers())
@@ -355,7 +355,7 @@ class ChannelTests(AsyncCase):
     @pytest.mark.promise(98)
     async def test_another_process_with_the_channel_keeps_ours_out(self) -> None:
         stage = Stage(room(*AGENTS))
-        stage.ledger.schedule.holders[CHANNEL] = "another process"
+        stage.state.coordination.schedule.holders[CHANNEL] = "another process"
         with self.assertRaises(ChannelBusy):
             await stage.converse()
         self.assertEqual(stage.bus.asked, [])
@@ -365,13 +365,13 @@ class ChannelTests(AsyncCase):
         stage = Stage(room(*AGENTS))
 
         def taken(instruction: Instruction) -> Result:
-            stage.ledger.schedule.holders[CHANNEL] = "another process"
+            stage.state.coordination.schedule.holders[CHANNEL] = "another process"
             return _spoken(instruction, "claude")
 
         stage.bus.voices["claude"] = taken
         report = await stage.converse("claude")
         self.assertEqual((report.ended_because, report.messages), ("channel_taken", 1))
-        self.assertEqual(stage.ledger.schedule.holders[CHANNEL], "another process")
+        self.assertEqual(stage.state.coordination.schedule.holders[CHANNEL], "another process")
 
     async def test_a_cancelled_conversation_frees_its_channel(self) -> None:
         stage = Stage(room(*AGENTS))
@@ -380,7 +380,7 @@ class ChannelTests(AsyncCase):
         await until(lambda: stage.bus.asked)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        self.assertEqual((stage.ledger.schedule.holders, stage.engine.locks.busy), ({}, frozenset()))
+        self.assertEqual((stage.state.coordination.schedule.holders, stage.engine.locks.busy), ({}, frozenset()))
 
 
 class TroubleTests(AsyncCase):
@@ -420,7 +420,7 @@ class TroubleTests(AsyncCase):
 
     async def test_a_conversation_begins_when_redis_is_back(self) -> None:
         stage = Stage(room(*AGENTS))
-        stage.ledger.schedule.away = 5
+        stage.state.coordination.schedule.away = 5
         report = await stage.converse(None)
         self.assertEqual(report.messages, 12)
         self.assertEqual(len(stage.time.slept), 5)
@@ -459,25 +459,25 @@ class TroubleTests(AsyncCase):
 class RotationTests(AsyncCase):
     async def test_each_channel_has_its_turn_before_any_repeats_priority_channels_first(self) -> None:
         ours = config(channels={1: "casual", 2: "news", 3: "story", 4: "memes"}, priority_channels=(3, 99))
-        schedule, luck = MemoryLedger().schedule, Luck()
+        schedule, luck = MemoryState().coordination.schedule, Luck()
         picked = [await pick_channel(ours, schedule, "2026-06-10", (), luck) for _ in range(6)]
         self.assertEqual(picked[0], 3)
         self.assertEqual(sorted(picked[:4]), [1, 2, 3, 4])
         self.assertLessEqual(set(picked[4:]), {1, 2, 3, 4})
 
     async def test_the_next_day_begins_anew(self) -> None:
-        ours, schedule, luck = config(priority_channels=(OTHER_CHANNEL,)), MemoryLedger().schedule, Luck()
+        ours, schedule, luck = config(priority_channels=(OTHER_CHANNEL,)), MemoryState().coordination.schedule, Luck()
         days = [await pick_channel(ours, schedule, day, (), luck) for day in ("2026-06-10", "2026-06-11")]
         self.assertEqual(days, [OTHER_CHANNEL, OTHER_CHANNEL])
 
     async def test_a_busy_channel_is_passed_over(self) -> None:
-        ours, schedule, luck = config(), MemoryLedger().schedule, Luck()
+        ours, schedule, luck = config(), MemoryState().coordination.schedule, Luck()
         for _ in range(3):
             self.assertEqual(await pick_channel(ours, schedule, "2026-06-10", {CHANNEL}, luck), OTHER_CHANNEL)
         self.assertIsNone(await pick_channel(ours, schedule, "2026-06-10", {CHANNEL, OTHER_CHANNEL}, luck))
 
     async def test_everybody_starts_once_before_anybody_starts_again(self) -> None:
-        schedule, luck = MemoryLedger().schedule, Luck()
+        schedule, luck = MemoryState().coordination.schedule, Luck()
         starters = [await pick_starter(config(), schedule, CHANNEL, luck) for _ in range(8)]
         self.assertEqual(sorted(starters[:4]), sorted(AGENTS))
         self.assertEqual(sorted(starters[4:]), sorted(AGENTS))
@@ -488,7 +488,7 @@ class JoinersTests(unittest.TestCase):
         for seed in range(20):
             rng = random.Random(seed)
             rules = config(agents=("claude", "grok"), reactive_probability=1.0)
-            context = CoordinatorContext(rules, MemoryBus(), MemoryLedger(), clock=lambda: 0.0, rng=rng)
+            context = CoordinatorContext(rules, MemoryBus(), MemoryState(), clock=lambda: 0.0, rng=rng)
             reactive = Reactive(context, Engine(context, Policies(rules)))
             self.assertEqual(reactive.joiners("claude"), ("grok",))
 
@@ -507,14 +507,14 @@ class JoiningTests(AsyncCase):
 
 class SchedulerTests(AsyncCase):
     def setUp(self) -> None:
-        self.ledger = MemoryLedger()
+        self.state = MemoryState()
         self.time = Time(_berlin(10, 0))
         self.fired: list[float] = []
 
     def scheduler(self, **changes: Any) -> Scheduler:
         changes = {"schedule_min": 4, "schedule_max": 4, **changes}
         context = CoordinatorContext(
-            config(**changes), MemoryBus(), self.ledger, clock=self.time.clock, rng=Luck(0.5), sleep=self.time.sleep
+            config(**changes), MemoryBus(), self.state, clock=self.time.clock, rng=Luck(0.5), sleep=self.time.sleep
         )
         return Scheduler(context)
 
@@ -537,13 +537,13 @@ class SchedulerTests(AsyncCase):
         self.assertEqual(self.fired, [_berlin(10, hour) for hour in (9, 13, 17, 21)])
 
     async def test_a_slot_that_another_process_has_claimed_is_not_fired_here(self) -> None:
-        claim = self.ledger.schedule.claim_slot
+        claim = self.state.coordination.schedule.claim_slot
 
         async def claimed_by_another(date: str, index: int, at: float) -> bool:
             await claim(date, index, at)
             return False
 
-        self.ledger.schedule.claim_slot = claimed_by_another  # type: ignore[method-assign]
+        self.state.coordination.schedule.claim_slot = claimed_by_another  # type: ignore[method-assign]
         await self.run_until(_berlin(10, 23, 59), self.scheduler())
         self.assertEqual(self.fired, [])
 
@@ -564,7 +564,10 @@ class SchedulerTests(AsyncCase):
 
     async def test_a_plan_of_an_earlier_process_is_used(self) -> None:
         at = _berlin(10, 11, 11)
-        self.ledger.schedule.schedules["2026-06-10"] = [Slot(at=at - 3600, done=True), Slot(at=at, done=False)]
+        self.state.coordination.schedule.schedules["2026-06-10"] = [
+            Slot(at=at - 3600, done=True),
+            Slot(at=at, done=False),
+        ]
         await self.run_until(_berlin(10, 23, 59), self.scheduler())
         self.assertEqual(self.fired, [at])
 
@@ -576,11 +579,11 @@ class SchedulerTests(AsyncCase):
 
     async def test_a_day_without_any_stays_so_when_redis_is_emptied(self) -> None:
         scheduler = self.scheduler(schedule_min=1, schedule_max=1)
-        self.ledger.schedule.schedules["2026-06-10"] = []
+        self.state.coordination.schedule.schedules["2026-06-10"] = []
         await self.run_until(_berlin(10, 1), scheduler)
-        del self.ledger.schedule.schedules["2026-06-10"]
+        del self.state.coordination.schedule.schedules["2026-06-10"]
         await scheduler.next_due()
-        self.assertEqual(self.ledger.schedule.schedules["2026-06-10"], [])
+        self.assertEqual(self.state.coordination.schedule.schedules["2026-06-10"], [])
 
     @pytest.mark.promise(102)
     async def test_a_window_over_midnight_belongs_to_the_day_on_which_it_began(self) -> None:
@@ -607,7 +610,7 @@ class SchedulerTests(AsyncCase):
         self.assertLessEqual(max(self.time.slept), 60.0)
 
     async def test_redis_away_is_waited_out(self) -> None:
-        self.ledger.schedule.away = 30
+        self.state.coordination.schedule.away = 30
         await self.run_until(_berlin(10, 14), self.scheduler())
         self.assertEqual(self.fired, [_berlin(10, 9), _berlin(10, 13)])
 
@@ -615,7 +618,7 @@ class SchedulerTests(AsyncCase):
     async def test_an_emptied_redis_gets_the_days_plan_back(self) -> None:
         scheduler = self.scheduler()
         await self.run_until(_berlin(10, 14), scheduler)
-        self.ledger.schedule.schedules.clear()
+        self.state.coordination.schedule.schedules.clear()
         await self.run_until(_berlin(10, 23, 59), scheduler)
         self.assertEqual(self.fired, [_berlin(10, hour) for hour in (9, 13, 17, 21)])
 
@@ -623,7 +626,7 @@ class SchedulerTests(AsyncCase):
 class CoordinatorTests(AsyncCase):
     def setUp(self) -> None:
         self.bus = room(*AGENTS)
-        self.ledger = MemoryLedger()
+        self.state = MemoryState()
         self.time = Time()
         self.reports: list[ConversationReport] = []
         self.turns: list[TurnTaken] = []
@@ -633,7 +636,7 @@ class CoordinatorTests(AsyncCase):
         ours: CoordinatorConfig = config(**{"schedule_min": 0, "schedule_max": 0, **changes})
         coordinator = Coordinator(
             CoordinatorContext(
-                ours, self.bus, self.ledger, lease=lease, clock=self.time.clock, rng=Luck(luck), sleep=self.time.sleep
+                ours, self.bus, self.state, lease=lease, clock=self.time.clock, rng=Luck(luck), sleep=self.time.sleep
             )
         )
         coordinator.engine.observers.append(self._observe)
@@ -669,13 +672,13 @@ class CoordinatorTests(AsyncCase):
         self.assertEqual(report.channel_id, OTHER_CHANNEL)
 
     async def test_fire_in_a_busy_or_unknown_channel_does_nothing(self) -> None:
-        self.ledger.schedule.holders[CHANNEL] = "another process"
+        self.state.coordination.schedule.holders[CHANNEL] = "another process"
         self.assertIsNone(await self.coordinator().fire(CHANNEL))
         self.assertIsNone(await self.coordinator().fire(999))
         self.assertEqual(self.bus.asked, [])
 
     async def test_fire_passes_over_a_channel_that_another_process_has(self) -> None:
-        self.ledger.schedule.holders[CHANNEL] = "another process"
+        self.state.coordination.schedule.holders[CHANNEL] = "another process"
         report = await self.coordinator(priority_channels=(CHANNEL,)).fire()
         assert report is not None
         self.assertEqual(report.channel_id, OTHER_CHANNEL)
@@ -699,16 +702,16 @@ class CoordinatorTests(AsyncCase):
         await until(lambda: self.reports)
 
     async def test_at_start_it_fires_outside_the_active_hours_once_two_are_online(self) -> None:
-        self.ledger.presence = MemoryPresence(polls=3)
+        self.state.coordination.presence = MemoryPresence(polls=3)
         await self.start(self.coordinator(fire_on_startup=True, active_start=2, active_end=3))
         await until(lambda: self.reports)
-        self.assertEqual(self.ledger.presence.polled, 4)
+        self.assertEqual(self.state.coordination.presence.polled, 4)
 
     async def test_at_start_it_does_not_wait_for_ever(self) -> None:
-        self.ledger.presence = MemoryPresence(arriving=["claude"])
+        self.state.coordination.presence = MemoryPresence(arriving=["claude"])
         await self.start(self.coordinator(fire_on_startup=True))
         await until(lambda: self.reports)
-        self.assertLessEqual(self.ledger.presence.polled, 120)
+        self.assertLessEqual(self.state.coordination.presence.polled, 120)
 
     async def test_a_mention_may_bring_others_in(self) -> None:
         await self.start(self.coordinator())
@@ -719,22 +722,22 @@ class CoordinatorTests(AsyncCase):
         self.assertEqual((instruction.trigger_message_id, instruction.round_number), (7, 1))
         self.assertFalse(instruction.is_conversation_starter)
         self.assertEqual(instruction.channel_theme, "debate")
-        await until(lambda: not self.ledger.schedule.holders)
+        await until(lambda: not self.state.coordination.schedule.holders)
         self.assertLessEqual(len(self.bus.asked), 2)
 
     async def test_mostly_a_mention_brings_nobody_in(self) -> None:
         await self.start(self.coordinator(luck=0.15))
         self.bus.notify(_mention())
         await _settle()
-        self.assertEqual((self.bus.asked, self.ledger.schedule.reactive_asked), ([], 0))
+        self.assertEqual((self.bus.asked, self.state.coordination.schedule.reactive_asked), ([], 0))
 
     async def test_within_the_cooldown_a_second_mention_brings_nobody_in(self) -> None:
         await self.start(self.coordinator())
         self.bus.notify(_mention())
-        await until(lambda: self.turns and not self.ledger.schedule.holders)
+        await until(lambda: self.turns and not self.state.coordination.schedule.holders)
         asked = len(self.bus.asked)
         self.bus.notify(_mention())
-        await until(lambda: self.ledger.schedule.reactive_asked == 2)
+        await until(lambda: self.state.coordination.schedule.reactive_asked == 2)
         await _settle()
         self.assertEqual(len(self.bus.asked), asked)
 
@@ -746,12 +749,15 @@ class CoordinatorTests(AsyncCase):
         await until(lambda: self.bus.asked)
         self.bus.notify(_mention())
         await _settle()
-        self.assertEqual((len(self.bus.asked), self.ledger.schedule.reactive_asked), (1, 0))
+        self.assertEqual((len(self.bus.asked), self.state.coordination.schedule.reactive_asked), (1, 0))
         gate.set()
 
     async def test_a_scheduled_conversation_is_fired_and_does_not_hold_the_schedule(self) -> None:
         soon = self.time.now + 60
-        self.ledger.schedule.schedules["2026-06-10"] = [Slot(at=soon, done=False), Slot(at=soon + 1, done=False)]
+        self.state.coordination.schedule.schedules["2026-06-10"] = [
+            Slot(at=soon, done=False),
+            Slot(at=soon + 1, done=False),
+        ]
         self.bus.voices = {agent: _after(asyncio.Event(), agent) for agent in AGENTS}
         await self.start(self.coordinator(schedule_min=1, schedule_max=1))
         await until(lambda: len(self.bus.asked) == 2)
@@ -767,7 +773,7 @@ class CoordinatorTests(AsyncCase):
         self.bus.command(Command(command="start", channel_id=CHANNEL))
         await until(lambda: self.bus.asked)
         await _stop(task)
-        self.assertEqual(self.ledger.schedule.holders, {})
+        self.assertEqual(self.state.coordination.schedule.holders, {})
 
     @pytest.mark.promise(97)
     async def test_one_that_stands_by_does_nothing_until_the_lease_is_free(self) -> None:
@@ -810,17 +816,19 @@ class CoordinatorTests(AsyncCase):
         self.bus.command(Command(command="start", channel_id=CHANNEL))
         await until(lambda: self.bus.asked)
         lease.take_away()
-        await until(lambda: not coordinator.acting and not self.ledger.schedule.holders)
+        await until(lambda: not coordinator.acting and not self.state.coordination.schedule.holders)
         lease.give()
         await until(lambda: coordinator.acting)
 
     async def test_who_begins_to_lead_frees_the_channels_that_a_killed_one_held(self) -> None:
-        self.ledger.schedule.holders[CHANNEL] = "a conversation of a process that was killed"
+        self.state.coordination.schedule.holders[CHANNEL] = "a conversation of a process that was killed"
         lease = MemoryLease(free=False)
         coordinator = self.coordinator(lease=lease)
         await self.start(coordinator)
         await _settle()
-        self.assertIn(CHANNEL, self.ledger.schedule.holders)  # while it stands by the other one may be alive
+        self.assertIn(
+            CHANNEL, self.state.coordination.schedule.holders
+        )  # while it stands by the other one may be alive
         lease.give()
         await until(lambda: coordinator.acting)
         self.bus.command(Command(command="start", channel_id=CHANNEL))

@@ -68,7 +68,7 @@ class BackgroundScheduler:
         self, context: CoordinatorContext, store: IdleStore | None, busy: Callable[[], Collection[int]]
     ) -> None:
         self._context, self._config, self._store, self._busy = context, context.config.idle, store, busy
-        self._clock, self._ledger = context.clock, context.ledger
+        self._clock, self._state = context.clock, context.state
         self._board = IdleTaskBoard(self._config, context.rng, context.clock())
         self._canceled = asyncio.Event()  # the turn under way
         self._noted: dict[int, Sent] = {}  # unasked messages, which the record may show later, by id
@@ -143,11 +143,11 @@ class BackgroundScheduler:
         again = task == "discover" and 0 < pause <= now - last and last > 0
         if (blocked := gates.nothing_new(newest, schedule.state.seen, again=again)) is not None:
             return blocked
-        blocked = gates.silenced(context.muted_until(agent), await self._ledger.backoffs.until(agent), now)
+        blocked = gates.silenced(context.muted_until(agent), await self._state.coordination.backoffs.until(agent), now)
         if blocked is not None:
             return blocked
         today = local_date(now, settings.timezone).isoformat()
-        used_up = await self._ledger.budgets.used_up(agent, NO_CHANNEL, today, idle=True)
+        used_up = await self._state.limits.budgets.used_up(agent, NO_CHANNEL, today, idle=True)
         if (blocked := gates.budget(used_up, self._midnight(now))) is not None:
             return blocked
         failing = self._failed.get((task, agent), ())
@@ -236,7 +236,7 @@ class BackgroundScheduler:
 
     async def _collect(self, asking: Asking, now: float) -> None:
         """Note the result of a turn that an earlier leader asked for. Raises StateUnavailable."""
-        result = await self._ledger.idle.result(asking.agent, asking.instruction_id)
+        result = await self._state.coordination.idle.result(asking.agent, asking.instruction_id)
         left = asking.deadline + LEFT_SECONDS - now
         if result is not None or not 0 <= left <= TURN_SECONDS + LEFT_SECONDS:  # more: the clock was set back
             began = asking.deadline - TURN_SECONDS
@@ -276,7 +276,7 @@ class BackgroundScheduler:
 
     async def _load(self) -> None:
         """Take over the state of an earlier leader. Raises StateUnavailable."""
-        kept = await self._ledger.idle.read()
+        kept = await self._state.coordination.idle.read()
         self._board = IdleTaskBoard(self._config, self._context.rng, self._clock(), kept)
         if self._store is None:
             self._board.explain(NO_RECORD)
@@ -287,7 +287,7 @@ class BackgroundScheduler:
         """Write the state; False where another process leads. Raises StateUnavailable."""
         self._board.unsaved = False
         try:
-            return await self._ledger.idle.write(self._board.kept(), self._context.leadership.epoch)
+            return await self._state.coordination.idle.write(self._board.kept(), self._context.leadership.epoch)
         except StateUnavailable:
             self._board.unsaved = True
             raise

@@ -175,7 +175,7 @@ class QuestionCommands:
         """Two hidden agents answer, within the limits on their calls and costs. Raises StateUnavailable."""
         if (refusal := self._refusal(command)) is not None:
             return refusal
-        question, arenas = str(command.values.get("prompt", "")).strip(), self._services.ledger.arenas
+        question, arenas = str(command.values.get("prompt", "")).strip(), self._services.state.coordination.arenas
         if not question:
             return EMPTY
         if not await arenas.has_host():
@@ -293,7 +293,7 @@ class Actions:
             raise Refused(400, f"dollars: expected a sum up to {MAX_RAISE:.0f} US dollars at once")
         today = f"{self._now():%Y-%m-%d}"
         try:
-            cap = await self._parts.ledger.budgets.raise_cap(scope, dollars, today, f"click-{asked.id}")
+            cap = await self._parts.state.limits.budgets.raise_cap(scope, dollars, today, f"click-{asked.id}")
         except ValueError:
             raise Refused(409, "there is no limit to raise here; docs/costs.md says how to set one") from None
         return Done("raised", f"Today's limit is ${cap:.2f} now. Tomorrow it is as before.", f"{scope} +${dollars:.2f}")

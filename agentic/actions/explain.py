@@ -15,7 +15,7 @@ from agentic.actions.status import unasked_waits
 from agentic.agent.services import AgentServices
 from agentic.ids import sent_at
 from agentic.state.conversations import Pull, Pulls, Running
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import ChannelRef
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.text import listed
@@ -47,14 +47,14 @@ BUDGETS: Mapping[str, str] = {
 }
 
 
-async def why(ledger: Ledger, names: Mapping[str, str], message_id: int, now: float) -> str:
+async def why(state: SharedState, names: Mapping[str, str], message_id: int, now: float) -> str:
     """Why a message was posted, in two or three lines. `names` maps agents' keys to shown names; `now` in unix seconds.
 
     A message older than any record is answered without asking Redis.
     """
     if now - sent_at(message_id) > KEEP_SECONDS:
         return NO_RECORD
-    record = await ledger.records.of_message(message_id, names)
+    record = await state.turns.records.of_message(message_id, names)
     return NO_RECORD if record is None else why_text(record, names)
 
 
@@ -147,30 +147,33 @@ class AgentState:
 
 async def why_not(services: AgentServices, agent: str, place: ChannelRef, now: float) -> str:
     """Why an agent is silent in a channel, the decisive reason first."""
-    ledger, settings, silence, channel_id = services.ledger, services.settings, services.silence, place.channel_id
+    shared, settings, silence, channel_id = services.state, services.settings, services.silence, place.channel_id
     silenced = silence.check(place)
-    room = await ledger.rooms.read(channel_id)
+    room = await shared.coordination.rooms.read(channel_id)
     names = {**services.names, **({member.name: member.shown for member in room.members} if room is not None else {})}
     outside = room is not None and agent not in room.names
     date = f"{datetime.fromtimestamp(now, settings.timezone):%Y-%m-%d}"
-    running, pulls = await ledger.conversations.running(channel_id), await ledger.pulls.last(channel_id)
-    idle = await ledger.idle.read()
+    running, pulls = (
+        await shared.coordination.conversations.running(channel_id),
+        await shared.coordination.scores.last(channel_id),
+    )
+    idle = await shared.coordination.idle.read()
     state = AgentState(
         name=names.get(agent, agent),
         now=now,
         agent=agent,
-        online=agent in await ledger.presence.online([agent]),
+        online=agent in await shared.coordination.presence.online([agent]),
         muted_until=silence.muted_agents(place.guild_id).get(agent),
-        backoff_until=await ledger.backoffs.until(agent),
+        backoff_until=await shared.coordination.backoffs.until(agent),
         stopped=not {channel_id, place.parent_id}.isdisjoint(silence.stopped_channels()),
         paused=silenced is not None and silenced.kind == "paused",
-        used_up=tuple(await ledger.budgets.used_up(agent, channel_id, date)),
-        turns=await ledger.limits.count(agent, date),
+        used_up=tuple(await shared.limits.budgets.used_up(agent, channel_id, date)),
+        turns=await shared.limits.count(agent, date),
         most_turns=settings.agent_max_daily,
-        cooldown=await ledger.limits.cooldown_left(agent, channel_id),
+        cooldown=await shared.limits.cooldown_left(agent, channel_id),
         running=running,
         speaker=names.get(running.speaker, running.speaker) if running and running.speaker else None,
-        last=next(iter(await ledger.records.last(agent, channel_id)), None),
+        last=next(iter(await shared.turns.records.last(agent, channel_id)), None),
         pulls=pulls if pulls is not None and pulls.chosen != agent and not outside else None,
         chosen=names.get(pulls.chosen, pulls.chosen) if pulls is not None else None,
         unasked=unasked_waits(idle, agent, now) if idle is not None else (),

@@ -27,11 +27,12 @@ from pathlib import Path
 from agentic.agent.events import read_begun
 from agentic.personas.files import PersonaError
 from agentic.personas.memory import Notes, forget_person
-from agentic.state.forget_requests import KEEP_DAYS, ForgetRequests, RemovedWords
-from agentic.state.shared_state import Ledger
+from agentic.state.forget_requests import KEEP_DAYS, RemovedWords
+from agentic.state.shared_state import SharedState
 from agentic.state.turns import Turns
 from agentic.text import counted
 from agentic.tools.call_log import ToolRecords
+from agentic.wire.bus import Bus
 from agentic.wire.connection import StateUnavailable
 
 DONE_FILE = "forgotten"  # in the data folder
@@ -153,7 +154,7 @@ class ForgetOutcome:
 
 
 class Forgetting:
-    """Carry out forget requests in one process. Call `start()` before the bus runs, and `run()` in a task.
+    """Carry out forget requests in one process. Call `start` before the bus runs, and `run()` in a task.
 
     `names` are the agents, also those that come later; `personas` holds a folder for each persona, or is None if
     none are read.
@@ -161,15 +162,14 @@ class Forgetting:
 
     def __init__(
         self,
-        forgets: ForgetRequests,
-        ledger: Ledger,
+        state: SharedState,
         names: Collection[str],
         done: CompletedRequests,
         *,
         tools: ToolRecords | None = None,
         personas: Path | None = None,
     ) -> None:
-        self._forgets, self._ledger, self._names, self._done = forgets, ledger, names, done
+        self._forgets, self._state, self._names, self._done = state.requests, state, names, done
         self._tools, self._personas = tools, personas
         self._last, self._whole = done.last, True
         self._one_at_a_time = asyncio.Lock()
@@ -177,8 +177,8 @@ class Forgetting:
         self.other_ids: list[Callable[[int], Collection[int]]] = []  # the ids that a person had before, or elsewhere
         self.private_chats: list[Callable[[int], Collection[int]]] = []  # a person's chats with one agent
 
-    def start(self) -> None:
-        self._forgets.start()
+    def start(self, bus: Bus) -> None:
+        self._forgets.start(bus)
 
     async def run(self) -> None:
         """Carry out requests of other processes, also those made while this one was away, until cancelled."""
@@ -206,13 +206,13 @@ class Forgetting:
 
     async def _forget(self, user_id: int) -> ForgetOutcome:
         async with self._one_at_a_time:
-            chats = await self._ledger.records.direct_messages(user_id, self._names)
+            chats = await self._state.turns.records.direct_messages(user_id, self._names)
             chats.update(*(chats_of(user_id) for chats_of in self.private_chats))
             ordered = await self._forgets.order(user_id, chats, after=self._last)
             try:
-                open_turns = sum([await _drop_open_turns(self._ledger.turns, agent, user_id) for agent in self._names])
-                records = await self._ledger.records.forget_person(user_id, self._names)
-                await self._ledger.summaries.forget_person(user_id)
+                open_turns = sum([await _drop_open_turns(self._state.turns, agent, user_id) for agent in self._names])
+                records = await self._state.turns.records.forget_person(user_id, self._names)
+                await self._state.context.summaries.forget_person(user_id)
                 done = await self._complete_new()
                 here = done[user_id] if user_id in done else await self._carry_out(user_id)
             finally:  # notified last: a process with the same files would change the counts here
@@ -248,8 +248,8 @@ class Forgetting:
 
     async def _carry_out(self, user_id: int) -> ForgetOutcome:
         """Remove what this process and this machine's files keep. Raises StateUnavailable."""
-        self._ledger.settlements.disown(user_id)
-        await self._ledger.link.write_queued()  # or it would come back after it was removed
+        self._state.turns.anonymize(user_id)
+        await self._state.link.write_queued()  # or it would come back after it was removed
         for forget in self.also:
             await forget(user_id)
         tool_calls, whole = 0, True

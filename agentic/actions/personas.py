@@ -243,7 +243,7 @@ class PersonaCommands:
         entry = self._persona(command)
         if isinstance(entry, str):
             return entry
-        rooms = await self._services.ledger.rooms.list("active", limit=None)
+        rooms = await self._services.state.coordination.rooms.list("active", limit=None)
         if sits := [f"<#{room.thread_id}>" for room in rooms if entry.key in room.names]:
             return f"{entry.shown} takes part in {sits[0]}. Use /room remove there first."
         try:

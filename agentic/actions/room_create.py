@@ -185,7 +185,7 @@ class RoomCreation:
     async def from_menu(self, command: ActionRequest) -> Response:
         number = str(command.values.get("id", "")).partition(":")[2]
         request = int(number) if number.isdecimal() else 0
-        kept = await self._services.ledger.room_openings.draft(request)
+        kept = await self._services.state.coordination.room_openings.draft(request)
         if kept is None:
             return EXPIRED
         draft = RoomDraft.model_validate_json(kept)
@@ -196,7 +196,7 @@ class RoomCreation:
         chosen = [entry for key in command.chosen if (entry := self._services.roster.of(key)) is not None]
         if (refusal := await self._refuse_members(draft, chosen)) is not None:
             return refusal
-        if not await self._services.ledger.room_openings.take_draft(request):
+        if not await self._services.state.coordination.room_openings.take_draft(request):
             return EXPIRED
         return format_opening(await self._open(request, draft, chosen), draft)
 
@@ -225,7 +225,7 @@ class RoomCreation:
         able = [entry for entry in self._services.roster if entry.why_not is None]
         if len(able) < MIN_MEMBERS:
             return "Fewer than two bots and personas can take part at present. /agent list says why."
-        await self._services.ledger.room_openings.keep_draft(command.id, draft.model_dump_json())
+        await self._services.state.coordination.room_openings.keep_draft(command.id, draft.model_dump_json())
         more = " Use the option personas for one that is not in the list." if len(able) > MAX_CHOICES else ""
         choices = []
         for entry in able:
@@ -273,7 +273,7 @@ class RoomCreation:
         if not all(entry.is_bot for entry in chosen) and (problem := self._problem(draft.channel_id, True)):
             return f"Personas speak by webhook in <#{draft.channel_id}>, but {problem}."
         bots = {entry.key: entry.shown for entry in chosen if entry.is_bot}
-        online = await self._services.ledger.presence.online(bots) if bots else ()
+        online = await self._services.state.coordination.presence.online(bots) if bots else ()
         if missing := [shown for key, shown in bots.items() if key not in online]:
             return f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} offline."
         return await self._refuse_budget(draft, chosen)
@@ -287,7 +287,7 @@ class RoomCreation:
             f"person:{draft.asked_by}": "what you may cause",
             **{f"agent:{entry.key}": entry.shown for entry in chosen},
         }
-        uses = await services.ledger.budgets.uses(date, shown)
+        uses = await services.state.limits.budgets.uses(date, shown)
         for scope, name in shown.items():
             cap, used = uses[scope].cap, uses[scope].spent + uses[scope].reserved
             if cap is not None and used >= cap * (1 - CLOSING_SHARE):  # the rest of a budget is for mentions

@@ -195,7 +195,7 @@ class RoomCommands:
 
     async def _room_in(self, command: ActionRequest) -> Room | None:
         """The room that the option names, or that of the thread; None for none that may be named here."""
-        wanted, rooms = str(command.values.get("room", "")).strip(), self._services.ledger.rooms
+        wanted, rooms = str(command.values.get("room", "")).strip(), self._services.state.coordination.rooms
         by_id = _THREAD.fullmatch(wanted)
         if by_id is None and wanted:
             named = [room for room in await rooms.list(limit=SEEN) if may_be_named(room, command, self._may_see)]
@@ -207,15 +207,15 @@ class RoomCommands:
         return room if room is not None and may_be_named(room, command, self._may_see) else None
 
     async def status(self, command: ActionRequest) -> str:
-        ledger = self._services.ledger
+        state = self._services.state
         room = await self._room_in(command)
         if room is None:
             return NO_ROOM
-        running = await ledger.conversations.running(room.thread_id) if room.status == "active" else None
+        running = await state.coordination.conversations.running(room.thread_id) if room.status == "active" else None
         return "\n".join(_status_lines(room, running, self._services.roster.names))
 
     async def list(self, command: ActionRequest) -> str:
-        found = await self._services.ledger.rooms.list(limit=None)
+        found = await self._services.state.coordination.rooms.list(limit=None)
         here = [room for room in found if may_be_named(room, command, self._may_see)]
         here.sort(key=lambda room: ("active", "paused", "closed").index(room.status))  # newest first in each
         lines = [f"- <#{room.thread_id}> {escaped(room.topic)}: {describe(room)}" for room in here[:MAX_LISTED]]
@@ -357,7 +357,7 @@ class RoomActions:
 
     async def _resume(self, asked: Request) -> Done:
         more = None if asked.turns is None else _within("turns", asked.turns, 1, MAX_TURNS)
-        room = await self._parts.ledger.rooms.read(snowflake(asked.channel or "", "channel"))
+        room = await self._parts.state.coordination.rooms.read(snowflake(asked.channel or "", "channel"))
         gone = self._parts.rooms.gone(room.names) if room is not None else ()
         order = RoomOrder(turns=more, gone=gone)
         return await self._order(asked, "room-resume", order, detail=f"+{more} turns" if more else "")
@@ -372,7 +372,7 @@ class RoomActions:
 
     async def _order(self, asked: Request, name: str, order: RoomOrder = PLAIN_ORDER, detail: str = "") -> Done:
         thread = snowflake(asked.channel or "", "channel")
-        room = await self._parts.ledger.rooms.read(thread)
+        room = await self._parts.state.coordination.rooms.read(thread)
         if room is None:
             raise Refused(404, "there is no such room")
         command = Command(command=name, channel_id=thread, agent_name=asked.agent, room=order)

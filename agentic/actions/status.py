@@ -108,19 +108,19 @@ class ServerStatus:
 
 async def read_status(services: AgentServices, command: ActionRequest) -> ServerStatus:
     """Read the status of the server and the channel where it is asked for. Raises StateUnavailable."""
-    ledger, silence, now = services.ledger, services.silence, services.clock()
+    state, silence, now = services.state, services.silence, services.clock()
     channel_id, parent_id, guild_id = command.channel_id, command.parent_id, command.guild_id
     date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
     online, backoffs, conversation, uses, idle = await asyncio.gather(
-        ledger.presence.online(services.names),
-        ledger.backoffs.read(services.names),
-        ledger.conversations.running(channel_id),
-        ledger.budgets.uses(date, ["all"]),
-        ledger.idle.read(),
+        state.coordination.presence.online(services.names),
+        state.coordination.backoffs.read(services.names),
+        state.coordination.conversations.running(channel_id),
+        state.limits.budgets.uses(date, ["all"]),
+        state.coordination.idle.read(),
     )
     muted, muted_here = silence.muted_agents(), silence.muted_agents(guild_id)
-    turns = await asyncio.gather(*(ledger.limits.all(agent, date) for agent in services.names))
-    costs = await asyncio.gather(*(ledger.costs.read(agent, date) for agent in services.names))
+    turns = await asyncio.gather(*(state.limits.all(agent, date) for agent in services.names))
+    costs = await asyncio.gather(*(state.limits.costs.read(agent, date) for agent in services.names))
     agents = tuple(
         AgentStatus(
             name=shown,

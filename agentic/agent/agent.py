@@ -213,25 +213,25 @@ def build_agent(
         guild_models={guild: bind(settings.servers[guild], there) for guild, there in guild_models.items()},
         limits=AgentLimits(
             spec.name,
-            services.ledger.limits,
+            services.state.limits,
             cooldown=shared.agent_cooldown_seconds,
             daily_max=shared.agent_max_daily,
             unasked_max=shared.daily_unasked,
         ),
-        costs=services.ledger.costs,
+        costs=services.state.limits.costs,
         reply_throttle=ReplyThrottle(services.clock),
         sign_throttle=ReplyThrottle(services.clock, EXPLAINED_SECONDS),
         options=services.options,
-        windows=KeptWindows(spec.name, services.ledger.windows),
+        windows=KeptWindows(spec.name, services.state.context.windows),
         show_costs=shared.show_cost_embeds,
         colour=spec.colour,
         timezone=shared.timezone,
         clock=services.clock,
         rng=services.rng,
         barge_in=shared.barge_in,
-        rooms=services.ledger.rooms,
-        summaries=services.ledger.summaries,
-        unasked=services.ledger.unasked,
+        rooms=services.state.coordination.rooms,
+        summaries=services.state.context.summaries,
+        unasked=services.state.posts.proactive,
         cheap=services.cheap,
         asks_cheaply=shared.asks_cheaply(spec.name),
         reset=partial(services.resets.since, spec.name),
@@ -285,7 +285,7 @@ def persona_memory_of(agent: str, services: AgentServices, channel_of: ChannelOf
     async def may_write(context: ToolContext) -> bool:
         today = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
         limit = most if context.asked_by is not None else most * UNASKED_SHARE
-        return await services.ledger.memory_writes.take(agent, today, context.asked_by, limit)
+        return await services.state.limits.memory_quota.take(agent, today, context.asked_by, limit)
 
     def may_share(channel_id: int) -> bool:
         """A turn without a channel has seen no closed one."""

@@ -32,7 +32,7 @@ from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, Rates, 
 from agentic.llm.profiles import ENDPOINTS, Aws, Endpoint, Profile, profile_at, profile_of
 from agentic.llm.types import Usage
 from agentic.state.budgets import Costs, Kind
-from agentic.state.limits import UNLIMITED, LimitRequest, TurnLimits, Verdict
+from agentic.state.limits import UNLIMITED, LimitRequest, Limits, Verdict
 from agentic.state.presence import BackoffStore
 from agentic.themes import theme_named
 from agentic.wire.connection import or_default
@@ -70,13 +70,13 @@ class AgentLimits:
     `unasked_max` may be turns that no person asked for."""
 
     agent: str
-    store: TurnLimits
+    store: Limits
     cooldown: float
     daily_max: int
     unasked_max: int
 
     @classmethod
-    def budgets_alone(cls, agent: str, store: TurnLimits) -> AgentLimits:
+    def budgets_alone(cls, agent: str, store: Limits) -> AgentLimits:
         """Return limits without a cooldown or a daily maximum: only the budgets apply."""
         return cls(agent, store, cooldown=0.0, daily_max=UNLIMITED, unasked_max=UNLIMITED)
 

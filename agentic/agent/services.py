@@ -33,7 +33,7 @@ from agentic.state.context import Resets
 from agentic.state.live_options import LiveOptions
 from agentic.state.posts import Notices
 from agentic.state.record_stream import NoRecord, Notes
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
 from agentic.tools.toolset import Toolset
 from agentic.turn.trace import TurnWatcher, TurnWatchers
@@ -70,7 +70,7 @@ class AgentServices:
     names: Mapping[str, str]
     roster: Roster
     bus: Bus
-    ledger: Ledger
+    state: SharedState
     silence: Silence
     forgetting: Forgetting
     orders: CoordinatorCommands
@@ -100,13 +100,13 @@ class AgentServices:
 
     @cached_property
     def gateway_notes(self) -> GatewayNotes:
-        drop_summary, posted_by = self.ledger.summaries.drop_covering, self.memory.posted_by
+        drop_summary, posted_by = self.state.context.summaries.drop_covering, self.memory.posted_by
         return GatewayNotes(self.record, self.transcripts, self.clock, drop_summary, posted_by)
 
     @cached_property
     def consents(self) -> Consents:
         """Whether people want messages that nobody asked for."""
-        return Consents(self.record, self.ledger.unasked, self.clock)
+        return Consents(self.record, self.state.posts.proactive, self.clock)
 
     @cached_property
     def cancels(self) -> Cancels:
@@ -140,7 +140,7 @@ class AgentServices:
 
         @or_default((), "/privacy names this process's bots only")
         async def online() -> Collection[str]:
-            return await self.ledger.presence.online(self.names)
+            return await self.state.coordination.presence.online(self.names)
 
         def fronts() -> Mapping[str, FrontMatter]:
             return {one.key: one.front for one in self.roster if one.is_bot or one.key in acting}

@@ -36,7 +36,7 @@ from agentic.llm.pricing import price
 from agentic.llm.types import Message, Model, Prompt, Reply, Usage
 from agentic.state.budgets import ReplayCosts
 from agentic.state.limits import LimitRequest
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import CallRecord, Phases, ReplayNote
@@ -127,7 +127,7 @@ async def run_side_call(
     call: SideCall,
     ask: Callable[[], Awaitable[Reply]],
     *,
-    ledger: Ledger,
+    state: SharedState,
     limits: AgentLimits,
     clock: Callable[[], float],
 ) -> Reply:
@@ -146,7 +146,7 @@ async def run_side_call(
         under_way=under_way(call.worst_case),
     )
     request = limits.apply_to(request, cools_down=False, for_people=True)
-    claim, verdict = await ledger.begin(limits.agent, call.turn_id, call.deadline, "", request)
+    claim, verdict = await state.turns.begin(limits.agent, call.turn_id, call.deadline, "", request)
     if claim.state != "new":
         raise CallRefused("interrupted")
     began, usage = clock(), Usage()
@@ -172,7 +172,7 @@ async def run_side_call(
             reason=reason,
             usage=on_the_wire(replace(usage, model=usage.model or call.model)),
         )
-        await ledger.settle(
+        await state.turns.settle(
             limits.agent,
             call.turn_id,
             result.to_wire(),

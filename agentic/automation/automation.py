@@ -64,7 +64,7 @@ class Automation:
         self._agent, self._services, self._channels, self._queue = agent, services, channels, queue
         self._ready, self._lease, self._sleep = ready, lease, sleep
         settings = services.settings
-        self._last_runs, self._seconds = services.ledger.last_runs, settings.turn_timeout_seconds
+        self._last_runs, self._seconds = services.state.turns.last_runs, settings.turn_timeout_seconds
         self._stopped = False
         self._acting = ConditionalLease(lambda: not self._stopped, lease)
         persona = services.personas.of(agent) if services.personas else Persona(agent, settings.persona_folder(agent))
@@ -111,7 +111,7 @@ class Automation:
             return "standby"
         if not self._queue.inbox.has_room(event):
             return "full"
-        await self._services.ledger.turns.keep(self._agent, event.id, save_event(event, 0), LATEST_DEADLINE)
+        await self._services.state.turns.keep(self._agent, event.id, save_event(event, 0), LATEST_DEADLINE)
         self._queue.enqueue(event)  # if the inbox has become full meanwhile, the event waits in Redis
         return "taken"
 

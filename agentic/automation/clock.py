@@ -152,7 +152,7 @@ class AutomationClock:
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self._agent, self._schedule, self._queue, self._targets = agent, persona, queue, targets
-        self._last_runs, self._clock = services.ledger.last_runs, services.clock
+        self._last_runs, self._clock = services.state.turns.last_runs, services.clock
         self._seconds, self._timezone = services.settings.turn_timeout_seconds, services.settings.timezone
         self._lease, self._sleep = lease, sleep
         self._loaded = False  # the last runs were read since this process holds the agent

@@ -26,7 +26,7 @@ from agentic.record.queries.posts import Picture
 from agentic.record.queries.turns import WholeTurn
 from agentic.record.recorder import OFF, ReadState
 from agentic.state.record_stream import NoRecord, Notes
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
 from agentic.wire.bus import Bus, CoordinatorCommands
 from agentic.wire.entries import ActionNote
@@ -54,7 +54,7 @@ class ConsoleContext:
     settings: Settings
     names: Mapping[str, str]
     colours: Mapping[str, int]
-    ledger: Ledger
+    state: SharedState
     bus: Bus
     orders: CoordinatorCommands
     silence: Silence

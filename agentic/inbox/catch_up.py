@@ -83,7 +83,7 @@ class CatchUp:
         """Continue the turns that an earlier run or another process left open. Raises StateUnavailable."""
         if not self._lease.is_held:
             return
-        turns, events = self._services.ledger.turns, []
+        turns, events = self._services.state.turns, []
         for turn_id in await turns.open_ids(self._agent):
             if turn_id not in self._queue:
                 events.append(read_begun(await turns.left(self._agent, turn_id)).event)
@@ -98,7 +98,7 @@ class CatchUp:
         if self._missed_some and (limit := services.settings.mention_catchup_seconds):
             # All channels are to be looked through.
             now = services.clock()
-            since = max(now - limit, await services.ledger.presence.first_seen(self._agent) or now)
+            since = max(now - limit, await services.state.coordination.presence.first_seen(self._agent) or now)
             self._since = min(self._since, since) if self._unread else since
             self._missed_some = False
             self._unread |= {channel.channel_id for channel in self._channels.known()}
@@ -117,7 +117,7 @@ class CatchUp:
         recent = (entry for entry in reversed(entries) if entry.created_at >= self._since)
         calls = [(entry, call) for entry in recent if (call := self._pending_call(entry, channel)) is not None]
         ids = [mention_id(entry.id) for entry, _ in calls]
-        known = await services.ledger.turns.known(self._agent, ids)
+        known = await services.state.turns.known(self._agent, ids)
         new = [one for one, turn_id in zip(calls, ids, strict=True) if not (turn_id in known or turn_id in self._queue)]
         answered = missed(new, self._people)
         await self._queue.registry.close([mention_id(one[0].id) for one in new if one not in answered])

@@ -163,7 +163,11 @@ class AgentHost:
         if services.is_ignored(heard.author_id, heard.author_roles, heard.guild_id):
             return
         call, transcript = self._calls.detect(heard), services.transcripts.of(channel_id)
-        if call is Call.ALL and heard.parent_id is not None and await services.ledger.rooms.may_exist(channel_id):
+        if (
+            call is Call.ALL
+            and heard.parent_id is not None
+            and await services.state.coordination.rooms.may_exist(channel_id)
+        ):
             call = None  # in a room everybody has turns
         asked, named = transcript.get(heard.message_id), None if call is Call.ALL else call
         if services.silence.check(self._channels.place(channel_id)) is not None:
@@ -270,7 +274,7 @@ class PersonaHost:
         )
         agent = replace(agent, identity=replace(agent.identity, others=()))  # a room says who takes part
         if not hosted.is_heard:  # it speaks in rooms alone, which people open and which have a limit of turns
-            agent = replace(agent, limits=AgentLimits.budgets_alone(settings.name, services.ledger.limits))
+            agent = replace(agent, limits=AgentLimits.budgets_alone(settings.name, services.state.limits))
         self.host = AgentHost(agent, services, hosted.channels, lease=hosted.lease)
 
     def start(self) -> None:
@@ -278,7 +282,9 @@ class PersonaHost:
         name, host = self.settings.name, self.host
         work = {
             "catch-up": host.run_catch_up(),
-            "provider back-off": share_backoff(name, host.agent.model.backoff, self._services.ledger.backoffs),
+            "provider back-off": share_backoff(
+                name, host.agent.model.backoff, self._services.state.coordination.backoffs
+            ),
         }
         if self._is_heard:
             work["automation"] = host.run_automation()

@@ -77,7 +77,7 @@ class TurnQueue:
         return max(seconds, self._pace.seconds_left(event.channel_id)) if self._is_in_private(event) else seconds
 
     def _waits_for_redis(self, event: TurnEvent) -> bool:
-        return self._services.ledger.is_unavailable and not isinstance(event, MentionEvent)
+        return self._services.state.is_unavailable and not isinstance(event, MentionEvent)
 
     async def _run(self, event: TurnEvent) -> None:
         if self._is_in_private(event):
@@ -212,7 +212,7 @@ class TurnQueue:
             return "it belongs to this run of the program"
         if seconds <= 0:
             return "it is older than MENTION_CATCHUP_SECONDS"
-        if not await self._services.ledger.turns.keep(self._runner.name, event.id, saved, seconds):
+        if not await self._services.state.turns.keep(self._runner.name, event.id, saved, seconds):
             return "Redis is unavailable"
         if isinstance(event, MentionEvent):
             await self.registry.close(event.joined_ids)

@@ -41,7 +41,7 @@ class OptOutReactions:
 
     def __init__(self, services: AgentServices, channels: AgentChannels) -> None:
         self._consents, self._notices, self._channels = services.consents, services.notices, channels
-        self._unasked, self._memory = services.ledger.unasked, services.memory
+        self._unasked, self._memory = services.state.posts.proactive, services.memory
 
     async def on_reaction(self, sign: PersonReaction) -> None:
         if sign.emoji == MUTE_SIGN and await self._person_of(sign.message_id) == sign.who.user_id:

@@ -122,7 +122,7 @@ async def room_of_thread(services: AgentServices, channel_id: int, parent_id: in
     """The room of a thread, whatever its status; None for any other channel, and if Redis is unavailable."""
     if parent_id is None:
         return None
-    return await services.ledger.rooms.read(channel_id)
+    return await services.state.coordination.rooms.read(channel_id)
 
 
 @or_default(False, "messages in rooms get no turn")
@@ -188,7 +188,7 @@ class BotMentions:
                 await outlet.sink.react(entry.id, CHAIN_END)
 
     async def _judge(self, entry: Entry, outlet: Outlet, me: int, limit: int) -> Literal["call", "no", "end"]:
-        instructed = await self._services.ledger.instructed_posts.read(outlet.view.channel_id)
+        instructed = await self._services.state.posts.instructed.read(outlet.view.channel_id)
         if await self._was_its_turn(entry, outlet.view.channel_id, instructed):
             return "no"
         transcript = outlet.view.transcript
@@ -210,12 +210,12 @@ class BotMentions:
         if instruction is not None:
             return not instruction.cools_down
         # The turn may have ended between the two reads, and its end sets the mark.
-        return not (await self._services.ledger.instructed_posts.read(channel_id)).get(entry.id, True)
+        return not (await self._services.state.posts.instructed.read(channel_id)).get(entry.id, True)
 
     @or_default(None, "open turns of other bots are not known")
     async def _open_instruction(self, agent: str, channel_id: int) -> InstructionEvent | None:
         """The instruction in the channel that the agent carries out now."""
-        turns = self._services.ledger.turns
+        turns = self._services.state.turns
         for turn_id in await turns.open_ids(agent):
             event = read_begun(await turns.left(agent, turn_id)).event
             if isinstance(event, InstructionEvent) and event.channel_id == channel_id:
@@ -308,7 +308,7 @@ class MessageCommands:
             sent.append(prompt)
             return Reply(text="")
 
-        state = TurnState(self._services.ledger, agent.key, event.id)
+        state = TurnState(self._services.state, agent.key, event.id)
         turn = Turn(agent=agent, outlet=outlet, event=event, state=state)
         mode = mode_of(turn, await build_view(turn))
         request = mode.request(0.0)

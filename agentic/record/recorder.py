@@ -251,7 +251,7 @@ async def recording(
         settings.record_file,
         RecordReader(link, settings.agents),
         Lease(link, keys.RECORDER_OWNER, holder=holder),
-        ForgetRequests(link, bus),
+        ForgetRequests(link),
         policy=RetentionPolicy(settings.record_days, settings.record_prompts_days, settings.message_log_days),
         timezone=settings.timezone,
         clock=clock,

@@ -37,7 +37,7 @@ from agentic.replay.replay import (
     totals,
 )
 from agentic.runtime.services import caps_of
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.text import counted, dollars
 from agentic.wire.connection import RedisAddressError, RedisConnection, RedisStartError, StateUnavailable
 from agentic.wire.server import locate_redis
@@ -123,14 +123,14 @@ async def _replay_all(
     console = Console(highlight=False, soft_wrap=False)
     found: list[Comparison] = []
     try:
-        async with open_ledger(settings, paid=sum(_costs(plan).values()) > 0) as ledger:
-            replayer = Replayer(settings, models, ledger.replay_costs if ledger else None, persona=persona)
+        async with open_state(settings, paid=sum(_costs(plan).values()) > 0) as state:
+            replayer = Replayer(settings, models, state.limits.replay_costs if state else None, persona=persona)
             for turn, each in plan:
                 found.append(compare(turn, problem=each) if isinstance(each, str) else await replayer.replay(each))
                 if not options.json:
                     configured = settings.agents.get(turn.turn.agent)
                     show(console, found[-1], configured.display_name if configured else turn.turn.agent)
-            for notice in ledger.budgets.notices() if ledger else ():
+            for notice in state.limits.budgets.notices() if state else ():
                 print(notice, file=sys.stderr)
     except (StateUnavailable, RedisStartError, RedisAddressError) as away:
         print(f"Redis does not answer, so no money can be reserved: {away}. No model is called", file=sys.stderr)
@@ -200,8 +200,8 @@ async def recorded_turns(path: Path, options: argparse.Namespace) -> list[Record
 
 
 @asynccontextmanager
-async def open_ledger(settings: Settings, *, paid: bool) -> AsyncIterator[Ledger | None]:
-    """Open the ledger of the day's budgets if a call costs money. Raises RedisStartError, RedisAddressError."""
+async def open_state(settings: Settings, *, paid: bool) -> AsyncIterator[SharedState | None]:
+    """Open the daily budgets if a call costs money. Raises RedisStartError, RedisAddressError."""
     if not paid:
         yield None
         return
@@ -212,7 +212,7 @@ async def open_ledger(settings: Settings, *, paid: bool) -> AsyncIterator[Ledger
         ) as place,
         RedisConnection(place.address) as link,
     ):
-        yield Ledger(link, caps=caps_of(settings))
+        yield SharedState(link, caps=caps_of(settings))
 
 
 def show(console: Console, comparison: Comparison, name: str) -> None:

@@ -30,7 +30,7 @@ from agentic.rooms.closing import cut, plain
 from agentic.rooms.threads import HIDDEN
 from agentic.state.leases import AnyLease
 from agentic.state.rooms import Arena, ArenaAnswer
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import ChannelRef
 from agentic.text import counted
 from agentic.turn.cleaning import clean_text
@@ -78,7 +78,11 @@ class ArenaKeeper:
         lease: AnyLease,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
-        self._arenas, self._silence, self._record = services.ledger.arenas, services.silence, services.record
+        self._arenas, self._silence, self._record = (
+            services.state.coordination.arenas,
+            services.silence,
+            services.record,
+        )
         self._bots, self._agents, self._answer, self._lease = bots, agents, answer, lease
         self._clock, self._rng, self._poll_seconds = services.clock, services.rng, poll_seconds
         self._busy: set[int] = set()  # ids
@@ -271,7 +275,7 @@ def draw_pair(agents: Sequence[Agent], rng: random.Random) -> tuple[Agent, Agent
     return first, rng.choice(different or others)
 
 
-async def ask_contender(agent: Agent, arena: Arena, ledger: Ledger) -> ArenaAnswer:
+async def ask_contender(agent: Agent, arena: Arena, state: SharedState) -> ArenaAnswer:
     """Ask a contender. Raises NoAnswer."""
     persona = await agent.persona.prompt(arena.channel_id, writes=False) if agent.persona is not None else None
     who = (persona.stable if persona is not None else "") or agent.identity.personality
@@ -301,7 +305,7 @@ async def ask_contender(agent: Agent, arena: Arena, ledger: Ledger) -> ArenaAnsw
 
     try:
         ask = partial(agent.model.complete, prompt, ())
-        reply = await run_side_call(call, ask, ledger=ledger, limits=agent.limits, clock=agent.clock)
+        reply = await run_side_call(call, ask, state=state, limits=agent.limits, clock=agent.clock)
     except CallRefused as refused:
         raise NoAnswer(refused.reason) from refused
     except ModelError as error:

@@ -158,7 +158,11 @@ class RoomOpener:
 
     def __init__(self, agent: str, services: AgentServices, threads: Threads, *, lease: AnyLease) -> None:
         self._agent, self._threads, self._lease = agent, threads, lease
-        self._openings, self._orders, self._clock = services.ledger.room_openings, services.orders, services.clock
+        self._openings, self._orders, self._clock = (
+            services.state.coordination.room_openings,
+            services.orders,
+            services.clock,
+        )
         self._under_way: set[int] = set()
 
     async def open(self, request: int, room: Room, name: str, text: str) -> Opening:

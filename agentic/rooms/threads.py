@@ -107,7 +107,7 @@ class RoomThreadManager:
         lease: AnyLease,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
-        self._rooms, self._marks = services.ledger.rooms, services.ledger.room_marks
+        self._rooms, self._marks = services.state.coordination.rooms, services.state.coordination.room_marks
         self._bots, self._close, self._orders, self._clock = bots, close, services.orders, services.clock
         self._roster, self._members_due = services.roster, 0.0  # when to look for deleted members; inf: not now
         self._lease, self._poll_seconds = lease, poll_seconds
@@ -502,7 +502,7 @@ class ThreadWatch:
         look: Callable[[Room], Awaitable[ThreadNow | None]],
     ) -> None:
         self._agent, self._orders = agent, services.orders
-        self._rooms, self._marks = services.ledger.rooms, services.ledger.room_marks
+        self._rooms, self._marks = services.state.coordination.rooms, services.state.coordination.room_marks
         self._lease, self._may_write, self._look = lease, may_write, look
 
     @or_default(None, "changes of threads and channels are not followed")

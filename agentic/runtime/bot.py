@@ -172,7 +172,7 @@ class BotRun:
     def _work(self) -> dict[str, Coroutine[Any, Any, None]]:
         """The concurrent tasks, under the names that error messages show."""
         services, name = self._services, self.agent.spec.name
-        presence, directory = services.ledger.presence, services.directory
+        presence, directory = services.state.coordination.presence, services.directory
         return {
             "token": self._until_refused(),
             "connection": self._stay_online(),
@@ -189,11 +189,13 @@ class BotRun:
 
     def _hosting(self) -> dict[str, Coroutine[Any, Any, None]]:
         """The tasks that the agent has on every service."""
-        host, ledger = self.cog.host, self._services.ledger
+        host, state = self.cog.host, self._services.state
         return {
             "catch-up": host.run_catch_up(),
             "automation": host.run_automation(),
-            "provider back-off": share_backoff(self.agent.spec.name, host.agent.model.backoff, ledger.backoffs),
+            "provider back-off": share_backoff(
+                self.agent.spec.name, host.agent.model.backoff, state.coordination.backoffs
+            ),
         }
 
     async def _until_refused(self) -> None:
@@ -224,7 +226,7 @@ class BotRun:
         keeper = CommandOwnership(
             name,
             priority_of(name, services.settings),
-            services.ledger.command_owner,
+            services.state.coordination.command_owner,
             sync,
             guilds=lambda: {channel.guild.id for channel in self.cog.channels.visible()},
             lease=self._lease,
@@ -331,7 +333,7 @@ class BotSupervisor:
         self.models = tuple(dict.fromkeys((model, *guild_models.values())))
         for each in self.models:
             if isinstance(each, AgentSdkModel):
-                each.sessions = AgentSessions(agent.spec.name, services.ledger.sessions)
+                each.sessions = AgentSessions(agent.spec.name, services.state.context.sessions)
         self.was_online = False
         self.settled = asyncio.Event()  # online, failed, or Discord unreachable: startup waits no longer
         self.services, self.guild_models, self._clock, self._sleep = services, guild_models, clock, sleep

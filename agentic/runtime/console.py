@@ -47,7 +47,7 @@ from agentic.rooms.opening import RoomDraft
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime, metrics_routes
 from agentic.runtime.services import provider_model
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.wire.reasons import ENDINGS, REASONS
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleContext:
         settings=setup.settings,
         names=services.roster.names,
         colours=AgentColours(services),
-        ledger=services.ledger,
+        state=services.state,
         bus=services.bus,
         orders=services.orders,
         silence=services.silence,
         live=TranscriptChannels(services, runtime.bots.values),
         store=store,
-        replayer=ConsoleReplayer(setup.settings, services.ledger, make_model=setup.make_model, clock=setup.clock),
+        replayer=ConsoleReplayer(setup.settings, services.state, make_model=setup.make_model, clock=setup.clock),
         notes=services.record,
         people=setup.people,
         rooms=ConsoleRooms(services, runtime.bots.values),
@@ -125,13 +125,13 @@ class ConsoleReplayer:
     def __init__(
         self,
         settings: Settings,
-        ledger: Ledger,
+        state: SharedState,
         *,
         make_model: Callable[[AgentSettings], Model] = provider_model,
         load: LoadWith = load_with,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._settings, self._ledger, self._make_model = settings, ledger, make_model
+        self._settings, self._state, self._make_model = settings, state, make_model
         self._load, self._clock = load, clock
 
     def personas(self) -> Sequence[str]:
@@ -165,7 +165,7 @@ class ConsoleReplayer:
             models = AskedModels(await self._settings_with(change.model), named=True)
         else:
             models = AskedModels(self._settings, named=False, make_model=self._make_model)
-        costs = self._ledger.replay_costs
+        costs = self._state.limits.replay_costs
         replayer = Replayer(self._settings, models, costs, persona=persona, clock=self._clock)
         try:
             yield replayer, await asyncio.to_thread(replayer.prepare, RecordedTurn.of(turn.turn, turn.calls))

@@ -35,7 +35,7 @@ from agentic.runtime.health import Health
 from agentic.runtime.services import Setup, caps_of, coordinator_config, embedder_of, idle_memory, make_guild_models
 from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease, this_process
 from agentic.state.record_stream import NoRecord, Notes, RecordWriter
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
 from agentic.telemetry.metrics import Metrics, Readings, metrics_route
 from agentic.telemetry.spans import MISSING, Spans, http_exporter
@@ -81,7 +81,7 @@ class Runtime:
         self.console: str | None = None  # its address, while it is served
         self._bots_started = False
         self._link = link
-        self._holder = services.ledger.turns.holder
+        self._holder = services.state.turns.holder
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._idle_memory: IdleMemory | None = None
 
@@ -136,11 +136,11 @@ class Runtime:
         StateUnavailable."""
         if self.setup.resumes:
             return
-        ledger = self.services.ledger
-        for turn_id in await ledger.turns.open_ids(agent):
-            await ledger.turns.drop(agent, turn_id)
+        state = self.services.state
+        for turn_id in await state.turns.open_ids(agent):
+            await state.turns.drop(agent, turn_id)
         for channel_id in self.setup.settings.channels:
-            await ledger.sessions.drop(agent, channel_id)
+            await state.context.sessions.drop(agent, channel_id)
 
     async def _may_start(self, name: str, lease: Lease) -> bool:
         """Whether to run a bot here: no other process runs it, or this one may stand by."""
@@ -259,7 +259,7 @@ class Runtime:
         context = CoordinatorContext(
             config,
             self.services.bus,
-            self.services.ledger,
+            self.services.state,
             lease=self.lease(keys.COORDINATOR_OWNER),
             clock=self.setup.clock,
             rng=self.setup.rng,
@@ -303,7 +303,7 @@ class Runtime:
         for outcome in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(outcome, Exception):
                 log.error("a bot failed while closing", exc_info=outcome)
-        await self.services.ledger.finish()
+        await self.services.state.turns.finish()
         await cancel(list(self._tasks.values()))
 
 
@@ -387,10 +387,10 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
         silence = Silence(link, bus)
         silence.start()
         await silence.try_read()
-        ledger = Ledger(
+        state = SharedState(
             link, caps=caps_of(settings), silence=silence
         )  # one alone: it pays what is owed when Redis is back
-        meaning = meaning_of(settings, embedder_of(settings), ledger.replay_costs)
+        meaning = meaning_of(settings, embedder_of(settings), state.limits.replay_costs)
         if meaning is not None:
             stack.push_async_callback(meaning.aclose)
         record = recording(settings, link, bus, holder=this_process(), meaning=meaning)
@@ -403,7 +403,7 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
             stack.push_async_callback(memory.aclose)
         lease = Lease(link, keys.COORDINATOR_OWNER, holder=this_process())
         notes, config = writer or NoRecord(), coordinator_config(settings)
-        context = CoordinatorContext(config, bus, ledger, lease=lease, silence=silence, record=notes)
+        context = CoordinatorContext(config, bus, state, lease=lease, silence=silence, record=notes)
         coordinator = Coordinator(context, memory)
         await stack.enter_async_context(watched(bus.ready.is_set, read_record))
         tasks = {"bus": bus.run(), "coordinator": coordinator.run()}

@@ -55,7 +55,7 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
     lease of their own: another process may host one of them alone."""
 
     async def prepare(persona: str) -> None:
-        await runtime.services.ledger.recorded_agents.add(persona)
+        await runtime.services.state.coordination.recorded_agents.add(persona)
         await runtime.prepare(persona)
 
     def bots() -> Sequence[DiscordChannels]:
@@ -111,7 +111,7 @@ def _keep_arenas(runtime: Runtime, lease: Lease) -> None:
         personas = runtime.personas.agents if runtime.personas is not None else ()
         return [*(cog.host.agent for _, cog, _ in _online(runtime)), *personas]
 
-    answer = partial(ask_contender, ledger=services.ledger)
+    answer = partial(ask_contender, state=services.state)
     keeper = ArenaKeeper(services, online, agents, answer, lease=lease)
     runtime.watch(keeper.run, "arenas")
 

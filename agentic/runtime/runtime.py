@@ -1,6 +1,6 @@
 """The composition root: opens every resource, builds the bots and the coordinator, and runs until the end.
 
-    settings → Redis → bus, ledger → services → one bot for each agent with a token → coordinator
+    settings → Redis → bus, shared state → services → one bot for each agent with a token → coordinator
 
 Everything is opened with `async with` and handed down; nothing below opens its own.
 """
@@ -54,7 +54,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
                 setup.settings,
                 link,
                 services.bus,
-                holder=services.ledger.turns.holder,
+                holder=services.state.turns.holder,
                 clock=setup.clock,
                 meaning=services.meaning,
             )
@@ -79,7 +79,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
             runtime.signal.start()
         settings = setup.settings
         if settings.events_port and settings.events_secret is not None:
-            secret, replays = settings.events_secret.get_secret_value(), services.ledger.replays
+            secret, replays = settings.events_secret.get_secret_value(), services.state.posts.replay_guard
             server = WebhookServer(secret, runtime.webhook_receiver, replays, setup.clock)
             host, port = settings.events_host, settings.events_port
             await stack.enter_async_context(serve_webhooks(server, host, port, runtime.connections))
@@ -149,9 +149,9 @@ async def _read_shared_state(services: AgentServices) -> None:
         await state.try_read()
     if services.silence.is_paused:
         log.warning("all bots are paused, since before this start: /bots resume or the console lifts it")
-    await recall_agents(services.ledger.presence, services.directory, services.names)
+    await recall_agents(services.state.coordination.presence, services.directory, services.names)
     learn_webhook_posts(services.bus, services.directory)
-    services.forgetting.start()
+    services.forgetting.start(services.bus)
     services.orders.start()
     services.resets.start()
 

@@ -43,13 +43,12 @@ from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.services.discord.webhooks import Webhooks
 from agentic.state.budgets import Caps
 from agentic.state.context import Resets
-from agentic.state.forget_requests import ForgetRequests
 from agentic.state.leases import this_process
 from agentic.state.live_options import LiveOptions
 from agentic.state.posts import Notices, WebhookPosts, read_post
 from agentic.state.presence import Presence
 from agentic.state.record_stream import Notes
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
 from agentic.themes import DEFAULT_THEME
 from agentic.tools.call_log import ToolRecords
@@ -216,14 +215,14 @@ def build_services(
     folder = settings.personas_dir if personas else None
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
     silence = Silence(link, bus, setup.clock)
-    ledger = Ledger(link, setup.clock, holder=setup.holder, caps=caps_of(settings), silence=silence)
-    roster = Roster(settings, directory, ledger.presence, folder, setup.lacks)
+    state = SharedState(link, setup.clock, holder=setup.holder, caps=caps_of(settings), silence=silence)
+    roster = Roster(settings, directory, state.coordination.presence, folder, setup.lacks)
     live = LiveOptions(link, bus)
     options = load_options(settings, roster.names, personas.layer if personas else no_layer, live)
     transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
     posts = WebhookPosts(link, setup.clock)
     records = tools.records if tools else None
-    meaning = meaning_of(settings, setup.make_embedder(settings), ledger.replay_costs, setup.clock)
+    meaning = meaning_of(settings, setup.make_embedder(settings), state.limits.replay_costs, setup.clock)
     model, chosen = setup.make_cheap(settings), cheapest(settings.cheap_models)
     cheap: CheapModel | None = None
     if model is not None and chosen is not None:
@@ -239,10 +238,10 @@ def build_services(
         roster=roster,
         bus=bus,
         silence=silence,
-        forgetting=Forgetting(ForgetRequests(link, bus), ledger, roster.names, done, tools=records, personas=folder),
+        forgetting=Forgetting(state, roster.names, done, tools=records, personas=folder),
         orders=CoordinatorCommands(bus),
         resets=Resets(link, bus),
-        ledger=ledger,
+        state=state,
         directory=directory,
         transcripts=transcripts,
         fetcher=HistoryFetcher(transcripts, posts),

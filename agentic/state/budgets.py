@@ -119,7 +119,7 @@ end
 """
 MORE = f"{RESERVE} local verdict, left = reserve(KEYS[1], KEYS[2], 1) return {{verdict, unpack(left)}}"
 
-# The end of `Ledger.settle`'s script. KEYS 3 and 4: spent, holds. The last of ARGV is the charge, in lines: the sum,
+# The end of `Turns.settle`'s script. KEYS 3 and 4: spent, holds. The last of ARGV is the charge, in lines: the sum,
 # the scopes if no reservation tells them, caps as "kind=cap", the reservation's name. Returns "scope cap" of those that
 # now near it.
 SPEND = f"""{BOOK}{ADDED}
@@ -337,7 +337,7 @@ class Budgets:
 
 
 class Costs(Store):
-    """Daily totals of each agent's usage and costs, written by `Ledger.settle`: hashes, kept for 30 days.
+    """Daily totals of each agent's usage and costs, written by `Turns.settle`: hashes, kept for 30 days.
 
     Fields in use: total_cost, ai_cost, image_cost (US dollars), input_tokens, cached_tokens, output_tokens,
     reasoning_tokens, ai_calls, image_calls, web_search_calls, emoji_reactions; replay_cost (US dollars), the part of

@@ -52,16 +52,16 @@ class RemovedWords(StoredValue):
 
 
 class ForgetRequests:
-    """Call `start()` before the bus runs. `news` is set when there may be new requests. All else raises
+    """Call `start` before the bus runs. `news` is set when there may be new requests. All else raises
     StateUnavailable."""
 
-    def __init__(self, link: RedisConnection, bus: Bus) -> None:
-        self._link, self._bus = link, bus
+    def __init__(self, link: RedisConnection) -> None:
+        self._link = link
         self.news = asyncio.Event()
 
-    def start(self) -> None:
-        self._bus.subscribe(keys.COORDINATOR_FORGETS, lambda _: self.news.set())
-        self._bus.on_resubscribed(self.news.set)
+    def start(self, bus: Bus) -> None:
+        bus.subscribe(keys.COORDINATOR_FORGETS, lambda _: self.news.set())
+        bus.on_resubscribed(self.news.set)
 
     async def order(self, user_id: int, chats: Collection[int] = (), *, after: int = 0) -> int:
         """Add a request of the person as of now, with their private chats; it replaces an earlier one. Returns its time

@@ -14,15 +14,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from agentic.state import budgets
 from agentic.state.budgets import (
     MINUTE,
     MORE,
     REFUSED,
+    RESERVE,
     Budgets,
     Caps,
     Charge,
+    Costs,
     Kind,
+    ReplayCosts,
     Reservation,
     kind_of,
     millionths,
@@ -56,10 +58,10 @@ end
 # the budgets' two: spent, holds. ARGV after the first a: now in unix seconds, cooldown in s (0:
 # none), daily maximum, lifetime of the count in s, the turn's id, the notice to publish if it may begin ("" for none),
 # the scopes of mutes of the agent (a JSON list), the mention ("" for none), how many a person has in a minute, and
-# what budgets.RESERVE wants. The cooldown's key has its end, which is compared with now; that the key expires only
+# what RESERVE wants. The cooldown's key has its end, which is compared with now; that the key expires only
 # removes garbage. (Earlier versions stored "1", which holds until the key expires.) Returns the verdict, the count, and
 # what is left of each budget.
-TAKING = f"""{budgets.RESERVE}{COUNTING}
+TAKING = f"""{RESERVE}{COUNTING}
 local function called_too_often(mentions, mention, most, now)
   if mention == '' then return false end
   redis.call('ZREMRANGEBYSCORE', mentions, '-inf', now - {MINUTE:.0f})
@@ -250,20 +252,23 @@ class Allowance:
         return self._counts.get((agent, date), 0)
 
 
-class TurnLimits(Store):
+class Limits(Store):
     """An agent's limits, shared by all processes. No method raises StateUnavailable but `cooldown_left`."""
 
     def __init__(
         self,
         link: RedisConnection,
         clock: Callable[[], float],
-        money: Budgets | None = None,
+        budgets: Budgets,
         silence: Silence | None = None,
     ) -> None:
         super().__init__(link, clock)
         self._silence = silence
-        self._money = money or Budgets(link, clock, Caps())
-        self.allowance = Allowance(self._money.caps)
+        self.budgets = budgets
+        self.allowance = Allowance(budgets.caps)
+        self.costs = Costs(link)
+        self.replay_costs = ReplayCosts(link, clock, budgets)
+        self.memory_quota = MemoryQuota(link)
         self._away_said = False
 
     async def take(self, request: LimitRequest) -> Verdict:
@@ -288,8 +293,8 @@ class TurnLimits(Store):
         now = self._clock()
         mention = "" if request.mention is None else request.message_id
         args = [now, request.cooldown, request.most, COUNT_SECONDS, request.turn_id, request.notice, mutes]
-        args += [mention, self._money.caps.mentions]
-        money_keys, money_args = self._money.reserve_args(
+        args += [mention, self.budgets.caps.mentions]
+        money_keys, money_args = self.budgets.reserve_args(
             request.reservation_name, request.reservation, request.kind, now=now
         )
         return [*redis_keys, keys.mentions(request.person_id or 0), *money_keys], [*args, *money_args]
@@ -301,7 +306,7 @@ class TurnLimits(Store):
         if verdict in ("ok", "closing"):
             self.allowance.note(request, int(count), self._clock())
             self.allowance.note_left(request.reservation, rest)
-            self._money.holds[request.reservation_name] = request.reservation
+            self.budgets.holds[request.reservation_name] = request.reservation
         return verdict
 
     async def take_in_outage(self, request: LimitRequest, away: StateUnavailable) -> Verdict:
@@ -313,7 +318,7 @@ class TurnLimits(Store):
             return "muted"
         verdict = self.allowance.take(request, self._clock())
         if verdict == "ok":
-            self._money.holds[request.reservation_name] = request.reservation
+            self.budgets.holds[request.reservation_name] = request.reservation
             await self._count_turn(request.agent, request.counted_on, request.turn_id)
         return verdict
 
@@ -325,18 +330,18 @@ class TurnLimits(Store):
 
     def resume(self, request: LimitRequest, dollars: float) -> None:
         """Reserve for a turn that another process began and this one resumes; it has cost `dollars` so far."""
-        self._money.holds[request.reservation_name] = replace(request.reservation, amount=millionths(dollars))
+        self.budgets.holds[request.reservation_name] = replace(request.reservation, amount=millionths(dollars))
 
     async def reserve_more(self, agent: str, turn_id: str, total: float) -> bool:
         """Raise the turn's reservation to `total` US dollars before another of its calls; False if the money is
         lacking."""
         name = reservation_name(agent, turn_id)
-        reservation, amount = self._money.holds.get(name), millionths(total)
+        reservation, amount = self.budgets.holds.get(name), millionths(total)
         if reservation is None or amount <= reservation.amount:
             return True
         reservation, now = replace(reservation, amount=amount), self._clock()
         try:
-            verdict, *left = await self._link.script(MORE, *self._money.reserve_args(name, reservation, now=now))
+            verdict, *left = await self._link.script(MORE, *self.budgets.reserve_args(name, reservation, now=now))
         except StateUnavailable:
             verdict = self.allowance.reserve(name, reservation, now)
         else:
@@ -344,7 +349,7 @@ class TurnLimits(Store):
                 self.allowance.forget(name)
                 self.allowance.note_left(reservation, left)
         if verdict == "ok":
-            self._money.holds[name] = reservation
+            self.budgets.holds[name] = reservation
         return bool(verdict == "ok")
 
     @or_default(None, "a cooldown is not released and will expire")

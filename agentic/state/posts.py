@@ -3,7 +3,7 @@
 Which posts came by instruction, and which agent spoke through a webhook: a sorted set a channel keeps its newest posts,
 over restarts and for all processes. While Redis is unavailable a process knows its own. Chains of agents that call each
 other must end, and a post by instruction belongs to no chain: it was its author's turn in a conversation. The script
-that ends a turn (`Ledger.settle`) marks its posts, so that at every moment the open turn or the mark shows it. Marks
+that ends a turn (`Turns.settle`) marks its posts, so that at every moment the open turn or the mark shows it. Marks
 are kept for longer than any chain lasts.
 
 What is done once is claimed first, by a key that expires. A process remembers its claims too: while Redis is

@@ -1,7 +1,7 @@
 """One record of each turn that ended, for /why and the recorder.
 
 A record says what called the agent, what it read, what it did, and what that cost; never what anybody said. The script
-that ends the turn adds it, once (`Ledger.settle`), to the stream `agent:{name}:turns`. An entry has the fields
+that ends the turn adds it, once (`Turns.settle`), to the stream `agent:{name}:turns`. An entry has the fields
 `record`, a JSON object as TurnRecord.to_json makes it, and `n`. `v` is 1 for as long as a reader of this shape can read
 it: fields may be added, none is renamed. Entries are ordered by Redis' clock, `at` is the clock of the agent's process.
 A stream is cut at about 20,000 entries, and at 7 days by each new one; 7 days after its last one it is gone.
@@ -74,8 +74,8 @@ class TurnRecord(StoredValue):
     v: Literal[1] = 1
     id: str  # the turn's: an instruction's id, or `m` and the message's
     agent: str
-    at: float = 0.0  # unix seconds: when it ended; `Ledger.settle` says it
-    day: str = ""  # YYYY-MM-DD: the one that has its costs; `Ledger.settle` says it
+    at: float = 0.0  # unix seconds: when it ended; `Turns.settle` says it
+    day: str = ""  # YYYY-MM-DD: the one that has its costs; `Turns.settle` says it
     kind: str  # instruction, mention; an open set
     trigger: str  # round, starter, reactive, mention, call, continue; an open set
     conversation_id: str | None = None  # opaque

@@ -18,22 +18,24 @@ import asyncio
 import base64
 import binascii
 import logging
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, cast
 
 from redis.exceptions import ResponseError
 
-from agentic.state.budgets import COST_SECONDS, SPEND, Budgets, Charge, Fields
-from agentic.state.limits import TurnLimits
+from agentic.state.budgets import COST_SECONDS, SPEND, Charge, Fields
+from agentic.state.limits import TAKING, LimitRequest, Limits, Verdict
 from agentic.state.posts import MARK, InstructedPosts
-from agentic.state.turn_records import RECORD, TurnRecord
+from agentic.state.turn_records import RECORD, Records, TurnRecord
 from agentic.text import finite_number
 from agentic.wire import keys
-from agentic.wire.connection import RedisConnection, StateUnavailable, Store, or_default, when_back
+from agentic.wire.connection import LAST_WAIT, RedisConnection, StateUnavailable, Store, or_default, when_back
 
 KEEP_AFTER_DEADLINE = 15 * 60.0
 LATEST_DEADLINE = 86400.0  # from now; a deadline comes over the wire and may be nonsense
@@ -87,6 +89,19 @@ local function claim()
 end
 """
 CLAIM = f"{CLAIMING} return claim()"
+
+# KEYS and ARGV: those of CLAIMING, then those of TAKING, which takes what only a new turn asks for. What its first call
+# costs if nobody hears of it (the argument between, "" for nothing) is kept before the call is made.
+BEGIN = f"""{CLAIMING}{TAKING}
+local kept = claim()
+if kept then
+  if kept[1] ~= 'done' then publish_notice(ARGV[15]) end
+  return {{kept}}
+end
+local taken = take(2, 9)
+local on_admitted = taken[1] == 'ok' or taken[1] == 'closing'
+if on_admitted and ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'under_way', ARGV[9]) end
+return {{false, unpack(taken)}}"""
 
 # ARGV: whose turn it is, the checkpoint's name, what it keeps. A record that is gone is not created again.
 # The first process to keep an answer stays noted: it pays for the answer, and for the call that brought it.
@@ -192,46 +207,94 @@ def _bounds() -> tuple[int, int]:
     return MAX_OPEN, round((LATEST_DEADLINE + KEEP_AFTER_DEADLINE) * 1000)
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a turn ended, at `at` (unix seconds): its result as JSON, what it cost on `date` (YYYY-MM-DD), its message
+    on the agent's results channel ("" for none), its record, its notice to those who watch."""
+
+    agent: str
+    turn_id: str
+    result: str
+    deadline: float
+    date: str
+    costs: Fields
+    charge: Charge
+    say: str
+    record: TurnRecord | None
+    at: float
+    notice: str = ""
+
+
 class Turns(Store):
-    """`clock` gives unix seconds, as deadlines are. `Ledger.settle` ends a turn.
+    """Begin, save, and end turns. `clock` gives unix seconds, as deadlines are. `holder` names this process.
 
     Only the holder of the agent's lease claims. What only reads the index raises StateUnavailable, what a turn needs
     does not.
     """
 
-    def __init__(self, link: RedisConnection, clock: Callable[[], float], holder: str = "") -> None:
+    def __init__(
+        self,
+        link: RedisConnection,
+        clock: Callable[[], float],
+        limits: Limits,
+        instructed: InstructedPosts,
+        holder: str = "",
+    ) -> None:
         super().__init__(link, clock)
         self.holder = holder
+        self.records = Records(link, clock)
+        self.drawn_images = DrawnImages(link, holder)
+        self.last_runs = LastRuns(link, clock)
+        self._limits, self._budgets, self._instructed = limits, limits.budgets, instructed
         self._ours: dict[str, tuple[float, Claim]] = {}  # key → (forget at, open or done)
+        self._unwritten: OrderedDict[tuple[str, str], Ending] = OrderedDict()
+
+    async def begin(
+        self, agent: str, turn_id: str, deadline: float, event: str, request: LimitRequest | None = None
+    ) -> tuple[Claim, Verdict | None]:
+        """Claim a turn, as `claim`; if it is new, take its request, as `Limits.take`, in the same step.
+
+        The verdict is None if nothing was requested.
+        """
+        if self._link.has_queued:
+            await self._link.write_queued()  # this turn may be among them, and what was spent counts before more is
+        if request is None or self.knows(agent, turn_id):
+            return await self.claim(agent, turn_id, deadline, event), None
+        claim_keys, claim_args = self._claim_args(agent, turn_id, deadline, event)
+        limit_keys, limit_args = self._limits.script_args(request)
+        try:
+            arguments = [*claim_args, request.under_way, *limit_args]
+            kept, *outcome = await self._link.script(BEGIN, [*claim_keys, *limit_keys], arguments)
+        except StateUnavailable as away:
+            log.debug("a turn begins in memory: %s", away)
+            claim = await self._read_claim(agent, turn_id, deadline, None)
+            return claim, await self._limits.take_in_outage(request, away)
+        claim = await self._read_claim(agent, turn_id, deadline, kept)
+        return claim, self._limits.read_verdict(request, outcome) if outcome else None
 
     async def claim(self, agent: str, turn_id: str, deadline: float, event: str = "") -> Claim:
         """Claim a turn, atomically among all processes; `event` is what another process would need to go on."""
         try:
-            outcome = await self._link.script(CLAIM, *self.script_args(agent, turn_id, deadline, event))
+            outcome = await self._link.script(CLAIM, *self._claim_args(agent, turn_id, deadline, event))
         except StateUnavailable as away:
             log.debug("turn claimed in memory: %s", away)
             outcome = None
-        return await self.read_claim(agent, turn_id, deadline, outcome)
+        return await self._read_claim(agent, turn_id, deadline, outcome)
 
     @or_default(False, "waiting turns are kept in memory only")
     async def keep(self, agent: str, turn_id: str, event: str, seconds: float) -> bool:
         """Store the event of a waiting turn for so many seconds, for the agent's holder to take; False if it is not
         stored."""
-        await self._link.script(KEEP, *self.keeping(agent, turn_id, event, seconds))
+        await self._link.script(KEEP, *waiting_turn(agent, turn_id, event, seconds, self._clock()))
         return True
 
-    def keeping(self, agent: str, turn_id: str, event: str, seconds: float) -> tuple[list[str], list[object]]:
-        """Keys and arguments for a script of KEEPING."""
-        args = [event, round(seconds * 1000), self._clock() + seconds, turn_id, *_bounds()]
-        return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
-
-    def script_args(self, agent: str, turn_id: str, deadline: float, event: str) -> tuple[list[str], list[object]]:
+    def _claim_args(self, agent: str, turn_id: str, deadline: float, event: str) -> tuple[list[str], list[object]]:
         """Keys and arguments for a script of CLAIMING."""
         lifetime = round(self.lifetime(deadline) * 1000)
         args = [self.holder, self._clock(), lifetime, event, deadline, turn_id, *_bounds()]
         return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
 
-    async def read_claim(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:
+    async def _read_claim(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:
         """The claim from the script's outcome, None if Redis is unavailable. This process's own knowledge comes
         first."""
         key, lifetime, kept = keys.turn(agent, turn_id), self.lifetime(deadline), Claim("new", holder=self.holder)
@@ -295,14 +358,137 @@ class Turns(Store):
             transaction=True,
         )
 
-    def remember(self, agent: str, turn_id: str, result_json: str, deadline: float) -> None:
-        """This process did the turn; `Ledger.settle` writes it to Redis."""
-        self._remember(keys.turn(agent, turn_id), self.lifetime(deadline), Claim("done", result_json, self.holder))
-
     def lifetime(self, deadline: float) -> float:
         """Seconds that the record of a turn with this deadline lives from now."""
         left = min(max(deadline - self._clock(), 0.0), LATEST_DEADLINE)
         return left + KEEP_AFTER_DEADLINE
+
+    async def settle(
+        self,
+        agent: str,
+        turn_id: str,
+        result_json: str,
+        deadline: float,
+        *,
+        date: str = "",
+        spent: Fields | None = None,
+        say: str = "",
+        record: TurnRecord | None = None,
+        notice: str = "",
+    ) -> bool:
+        """End a turn in one step: store its result for later claims, book its costs, replace its budget reservation by
+        them, publish `say` on the agent's results channel and `notice` on `coordinator:turns`, add its record, and mark
+        its posts where they came by instruction. The costs are of the reservation's day, or of `date` (YYYY-MM-DD)
+        where this process knows of none.
+
+        False while Redis is unavailable: the end is kept in memory and written as soon as Redis is back.
+        Raises ValueError for costs that are not finite.
+        """
+        costs = {field: amount for field, amount in (spent or {}).items() if amount}
+        if not all(math.isfinite(amount) for amount in costs.values()):
+            raise ValueError("costs must be finite numbers")
+        key, lifetime = keys.turn(agent, turn_id), self.lifetime(deadline)
+        self._remember(key, lifetime, Claim("done", result_json, self.holder))
+        now, charge = self._clock(), self._budgets.charge(agent, turn_id, date, costs.get("total_cost", 0.0))
+        if record is not None:
+            record = record.model_copy(update={"at": now, "day": charge.date})
+        ending = Ending(agent, turn_id, result_json, deadline, charge.date, costs, charge, say, record, now, notice)
+        try:
+            near = await self._write_end(ending, say)
+        except StateUnavailable as away:
+            log.debug("the end of a turn is kept in memory: %s", away)
+            self._write_later(ending)
+            return False
+        self._settled(ending, near)
+        return True
+
+    @property
+    def unwritten(self) -> int:
+        """The number of ends that are not written yet."""
+        return len(self._unwritten)
+
+    async def finish(self, seconds: float = LAST_WAIT) -> None:
+        """Before the process ends: write what is kept, waiting at most `seconds` for Redis. Never raises."""
+        if not self._unwritten:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._link.present.wait()
+        await self._link.write_queued()
+        if lost := self.unwritten:
+            log.error(
+                "Redis is unavailable: the ends of %d turns are lost with this process, their costs not booked", lost
+            )
+
+    def anonymize(self, user_id: int) -> None:
+        """No record is written of turns that this person asked for."""
+        for name, ending in self._unwritten.items():
+            if ending.record is not None and ending.record.asked_by == user_id:
+                self._unwritten[name] = replace(ending, record=None)
+
+    def _write_later(self, ending: Ending) -> None:
+        name = (ending.agent, ending.turn_id)
+        if name in self._unwritten:
+            return
+        self._unwritten[name] = ending
+        self._limits.allowance.settle(ending.charge)
+        self._link.queue("the ends of turns", partial(self._write_kept, name), MAX_KEPT)
+        if len(self._unwritten) > MAX_KEPT:
+            _, lost = self._unwritten.popitem(last=False)
+            turn = f"turn {lost.turn_id} ({lost.costs.get('total_cost', 0.0):.4f} USD)"
+            log.error("%s: Redis is unavailable for too long, %s will not be booked", lost.agent, turn)
+
+    async def _write_kept(self, name: tuple[str, str]) -> None:
+        ending = self._unwritten.get(name)
+        if ending is None:  # given up
+            return
+        waited_for = self._clock() <= max(ending.deadline, ending.at)
+        try:
+            near = await self._write_end(ending, ending.say if waited_for else "")
+        except ResponseError as error:
+            log.error("%s: the end of turn %s cannot be written and is lost: %s", *name, error)
+            near = ()
+        if self._unwritten.pop(name, None) is not None:
+            self._settled(ending, near)
+
+    def _settled(self, ending: Ending, near: Sequence[str]) -> None:
+        self._limits.allowance.forget(ending.charge.name)
+        self._budgets.settled(ending.charge, near)
+
+    async def _write_end(self, ending: Ending, say: str) -> Sequence[str]:
+        """The scopes that are near their budgets now. Raises StateUnavailable."""
+        agent, record, posts = ending.agent, ending.record, ""
+        if record is not None and record.kind == "instruction":
+            is_joining = record.trigger == "reactive"
+            posts = self._instructed.note(record.channel_id, record.posted, joining=is_joining)
+        redis_keys = [
+            keys.turn(agent, ending.turn_id),
+            keys.cost(agent, ending.date),
+            keys.budget(ending.charge.date),  # the day whose budgets count the turn
+            keys.budget_holds(ending.charge.date),
+            keys.open_turns(agent),
+            keys.turns(agent),
+            keys.turn_picture(agent, ending.turn_id),
+            keys.instructed(record.channel_id if record else 0),
+            keys.entries_counted(keys.turns(agent)),
+        ]
+        head = [
+            ending.result,
+            self.holder,
+            round(self.lifetime(ending.deadline) * 1000),
+            keys.results(agent),
+            say,
+            COST_SECONDS,
+            ending.turn_id,
+            record.to_json() if record else "",
+            ending.at,
+            posts,
+            ending.notice,
+        ]
+        pairs = [part for pair in ending.costs.items() for part in pair]
+        arguments = [*head, *pairs, self._budgets.charge_text(ending.charge)]
+        found: Sequence[str] = await self._link.script(SETTLE, redis_keys, arguments)
+        return found
 
     @or_default(None, "a turn's result is kept in memory only")
     async def _write(self, key: str, result_json: str, lifetime: float) -> None:
@@ -324,129 +510,13 @@ class Turns(Store):
                 del self._ours[oldest]
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a turn ended, at `at` (unix seconds): its result as JSON, what it cost on `date` (YYYY-MM-DD), its message
-    on the agent's results channel ("" for none), its record, its notice to those who watch."""
-
-    agent: str
-    turn_id: str
-    result: str
-    deadline: float
-    date: str
-    costs: Fields
-    charge: Charge
-    say: str
-    record: TurnRecord | None
-    at: float
-    notice: str = ""
+def waiting_turn(agent: str, turn_id: str, event: str, seconds: float, now: float) -> tuple[list[str], list[object]]:
+    """Keys and arguments for a script of KEEPING."""
+    args = [event, round(seconds * 1000), now + seconds, turn_id, *_bounds()]
+    return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
 
 
-class Settlements:
-    """Write the ends of this process's turns. `clock` gives unix seconds."""
-
-    def __init__(
-        self,
-        link: RedisConnection,
-        clock: Callable[[], float],
-        turns: Turns,
-        limits: TurnLimits,
-        budgets: Budgets,
-        instructed: InstructedPosts,
-    ) -> None:
-        self._link, self._clock = link, clock
-        self._turns, self._budgets, self._instructed = turns, budgets, instructed
-        self._allowance = limits.allowance
-        self._kept: OrderedDict[tuple[str, str], Ending] = OrderedDict()
-
-    @property
-    def owes(self) -> int:
-        """The number of ends that are not written yet."""
-        return len(self._kept)
-
-    async def settle(self, ending: Ending) -> bool:
-        """Write the end of a turn; False while Redis is unavailable: it is written when Redis is back."""
-        try:
-            near = await self._write(ending, ending.say)
-        except StateUnavailable as away:
-            log.debug("the end of a turn is kept in memory: %s", away)
-            self._keep(ending)
-            return False
-        self._settled(ending, near)
-        return True
-
-    def disown(self, user_id: int) -> None:
-        """No record is written of turns that this person asked for."""
-        for name, ending in self._kept.items():
-            if ending.record is not None and ending.record.asked_by == user_id:
-                self._kept[name] = replace(ending, record=None)
-
-    def _keep(self, ending: Ending) -> None:
-        name = (ending.agent, ending.turn_id)
-        if name in self._kept:
-            return
-        self._kept[name] = ending
-        self._allowance.settle(ending.charge)
-        self._link.queue("the ends of turns", partial(self._write_kept, name), MAX_KEPT)
-        if len(self._kept) > MAX_KEPT:
-            _, lost = self._kept.popitem(last=False)
-            turn = f"turn {lost.turn_id} ({lost.costs.get('total_cost', 0.0):.4f} USD)"
-            log.error("%s: Redis is unavailable for too long, %s will not be booked", lost.agent, turn)
-
-    async def _write_kept(self, name: tuple[str, str]) -> None:
-        ending = self._kept.get(name)
-        if ending is None:  # given up
-            return
-        waited_for = self._clock() <= max(ending.deadline, ending.at)
-        try:
-            near = await self._write(ending, ending.say if waited_for else "")
-        except ResponseError as error:
-            log.error("%s: the end of turn %s cannot be written and is lost: %s", *name, error)
-            near = ()
-        if self._kept.pop(name, None) is not None:
-            self._settled(ending, near)
-
-    def _settled(self, ending: Ending, near: Sequence[str]) -> None:
-        self._allowance.forget(ending.charge.name)
-        self._budgets.settled(ending.charge, near)
-
-    async def _write(self, ending: Ending, say: str) -> Sequence[str]:
-        """The scopes that are near their budgets now. Raises StateUnavailable."""
-        agent, record, posts = ending.agent, ending.record, ""
-        if record is not None and record.kind == "instruction":
-            is_joining = record.trigger == "reactive"
-            posts = self._instructed.note(record.channel_id, record.posted, joining=is_joining)
-        redis_keys = [
-            keys.turn(agent, ending.turn_id),
-            keys.cost(agent, ending.date),
-            keys.budget(ending.charge.date),  # the day whose budgets count the turn
-            keys.budget_holds(ending.charge.date),
-            keys.open_turns(agent),
-            keys.turns(agent),
-            keys.turn_picture(agent, ending.turn_id),
-            keys.instructed(record.channel_id if record else 0),
-            keys.entries_counted(keys.turns(agent)),
-        ]
-        head = [
-            ending.result,
-            self._turns.holder,
-            round(self._turns.lifetime(ending.deadline) * 1000),
-            keys.results(agent),
-            say,
-            COST_SECONDS,
-            ending.turn_id,
-            record.to_json() if record else "",
-            ending.at,
-            posts,
-            ending.notice,
-        ]
-        pairs = [part for pair in ending.costs.items() for part in pair]
-        arguments = [*head, *pairs, self._budgets.charge_text(ending.charge)]
-        found: Sequence[str] = await self._link.script(SETTLE, redis_keys, arguments)
-        return found
-
-
-class LastRuns:
+class LastRuns(Store):
     """Last runs of an agent's heartbeats and cron jobs, so that each run happens once over all processes and restarts.
 
     A hash an agent, `field → time of the last run` (unix seconds). A process takes a run by swapping the time that it
@@ -455,8 +525,8 @@ class LastRuns:
     and lost. `run` continues in memory while Redis is unavailable, as the last holder of a lease does.
     """
 
-    def __init__(self, link: RedisConnection, turns: Turns | None = None) -> None:
-        self._link, self._turns = link, turns or Turns(link, time.time)
+    def __init__(self, link: RedisConnection, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(link, clock)
         self._stands: dict[tuple[str, str], str] = {}  # in Redis, as far as this process knows
         self._ours: dict[tuple[str, str], str] = {}  # set by this process, maybe missing in Redis
 
@@ -492,7 +562,7 @@ class LastRuns:
         `keep_seconds`. False: another process has taken this or a later run."""
         place, new = (agent, field), repr(float(at))
         known, own = self._stands.get(place, ""), self._ours.get(place, "")
-        kept = self._turns.keeping(agent, turn_id, event, keep_seconds) if event else ([], [])
+        kept = waiting_turn(agent, turn_id, event, keep_seconds, self._clock()) if event else ([], [])
         asked, args = [keys.ticks(agent), *kept[0]], [field, known, own, new, RUN_SECONDS, *kept[1]]
         try:
             done, stands = await self._link.script(SWAP, asked, args)

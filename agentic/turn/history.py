@@ -342,4 +342,4 @@ async def reset_conversation(services: AgentServices, agents: Iterable[str], cha
     names = tuple(agents)
     await services.resets.reset(names, channel_id, message_id)
     for name in names:
-        await services.ledger.sessions.drop(name, channel_id)
+        await services.state.context.sessions.drop(name, channel_id)

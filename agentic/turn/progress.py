@@ -28,7 +28,7 @@ from agentic.llm.types import Picture, Source, Usage
 from agentic.process.tasks import BackgroundResult
 from agentic.state.limits import LimitRequest, Verdict
 from agentic.state.rooms import Room
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.turns import Checkpoint, Claim
 from agentic.turn.decision import Decision, as_json
 from agentic.turn.trace import TurnTrace
@@ -120,8 +120,8 @@ class TurnState:
     """How far a turn came, and the facts of its record. `continued`: an earlier run of the program began it; its posts
     would be behind the message `after`. Methods that save raise CannotPost if another process has the turn."""
 
-    def __init__(self, ledger: Ledger, agent: str, turn_id: str) -> None:
-        self._ledger, self._agent, self._turn_id = ledger, agent, turn_id
+    def __init__(self, state: SharedState, agent: str, turn_id: str) -> None:
+        self._state, self._agent, self._turn_id = state, agent, turn_id
         self.continued = False
         self.lost = False  # another process has taken the turn over
         self.request: LimitRequest | None = None  # to the limits, in the step that claimed it
@@ -173,7 +173,7 @@ class TurnState:
     async def save_picture(self, picture: Picture) -> None:
         if self.answer is None:
             return
-        kept = await self._ledger.pictures.keep(self._agent, self._turn_id, picture.data)
+        kept = await self._state.turns.drawn_images.keep(self._agent, self._turn_id, picture.data)
         drawn, media_type = (len(picture.data), picture.media_type) if kept else (0, "")
         await self._save_answer(replace(self.answer, usage=self.spending.total, drawn=drawn, media_type=media_type))
 
@@ -181,7 +181,7 @@ class TurnState:
         """The picture of an earlier run; None if it drew none, or the picture is lost."""
         if self.answer is None or not self.answer.drawn:
             return None
-        data = await self._ledger.pictures.read(self._agent, self._turn_id, self.answer.drawn)
+        data = await self._state.turns.drawn_images.read(self._agent, self._turn_id, self.answer.drawn)
         return Picture(data, self.answer.media_type) if data is not None else None
 
     async def save_posted(self) -> None:
@@ -193,7 +193,7 @@ class TurnState:
         await self._save("answer", _ANSWER.dump_json(answer, exclude_defaults=True).decode())
 
     async def _save(self, name: Checkpoint, text: str) -> None:
-        self.lost = not await self._ledger.turns.checkpoint(self._agent, self._turn_id, name, text)
+        self.lost = not await self._state.turns.checkpoint(self._agent, self._turn_id, name, text)
         if self.lost:
             raise CannotPost("not_ours")
 

@@ -20,7 +20,7 @@ from agentic.chat.outlet import CannotPost, ChannelSink, Post, Posted
 from agentic.llm.errors import BadAnswer, Final, ModelError, RateLimited, TimedOut
 from agentic.llm.types import Usage
 from agentic.process.tasks import BackgroundTasks
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.turn_records import MAX_ID_CHARACTERS, Reacted, TurnRecord
 from agentic.turn.progress import Done, TurnState
 from agentic.turn.trace import NO_USAGE
@@ -67,7 +67,7 @@ def refused(agent: str, turn_id: str, reason: str) -> Result:
     return result_of(agent, turn_id, Done(reason=reason))
 
 
-async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result, state: TurnState) -> TurnRecord:
+async def settle(agent: Agent, shared: SharedState, event: TurnEvent, result: Result, state: TurnState) -> TurnRecord:
     """End a turn in one step: keep its result for a repeated instruction, charge its costs, publish the message to the
     coordinator, record the turn. Returns the record."""
     record = make_record(agent.key, event, result, state)
@@ -81,7 +81,7 @@ async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result,
             message_id=result.message_id,
             trigger_message_id=event.asked.id,
         )
-    settled = await ledger.settle(
+    settled = await shared.turns.settle(
         agent.key,
         event.id,
         result.to_wire(),

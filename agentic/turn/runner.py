@@ -35,7 +35,7 @@ from agentic.chat.service import AgentChannels
 from agentic.state.idle import UnaskedMessage
 from agentic.state.leases import AnyLease
 from agentic.state.limits import LimitRequest
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silenced
 from agentic.turn.proactive import as_writer, is_writing
 from agentic.turn.progress import Cancellation, Turn, TurnState
@@ -66,7 +66,7 @@ class TurnRunner:
 
     def __init__(self, agent: Agent, services: AgentServices, channels: AgentChannels, *, lease: AnyLease) -> None:
         self.name = agent.key
-        self.registry = TurnRegistry(self.name, services.ledger)
+        self.registry = TurnRegistry(self.name, services.state)
         self.hooks: TurnHooks  # set before the first turn: hooks are turns too, run by this
         self._agent, self._services, self._channels, self._lease = agent, services, channels, lease
         self._running: dict[str, tuple[TurnEvent, Cancellation]] = {}
@@ -165,7 +165,7 @@ class TurnRunner:
             if is_unasked(event) and event.person_id is not None and state.posted:
                 # Note whom the post was for, so that this person can end such posts by a reaction.
                 message = UnaskedMessage(event.person_id, self.name, event.reflection.task)
-                await services.ledger.unasked.note(state.posted, message)
+                await services.state.posts.proactive.note(state.posted, message)
         is_left = result.reason == "not_ours" and result.skipped
         if state.lost or not is_left:
             self.registry.keep(event.id, result)
@@ -186,7 +186,7 @@ class TurnRunner:
 
     async def _settle(self, agent: Agent, event: TurnEvent, result: Result, state: TurnState) -> None:
         """Settle the turn, and hand its record and words to those who watch."""
-        record = await settle(agent, self._services.ledger, event, result, state)
+        record = await settle(agent, self._services.state, event, result, state)
         transcript, trace = self._services.transcripts.of(record.channel_id), state.trace
         posts = [entry for message_id in record.posted if (entry := transcript.get(message_id)) is not None]
         room = None
@@ -217,7 +217,7 @@ class TurnRunner:
 
     async def _notify_owner(self) -> None:
         """Log what the budgets have to say, and post it in OWNER_CHANNEL_ID if that is set."""
-        for notice in self._services.ledger.budgets.notices():
+        for notice in self._services.state.limits.budgets.notices():
             log.warning("%s", notice)
             outlet = self._channels.outlet_of(self._services.settings.owner_channel_id or 0)
             if outlet is None:
@@ -234,8 +234,8 @@ class TurnRunner:
 class TurnRegistry:
     """The turns of one agent, each with its one result."""
 
-    def __init__(self, agent: str, ledger: Ledger) -> None:
-        self._agent, self._ledger = agent, ledger
+    def __init__(self, agent: str, state: SharedState) -> None:
+        self._agent, self._state = agent, state
         self._turns: OrderedDict[str, str | None] = OrderedDict()  # the result's JSON, a fifth of an object's size
 
     def __contains__(self, turn_id: object) -> bool:
@@ -269,12 +269,12 @@ class TurnRegistry:
     def hand_over(self, turn_id: str) -> None:
         """Leave a turn to another process: it stays open until one claims it."""
         self.forget(turn_id)
-        self._ledger.turns.forget(self._agent, turn_id)
+        self._state.turns.forget(self._agent, turn_id)
 
     async def close(self, turn_ids: Sequence[str]) -> None:
         """End turns that never begin, since another one answers their messages, for all later runs of the program."""
         results = {turn_id: refused(self._agent, turn_id, "superseded").to_wire() for turn_id in turn_ids}
-        await self._ledger.turns.close(self._agent, results)
+        await self._state.turns.close(self._agent, results)
 
     async def claim(
         self, event: TurnEvent, after: int = 0, request: LimitRequest | None = None
@@ -285,8 +285,8 @@ class TurnRegistry:
         message; a new turn makes its `request` to the limits in the same step.
         """
         saved = save_event(event, after)
-        claim, verdict = await self._ledger.begin(self._agent, event.id, event.deadline, saved, request)
-        state = TurnState(self._ledger, self._agent, event.id)
+        claim, verdict = await self._state.turns.begin(self._agent, event.id, event.deadline, saved, request)
+        state = TurnState(self._state, self._agent, event.id)
         if claim.state == "done" and claim.result is not None:
             kept = read_result(claim.result)
             if isinstance(kept, Result):

@@ -296,9 +296,9 @@ async def test_while_redis_is_away_every_command_says_so(monkeypatch: pytest.Mon
 
 async def test_the_status_tells_of_all_bots_of_the_day_and_of_this_channel():
     async with a_place(BUDGET_DAILY_USD="2") as place:
-        await place.ledger.presence.renew("claude", "1")
+        await place.state.coordination.presence.renew("claude", "1")
         await place.silence.stop(Scope.agent("claude"), 300.0)
-        await place.ledger.backoffs.put("grok", NOW + 600)
+        await place.state.coordination.backoffs.put("grok", NOW + 600)
         await place.link.commands.set(keys.daily_count("claude", DAY), "12")
         await place.link.commands.hset(keys.cost("claude", DAY), "total_cost", "0.25")
         await place.link.commands.hset(keys.cost("grok", DAY), "total_cost", "0.0042")
@@ -331,7 +331,7 @@ async def test_the_status_says_when_bots_write_by_themselves_and_why_not():
             "follow_up:claude": TaskState(due=NOW + 2400),
             "discover:claude": TaskState(why="these are quiet hours"),
         }
-        await place.ledger.idle.write(IdleState(tasks=tasks), 0)
+        await place.state.coordination.idle.write(IdleState(tasks=tasks), 0)
         assert (await place.use("bots status", MEMBER)).endswith(
             "**While nobody writes**:\n"
             "- Claude: follow-ups in 40 minutes at the earliest; discoveries wait: these are quiet hours"
@@ -344,7 +344,7 @@ async def test_the_status_names_a_persona_without_a_bot_as_people_know_it(tmp_pa
     (tmp_path / "penny" / "identity.md").write_text("---\nname: Penny\n---\n")
     async with a_place(tmp_path) as place:
         await place.services.roster.look()
-        await place.ledger.idle.write(IdleState(tasks={"discover:penny": TaskState(why="it is muted")}), 0)
+        await place.state.coordination.idle.write(IdleState(tasks={"discover:penny": TaskState(why="it is muted")}), 0)
         assert "\n- Penny: discoveries wait: it is muted" in await place.use("bots status", MEMBER)
 
 
@@ -470,8 +470,8 @@ async def test_the_record_has_who_acted_and_nobody_else():
 
 async def test_the_status_shows_a_budget_that_was_raised():
     async with a_place(BUDGET_DAILY_USD="5") as place:
-        place.ledger.budgets.caps = Caps(all=5.0)
-        await place.ledger.budgets.raise_cap("all", 2.5, DAY, "x")
+        place.state.limits.budgets.caps = Caps(all=5.0)
+        await place.state.limits.budgets.raise_cap("all", 2.5, DAY, "x")
         assert "of $7.50 ($2.50 added today)" in await place.use("bots status")
 
 
@@ -487,11 +487,11 @@ async def test_a_muted_bot_takes_no_turn_until_it_is_unmuted():
     rules = {"cooldown": 0.0, "daily_max": 9, "date": DAY}
     async with a_place() as place:
         assert "Grok is muted in every channel for 60 minutes" in await place.use("bots mute", bot="grok")
-        assert await place.ledger.limits.take(LimitRequest(agent="grok", channel_id=LOUNGE, **rules)) == "muted"
+        assert await place.state.limits.take(LimitRequest(agent="grok", channel_id=LOUNGE, **rules)) == "muted"
         assert "Grok is muted in every channel for 5 minutes" in await place.use("bots mute", bot="grok", minutes=5)
         assert await place.use("bots unmute", bot="grok") == "Grok may speak again."
         assert await place.use("bots unmute", bot="grok") == "Grok was not muted."
-        assert await place.ledger.limits.take(LimitRequest(agent="grok", channel_id=LOUNGE, **rules)) == "ok"
+        assert await place.state.limits.take(LimitRequest(agent="grok", channel_id=LOUNGE, **rules)) == "ok"
 
 
 async def test_a_person_is_ignored_until_that_is_lifted():
@@ -587,7 +587,7 @@ async def test_who_asks_to_be_forgotten_is_told_what_came_of_it():
 async def spoke(place: Place, message_id: int, guild_id: int | None, channel_id: int = LOUNGE) -> None:
     record = TurnRecord(id="m1", agent="grok", at=NOW, kind="mention", trigger="mention", channel_id=channel_id)
     where = {"asked_by": BOB, "posted": (message_id,), "guild_id": guild_id}
-    await place.ledger.settle("grok", record.id, "{}", NOW + 90, record=record.model_copy(update=where))
+    await place.state.turns.settle("grok", record.id, "{}", NOW + 90, record=record.model_copy(update=where))
 
 
 @pytest.mark.parametrize("form", ["{id}", " {id} ", "https://discord.com/channels/1/10/{id}"])
@@ -688,7 +688,7 @@ async def test_what_is_no_message_is_said_so(text: str):
 
 async def test_why_not_names_the_mute():
     async with a_place() as place:
-        await place.ledger.presence.renew("grok", "1")
+        await place.state.coordination.presence.renew("grok", "1")
         await place.silence.stop(Scope.agent("grok"), 600.0)
         assert (await place.use("why-not", MEMBER, bot="grok")).startswith("**Grok** is silent here: it is muted until")
 
@@ -725,7 +725,7 @@ async def test_an_arena_is_opened_once_a_channel_by_the_process_that_runs_arenas
         await place.link.commands.set(keys.PERSONAS_OWNER, "here")
         assert "Two agents answer" in await place.use("arena", MEMBER, prompt=" why? ", minutes=900)
         assert "runs in this channel already" in await place.use("arena", MEMBER, prompt="why not?")
-        (arena,) = await place.ledger.arenas.all()
+        (arena,) = await place.state.coordination.arenas.all()
         assert (arena.channel_id, arena.question, arena.minutes, arena.asked_by) == (LOUNGE, "why?", 60, BOB)
 
 
@@ -737,7 +737,7 @@ async def test_no_arena_is_opened_where_nobody_may_answer():
         await place.silence.stop(Scope.channel(LOUNGE), source="m1")
         assert "stopped here" in await place.use("arena", prompt="x")
         assert "stopped here" in await place.use("arena", prompt="x", channel=THREAD, parent=LOUNGE)
-        assert await place.ledger.arenas.all() == []
+        assert await place.state.coordination.arenas.all() == []
 
 
 # other servers
@@ -829,14 +829,14 @@ async def test_anybody_may_reset_what_is_theirs():
 async def test_a_reset_is_for_one_agent_or_all_and_for_this_channel_alone():
     async with a_place() as place:
         for name in NAMES:
-            await place.ledger.sessions.keep(name, LOUNGE, {"id": "s"})
-            await place.ledger.sessions.keep(name, DEBATE, {"id": "d"})
+            await place.state.context.sessions.keep(name, LOUNGE, {"id": "s"})
+            await place.state.context.sessions.keep(name, DEBATE, {"id": "d"})
         await place.use("reset", agent="grok")
         resets = place.services.resets
         assert (await resets.since("grok", LOUNGE), await resets.since("claude", LOUNGE)) == (1, 0)
-        assert await place.ledger.sessions.read("grok", LOUNGE) is None
-        assert await place.ledger.sessions.read("claude", LOUNGE) == {"id": "s"}
+        assert await place.state.context.sessions.read("grok", LOUNGE) is None
+        assert await place.state.context.sessions.read("claude", LOUNGE) == {"id": "s"}
         await place.use("reset")
         assert (await resets.since("grok", LOUNGE), await resets.since("claude", LOUNGE)) == (2, 2)
         assert await resets.since("claude", DEBATE) == 0
-        assert await place.ledger.sessions.read("claude", DEBATE) == {"id": "d"}
+        assert await place.state.context.sessions.read("claude", DEBATE) == {"id": "d"}

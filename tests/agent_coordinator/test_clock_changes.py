@@ -11,7 +11,7 @@ import pytest
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.scheduler import Scheduler
-from tests.support.coordinator_doubles import BERLIN, Luck, MemoryBus, MemoryLedger, Time, config, room, until
+from tests.support.coordinator_doubles import BERLIN, Luck, MemoryBus, MemoryState, Time, config, room, until
 
 
 def berlin(month: int, day: int, hour: int, minute: int = 0) -> float:
@@ -19,7 +19,7 @@ def berlin(month: int, day: int, hour: int, minute: int = 0) -> float:
 
 
 async def fired(
-    time: Time, end: float, ledger: MemoryLedger | None = None, jumps: Any = (), **changes: Any
+    time: Time, end: float, state: MemoryState | None = None, jumps: Any = (), **changes: Any
 ) -> list[float]:
     """When conversations began until `end`; `jumps` are pairs of a moment and the seconds by which the clock is set."""
     found: list[float] = []
@@ -35,7 +35,7 @@ async def fired(
 
     ours = config(**{"schedule_min": 4, "schedule_max": 4, **changes})
     scheduler = Scheduler(
-        CoordinatorContext(ours, MemoryBus(), ledger or MemoryLedger(), clock=time.clock, rng=Luck(0.5), sleep=sleep)
+        CoordinatorContext(ours, MemoryBus(), state or MemoryState(), clock=time.clock, rng=Luck(0.5), sleep=sleep)
     )
     task = asyncio.create_task(scheduler.run(fire))
     await until(lambda: time.now >= end or task.done(), turns=100_000)
@@ -69,10 +69,10 @@ async def test_a_clock_that_is_set_back_over_midnight_repeats_no_conversation_of
 
 async def test_a_restart_says_what_of_the_days_plan_is_still_to_come(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    ledger, time = MemoryLedger(), Time(berlin(6, 10, 0))
-    await fired(time, berlin(6, 10, 14), ledger)
+    state, time = MemoryState(), Time(berlin(6, 10, 0))
+    await fired(time, berlin(6, 10, 14), state)
     caplog.clear()
-    await fired(time, berlin(6, 10, 15), ledger)
+    await fired(time, berlin(6, 10, 15), state)
     assert [line for line in caplog.messages if "2026-06-10" in line] == [
         "plan for 2026-06-10: 4 conversations, 2 to come, the next at 17:00"
     ]
@@ -123,7 +123,7 @@ async def test_quiet_hours_and_idle_ticks_ask_no_agent_anything() -> None:
     bus, time = room("chatgpt", "claude"), Time(berlin(6, 10, 23, 30))
     quiet = config(schedule_min=6, schedule_max=6, active_start=7, active_end=23)
     coordinator = Coordinator(
-        CoordinatorContext(quiet, bus, MemoryLedger(), clock=time.clock, rng=Luck(0.0), sleep=time.sleep)
+        CoordinatorContext(quiet, bus, MemoryState(), clock=time.clock, rng=Luck(0.0), sleep=time.sleep)
     )
     task = asyncio.create_task(coordinator.run())
     await until(lambda: time.now >= berlin(6, 11, 6, 59), turns=100_000)

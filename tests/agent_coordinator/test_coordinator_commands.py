@@ -10,7 +10,7 @@ from agentic.state.silence import Scope
 from agentic.wire import keys
 from agentic.wire.connection import StateUnavailable
 from agentic.wire.messages import Command, CommandOutcome
-from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryBus, MemoryLedger, Time, config, room, skipper, until
+from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryBus, MemoryState, Time, config, room, skipper, until
 from tests.support.doubles import lone_silence
 
 
@@ -29,7 +29,7 @@ class Led:
             CoordinatorContext(
                 config(**plain),
                 bus,
-                MemoryLedger(),
+                MemoryState(),
                 clock=self.time.clock,
                 rng=Luck(),
                 sleep=sleep,

@@ -16,7 +16,7 @@ from agentic.wire import keys
 from agentic.wire.entries import ProfileNote
 from agentic.wire.messages import PersonNotice
 from tests.benchmarks.simulate.virtual_time import run_virtually
-from tests.support.coordinator_doubles import CHANNEL, NOON, MemoryLease, MemoryLedger
+from tests.support.coordinator_doubles import CHANNEL, NOON, MemoryLease, MemoryState
 from tests.support.idle_server import ADA, HOUR, Agents, Record, idle_config
 
 DAY = 24 * HOUR
@@ -27,7 +27,7 @@ class Day:
 
     def __init__(self, *tasks: str) -> None:
         self.clock: Callable[[], float] = lambda: NOON + asyncio.get_running_loop().time()
-        self.record, self.bus, self.ledger = Record(self.clock), Agents(self.clock, 20.0), MemoryLedger()
+        self.record, self.bus, self.state = Record(self.clock), Agents(self.clock, 20.0), MemoryState()
         self.tasks = tasks
 
     def coordinator(self, lease: MemoryLease | None = None, seed: int = 1) -> Coordinator:
@@ -35,7 +35,7 @@ class Day:
             CoordinatorContext(
                 idle_config(*self.tasks),
                 self.bus,
-                self.ledger,
+                self.state,
                 lease=lease,
                 clock=self.clock,
                 rng=random.Random(seed),

@@ -17,7 +17,7 @@ from agent_coordinator.policies.rounds import MODERATOR_WAIT_SECONDS
 from agent_coordinator.state import ConversationState, PersonMessage
 from agentic.wire import keys
 from agentic.wire.messages import Command, Instruction, PersonNotice, Result
-from tests.support.coordinator_doubles import AGENTS, CHANNEL, Luck, MemoryBus, MemoryLedger, Time, config, until
+from tests.support.coordinator_doubles import AGENTS, CHANNEL, Luck, MemoryBus, MemoryState, Time, config, until
 
 STATE = ConversationState("c", CHANNEL, "debate", started_at=0.0).begin_round(("claude", "grok"))
 
@@ -26,7 +26,7 @@ class Scene:
     """A coordinator with four agents, each of which answers when `answers` says what."""
 
     def __init__(self, **changes: Any) -> None:
-        self.time, self.ledger, self.events = Time(), MemoryLedger(), list[Event]()
+        self.time, self.state, self.events = Time(), MemoryState(), list[Event]()
         self.bus = MemoryBus(**dict.fromkeys(AGENTS, self._answer))
         self.config = config(**{"schedule_min": 0, "schedule_max": 0, "policy": "pull", "max_rounds": 2, **changes})
         self.answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -35,7 +35,7 @@ class Scene:
     @asynccontextmanager
     async def led(self) -> AsyncIterator[Scene]:
         clock = {"clock": self.time.clock, "rng": Luck(0.5), "sleep": self._sleep}
-        self.coordinator = Coordinator(CoordinatorContext(self.config, self.bus, self.ledger, **clock))
+        self.coordinator = Coordinator(CoordinatorContext(self.config, self.bus, self.state, **clock))
         self.coordinator.engine.observers.append(self.events.append)
         running = asyncio.create_task(self.coordinator.run())
         await until(lambda: self.bus.handlers[keys.COORDINATOR_COMMANDS])
@@ -145,8 +145,8 @@ async def test_the_pulls_of_each_choice_are_kept_for_people_who_ask() -> None:
         scene.say("Grok, what keeps sailors awake?")
         agent, instruction = await scene.asked(2)
         assert (agent, instruction.chosen_because) == ("grok", "asked by claude")
-        await until(lambda: scene.ledger.pulls.kept)
-        (kept,) = scene.ledger.pulls.kept
+        await until(lambda: scene.state.coordination.scores.kept)
+        (kept,) = scene.state.coordination.scores.kept
         assert (kept.channel_id, kept.chosen, kept.because) == (CHANNEL, "grok", "asked by claude")
         assert {pull.agent for pull in kept.pulls} == {"chatgpt", "gemini", "grok"}
 
@@ -167,7 +167,7 @@ async def test_a_wait_for_a_person_goes_on_after_a_restart() -> None:
         await scene.begin()
         scene.say("Coffee.")
         await until(lambda: scene.sleeping.count(WAIT_STEP_SECONDS) == 20)
-    began, (kept,) = scene.time.now - 20 * WAIT_STEP_SECONDS, await scene.ledger.conversations.kept()
+    began, (kept,) = scene.time.now - 20 * WAIT_STEP_SECONDS, await scene.state.coordination.conversations.kept()
     scene.time.now += 15 * WAIT_STEP_SECONDS  # nobody leads
     assert ConversationState.from_json(kept).waits_until is not None
     async with scene.led():

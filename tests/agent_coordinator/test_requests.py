@@ -21,7 +21,7 @@ from tests.support.coordinator_doubles import (
     Luck,
     MemoryBus,
     MemoryLease,
-    MemoryLedger,
+    MemoryState,
     Time,
     config,
     room,
@@ -50,7 +50,7 @@ class Scene:
     """A coordinator whose agents speak when the test lets them."""
 
     def __init__(self, bus: MemoryBus | None = None, **changes: object) -> None:
-        self.bus, self.ledger, self.time = bus or room(*AGENTS), MemoryLedger(), Time()
+        self.bus, self.state, self.time = bus or room(*AGENTS), MemoryState(), Time()
         self.silence, self.luck, self.events = lone_silence(self.time.clock), Luck(), list[object]()
         self.config = config(**{"schedule_min": 0, "schedule_max": 0, "max_rounds": 1, **changes})
         self._speak, voices = asyncio.Semaphore(0), self.bus.voices
@@ -80,7 +80,7 @@ class Scene:
             CoordinatorContext(
                 self.config,
                 self.bus,
-                self.ledger,
+                self.state,
                 clock=self.time.clock,
                 rng=self.luck,
                 sleep=self._sleep,
@@ -127,7 +127,7 @@ class Scene:
         """Begin a conversation and let the starter be asked; who comes after it, as the policy has it."""
         assert await self.give("start", agent_name=starter, **fields) == "started"
         await until(lambda: self.bus.asked)
-        state = ConversationState.from_json((await self.ledger.conversations.kept())[0])
+        state = ConversationState.from_json((await self.state.coordination.conversations.kept())[0])
         return list(state.pending[1:])
 
     async def ended(self) -> ConversationEnded:
@@ -215,12 +215,12 @@ async def test_in_a_channel_without_a_conversation_the_agent_has_one_turn():
         assert await scene.give("next", agent_name="gemini") == "started"
         assert await scene.give("next", agent_name="gemini") == "requested", "a second click while it thinks"
         scene.speak(2)
-        await until(lambda: not scene.ledger.schedule.holders)
+        await until(lambda: not scene.state.coordination.schedule.holders)
         assert scene.bus.speakers() == ["gemini", "gemini"]
         instruction = scene.bus.asked[0][1]
         assert (instruction.requested, instruction.is_conversation_starter) == (True, False)
         assert not [event for event in scene.events if isinstance(event, ConversationStarted | ConversationEnded)]
-        assert scene.ledger.conversations.states == {}
+        assert scene.state.coordination.conversations.states == {}
 
 
 async def test_a_single_turn_is_resumed_by_the_next_leader():
@@ -228,7 +228,7 @@ async def test_a_single_turn_is_resumed_by_the_next_leader():
         await scene.give("next", agent_name="gemini")
         await until(lambda: scene.bus.asked)
         await scene.die()
-        scene.ledger.schedule.holders.clear()
+        scene.state.coordination.schedule.holders.clear()
         scene.speak()
         await scene.lead()
         await until(lambda: scene.taken == ["gemini"])
@@ -237,7 +237,7 @@ async def test_a_single_turn_is_resumed_by_the_next_leader():
 
 async def test_what_stands_against_a_turn_is_told():
     async with Scene() as scene:
-        scene.ledger.presence.arriving = {"claude"}
+        scene.state.coordination.presence.arriving = {"claude"}
         assert await scene.give("next") == "incomplete"
         assert await scene.give("next", agent_name="nobody") == "unknown_agent"
         assert await scene.give("start", agent_name="nobody") == "unknown_agent"
@@ -255,9 +255,9 @@ async def test_an_owner_ends_the_running_conversation_and_the_channel_is_free():
         await scene.talk()
         assert await scene.give("end") == "ended"
         assert (await scene.ended()).report.ended_because == "stopped"
-        await until(lambda: not scene.ledger.schedule.holders)
+        await until(lambda: not scene.state.coordination.schedule.holders)
         assert await scene.give("end") == "none_running"
-        assert scene.ledger.conversations.states == {}
+        assert scene.state.coordination.conversations.states == {}
 
 
 async def test_a_pause_ends_the_conversations_of_all_channels_at_once():
@@ -280,10 +280,10 @@ async def test_times_of_today_are_changed_by_commands():
         assert await scene.give("skip", at=NOON + 60) == "no_such_time"
         assert await scene.give("skip", at=NOON + 120) == "skipped"
         assert await scene.give("move", at=NOON) == "incomplete"
-        scene.ledger.schedule.away = 1
+        scene.state.coordination.schedule.away = 1
         scene.bus.published.clear()
         scene.bus.command(Command(command="skip", command_id="c", at=NOON))
-        await until(lambda: scene.ledger.schedule.away == 0)
+        await until(lambda: scene.state.coordination.schedule.away == 0)
         assert scene._outcomes() == [], "nobody knows"
 
 

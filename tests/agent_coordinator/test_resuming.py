@@ -25,7 +25,7 @@ from tests.support.coordinator_doubles import (
     Luck,
     MemoryBus,
     MemoryLease,
-    MemoryLedger,
+    MemoryState,
     Time,
     config,
     room,
@@ -40,7 +40,7 @@ class Stage:
     """Coordinators that come one after another, over one Redis."""
 
     def __init__(self, bus: MemoryBus, **changes: object) -> None:
-        self.bus, self.ledger, self.time = bus, MemoryLedger(), Time()
+        self.bus, self.state, self.time = bus, MemoryState(), Time()
         self.silence = lone_silence(self.time.clock)
         plain = {"schedule_min": 0, "schedule_max": 0, "max_rounds": 2}
         self.config = config(**{**plain, **changes})
@@ -56,14 +56,14 @@ class Stage:
         return {"clock": self.time.clock, "rng": self.luck, "sleep": sleep, "silence": self.silence}
 
     def engine(self) -> Engine:
-        engine = Engine(CoordinatorContext(self.config, self.bus, self.ledger, **self._common()), Policies(self.config))
+        engine = Engine(CoordinatorContext(self.config, self.bus, self.state, **self._common()), Policies(self.config))
         self.silence.on_change(engine.on_silence)
         engine.observers.append(self.events.append)
         return engine
 
     def lead(self, lease: MemoryLease | None = None) -> Coordinator:
         coordinator = Coordinator(
-            CoordinatorContext(self.config, self.bus, self.ledger, lease=lease, record=self.record, **self._common())
+            CoordinatorContext(self.config, self.bus, self.state, lease=lease, record=self.record, **self._common())
         )
         coordinator.engine.observers.append(self.events.append)
         self.coordinators.append(asyncio.create_task(coordinator.run()))
@@ -71,9 +71,9 @@ class Stage:
 
     async def die(self) -> None:
         """As by SIGKILL: what is in Redis stays as it is, the hold too."""
-        held = dict(self.ledger.schedule.holders)
+        held = dict(self.state.coordination.schedule.holders)
         await self.aclose()
-        self.ledger.schedule.holders = held
+        self.state.coordination.schedule.holders = held
 
     async def aclose(self) -> None:
         for task in self.coordinators:
@@ -87,7 +87,7 @@ class Stage:
 
     @property
     def kept(self) -> ConversationState:
-        return ConversationState.from_json(self.ledger.conversations.states[CHANNEL][1])
+        return ConversationState.from_json(self.state.coordination.conversations.states[CHANNEL][1])
 
 
 class Hanging:
@@ -153,12 +153,12 @@ async def test_a_new_leader_goes_on_at_the_round_and_speaker_with_the_same_instr
 
 async def test_a_leader_that_ends_in_order_leaves_its_conversation_to_the_next(stage: Stage):
     await cut_off(stage, 2)
-    stage.ledger.schedule.holders.clear()
+    stage.state.coordination.schedule.holders.clear()
     stage.lead()
     await until(lambda: stage.reports)
     assert any(isinstance(event, ConversationResumed) for event in stage.events)
-    assert stage.ledger.conversations.states == {}
-    assert stage.ledger.schedule.holders == {}
+    assert stage.state.coordination.conversations.states == {}
+    assert stage.state.coordination.schedule.holders == {}
 
 
 async def test_the_turn_that_was_under_way_is_asked_for_again_without_another_pause():
@@ -179,11 +179,11 @@ async def test_a_conversation_that_nobody_led_for_long_is_closed_in_order(stage:
     await until(lambda: stage.reports)
     assert (stage.reports[0].ended_because, stage.reports[0].messages) == ("too_old", 2)
     assert len(stage.bus.asked) == asked
-    assert stage.ledger.conversations.states == {}
+    assert stage.state.coordination.conversations.states == {}
 
 
 async def test_what_was_kept_and_cannot_be_read_is_named_and_left(stage: Stage, caplog):
-    stage.ledger.conversations.states[CHANNEL] = ("c", '{"conversation_id": 1}')
+    stage.state.coordination.conversations.states[CHANNEL] = ("c", '{"conversation_id": 1}')
     coordinator = stage.lead()
     await until(lambda: coordinator.acting)
     assert "cannot be resumed" in caplog.text
@@ -198,7 +198,7 @@ async def test_a_conversation_that_ended_is_not_begun_again(stage: Stage):
     stage.lead()
     await asyncio.sleep(0)
     assert len(stage.reports) == 1
-    assert stage.ledger.conversations.states == {}
+    assert stage.state.coordination.conversations.states == {}
 
 
 async def test_the_state_is_kept_before_and_after_each_turn(stage: Stage):
@@ -228,7 +228,7 @@ async def test_a_conversation_that_began_long_ago_and_is_alive_is_gone_on_with(s
 async def test_a_turn_that_was_under_way_is_asked_for_although_its_agent_rests_by_now(stage: Stage):
     agent = await cut_off(stage, 1)
     under_way = stage.bus.asked[-1][1].instruction_id
-    stage.ledger.backoffs.ends[agent] = stage.time.now + 600
+    stage.state.coordination.backoffs.ends[agent] = stage.time.now + 600
     asked = len(stage.bus.asked)
     stage.lead()
     await until(lambda: len(stage.bus.asked) > asked)
@@ -243,7 +243,7 @@ async def paused_leader(stage: Stage, turns: int = 2) -> tuple[MemoryLease, Hang
     leads. Whose turn it is answers when it is let go."""
     lease = MemoryLease()
     old = stage.lead(lease)
-    stage.ledger.schedule.epoch = 1
+    stage.state.coordination.schedule.epoch = 1
     await until(lambda: old.acting)
     waiting: list[Hanging] = []
     voices = dict(stage.bus.voices)
@@ -263,7 +263,7 @@ async def paused_leader(stage: Stage, turns: int = 2) -> tuple[MemoryLease, Hang
     await until(lambda: waiting)
     stage.bus.voices = voices
     lease.lapsed = True
-    stage.ledger.schedule.epoch = 2
+    stage.state.coordination.schedule.epoch = 2
     return lease, waiting[0]
 
 
@@ -283,7 +283,7 @@ async def test_a_leader_that_wakes_up_while_another_one_leads_gives_no_turn_and_
 
 async def test_a_leader_whose_lease_only_ran_out_goes_on_when_it_is_renewed(stage: Stage):
     lease, thinking = await paused_leader(stage)
-    stage.ledger.schedule.epoch = 1  # nobody took it
+    stage.state.coordination.schedule.epoch = 1  # nobody took it
     thinking.go_on.set()
     for _ in range(50):
         await asyncio.sleep(0)
@@ -294,7 +294,7 @@ async def test_a_leader_whose_lease_only_ran_out_goes_on_when_it_is_renewed(stag
 
 
 async def test_a_leader_whose_lease_runs_out_while_it_keeps_a_turn_asks_when_it_is_renewed_and_not_before(stage: Stage):
-    lease, keep = MemoryLease(), stage.ledger.conversations.keep
+    lease, keep = MemoryLease(), stage.state.coordination.conversations.keep
 
     async def keep_slowly(*state: Any) -> bool:
         lease.lapsed = True
@@ -302,13 +302,13 @@ async def test_a_leader_whose_lease_runs_out_while_it_keeps_a_turn_asks_when_it_
 
     coordinator = stage.lead(lease)
     await until(lambda: coordinator.acting)
-    stage.ledger.conversations.keep = keep_slowly
+    stage.state.coordination.conversations.keep = keep_slowly
     stage.coordinators.append(asyncio.create_task(coordinator.engine.converse(CHANNEL, "debate", starter="claude")))
-    await until(lambda: CHANNEL in stage.ledger.conversations.states and stage.kept.asking)
+    await until(lambda: CHANNEL in stage.state.coordination.conversations.states and stage.kept.asking)
     for _ in range(50):
         await asyncio.sleep(0)
     assert stage.bus.asked == []
-    stage.ledger.conversations.keep, lease.lapsed = keep, False
+    stage.state.coordination.conversations.keep, lease.lapsed = keep, False
     await until(lambda: stage.reports)
     assert stage.reports[0].messages == 8
 
@@ -333,11 +333,11 @@ async def test_what_a_leader_was_about_to_ask_is_not_asked_when_it_wakes_up_too_
     """It was paused between its look at the lease and the next step: Redis refuses by the epoch."""
     lease = MemoryLease()
     old = stage.lead(lease)
-    stage.ledger.schedule.epoch = 1
+    stage.state.coordination.schedule.epoch = 1
     await until(lambda: old.acting)
 
     def overtaken(instruction):
-        stage.ledger.schedule.epoch = 2
+        stage.state.coordination.schedule.epoch = 2
         return talker("claude")(instruction)
 
     stage.bus.voices["claude"] = overtaken
@@ -346,7 +346,7 @@ async def test_what_a_leader_was_about_to_ask_is_not_asked_when_it_wakes_up_too_
     await until(lambda: stage.reports)
     assert stage.bus.speakers() == ["claude"]
     assert stage.reports[0].ended_because == "channel_taken"
-    assert stage.ledger.conversations.states, "what was kept is the successor's"
+    assert stage.state.coordination.conversations.states, "what was kept is the successor's"
 
 
 async def test_a_leader_that_does_not_know_whether_it_leads_joins_in_nowhere_and_obeys_when_it_does():
@@ -359,10 +359,10 @@ async def test_a_leader_that_does_not_know_whether_it_leads_joins_in_nowhere_and
     stage.bus.notify(MentionNotice(agent_name="claude", channel_id=CHANNEL, message_id=2, trigger_message_id=1))
     for _ in range(50):
         await asyncio.sleep(0)
-    assert (stage.bus.asked, stage.ledger.schedule.reactive_asked, coordinator.acting) == ([], 0, False)
+    assert (stage.bus.asked, stage.state.coordination.schedule.reactive_asked, coordinator.acting) == ([], 0, False)
     lease.lapsed = False
     await until(lambda: stage.reports)
-    assert (stage.reports[0].messages, stage.ledger.schedule.reactive_asked) == (8, 0)
+    assert (stage.reports[0].messages, stage.state.coordination.schedule.reactive_asked) == (8, 0)
     await stage.aclose()
 
 
@@ -379,7 +379,7 @@ async def test_what_an_overtaken_leader_was_told_to_begin_it_does_not_begin():
     await until(lambda: not coordinator._acting)
     lease.give()
     await until(lambda: coordinator.acting)
-    assert (stage.bus.asked, stage.ledger.schedule.holders) == ([], {})
+    assert (stage.bus.asked, stage.state.coordination.schedule.holders) == ([], {})
     await stage.aclose()
 
 
@@ -412,7 +412,7 @@ async def test_a_stop_ends_the_conversation_while_an_agent_thinks(stage: Stage):
     report = await talking
     assert (report.ended_because, report.messages) == ("stopped", 0)
     assert stage.bus.speakers() == ["claude"]
-    assert stage.ledger.conversations.states == {}
+    assert stage.state.coordination.conversations.states == {}
 
 
 async def test_a_stop_that_comes_twice_and_one_of_another_channel_do_no_harm(stage: Stage):
@@ -507,13 +507,13 @@ async def test_a_reactive_round_is_gone_on_with_by_the_next_leader_with_the_same
     first.go_on.set()
     second.go_on.set()
     stage.lead()
-    await until(lambda: len(stage.bus.asked) == 3 and not stage.ledger.conversations.states)
+    await until(lambda: len(stage.bus.asked) == 3 and not stage.state.coordination.conversations.states)
     assert [agent for agent, _ in stage.bus.asked] == [first.agent, first.agent, second.agent]
     before, again, after = (instruction for _, instruction in stage.bus.asked)
     assert again.instruction_id == before.instruction_id
     assert [i.trigger_message_id for i in (before, again, after)] == [7, 7, 7]
     assert not any(i.is_conversation_starter for i in (before, again, after))
-    assert (stage.reports, stage.ledger.schedule.holders) == ([], {}), "it is no conversation"
+    assert (stage.reports, stage.state.coordination.schedule.holders) == ([], {}), "it is no conversation"
     assert not any(isinstance(event, ConversationResumed) for event in stage.events)
     await stage.aclose()
 
@@ -523,7 +523,7 @@ async def test_a_reactive_round_that_is_too_old_is_dropped():
     await stage.die()
     stage.time.now += RESUME_SECONDS + 1
     stage.lead()
-    await until(lambda: not stage.ledger.conversations.states)
+    await until(lambda: not stage.state.coordination.conversations.states)
     assert (len(stage.bus.asked), stage.reports) == (1, [])
     await stage.aclose()
 
@@ -532,7 +532,9 @@ async def test_a_stop_ends_a_reactive_round():
     stage, first, _ = await joining()
     await stage.silence.stop(Scope.channel(CHANNEL), source="m1")
     first.go_on.set()
-    await until(lambda: not stage.ledger.conversations.states and not stage.ledger.schedule.holders)
+    await until(
+        lambda: not stage.state.coordination.conversations.states and not stage.state.coordination.schedule.holders
+    )
     assert len(stage.bus.asked) == 1
     await stage.aclose()
 
@@ -560,12 +562,12 @@ async def test_a_conversation_is_noted_for_the_record_when_it_begins_and_however
     assert (ended.started_at, ended.theme, ended.channel_id) == (began.started_at, "debate", CHANNEL)
     assert (ended.ended_because == "too_old") is not resumes
     assert (ended.starter, ended.messages >= 3, ended.ended_at) == ("claude", True, stage.reports[0].ended_at)
-    assert await stage.ledger.conversations.kept() == []
+    assert await stage.state.coordination.conversations.kept() == []
 
 
 async def test_a_conversation_that_begins_with_the_program_is_none_of_those_that_an_earlier_leader_left(stage):
     stage.config = replace(stage.config, resumes=False)
-    schedule = stage.ledger.schedule
+    schedule = stage.state.coordination.schedule
     release = schedule.release_all_channels
 
     async def slowly() -> None:

@@ -28,8 +28,8 @@ async def test_a_room_speaks_in_its_order_to_its_limit_and_closes(scene: RoomSce
     assert scene.numbers == [1, 2, 3, 4]
     assert (scene.room.status, scene.room.why, scene.room.turn_number) == ("closed", "turn_limit", 4)
     assert [asked.room.closing for _, asked in scene.bus.asked] == [False, False, False, True]
-    assert scene.ledger.conversations.states == {}
-    assert scene.ledger.schedule.holders == {}
+    assert scene.state.coordination.conversations.states == {}
+    assert scene.state.coordination.schedule.holders == {}
 
 
 async def test_the_hour_does_not_matter_and_the_thread_need_not_be_a_channel_of_the_coordinator(
@@ -73,20 +73,20 @@ async def test_an_opener_does_not_say_how_the_room_stands(scene: RoomScene) -> N
 )
 async def test_what_cannot_be_a_room_is_refused(scene: RoomScene, order: dict[str, str], outcome: str) -> None:
     assert await scene.give("room-open", **order) == outcome
-    assert scene.ledger.rooms.kept == {}
+    assert scene.state.coordination.rooms.kept == {}
 
 
 async def test_a_resume_while_the_room_is_just_ending_waits_for_its_end(
     scene: RoomScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release, ending, may_end = scene.ledger.schedule.release_channel, asyncio.Event(), asyncio.Event()
+    release, ending, may_end = scene.state.coordination.schedule.release_channel, asyncio.Event(), asyncio.Event()
 
     async def slowly(*hold: Any) -> None:
         ending.set()
         await may_end.wait()
         await release(*hold)
 
-    monkeypatch.setattr(scene.ledger.schedule, "release_channel", slowly)
+    monkeypatch.setattr(scene.state.coordination.schedule, "release_channel", slowly)
     await scene.open()
     await scene.speak(4)
     await until(ending.is_set)
@@ -252,7 +252,7 @@ async def test_a_person_says_who_speaks_next(scene: RoomScene) -> None:
 
 async def test_a_bot_that_is_offline_does_not_speak_next_but_a_persona_has_no_heartbeat(scene: RoomScene) -> None:
     await scene.open()
-    scene.ledger.presence.arriving.clear()
+    scene.state.coordination.presence.arriving.clear()
     assert await scene.give("room-next", agent="grok") == "offline"
     assert await scene.give("room-next", agent="historian") == "requested"
 

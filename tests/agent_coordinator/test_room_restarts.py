@@ -13,7 +13,7 @@ import pytest
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agentic.state.rooms import Room, RoomMember
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection, StateUnavailable
@@ -38,8 +38,8 @@ ROOM = Room(
 class Members:
     """Agents of another process, which outlives the coordinators: each turn is taken once, and its result is kept."""
 
-    def __init__(self, bus: Bus, ledger: Ledger) -> None:
-        self.bus, self.ledger = bus, ledger
+    def __init__(self, bus: Bus, state: SharedState) -> None:
+        self.bus, self.state = bus, state
         self.posts: list[tuple[str, int]] = []
         self.results: dict[str, Result] = {}
         self.held = 0  # the number of the post that takes until `free`
@@ -60,7 +60,7 @@ class Members:
         return take
 
     async def _turn(self, name: str, instruction: Instruction) -> Result:
-        room, brief = await self.ledger.rooms.read(THREAD), instruction.room
+        room, brief = await self.state.coordination.rooms.read(THREAD), instruction.room
         assert brief is not None
         turn = {"instruction_id": instruction.instruction_id, "agent_name": name}
         if room is None or room.status != "active" or brief.turn_number != room.turn_number + 1:
@@ -97,9 +97,9 @@ class Leader:
 
     def __init__(self, address: str) -> None:
         self.link = RedisConnection(address, command_timeout=PATIENT)
-        self.bus, self.ledger = Dying(self.link), Ledger(self.link)
+        self.bus, self.state = Dying(self.link), SharedState(self.link)
         plain = config(schedule_min=0, schedule_max=0)
-        self.coordinator = Coordinator(CoordinatorContext(plain, self.bus, self.ledger))
+        self.coordinator = Coordinator(CoordinatorContext(plain, self.bus, self.state))
 
     async def __aenter__(self) -> Leader:
         self.tasks = [asyncio.create_task(self.bus.run()), asyncio.create_task(self.coordinator.run())]
@@ -126,8 +126,8 @@ class Stage:
 
     async def open(self) -> None:
         link = await self.stack.enter_async_context(RedisConnection(self.address, command_timeout=PATIENT))
-        self.bus, self.ledger = Bus(link), Ledger(link)
-        self.members = Members(self.bus, self.ledger)
+        self.bus, self.state = Bus(link), SharedState(link)
+        self.members = Members(self.bus, self.state)
         running = asyncio.create_task(self.bus.run())
         self.stack.callback(running.cancel)
         await until(self.bus.ready.is_set)
@@ -141,14 +141,14 @@ class Stage:
             await asyncio.sleep(0.01)
 
     async def room(self) -> Room:
-        room = await self.ledger.rooms.read(THREAD)
+        room = await self.state.coordination.rooms.read(THREAD)
         assert room is not None
         return room
 
     async def until_room(self, condition: Callable[[Room], bool]) -> Room:
         async with asyncio.timeout(10):
             while True:
-                room = await self.ledger.rooms.read(THREAD)
+                room = await self.state.coordination.rooms.read(THREAD)
                 if room is not None and condition(room):
                     return room
                 await asyncio.sleep(0.005)
@@ -174,7 +174,7 @@ async def finished(stage: Stage) -> None:
     assert (room.why, room.turn_number) == ("turn_limit", TURNS)
     expected = [(NAMES[number % len(NAMES)], number + 1) for number in range(TURNS)]
     assert stage.members.posts == expected, "each post once, in order, by the member whose turn it was"
-    assert await stage.ledger.conversations.kept() == []
+    assert await stage.state.coordination.conversations.kept() == []
 
 
 STEPS = ("before it asks", "while the agent thinks", "before it records the result")
@@ -221,8 +221,8 @@ async def test_a_room_goes_on_however_long_nobody_led_and_though_its_conversatio
     await stage.order("room-open", room=ROOM.model_dump_json())
     await until(leader.bus.reached.is_set)
     await leader.die()
-    await stage.ledger.conversations.drop(THREAD, "c")
-    assert await stage.ledger.conversations.kept() == []
+    await stage.state.coordination.conversations.drop(THREAD, "c")
+    assert await stage.state.coordination.conversations.kept() == []
     await stage.lead()
     await finished(stage)
 

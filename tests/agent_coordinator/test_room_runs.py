@@ -134,7 +134,7 @@ async def test_a_slot_is_waited_out_and_known_from_its_begin_to_its_end(scene: R
     scene.free = True
     scene.let_one_speak()
     await until(lambda: scene.room.status == "closed")
-    before, during, after_it = [room for room in scene.ledger.rooms.changes if room.turn_number == 3]
+    before, during, after_it = [room for room in scene.state.coordination.rooms.changes if room.turn_number == 3]
     assert (before.slot_until, during.slot_until, after_it.slot_until) == (None, during.changed_at + 45, None)
     assert after_it.changed_at == during.slot_until
     assert scene.room.slot_turn == 3, "after the last turn there is none"
@@ -145,10 +145,12 @@ async def test_a_message_of_a_person_is_the_next_turns_subject_and_does_not_shor
     await scene.open(turns=6, audience_seconds=45.0)
     scene.free = True
     scene.let_one_speak()
-    await until(lambda: THREAD in scene.ledger.rooms.kept and scene.room.slot_until is not None)
+    await until(lambda: THREAD in scene.state.coordination.rooms.kept and scene.room.slot_until is not None)
     scene.hear(PersonNotice(channel_id=THREAD, message_id=77, text="And milk?"))
     scene.hear(PersonNotice(channel_id=THREAD, message_id=78, text="Or lemon?"))
-    await until(lambda: len(ConversationState.from_json(scene.ledger.conversations.states[THREAD][1]).heard) == 2)
+    await until(
+        lambda: len(ConversationState.from_json(scene.state.coordination.conversations.states[THREAD][1]).heard) == 2
+    )
     assert len(scene.bus.asked) == 3
     assert scene.room.slot_until is not None
     assert await scene.give("room-next") == "requested"
@@ -201,7 +203,7 @@ async def test_each_wait_for_a_person_who_moderates_is_as_long_as_the_first(scen
 
 @pytest.mark.promise(153)
 async def test_a_room_whose_conversation_dies_goes_on_after_a_minute(scene: RoomScene, caplog: Any) -> None:
-    keep, broken = scene.ledger.conversations.keep, []
+    keep, broken = scene.state.coordination.conversations.keep, []
 
     async def fail_once(*args: Any) -> bool:
         if scene.bus.asked and not broken:
@@ -209,7 +211,7 @@ async def test_a_room_whose_conversation_dies_goes_on_after_a_minute(scene: Room
             raise RuntimeError("a bug")
         return await keep(*args)
 
-    scene.ledger.conversations.keep = fail_once  # type: ignore[method-assign]
+    scene.state.coordination.conversations.keep = fail_once  # type: ignore[method-assign]
     await scene.open()
     await scene.talk()
     assert (scene.room.why, scene.room.turn_number) == ("turn_limit", 4)
@@ -224,11 +226,11 @@ async def test_a_room_whose_thread_was_taken_goes_on_after_a_minute(scene: RoomS
     scene.time.held = True
     await scene.open()
     await until(lambda: scene.bus.asked)
-    scene.ledger.schedule.holders[THREAD] = "another"
+    scene.state.coordination.schedule.holders[THREAD] = "another"
     scene.let_one_speak()
     await until(lambda: not scene.coordinator.engine.locks.busy)
     assert scene.room.status == "active"
-    del scene.ledger.schedule.holders[THREAD]
+    del scene.state.coordination.schedule.holders[THREAD]
     scene.time.let_go()
     await scene.talk()
     assert (scene.room.why, scene.room.turn_number) == ("turn_limit", 4)
@@ -241,10 +243,10 @@ async def test_a_stalled_room_whose_thread_another_conversation_has_goes_on_afte
     scene.time.held = True
     await scene.open()
     await until(lambda: scene.bus.asked)
-    scene.ledger.schedule.holders[THREAD] = "another"
+    scene.state.coordination.schedule.holders[THREAD] = "another"
     scene.let_one_speak()
     await until(lambda: not scene.coordinator.engine.locks.busy)
-    del scene.ledger.schedule.holders[THREAD]
+    del scene.state.coordination.schedule.holders[THREAD]
     async with scene.coordinator.engine.locks.hold(THREAD, "another"):
         scene.time.let_go()
         await until(lambda: scene.time.slept.count(BUSY_THREAD_SECONDS) > 1)
@@ -271,17 +273,17 @@ async def test_a_leader_that_resumes_nothing_closes_the_rooms(scene: RoomScene) 
     await scene.lead(resumes=False)
     await until(lambda: scene.room.status == "closed")
     assert scene.room.why == "too_old"
-    assert scene.ledger.conversations.states == {}
+    assert scene.state.coordination.conversations.states == {}
 
 
 async def test_a_leader_leaves_paused_and_closed_rooms_alone(scene: RoomScene) -> None:
     await scene.open()
     await scene.talk()
     await scene.die()
-    before = list(scene.ledger.rooms.changes)
+    before = list(scene.state.coordination.rooms.changes)
     await scene.lead()
     assert scene.coordinator.engine.locks.busy == frozenset()
-    assert scene.ledger.rooms.changes == before
+    assert scene.state.coordination.rooms.changes == before
 
 
 async def test_forty_rooms_run_side_by_side() -> None:
@@ -290,5 +292,7 @@ async def test_forty_rooms_run_side_by_side() -> None:
         for thread in range(THREAD, THREAD + 40):
             order = wanted(thread_id=thread, conversation_id=f"c{thread}", turns=5)
             assert await scene.give("room-open", thread=thread, room=order.model_dump_json()) == "opened"
-        await until(lambda: all(room.status == "closed" for room in scene.ledger.rooms.kept.values()), 20_000)
-    assert {room.turn_number for room in scene.ledger.rooms.kept.values()} == {5}
+        await until(
+            lambda: all(room.status == "closed" for room in scene.state.coordination.rooms.kept.values()), 20_000
+        )
+    assert {room.turn_number for room in scene.state.coordination.rooms.kept.values()} == {5}

@@ -10,7 +10,7 @@ import pytest
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.scheduler import MAX_SLOTS, Scheduler, add_slot, move_slot, skip_slot
 from agentic.state.schedule import Slot
-from tests.support.coordinator_doubles import NOON, Luck, MemoryBus, MemoryLedger, Time, config, until
+from tests.support.coordinator_doubles import NOON, Luck, MemoryBus, MemoryState, Time, config, until
 
 TODAY = "2026-06-10"
 HOUR = 3600.0
@@ -42,12 +42,12 @@ class Waiting:
     """A scheduler that waits for a slot three hours from noon. Its sleep ends when the test moves the clock."""
 
     def __init__(self, *slots: Slot, **changes: int) -> None:
-        self.time, self.ledger, self.fired = Time(), MemoryLedger(), list[float]()
-        self.ledger.schedule.schedules[TODAY] = list(slots)
+        self.time, self.state, self.fired = Time(), MemoryState(), list[float]()
+        self.state.coordination.schedule.schedules[TODAY] = list(slots)
         self._moved = asyncio.Event()
         self.scheduler = Scheduler(
             CoordinatorContext(
-                config(**changes), MemoryBus(), self.ledger, clock=self.time.clock, rng=Luck(), sleep=self._sleep
+                config(**changes), MemoryBus(), self.state, clock=self.time.clock, rng=Luck(), sleep=self._sleep
             )
         )
 
@@ -66,7 +66,7 @@ class Waiting:
 
     async def __aenter__(self) -> Waiting:
         self._task = asyncio.create_task(self.scheduler.run(self._fire))
-        await until(lambda: TODAY in self.scheduler._known or not self.ledger.schedule.schedules)
+        await until(lambda: TODAY in self.scheduler._known or not self.state.coordination.schedule.schedules)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -94,14 +94,14 @@ async def test_a_slot_that_is_moved_to_a_moment_from_now_does_not_wait_for_the_m
 @pytest.mark.promise(126)
 async def test_a_slot_that_moves_while_it_is_being_claimed_fires_at_its_new_time_alone():
     async with Waiting(Slot(NOON + HOUR)) as here:
-        claim = here.ledger.schedule.claim_slot
+        claim = here.state.coordination.schedule.claim_slot
 
         async def moved_meanwhile(date: str, index: int, at: float) -> bool:
-            here.ledger.schedule.claim_slot = claim  # type: ignore[method-assign]
+            here.state.coordination.schedule.claim_slot = claim  # type: ignore[method-assign]
             assert await here.scheduler.move(NOON + HOUR, NOON + 2 * HOUR)
             return await claim(date, index, at)
 
-        here.ledger.schedule.claim_slot = moved_meanwhile  # type: ignore[method-assign]
+        here.state.coordination.schedule.claim_slot = moved_meanwhile  # type: ignore[method-assign]
         await here.go_to(NOON + HOUR)
         assert here.fired == []
         await here.go_to(NOON + 2 * HOUR)
@@ -124,14 +124,14 @@ async def test_an_added_slot_fires_also_where_no_conversations_are_scheduled():
         await here.go_to(NOON + HOUR)
         await here.go_to(NOON + 2 * HOUR)
         assert here.fired == [NOON + 2 * HOUR]
-        assert [slot.done for slot in here.ledger.schedule.schedules[TODAY]] == [False, True]
+        assert [slot.done for slot in here.state.coordination.schedule.schedules[TODAY]] == [False, True]
 
 
 async def test_what_is_added_before_the_day_is_planned_does_not_take_the_place_of_the_plan():
     here = Waiting(schedule_min=4, schedule_max=4)
-    del here.ledger.schedule.schedules[TODAY]
+    del here.state.coordination.schedule.schedules[TODAY]
     assert await here.scheduler.add(NOON + HOUR)
-    assert len(here.ledger.schedule.schedules[TODAY]) == 5
+    assert len(here.state.coordination.schedule.schedules[TODAY]) == 5
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,6 @@ async def test_what_is_added_before_the_day_is_planned_does_not_take_the_place_o
 )
 def test_a_time_is_of_today_until_midnight_or_until_the_active_hours_are_over(hours, end, to_come):
     scheduler = Scheduler(
-        CoordinatorContext(config(active_start=7, active_end=end), MemoryBus(), MemoryLedger(), clock=lambda: NOON)
+        CoordinatorContext(config(active_start=7, active_end=end), MemoryBus(), MemoryState(), clock=lambda: NOON)
     )
     assert scheduler.is_to_come(NOON + timedelta(hours=hours).total_seconds()) is to_come

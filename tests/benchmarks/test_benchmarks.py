@@ -22,7 +22,7 @@ from tests.benchmarks.stage import Bench, NotHere
 from tests.benchmarks.table import Row, percentile, render, shown
 from tests.benchmarks.texts import tag_in, tagged
 from tests.benchmarks.way import instruction, mention, stays, way
-from tests.support.doubles import SceneLedger, TextChannel
+from tests.support.doubles import SceneTurns, TextChannel
 
 
 def drawn(*rows: Row) -> str:
@@ -160,7 +160,7 @@ def test_two_checkouts_are_compared_round_by_round() -> None:
     ("turn", "first", "end", "last"),
     [
         (mention, "on_message", TextChannel.send, "_enter"),
-        (instruction, "on_instruction", SceneLedger.settle, "settle"),
+        (instruction, "on_instruction", SceneTurns.settle, "settle"),
     ],
 )
 def test_a_turn_is_followed_from_its_event_to_its_end(turn: Any, first: str, end: Any, last: str) -> None:

@@ -28,7 +28,7 @@ from typing import Any
 
 from agentic.wire.messages import Instruction
 from tests.support.agent_scene import LOUNGE, Scene
-from tests.support.doubles import SceneLedger, TextChannel, settle
+from tests.support.doubles import SceneTurns, TextChannel, settle
 
 Turn = Callable[[Scene], Awaitable[None]]
 INSTRUCTION = Instruction(instruction_id="i1", channel_id=LOUNGE, channel_theme="casual")
@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("--package", default="agent", help="only modules with this prefix")
     package = parser.parse_args().package
     print("A mention to its post", *stays(way(mention, TextChannel.send, package)), sep="\n")
-    print("An instruction to its result", *stays(way(instruction, SceneLedger.settle, package)), sep="\n")
+    print("An instruction to its result", *stays(way(instruction, SceneTurns.settle, package)), sep="\n")
 
 
 if __name__ == "__main__":

@@ -131,6 +131,6 @@ async def _cut_next(scene: Inside) -> None:
 async def _written(scene: Inside) -> None:
     """Returns when Redis knows of each turn that has ended."""
     await scene.settled()
-    ledger = scene.runtime.services.ledger
-    await until(lambda: not ledger.settlements.owes)
-    await ledger.link.write_queued()
+    state = scene.runtime.services.state
+    await until(lambda: not state.turns.unwritten)
+    await state.link.write_queued()

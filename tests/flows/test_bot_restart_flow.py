@@ -60,7 +60,7 @@ async def test_a_side_task_that_dies_brings_the_bot_back_with_what_came_meanwhil
         await answers(f, "claude")
         await until(lambda: claude.online)
         first = {name: bot.cog for name, bot in runtime.bots.items()}
-        presence = runtime.services.ledger.presence
+        presence = runtime.services.state.coordination.presence
         whole = presence.read
 
         async def faulty(names):

@@ -270,7 +270,7 @@ async def test_forget_me_removes_the_records_of_who_asks(tmp_path: Path, service
         s.models.answer = lambda _: decision("Hello.")
         await s.ask("hello")
         await s.answered()
-        records = runtime.services.ledger.records
+        records = runtime.services.state.turns.records
         async with asyncio.timeout(30):
             while not await records.last("claude", s.channel_id()):  # noqa: ASYNC110 - it is written behind the post
                 await asyncio.sleep(0.01)

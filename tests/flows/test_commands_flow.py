@@ -297,9 +297,9 @@ async def test_a_fault_is_one_line_to_the_person_and_a_traceback_in_the_log(tmp_
         async def faulty(*_):
             raise ZeroDivisionError("a fault of the program")
 
-        runtime.services.ledger.presence.online = faulty
+        runtime.services.state.coordination.presence.online = faulty
         assert await use(f, "bots status") == FAILED
-        del runtime.services.ledger.presence.online
+        del runtime.services.state.coordination.presence.online
         assert "**Online**" in await use(f, "bots status"), "the next one is answered again"
     record = next(r for r in caplog.records if r.exc_info and r.exc_info[0] is ZeroDivisionError)
     assert record.levelno == logging.ERROR

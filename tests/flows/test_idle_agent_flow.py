@@ -96,7 +96,7 @@ async def test_a_summary_and_a_profile_are_calls_without_a_persona_that_post_not
         assert all(not r.tools and not r.has_schema and "Gemini" not in r.system for r in f.models.requests)
         kept = await ask("gemini", task(f, "summarise"))
         assert (kept, len(f.models.requests)) == (summary, 2), "the same instruction is one call"
-        records = await runtime.services.ledger.records.last("gemini", f.channel("debate"), 2)
+        records = await runtime.services.state.turns.records.last("gemini", f.channel("debate"), 2)
         assert [(record.kind, record.trigger, record.outcome) for record in records] == [
             ("reflection", "profile", "written"),
             ("reflection", "summarise", "written"),
@@ -120,7 +120,7 @@ async def test_a_cancel_ends_a_call_and_a_turn_in_whatever_process_they_run(tmp_
             await bus.publish(keys.COORDINATOR_CANCELS, notice)
             result = await asking
             assert (result.skipped, result.reason, posts(f)) == (True, "person_wrote", [])
-        costs = await runtime.services.ledger.costs.read("gemini", time.strftime("%Y-%m-%d", time.gmtime()))
+        costs = await runtime.services.state.limits.costs.read("gemini", time.strftime("%Y-%m-%d", time.gmtime()))
         assert costs["total_cost"] > 0
 
 

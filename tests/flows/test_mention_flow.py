@@ -180,7 +180,7 @@ async def test_while_redis_is_gone_a_person_is_answered_and_a_job_in_the_same_ch
             f.models.answer = lambda request: decision(f"turn {len(f.models.requests)}")
             queue = runtime.bots["claude"].cog.host.queue
             redis.kill()
-            await until(lambda: runtime.services.ledger.is_unavailable)
+            await until(lambda: runtime.services.state.is_unavailable)
             event = CronEvent(
                 id="cron:plan:1",
                 channel_id=f.channel("debate"),
@@ -197,6 +197,6 @@ async def test_while_redis_is_gone_a_person_is_answered_and_a_job_in_the_same_ch
             redis.start()
             await until(lambda: len(f.said("debate", "claude")) == 2)
             assert "Plan the day." in f.models.requests[1].tail
-            ledger, agent = runtime.services.ledger, runtime.bots["claude"].cog.host.agent
-            await until(lambda: not ledger.settlements.owes)
-            assert await ledger.limits.count("claude", agent.today()) == 2
+            state, agent = runtime.services.state, runtime.bots["claude"].cog.host.agent
+            await until(lambda: not state.turns.unwritten)
+            assert await state.limits.count("claude", agent.today()) == 2

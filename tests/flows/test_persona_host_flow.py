@@ -140,7 +140,7 @@ async def test_a_room_of_personas_and_a_bot_goes_on_by_itself_to_its_end(tmp_pat
             "Gemini",
             "Clio",
         ]
-        kept = await runtime.services.ledger.rooms.read(thread)
+        kept = await runtime.services.state.coordination.rooms.read(thread)
         assert (kept.status, kept.why, kept.turn_number) == ("closed", "turn_limit", 4)
         offers = ["react_" in str(each.raw) for each in f.models.requests if "end_conversation" in str(each.raw)]
         assert offers == [False, False, True, False], "a persona gives no reactions"

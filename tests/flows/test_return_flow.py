@@ -178,7 +178,7 @@ async def test_a_mention_in_a_thread_that_came_while_the_bot_was_offline_is_answ
 @pytest.mark.promise(69)
 async def test_a_mention_during_a_new_session_is_answered_once(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False) as runtime:
-        claude, presence = runtime.bots["claude"], runtime.services.ledger.presence
+        claude, presence = runtime.bots["claude"], runtime.services.state.coordination.presence
         async with asyncio.timeout(30):  # who was never here has missed nothing
             while await presence.first_seen("claude") is None:  # noqa: ASYNC110 - Redis has no event for it
                 await asyncio.sleep(0)

@@ -44,7 +44,7 @@ async def test_a_person_opens_a_room_from_the_menu_and_its_members_debate_until_
         said = lambda: [m for m in f.discord.messages(thread.id) if "saw" in m["content"]]  # noqa: E731
         await f.discord.wait_for(lambda: len(said()) == 3)
         assert [m["author"]["username"] for m in said()] == ["Claude", "ChatGPT", "Claude"]
-        rooms = runtime.services.ledger.rooms
+        rooms = runtime.services.state.coordination.rooms
         status = await told(f, await f.discord.interact("Bob", thread.id, "chatgpt", "room status", {}))
         assert "**Members**: Claude and ChatGPT" in status
         assert (await rooms.read(thread.id)).turn_number == 3
@@ -67,7 +67,7 @@ async def test_a_room_whose_thread_discord_refused_is_opened_by_the_next_start_o
                 (thread,) = threads(f)
                 await f.discord.wait_for(lambda: f.discord.messages(thread.id)[1:])
                 assert len(f.said("debate", "chatgpt")) == 1
-                assert await runtime.services.ledger.room_openings.of("chatgpt") == []
+                assert await runtime.services.state.coordination.room_openings.of("chatgpt") == []
 
 
 async def test_a_thread_that_a_moderator_archives_pauses_its_room(tmp_path, two_bots, caplog):
@@ -80,7 +80,7 @@ async def test_a_thread_that_a_moderator_archives_pauses_its_room(tmp_path, two_
         await f.discord.wait_for(lambda: f.said(thread.id, "claude"))  # a turn under way would fail
         await f.discord.change_channel(thread.id, archived=True, locked=True)
         await f.discord.wait_for(lambda: f"room {thread.id} is locked: room_paused" in caplog.text)
-        room = await runtime.services.ledger.rooms.read(thread.id)
+        room = await runtime.services.state.coordination.rooms.read(thread.id)
         assert (room.status, room.why) == ("paused", "locked")
 
 
@@ -98,5 +98,5 @@ async def test_a_room_whose_thread_was_archived_while_the_program_was_down_goes_
             async with f.running(**two_bots) as runtime:
                 closed = lambda: any("This room is closed" in m["content"] for m in f.discord.messages(thread.id))  # noqa: E731
                 await f.discord.wait_for(closed)
-                room = await runtime.services.ledger.rooms.read(thread.id)
+                room = await runtime.services.state.coordination.rooms.read(thread.id)
                 assert (room.turn_number, room.why) == (3, "turn_limit")

@@ -48,7 +48,7 @@ def speakers(f, thread):
 async def room_is(runtime, thread, condition):
     """Wait until the room is so."""
     async with asyncio.timeout(60):
-        while not condition(await runtime.services.ledger.rooms.read(thread.id)):  # noqa: ASYNC110 - Redis knows
+        while not condition(await runtime.services.state.coordination.rooms.read(thread.id)):  # noqa: ASYNC110 - Redis knows
             await asyncio.sleep(0.02)
 
 
@@ -116,7 +116,7 @@ async def test_a_member_that_is_mentioned_answers_once_with_its_next_turn(tmp_pa
         assert speakers(f, thread) == ["Claude", "Grok"]
         await f.discord.say("Alice", thread.id, f"<@{f.user_id('gemini')}> and you, who are no member?")
         await f.discord.wait_for(lambda: "Gemini" in speakers(f, thread))
-        room = await runtime.services.ledger.rooms.read(thread.id)
+        room = await runtime.services.state.coordination.rooms.read(thread.id)
         assert speakers(f, thread).count("Grok") == 1
         assert (speakers(f, thread)[2:], room.turn_number) == (["Gemini"], 2)
 
@@ -157,7 +157,7 @@ async def test_a_room_has_the_theme_that_it_was_opened_with(tmp_path):
         thread = await opened(f, personas="Claude, ChatGPT", turns=2, theme="science")
         await f.discord.wait_for(lambda: len(speakers(f, thread)) == 2)
         assert any("Its theme is science." in request.system for request in f.models.requests)
-        assert (await runtime.services.ledger.rooms.read(thread.id)).theme == "science"
+        assert (await runtime.services.state.coordination.rooms.read(thread.id)).theme == "science"
 
 
 @pytest.mark.promise(545)
@@ -170,7 +170,7 @@ async def test_a_member_whose_model_fails_is_named_once_and_once_more_when_it_le
                 plain = f.models.answer
                 f.models.answer = lambda r: Answer(status=400) if r.provider == "xai" else plain(r)
                 await f.discord.wait_for(lambda: any("/room add" in line for line in lines(f, thread)), 60)
-                room = await runtime.services.ledger.rooms.read(thread.id)
+                room = await runtime.services.state.coordination.rooms.read(thread.id)
                 assert "grok" not in room.names
             async with f.running(agents=(*BOTS, "grok")):
                 await f.discord.wait_for(lambda: any("closed" in line for line in lines(f, thread)), 60)
@@ -201,7 +201,7 @@ async def test_a_persona_that_was_deleted_while_its_room_was_paused_is_gone_with
         await f.discord.wait_for(lambda: "the-sceptic" not in runtime.personas.names, 30)
         assert "continues" in await use("room resume")
         await f.discord.wait_for(lambda: any("The Sceptic" in line for line in lines(f, thread)))
-        assert (await runtime.services.ledger.rooms.read(thread.id)).names == ("sceptic", "claude")
+        assert (await runtime.services.state.coordination.rooms.read(thread.id)).names == ("sceptic", "claude")
         await pause()
         shutil.rmtree(tmp_path / "personas" / "sceptic")
         await f.discord.wait_for(lambda: "sceptic" not in runtime.personas.names, 30)
@@ -231,7 +231,7 @@ async def test_a_room_that_waits_for_a_name_says_until_when_in_its_status(tmp_pa
         await ready(f)
         thread = await opened(f, personas="Claude, ChatGPT", policy="moderated")
         await f.discord.wait_for(lambda: lines(f, thread))
-        until = (await runtime.services.ledger.conversations.running(thread.id)).waits_until
+        until = (await runtime.services.state.coordination.conversations.running(thread.id)).waits_until
         status = await told(f, await f.discord.interact("Bob", thread.id, "chatgpt", "room status", {}))
         assert f"<t:{round(until)}:t>" in status
 
@@ -253,7 +253,9 @@ async def test_a_topic_names_the_bots_that_it_mentions(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=BOTS) as runtime:
         await ready(f)
         thread = await opened(f, topic=f"Is <@{f.user_id('claude')}> right?", personas="Claude, ChatGPT", turns=2)
-        assert (await runtime.services.ledger.rooms.read(thread.id)).topic == thread.name == "Is Claude right?"
+        assert (
+            (await runtime.services.state.coordination.rooms.read(thread.id)).topic == thread.name == "Is Claude right?"
+        )
 
 
 @pytest.mark.promise(529)

@@ -55,7 +55,7 @@ async def test_a_room_s_prompts_grow_at_their_end_and_its_turns_and_messages_are
                 assert await runtime.services.orders.give(opened) == "opened"
                 await until(lambda: len(posts(f, thread)) == TURNS, 30)
                 await until(lambda: len(recorded(tmp_path, "SELECT 1 FROM room_messages")) == TURNS)
-                kept = await runtime.services.ledger.rooms.read(thread)
+                kept = await runtime.services.state.coordination.rooms.read(thread)
     assert kept is not None
     assert (kept.turn_number, kept.status, kept.why) == (TURNS, "closed", "turn_limit")
     assert posts(f, thread) == [f"Point {number}." for number in range(1, TURNS + 1)]

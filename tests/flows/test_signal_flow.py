@@ -66,7 +66,7 @@ async def test_a_foreign_value_in_redis_is_reported_and_read_again_when_it_is_go
             await link.call(lambda redis: redis.delete(keys.seen("claude")))
             await until(lambda: not runtime.health().failing, 30)
             async with asyncio.timeout(30):
-                while await runtime.services.ledger.presence.first_seen("claude") is None:  # noqa: ASYNC110
+                while await runtime.services.state.coordination.presence.first_seen("claude") is None:  # noqa: ASYNC110
                     await asyncio.sleep(0)
 
 
@@ -131,7 +131,7 @@ async def test_a_quote_of_a_post_in_anothers_chat_tells_nothing_of_it(tmp_path: 
 async def test_why_a_message_came_unasked_is_known_from_the_record_to_those_in_its_chat(tmp_path: Path) -> None:
     async with signal_flow(tmp_path) as f, f.running() as runtime:
         services, post = runtime.services, await _posted_unasked(f, runtime)
-        await services.ledger.link.call(lambda redis: redis.delete(keys.turns("claude")))
+        await services.state.link.call(lambda redis: redis.delete(keys.turns("claude")))
         said = await told(f, "/why", ANNA, quote=quoting(ACCOUNT, post))
         assert "followed up on a talk, while nobody wrote, because: Anna was not answered." in said
         assert "🔕" in said
@@ -144,7 +144,7 @@ async def _posted_unasked(f: SignalFlow, runtime: Runtime) -> int:
     f.models.answer = lambda _: decision("I see.")
     await f.say("hello", ANNA)
     await f.answered(1, ANNA)
-    (turn,) = await written(lambda: services.ledger.records.last("claude"))
+    (turn,) = await written(lambda: services.state.turns.records.last("claude"))
     about: dict[str, Any] = {"task": "follow_up", "channel_id": turn.channel_id, "person_id": turn.asked_by}
     about |= {"cause": "Anna was not answered", "at": services.clock()}
     services.record.log("claude", UnaskedNote(message_id=turn.posted[0], agent="claude", **about))
@@ -155,7 +155,7 @@ async def _posted_unasked(f: SignalFlow, runtime: Runtime) -> int:
 @pytest.mark.promise(495)
 async def test_the_status_of_an_agent_says_what_it_writes_unasked_waits_for(tmp_path: Path) -> None:
     async with signal_flow(tmp_path, IDLE_TASKS="follow_up") as f, f.running() as runtime:
-        await written(runtime.services.ledger.idle.read)
+        await written(runtime.services.state.coordination.idle.read)
         assert "What I write unasked: follow-ups (in " in await told(f, "/status")
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentic.state.turns import Turns
+from agentic.state.shared_state import SharedState
 from agentic.wire.connection import RedisConnection
 from tests.support.flow import decision
 from tests.support.program import Program
@@ -128,7 +127,7 @@ async def test_what_is_written_while_the_program_stops_is_answered_by_its_next_r
 async def test_after_a_crash_the_next_run_answers_what_waited_in_a_private_chat(tmp_path: Path) -> None:
     with RedisServer() as redis:
         async with signal_flow(tmp_path, redis_url=redis.url) as f, RedisConnection(redis.url) as link:
-            begun, go_on, turns = asyncio.Event(), asyncio.Event(), Turns(link, time.time)
+            begun, go_on, turns = asyncio.Event(), asyncio.Event(), SharedState(link).turns
 
             async def answer(_: object) -> str:
                 begun.set()

@@ -72,8 +72,8 @@ async def test_budgets_costs_and_record_agree_after_all_that_a_call_can_come_to(
             go_on.set()
             async with f.running(**BOTH) as second:
                 await until(lambda: "interrupted" in column("SELECT error FROM calls"))
-                ledger = second.services.ledger
-                replayer = ConsoleReplayer(f.settings, ledger, make_model=partial(provider_model, free_at_home=False))
+                state = second.services.state
+                replayer = ConsoleReplayer(f.settings, state, make_model=partial(provider_model, free_at_home=False))
                 async with open_record(f.settings.record_file) as db:
                     await until(lambda: len(column("SELECT 1 FROM words")) >= 5)
                     turn = await whole_turn(db, "claude", f"m{question}")
@@ -82,10 +82,10 @@ async def test_budgets_costs_and_record_agree_after_all_that_a_call_can_come_to(
                     await until(lambda: column("SELECT 1 FROM replays"))
                     days = column("SELECT DISTINCT day FROM turns ORDER BY day")  # two at midnight
                     costs = await read_costs(db, days[0], days[-1])
-                uses = [await ledger.budgets.uses(day, ()) for day in days]
+                uses = [await state.limits.budgets.uses(day, ()) for day in days]
                 same = partial(pytest.approx, abs=3e-6)  # budgets are kept in millionths
                 for bot in BOTS:
-                    in_redis = sum([(await ledger.costs.read(bot, day)).get("total_cost", 0.0) for day in days])
+                    in_redis = sum([(await state.limits.costs.read(bot, day)).get("total_cost", 0.0) for day in days])
                     assert spent(uses, f"agent:{bot}") == same(in_redis)
                     assert costs.agents[bot].cost_usd == same(in_redis)
                 by_model = sum(each.cost_usd for each in costs.models.values())

@@ -64,7 +64,7 @@ async def test_a_room_is_created_by_its_menu_and_by_names_steered_and_exported(t
         )
         await until(lambda: recorded(tmp_path, "SELECT 1 FROM rooms JOIN room_messages USING (thread_id)"))
         await types(("/room export is P equal", ".html"))
-        tea, first = await runtime.services.ledger.rooms.list()
+        tea, first = await runtime.services.state.coordination.rooms.list()
     assert (tea.topic, tea.names, tea.turns) == ("Tea?", ("claude", "chatgpt"), 2)
     assert (first.topic, first.names, first.turns) == ("Is P equal to NP?", ("claude", "chatgpt"), 13)
     (page,) = (tmp_path / "files").iterdir()
@@ -92,6 +92,6 @@ async def test_a_persona_is_created_in_the_terminal_and_a_form_without_a_topic_o
             ("", "First question"),
             ("", "The room is open: #room-1"),
         )
-        (room,) = await runtime.services.ledger.rooms.list()
+        (room,) = await runtime.services.state.coordination.rooms.list()
     assert (room.topic, room.names) == ("Who was first?", ("clio", "claude"))
     assert (tmp_path / "personas" / "clio" / "soul.md").read_text() == "You doubt every date.\n"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agentic.context.entries import Entry, Speaker
 from agentic.llm.providers.agent_sdk import AgentSession
 from agentic.state.context import Resets, Sessions
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.turn.history import AgentSessions, after, reset_conversation
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection
@@ -25,7 +25,7 @@ class House:
     """Of a house what a reset asks for."""
 
     def __init__(self, link):
-        self.ledger, self.resets = Ledger(link), Resets(link, Bus(link))
+        self.state, self.resets = SharedState(link), Resets(link, Bus(link))
 
 
 # Feature: discord-claude-gateway, Property 10: For any channel with a stored session ID, invoking the reset handler for that channel should result in the session manager returning undefined for that channel's session ID.  # noqa: E501
@@ -79,7 +79,7 @@ def test_what_happens_in_one_channel_changes_nothing_in_another(channels, steps,
     async def play():
         async with RedisConnection(empty_redis()) as link:
             services = House(link)
-            sessions, wanted = AgentSessions("claude", services.ledger.sessions), dict.fromkeys(channels)
+            sessions, wanted = AgentSessions("claude", services.state.context.sessions), dict.fromkeys(channels)
             numbered = list(enumerate(steps))
             lanes = [[one for one in numbered if one[1][1] is second] for second in (False, True)]
             walks = [walk(services, sessions, wanted, lane) for lane in (lanes if together else [numbered])]

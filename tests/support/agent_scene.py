@@ -35,7 +35,7 @@ from tests.support.doubles import (
     MemoryBus,
     MemoryTold,
     Pictures,
-    SceneLedger,
+    SceneState,
     Snowflakes,
     TextChannel,
     Thread,
@@ -147,15 +147,15 @@ class Scene:
         cog: type[BaseAgentCog] = ScriptedCog,
         can_draw: bool = True,
         free: bool = False,
-        ledger: SceneLedger | None = None,
+        state: SceneState | None = None,
         caps: Caps | None = None,
     ) -> None:
         self.clock = Clock()
         self.ids = Snowflakes(self.clock)
         self.settings = load_settings({**SETTINGS, **(env or {})}, env_file=None, agents=table)
         self.bus, self.pictures = MemoryBus(), Pictures()
-        self.ledger = ledger or SceneLedger(self.clock, caps=caps)
-        self.ledger.bus = self.bus
+        self.state = state or SceneState(self.clock, caps=caps)
+        self.state.bus = self.bus
         self.directory = Directory({name: agent.display_name for name, agent in self.settings.agents.items()})
         self.transcripts = Transcripts(self.directory)
         self.acts = True
@@ -171,12 +171,12 @@ class Scene:
         names = {name: agent.display_name for name, agent in self.settings.agents.items()}
         self.silence = lone_silence(self.clock)
         self.watcher, self.record = Watcher(), KeptNotes()
-        doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "silence": self.silence}
+        doubles: dict[str, Any] = {"bus": self.bus, "state": self.state, "silence": self.silence}
         doubles |= {"orders": None, "forgetting": None, "notices": MemoryTold()}
         doubles |= {"live_options": None}
         doubles |= {"resets": NoResets(), "webhooks": NoWebhooks(), "record": self.record, "watcher": self.watcher}
         fetcher: Any = self.pictures
-        presence: Any = self.ledger.presence
+        presence: Any = self.state.coordination.presence
         return AgentServices(
             settings=self.settings,
             scope=ServedChannels(self.settings.channels, frozenset(self.settings.guild_ids)),
@@ -298,4 +298,4 @@ class Scene:
 
     def spent(self, name: str = "claude") -> dict[str, float]:
         """The agent's book of the day."""
-        return self.ledger.spent(name)
+        return self.state.spent(name)

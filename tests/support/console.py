@@ -13,7 +13,7 @@ from agent_config import load_settings
 from agentic.console.app import console_app
 from agentic.console.parts import Channel, ConsoleContext, Message, OnChange, RecordFile
 from agentic.record.queries.posts import Picture
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
 from agentic.wire.bus import Bus, CoordinatorCommands
 from agentic.wire.connection import RedisConnection
@@ -79,7 +79,7 @@ def console_parts(link: RedisConnection, environ: Mapping[str, str] | None = Non
         "settings": settings,
         "names": {name: agent.display_name for name, agent in settings.agents.items()},
         "colours": {name: agent.spec.colour for name, agent in settings.agents.items()},
-        "ledger": Ledger(link),
+        "state": SharedState(link),
         "bus": bus,
         "orders": CoordinatorCommands(bus),
         "silence": Silence(link, changes.get("bus", bus), changes.get("clock", time.time)),

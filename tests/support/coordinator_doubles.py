@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -292,15 +293,19 @@ class MemoryIdleStates:
         return self.results.get(instruction_id)
 
 
-class MemoryLedger:
+class MemoryState:
     def __init__(self) -> None:
-        self.pulls = MemoryPulls()
-        self.backoffs = MemoryRests()
-        self.schedule = MemorySchedule()
-        self.rooms = MemoryRooms()
-        self.conversations = MemoryConversations(self.schedule, self.rooms)
-        self.presence = MemoryPresence()
-        self.budgets, self.idle = UsedUp(), MemoryIdleStates()
+        schedule, rooms = MemorySchedule(), MemoryRooms()
+        self.coordination = SimpleNamespace(
+            scores=MemoryPulls(),
+            backoffs=MemoryRests(),
+            schedule=schedule,
+            rooms=rooms,
+            conversations=MemoryConversations(schedule, rooms),
+            presence=MemoryPresence(),
+            idle=MemoryIdleStates(),
+        )
+        self.limits = SimpleNamespace(budgets=UsedUp())
 
 
 class MemoryBus:

@@ -24,7 +24,7 @@ from agentic.state.budgets import BudgetUse, Caps
 from agentic.state.context import Summary
 from agentic.state.idle import UnaskedMessage
 from agentic.state.rooms import Room
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
 from agentic.state.turn_records import TurnRecord
 from agentic.state.turns import Checkpoint, Turns
@@ -587,8 +587,8 @@ class MemorySummaries(_Away):
             await self.drop(thread_id)
 
 
-class SceneLedger(Ledger):
-    """The program's own ledger on a real server, whose commands take no time, with doubles for stores that keep no
+class SceneState(SharedState):
+    """The program's own state on a real server, whose commands take no time, with doubles for stores that keep no
     rules. `bus` hears what is said with the end of a turn, `recorded` has its record. `checkpoints` are turns and
     names, in order."""
 
@@ -596,28 +596,22 @@ class SceneLedger(Ledger):
         self.bus = bus or MemoryBus()
         self.recorded: list[TurnRecord] = []
         self.checkpoints: list[tuple[str, str]] = []
-        self._caps, self._processes = caps or Caps(), 0
-        self._doubles: dict[str, Any] = {
-            "last_runs": MemoryTicks(),
-            "presence": MemoryPresence(),
-            "windows": MemoryWindows(),
-            "rooms": MemoryRooms(),
-            "summaries": MemorySummaries(),
-            "unasked": MemoryUnasked(),
+        self._clock, self._caps, self._processes = clock, caps or Caps(), 0
+        self._doubles: dict[str, dict[str, Any]] = {
+            "turns": {"last_runs": MemoryTicks()},
+            "coordination": {"presence": MemoryPresence(), "rooms": MemoryRooms()},
+            "context": {"windows": MemoryWindows(), "summaries": MemorySummaries()},
+            "posts": {"proactive": MemoryUnasked()},
         }
-        self._start(BlockingLink(), clock)
+        self._start(BlockingLink())
 
-    def _start(self, link: BlockingLink, clock: Callable[[], float]) -> None:
+    def _start(self, link: BlockingLink) -> None:
         self._processes += 1
-        super().__init__(link, clock, holder=f"process {self._processes}", caps=self._caps)
-        vars(self).update(self._doubles)
-        checkpoint = self.turns.checkpoint
-
-        async def noting(agent: str, turn_id: str, name: Checkpoint, text: str) -> bool:
-            self.checkpoints.append((turn_id, name))
-            return await checkpoint(agent, turn_id, name, text)
-
-        vars(self.turns)["checkpoint"] = noting
+        holder = f"process {self._processes}"
+        super().__init__(link, self._clock, holder=holder, caps=self._caps)
+        self.turns = SceneTurns(self, self._clock, holder)
+        for group, doubles in self._doubles.items():
+            vars(getattr(self, group)).update(doubles)
 
     @property
     def blocking(self) -> BlockingLink:
@@ -636,11 +630,11 @@ class SceneLedger(Ledger):
         """The process is gone: what it knew is lost, what is in Redis is left."""
         self.blocking.lose()
         self.away = False
-        self._start(self.blocking, self._clock)
+        self._start(self.blocking)
 
     async def take_over(self) -> None:
         """Another process claims the open turns."""
-        other = Turns(self.link, self._clock, "another")
+        other = SharedState(self.link, self._clock, holder="another").turns
         for agent in ("claude", "grok"):
             for turn_id in await other.open_ids(agent):
                 await other.claim(agent, turn_id, self._clock() + 90)
@@ -652,18 +646,31 @@ class SceneLedger(Ledger):
 
     async def uses(self) -> dict[str, BudgetUse]:
         """What was reserved and spent today, by scope."""
-        return await self.budgets.uses(self._today, ())
+        return await self.limits.budgets.uses(self._today, ())
 
     @property
     def _today(self) -> str:
         return f"{datetime.fromtimestamp(self._clock(), UTC):%Y-%m-%d}"
 
+
+class SceneTurns(Turns):
+    """The program's own turns, noted in their scene."""
+
+    def __init__(self, scene: SceneState, clock: Callable[[], float], holder: str) -> None:
+        super().__init__(scene.link, clock, scene.limits, scene.posts.instructed, holder)
+        self._scene = scene
+
+    async def checkpoint(self, agent: str, turn_id: str, name: Checkpoint, text: str) -> bool:
+        self._scene.checkpoints.append((turn_id, name))
+        return await super().checkpoint(agent, turn_id, name, text)
+
     async def settle(self, agent: str, turn_id: str, result_json: str, deadline: float, **more: Any) -> bool:
-        self.recorded.append(more["record"])
-        if self.bus.away:
-            self.away = True
+        scene = self._scene
+        scene.recorded.append(more["record"])
+        if scene.bus.away:
+            scene.away = True
         done = await super().settle(agent, turn_id, result_json, deadline, **more)
-        holder = self.blocking.client.hget(keys.turn(agent, turn_id), "holder") if done else None
-        if holder == self.turns.holder and (message := read_result(more["say"])) is not None:
-            self.bus.published.append((keys.results(agent), message))
+        holder = scene.blocking.client.hget(keys.turn(agent, turn_id), "holder") if done else None
+        if holder == self.holder and (message := read_result(more["say"])) is not None:
+            scene.bus.published.append((keys.results(agent), message))
         return done

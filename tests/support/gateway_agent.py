@@ -81,7 +81,7 @@ class Gateway(ThinkingScene):
             await self._with("agents", f"## Hooks\n\n### startup\n- channel: <#{channel}>\n\n{text}\n", self._started)
 
     async def _started(self) -> None:
-        self.ledger.last_runs.times.pop(("claude", STARTUP), None)
+        self.state.turns.last_runs.times.pop(("claude", STARTUP), None)
         await self.cog.host.automation._start()
 
     async def _due(self, stem: str, section: str) -> None:
@@ -89,7 +89,7 @@ class Gateway(ThinkingScene):
 
     async def _a_minute_later(self) -> None:
         """What stands in the files is seen, and a minute after that looked at again."""
-        clocks, ticks = self.cog.host.automation._clock, self.ledger.last_runs
+        clocks, ticks = self.cog.host.automation._clock, self.state.turns.last_runs
         await clocks.tick()
         ticks.times = {field: seen - MINUTE for field, seen in ticks.times.items()}
         await clocks.tick()

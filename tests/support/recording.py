@@ -20,7 +20,6 @@ from agentic.state.leases import Lease
 from agentic.state.record_stream import RecordWriter
 from agentic.state.turn_records import RECORD, TurnRecord
 from agentic.wire import keys
-from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import (
     NOTES,
@@ -98,7 +97,7 @@ class Scene:
 
     def __init__(self, link: RedisConnection, path: Path) -> None:
         self.link, self.path = link, path
-        self.forgets = ForgetRequests(link, Bus(link))
+        self.forgets = ForgetRequests(link)
         self.writer = RecordWriter(link, str)
 
     async def put(self, *entries: Entry | TurnRecord) -> None:

@@ -19,7 +19,7 @@ from tests.support.coordinator_doubles import (
     Ids,
     Luck,
     MemoryBus,
-    MemoryLedger,
+    MemoryState,
     Time,
     Voice,
     config,
@@ -81,7 +81,7 @@ class RoomScene:
     def __init__(self, **voices: Voice) -> None:
         ids = Ids()
         plain = {name: converser(name, ids) for name in (*NAMES, "poet")}
-        self.bus, self.ledger, self.time = MemoryBus(**{**plain, **voices}), MemoryLedger(), RoomTime()
+        self.bus, self.state, self.time = MemoryBus(**{**plain, **voices}), MemoryState(), RoomTime()
         self.silence, self.record, self._ids = lone_silence(self.time.clock), KeptNotes(), count()
         self._may_speak, self.free = asyncio.Semaphore(0), False
         self.bus.voices = {name: self._held(voice) for name, voice in self.bus.voices.items()}
@@ -108,7 +108,7 @@ class RoomScene:
             CoordinatorContext(
                 config(schedule_min=0, schedule_max=0, **changes),
                 self.bus,
-                self.ledger,
+                self.state,
                 clock=self.time.clock,
                 rng=Luck(),
                 sleep=self.time.sleep,
@@ -169,7 +169,7 @@ class RoomScene:
 
     @property
     def room(self) -> Room:
-        return self.ledger.rooms.kept[THREAD]
+        return self.state.coordination.rooms.kept[THREAD]
 
     @property
     def numbers(self) -> list[int]:

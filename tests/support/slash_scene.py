@@ -29,11 +29,10 @@ from agentic.rooms.opening import RoomOpener
 from agentic.runtime.services import caps_of
 from agentic.services.discord.gate import OutboundShared
 from agentic.state.context import Resets
-from agentic.state.forget_requests import ForgetRequests
 from agentic.state.leases import ALWAYS_HELD
 from agentic.state.live_options import LiveOptions
 from agentic.state.rooms import WRITE_ROOM, Room, RoomMember, room_args, room_keys
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
 from agentic.wire import keys
 from agentic.wire.bus import Bus, CoordinatorCommands
@@ -106,7 +105,7 @@ class Place:
         channels = {"CHANNEL_THEME_MAP": f"{LOUNGE}:casual,{DEBATE}:debate", "TIMEZONE": "UTC"}
         tokens = {f"BOT_TOKEN_{name.upper()}": f"a-token-{name}" for name in NAMES}
         settings = load_settings({**channels, **tokens, **KEYS, **env}, None)
-        self.ledger = Ledger(link, self.clock, holder="here", caps=caps_of(settings))
+        self.state = SharedState(link, self.clock, holder="here", caps=caps_of(settings))
         self.directory = Directory(NAMES)
         for number, name in enumerate(NAMES):
             self.directory.learn(name, 500 + number)
@@ -114,7 +113,7 @@ class Place:
         self.live = LiveOptions(link, self.bus)
         self.transcripts = Transcripts(self.directory)
         self.orders = CoordinatorCommands(self.bus, patience=0.01)
-        roster = Roster(settings, self.directory, self.ledger.presence, personas)
+        roster = Roster(settings, self.directory, self.state.coordination.presence, personas)
         done: Any = SimpleNamespace(last=0, keep=lambda _, **__: None)
         self.memory, self.channel_readers, record = (
             Remembered(),
@@ -122,11 +121,11 @@ class Place:
             SimpleNamespace(note=self.notes.append),
         )
         record.log = lambda _, entry: self.notes.append(entry)
-        consents = Consents(record, self.ledger.unasked, self.clock)
+        consents = Consents(record, self.state.posts.proactive, self.clock)
         own = OwnMemory(self.memory, record, consents, self.clock, settings)  # type: ignore[arg-type]
 
         async def online() -> Collection[str]:
-            return await self.ledger.presence.online(NAMES)
+            return await self.state.coordination.presence.online(NAMES)
 
         self.services: Any = SimpleNamespace(
             memory=self.memory,
@@ -139,9 +138,9 @@ class Place:
             roster=roster,
             personas=personas,
             bus=self.bus,
-            ledger=self.ledger,
+            state=self.state,
             silence=self.silence,
-            forgetting=Forgetting(ForgetRequests(link, self.bus), self.ledger, NAMES, done),
+            forgetting=Forgetting(self.state, NAMES, done),
             orders=self.orders,
             tools=None,
             clock=self.clock,

@@ -49,7 +49,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         now = datetime.fromtimestamp(parts.clock(), parts.settings.timezone)
         midnight = datetime.combine(now.date(), time(), now.tzinfo).timestamp()
         dates = [(now.date() - timedelta(days=back)).isoformat() for back in (1, 0)]
-        plans = [await parts.ledger.schedule.load_schedule(date) or [] for date in dates]
+        plans = [await parts.state.coordination.schedule.load_schedule(date) or [] for date in dates]
         slots = sorted((slot for plan in plans for slot in plan if slot.at >= midnight), key=lambda slot: slot.at)
         past = parts.clock() - LATE_SECONDS
         items = [{"at": slot.at, "done": slot.done or slot.at < past, "added": slot.added} for slot in slots]

@@ -136,7 +136,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     async def show_record(_: web.Request) -> web.Response:
         """`recorder`: whether a process writes the record now, None if that can't be known. `problem`: why the recorder
         of this process can't, in a line. `elsewhere`: another process writes, to a file of its own."""
-        state, recorder = None, await parts.ledger.presence.records()
+        state, recorder = None, await parts.state.coordination.presence.records()
         with suppress(Refused):
             state = asdict(await file_state(await parts.store.open()))
         here = parts.recorder()
@@ -165,13 +165,13 @@ def _query_agent(parts: ConsoleContext, request: web.Request) -> str:
 
 
 async def _read_cards(parts: ConsoleContext, names: Sequence[str]) -> list[Json]:
-    ledger, now, date, most = parts.ledger, parts.clock(), today(parts), parts.settings.agent_max_daily
+    state, now, date, most = parts.state, parts.clock(), today(parts), parts.settings.agent_max_daily
     days = (date, free_day(date))  # turns of models that cost nothing don't count toward the day's limit
     online, backoffs, turns, uses, cooldowns = await asyncio.gather(
-        ledger.presence.online(names),
-        ledger.backoffs.read(names),
-        asyncio.gather(*(asyncio.gather(*(ledger.limits.count(name, day) for day in days)) for name in names)),
-        ledger.budgets.uses(date, [f"agent:{name}" for name in names]),
+        state.coordination.presence.online(names),
+        state.coordination.backoffs.read(names),
+        asyncio.gather(*(asyncio.gather(*(state.limits.count(name, day) for day in days)) for name in names)),
+        state.limits.budgets.uses(date, [f"agent:{name}" for name in names]),
         asyncio.gather(*(_cooldowns(parts, name) for name in names)),
     )
     recorded, muted = await _read_record(parts, names), parts.silence.muted_agents()
@@ -198,7 +198,7 @@ async def _read_cards(parts: ConsoleContext, names: Sequence[str]) -> list[Json]
 async def _cooldowns(parts: ConsoleContext, agent: str) -> list[tuple[int, float]]:
     """Return the channels in which the agent has just spoken, and the seconds that are left there."""
     channels = list(parts.settings.channels)[:MAX_CHANNELS]
-    left = await asyncio.gather(*(parts.ledger.limits.cooldown_left(agent, channel) for channel in channels))
+    left = await asyncio.gather(*(parts.state.limits.cooldown_left(agent, channel) for channel in channels))
     return [(channel, seconds) for channel, seconds in zip(channels, left, strict=True) if seconds > 0]
 
 

@@ -113,14 +113,14 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
     @table.get("/api/rooms")
     async def list_rooms(_: web.Request) -> web.Response:
-        rooms = await parts.ledger.rooms.list()
+        rooms = await parts.state.coordination.rooms.list()
         why_not = None if parts.rooms.can_open() else NO_BOT
         return web.json_response({"items": [_room_json(parts, room) for room in rooms], "why_not": why_not})
 
     @table.get("/api/rooms/{thread}")
     async def show_room(request: web.Request) -> web.Response:
         """Show the room, with the messages that the record has."""
-        room = await parts.ledger.rooms.read(snowflake(request.match_info["thread"]))
+        room = await parts.state.coordination.rooms.read(snowflake(request.match_info["thread"]))
         if room is None:
             raise Refused(404, "there is no such room, or it ended more than 90 days ago")
         messages: list[Json] = []
@@ -147,7 +147,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     @table.get("/api/pulls/{channel}")
     async def show_pulls(request: web.Request) -> web.Response:
         """Explain the last choice of a speaker by pulls."""
-        last = await parts.ledger.pulls.last(snowflake(request.match_info["channel"], "channel"))
+        last = await parts.state.coordination.scores.last(snowflake(request.match_info["channel"], "channel"))
         choice = None if last is None else last.model_dump(mode="json", include={"at", "chosen", "because", "pulls"})
         return web.json_response({"choice": choice})
 

@@ -55,7 +55,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         """Show today's spending and reservations with their limits, and a forecast of the day."""
         agents, channels = parts.names, parts.settings.channels
         scopes = ["all", *(f"agent:{agent}" for agent in agents), *(f"channel:{id_}" for id_ in channels)]
-        uses = await parts.ledger.budgets.uses(today(parts), scopes)
+        uses = await parts.state.limits.budgets.uses(today(parts), scopes)
         forecast = await _forecast(parts, uses["all"].spent)
         return web.json_response({"day": today(parts), "forecast": forecast, **_by_kind(parts, uses)})
 

@@ -122,7 +122,7 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
     @table.get("/api/live/why/{message}")
     async def find_turn_of_message(request: web.Request) -> web.Response:
         message_id = snowflake(request.match_info["message"])
-        record = await parts.ledger.records.of_message(message_id, parts.names)
+        record = await parts.state.turns.records.of_message(message_id, parts.names)
         found = (record.agent, record.id) if record else await ask_record(turn_of_post, message_id)
         if found is None:
             raise Refused(404, "no turn is recorded for this message")

@@ -156,15 +156,17 @@ class Situation:
 
     @or_default(None, "the live page keeps what it knows")
     async def read(self) -> None:
-        ledger, now = self._parts.ledger, self._parts.clock()
+        state, now = self._parts.state, self._parts.clock()
         channels = [channel.id for channel in self._parts.live.channels()]
-        self._running, rooms = await asyncio.gather(ledger.conversations.running_in(channels), ledger.rooms.list())
+        self._running, rooms = await asyncio.gather(
+            state.coordination.conversations.running_in(channels), state.coordination.rooms.list()
+        )
         self._rooms = {room.thread_id: room for room in rooms if room.thread_id in channels}
         if not now < self._plan_until <= now + PLAN_SECONDS:
             # The day's plan is stored under a local date; its window may pass midnight.
             today = datetime.fromtimestamp(now, self._parts.settings.timezone).date()
             dates = [(today + timedelta(days=days)).isoformat() for days in (-1, 0, 1)]
-            plans = [await ledger.schedule.load_schedule(date) for date in dates]
+            plans = [await state.coordination.schedule.load_schedule(date) for date in dates]
             self._times = sorted(slot.at for plan in plans for slot in plan or () if not slot.done)
             self._plan_until = now + PLAN_SECONDS
 

@@ -396,7 +396,7 @@ class SignalChannels:
         """Return at once: no chat arrives later."""
 
     def _outlet(self, view: SignalView, *, stops: bool = True) -> Outlet:
-        claims, chat = self._services.ledger.post_claims, view.channel_id
+        claims, chat = self._services.state.posts.claims, view.channel_id
         silence, place = self._services.silence, self.place(chat)
         sink = SignalSink(
             view,

@@ -44,7 +44,7 @@ async def open_accounts(
     accounts = {number: (agent, names.get(agent, agent)) for agent, number in settings.numbers.items()}
     contacts = Contacts(accounts, allowed=settings.signal_allowed, linked=settings.linked_people)
     chats, attachments = Chats(contacts), AttachmentReader(files)
-    book = AddressKeeper(AddressBook(services.ledger.link), contacts, chats, services.transcripts)
+    book = AddressKeeper(AddressBook(services.state.link), contacts, chats, services.transcripts)
     await book.restore()
     stack.push_async_callback(book.aclose)
     services.forgetting.also.append(book.forget)
@@ -75,11 +75,11 @@ class SignalLines:
         for agent in runtime.setup.on_signal:
             account = services.signal[agent]
             self._handlers[agent] = handler = SignalHandler(agent, account, services, partial(runtime.host_of, agent))
-            self._listeners[agent] = SignalListener(account, handler, vanishing=VanishingMessages(services.ledger.link))
+            self._listeners[agent] = SignalListener(account, handler, vanishing=VanishingMessages(services.state.link))
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        presence = self._runtime.services.ledger.presence
+        presence = self._runtime.services.state.coordination.presence
         for agent in self._listeners:
             self._runtime.watch(partial(stay_known, agent, presence), f"{agent}: since when")
         self._tasks = [

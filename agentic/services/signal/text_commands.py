@@ -128,7 +128,7 @@ class TextCommands:
             await self._carry_out(heard, words)
 
     async def _carry_out(self, heard: Heard, words: str) -> None:
-        if not await self._services.ledger.post_claims.first(self._agent, f"command {heard.facts.message_id}"):
+        if not await self._services.state.posts.claims.first(self._agent, f"command {heard.facts.message_id}"):
             return
         text = await self._answer(words, heard)
         if (outlet := self._channels.answering(heard.facts.channel_id)) is None:
@@ -182,20 +182,20 @@ class TextCommands:
         message_id = entry.reply_to or next((each.id for each in newest if each.speaker.agent == self._agent), None)
         if message_id is None:
             return NOTHING_POSTED
-        record = await services.ledger.records.of_message(message_id, services.roster.names)
+        record = await services.state.turns.records.of_message(message_id, services.roster.names)
         if record is not None and record.channel_id != heard.facts.channel_id:
             return NO_RECORD  # a quote may name any message, also one of another person's chat
-        text = await why(services.ledger, services.roster.names, message_id, services.clock())
+        text = await why(services.state, services.roster.names, message_id, services.clock())
         sent = await services.memory.unasked(message_id) if text == NO_RECORD else None
         if sent is None or sent.channel_id != heard.facts.channel_id:
             return text
         return unasked_text(sent, services.roster.names)
 
     async def _status(self, heard: Heard) -> str:
-        services, ledger, agent = self._services, self._services.ledger, self._agent
+        services, state, agent = self._services, self._services.state, self._agent
         now = services.clock()
         date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
-        turns, cost = await ledger.limits.all(agent, date), await ledger.costs.read(agent, date)
+        turns, cost = await state.limits.all(agent, date), await state.limits.costs.read(agent, date)
         lines = [f"Today: {counted(turns, 'turn')}, {dollars(cost.get('total_cost', 0.0))}."]
         silenced = services.silence.check(self._channels.place(heard.facts.channel_id))
         if silenced is not None:
@@ -203,7 +203,7 @@ class TextCommands:
             lines.append(paused if silenced.kind == "paused" else stopped)
         if agent in services.silence.muted_agents():
             lines.append("My owner has muted me for now.")
-        idle = await ledger.idle.read()
+        idle = await state.coordination.idle.read()
         if idle is not None and (waits := unasked_waits(idle, agent, now)):
             lines.append(f"What I write unasked: {listed(waits)}.")
         return "\n".join(lines)

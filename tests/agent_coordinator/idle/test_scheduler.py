@@ -20,7 +20,7 @@ from agentic.wire.bus import AgentAbsent
 from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import ProfileNote, SummaryNote, UnaskedNote
 from agentic.wire.messages import Result
-from tests.support.coordinator_doubles import CHANNEL, MemoryLease, MemoryLedger, Time
+from tests.support.coordinator_doubles import CHANNEL, MemoryLease, MemoryState, Time
 from tests.support.doubles import lone_silence
 from tests.support.idle_server import ADA, HOUR, NEWS, NOON, Agents, Record, idle_config
 
@@ -28,8 +28,8 @@ from tests.support.idle_server import ADA, HOUR, NEWS, NOON, Agents, Record, idl
 class Scene:
     """A scheduler whose ticks the test makes. A person has just written when it begins."""
 
-    def __init__(self, config: CoordinatorConfig | None = None, *, ledger: MemoryLedger | None = None) -> None:
-        self.time, self.ledger = Time(), ledger or MemoryLedger()
+    def __init__(self, config: CoordinatorConfig | None = None, *, state: MemoryState | None = None) -> None:
+        self.time, self.state = Time(), state or MemoryState()
         self.silence = lone_silence(self.time.clock)
         self.record, self.bus, self.lease = Record(self.time.clock), Agents(self.time.clock), MemoryLease()
         self.lease.give()
@@ -41,7 +41,7 @@ class Scene:
         context = CoordinatorContext(
             self.config,
             self.bus,
-            self.ledger,
+            self.state,
             lease=self.lease,
             silence=self.silence,
             record=self.record,
@@ -64,9 +64,9 @@ class Scene:
         while self.time.now < end:
             await self.tick(every)
 
-    def state(self, task: str, agent: str = "claude") -> TaskState:
-        assert self.ledger.idle.state is not None
-        return self.ledger.idle.state.tasks[f"{task}:{agent}"]
+    def task(self, task: str, agent: str = "claude") -> TaskState:
+        assert self.state.coordination.idle.state is not None
+        return self.state.coordination.idle.state.tasks[f"{task}:{agent}"]
 
 
 async def begun(*tasks: str, **settings: Any) -> Scene:
@@ -104,7 +104,7 @@ async def test_follow_ups_and_discoveries_keep_their_windows_after_a_persons_mes
         for _ in range(20):
             scene.idle.person_wrote()
             await scene.tick()
-            due = scene.state(task).due - scene.time.now - 300
+            due = scene.task(task).due - scene.time.now - 300
             assert shortest <= due <= longest
 
 
@@ -112,10 +112,10 @@ async def test_follow_ups_and_discoveries_keep_their_windows_after_a_persons_mes
 async def test_where_nothing_is_due_a_tick_asks_for_nothing_at_all() -> None:
     scene = await begun()
     await scene.ticks(600)
-    asked, written = scene.record.asked, scene.ledger.idle.written
+    asked, written = scene.record.asked, scene.state.coordination.idle.written
     for _ in range(20):
         await scene.tick(1)
-    assert (scene.record.asked, scene.ledger.idle.written) == (asked, written)
+    assert (scene.record.asked, scene.state.coordination.idle.written) == (asked, written)
 
 
 @pytest.mark.promise(440)
@@ -133,7 +133,7 @@ async def test_with_nothing_new_a_look_is_one_cheap_query() -> None:
 async def test_a_persons_message_resets_the_timers_and_cancels_what_runs() -> None:
     scene = await begun("follow_up")
     await scene.tick()
-    due = scene.state("follow_up").due
+    due = scene.task("follow_up").due
     scene.bus.hangs = True
     running = asyncio.create_task(scene.tick(due - scene.time.now))
     await scene.bus.under_way.wait()
@@ -142,10 +142,10 @@ async def test_a_persons_message_resets_the_timers_and_cancels_what_runs() -> No
     await running
     assert scene.bus.cancelled() == [scene.bus.asked[0][1].instruction_id], "once"
     assert scene.bus.published[0][0] == keys.COORDINATOR_CANCELS
-    assert scene.state("follow_up").due >= scene.time.now + HOUR
-    assert scene.state("follow_up").failures == 0
-    assert scene.ledger.idle.state is not None
-    assert scene.ledger.idle.state.asking is None
+    assert scene.task("follow_up").due >= scene.time.now + HOUR
+    assert scene.task("follow_up").failures == 0
+    assert scene.state.coordination.idle.state is not None
+    assert scene.state.coordination.idle.state.asking is None
     assert scene.record.notes == []
 
 
@@ -224,9 +224,13 @@ GATES: list[tuple[str, Callable[[Scene], object], str]] = [
     ("summarise", lambda scene: scene.silence.stop(EVERYTHING), "all bots are paused"),
     ("summarise", lambda scene: setattr(scene.record, "talk_at", 0.0), "no message is logged where it takes part"),
     ("summarise", lambda scene: scene.silence.stop(Scope.agent("claude"), 99 * HOUR), "it is muted"),
-    ("profile", lambda scene: scene.ledger.backoffs.ends.update(claude=NOON + 99 * HOUR), "its provider refuses it"),
-    ("profile", lambda scene: scene.ledger.budgets.kinds.append("idle"), "the share of the day's budget"),
-    ("discover", lambda scene: scene.ledger.budgets.kinds.append("all"), "the day's budget is used up"),
+    (
+        "profile",
+        lambda scene: scene.state.coordination.backoffs.ends.update(claude=NOON + 99 * HOUR),
+        "its provider refuses it",
+    ),
+    ("profile", lambda scene: scene.state.limits.budgets.kinds.append("idle"), "the share of the day's budget"),
+    ("discover", lambda scene: scene.state.limits.budgets.kinds.append("all"), "the day's budget is used up"),
     ("discover", lambda scene: None, "nobody has a profile"),
     (
         "follow_up",
@@ -248,8 +252,8 @@ async def test_a_closed_gate_is_said_and_no_model_is_called(
         await hindered
     await scene.tick(5 * HOUR)
     assert scene.bus.asked == []
-    assert scene.state(task).why.startswith(why)
-    assert scene.state(task).due > scene.time.now
+    assert scene.task(task).why.startswith(why)
+    assert scene.task(task).due > scene.time.now
 
 
 @pytest.mark.promise(440)
@@ -260,7 +264,7 @@ async def test_quiet_hours_make_no_query_and_no_model_call() -> None:
     await scene.begin()
     await scene.tick(300)
     assert (scene.record.asked, scene.bus.asked) == (0, [])
-    assert scene.state("summarise").due == NOON + HOUR
+    assert scene.task("summarise").due == NOON + HOUR
     await scene.tick(HOUR - 300)
     assert scene.bus.tasks() == ["summarise"]
 
@@ -268,7 +272,7 @@ async def test_quiet_hours_make_no_query_and_no_model_call() -> None:
 async def test_an_opt_in_is_needed_where_the_owner_wants_it() -> None:
     scene = await begun("follow_up", unasked="opt_in")
     await scene.tick(3 * HOUR)
-    assert (scene.bus.asked, scene.state("follow_up").why) == ([], "nobody has agreed to unasked messages")
+    assert (scene.bus.asked, scene.task("follow_up").why) == ([], "nobody has agreed to unasked messages")
     scene.record.agreed[ADA] = True
     await scene.tick(3 * HOUR)
     assert scene.bus.tasks() == ["follow_up"]
@@ -301,7 +305,7 @@ async def test_a_record_that_does_not_show_an_unasked_message_yet_ends_no_cooldo
     scene.record.log = lambda agent, entry: None  # type: ignore[method-assign]
     await scene.ticks(12 * HOUR)
     assert scene.bus.tasks() == ["follow_up"]
-    assert "not answered" in scene.state("follow_up", "grok" if scene.bus.speakers() == ["claude"] else "claude").why
+    assert "not answered" in scene.task("follow_up", "grok" if scene.bus.speakers() == ["claude"] else "claude").why
 
 
 @pytest.mark.promise(444)
@@ -352,7 +356,7 @@ async def test_a_used_up_share_that_only_the_agent_sees_waits_for_midnight() -> 
     scene = await begun("summarise")
     scene.bus.refuses["summarise"] = "idle_budget"
     await scene.tick(300)
-    assert scene.state("summarise").due == NOON + 12 * HOUR
+    assert scene.task("summarise").due == NOON + 12 * HOUR
 
 
 async def test_a_discovery_that_had_nothing_new_to_say_waits_for_a_person() -> None:
@@ -369,7 +373,7 @@ async def test_a_discovery_that_had_nothing_new_to_say_waits_for_a_person() -> N
 async def test_a_discovery_that_found_no_profile_is_made_once_there_is_one() -> None:
     scene = await begun("discover")
     await scene.ticks(12 * HOUR, every=300)
-    assert (scene.bus.asked, scene.state("discover").why) == ([], "nothing was written since it last looked")
+    assert (scene.bus.asked, scene.task("discover").why) == ([], "nothing was written since it last looked")
     scene.record.profile = ProfileNote(user_id=ADA, topics=("tall ships",), upto=1, at=scene.time.now)
     await scene.ticks(5 * HOUR, every=300)
     assert scene.bus.tasks() == ["discover"]
@@ -380,7 +384,7 @@ async def test_a_talk_that_is_too_young_for_a_follow_up_is_looked_at_again() -> 
     scene.time.now += 3 * HOUR
     scene.record.ada_writes()  # in the record, but this coordinator did not hear it
     await scene.tick(60)
-    assert scene.state("follow_up").why == "no conversation was left hanging"
+    assert scene.task("follow_up").why == "no conversation was left hanging"
     await scene.ticks(3 * HOUR)
     assert scene.bus.tasks() == ["follow_up"]
 
@@ -389,11 +393,11 @@ async def test_a_talk_that_is_too_young_for_a_follow_up_is_looked_at_again() -> 
 async def test_a_restart_goes_on_and_does_not_fire_at_once() -> None:
     scene = await begun("follow_up", "discover")
     await scene.tick(60)
-    before = scene.ledger.idle.state
-    again = await Scene(scene.config, ledger=scene.ledger).begin()
+    before = scene.state.coordination.idle.state
+    again = await Scene(scene.config, state=scene.state).begin()
     again.time.now = scene.time.now
-    assert scene.ledger.idle.state == before
-    late = await Scene(scene.config, ledger=scene.ledger).begin()
+    assert scene.state.coordination.idle.state == before
+    late = await Scene(scene.config, state=scene.state).begin()
     late.idle._board._began = late.time.now = NOON + 9 * HOUR
     await late.tick(299)
     assert late.bus.asked == [], "a person may have written while nobody listened"
@@ -404,12 +408,12 @@ async def test_a_restart_goes_on_and_does_not_fire_at_once() -> None:
 @pytest.mark.promise(442)
 async def test_a_redis_that_came_back_empty_waits_as_after_a_persons_message() -> None:
     scene = await begun("follow_up")
-    scene.ledger.idle.state = None
+    scene.state.coordination.idle.state = None
     scene.time.now += 9 * HOUR
     await scene.begin()
     await scene.tick(HOUR)
     assert scene.bus.asked == []
-    assert HOUR + 300 <= scene.state("follow_up").due - (scene.time.now - HOUR) <= 2 * HOUR + 300
+    assert HOUR + 300 <= scene.task("follow_up").due - (scene.time.now - HOUR) <= 2 * HOUR + 300
 
 
 @pytest.mark.promise(442)
@@ -424,7 +428,7 @@ async def test_what_an_earlier_leader_asked_for_is_noted_and_not_asked_again() -
     await scene.tick(60)
     assert scene.record.notes == []
     result = Result(instruction_id=asked.instruction_id, agent_name="claude", text=NEWS, message_id=77)
-    scene.ledger.idle.results[asked.instruction_id] = result
+    scene.state.coordination.idle.results[asked.instruction_id] = result
     for _ in range(2):
         await scene.tick()
     ((agent, note),) = scene.record.notes
@@ -444,7 +448,7 @@ async def test_a_turn_of_an_earlier_leader_that_never_ends_is_given_up() -> None
     await scene.tick(TURN_SECONDS)
     assert len(scene.bus.asked) == 1
     await scene.tick(LEFT_SECONDS + 1)
-    assert scene.state("summarise").failures == 1
+    assert scene.task("summarise").failures == 1
     await scene.tick(HOUR)
     assert len(scene.bus.asked) == 2
 
@@ -462,7 +466,7 @@ async def test_a_clock_that_was_a_year_ahead_and_is_set_back_stops_no_task_for_a
     before = len(scene.bus.asked)
     await scene.ticks(12 * HOUR)
     assert len(scene.bus.asked) == before, "nothing is new"
-    assert all(scene.state(task).due < scene.time.now + 12 * HOUR for task in ("summarise", "follow_up"))
+    assert all(scene.task(task).due < scene.time.now + 12 * HOUR for task in ("summarise", "follow_up"))
     scene.record.ada_writes()
     scene.idle.person_wrote()
     await scene.ticks(HOUR)
@@ -484,7 +488,7 @@ async def test_a_turn_of_an_earlier_leader_whose_clock_was_ahead_is_given_up() -
 
 async def test_who_was_overtaken_asks_for_nothing() -> None:
     scene = await begun("summarise")
-    scene.ledger.idle.epoch = 9
+    scene.state.coordination.idle.epoch = 9
     await scene.tick(300)
     assert scene.bus.asked == []
     scene.lease.lapsed = True
@@ -496,7 +500,7 @@ async def test_who_was_overtaken_asks_for_nothing() -> None:
 @pytest.mark.promise(442)
 async def test_while_redis_is_away_nothing_is_asked_and_nothing_is_lost() -> None:
     scene = await begun("summarise")
-    scene.ledger.idle.away = 1
+    scene.state.coordination.idle.away = 1
     with pytest.raises(StateUnavailable):
         await scene.tick(300)
     assert scene.bus.asked == []

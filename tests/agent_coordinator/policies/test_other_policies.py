@@ -10,7 +10,7 @@ from agent_coordinator.engine import Engine
 from agent_coordinator.policies.policy import Choice
 from agent_coordinator.state import ConversationState
 from agentic.wire.reasons import EndReason
-from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryLedger, OnePolicy, Time, config, room
+from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryState, OnePolicy, Time, config, room
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ async def test_the_engine_runs_a_policy_without_rounds() -> None:
     bus, time = room("claude", "grok"), Time()
     policy = Alternation(("claude", "grok"), turns=5)
     engine = Engine(
-        CoordinatorContext(config(), bus, MemoryLedger(), clock=time.clock, rng=Luck(), sleep=time.sleep),
+        CoordinatorContext(config(), bus, MemoryState(), clock=time.clock, rng=Luck(), sleep=time.sleep),
         OnePolicy(policy),
     )
     report = await engine.converse(CHANNEL, "debate", starter="grok")

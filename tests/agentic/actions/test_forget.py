@@ -19,7 +19,7 @@ from agentic.personas.memory import Notes, Origin, append
 from agentic.services.discord.gate import MAX_TEXT
 from agentic.services.signal.stores import AddressBook
 from agentic.state.forget_requests import ForgetRequests, RemovedWords
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.turn_records import TurnRecord
 from agentic.tools.call_log import ToolRecord, ToolRecords
 from agentic.wire import keys
@@ -39,7 +39,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.data, self.personas = folder / "data", folder / "personas"
         (self.personas / "claude").mkdir(parents=True, exist_ok=True)
-        self.ledger: Ledger
+        self.state: SharedState
         self.records: ToolRecords
         self.forgetting: Forgetting
 
@@ -47,11 +47,9 @@ class Machine:
     async def running(self, link: RedisConnection) -> AsyncIterator[Machine]:
         bus, done = Bus(link), CompletedRequests(self.data)
         async with ToolRecords(self.data / "tools") as self.records:
-            self.ledger = Ledger(link, lambda: NOW, holder="here")
-            self.forgetting = Forgetting(
-                ForgetRequests(link, bus), self.ledger, NAMES, done, tools=self.records, personas=self.personas
-            )
-            self.forgetting.start()
+            self.state = SharedState(link, lambda: NOW, holder="here")
+            self.forgetting = Forgetting(self.state, NAMES, done, tools=self.records, personas=self.personas)
+            self.forgetting.start(bus)
             tasks = [asyncio.create_task(work) for work in (bus.run(), self.forgetting.run())]
             try:
                 await asyncio.wait_for(bus.ready.wait(), 10)
@@ -99,10 +97,10 @@ def there(tmp_path: Path) -> Machine:
     return Machine(tmp_path / "there")
 
 
-async def ask(ledger: Ledger, person: int, message_id: int) -> None:
+async def ask(state: SharedState, person: int, message_id: int) -> None:
     entry = Entry(message_id, Speaker(person, "Bob", "person"), "a private thing", NOW)
     event = MentionEvent.of(entry, channel_id=LOUNGE, theme="casual", to_all=False, now=NOW)
-    await ledger.turns.claim("claude", event.id, event.deadline, save_event(event, 0))
+    await state.turns.claim("claude", event.id, event.deadline, save_event(event, 0))
 
 
 def ended(number: int, person: int) -> TurnRecord:
@@ -110,20 +108,20 @@ def ended(number: int, person: int) -> TurnRecord:
     return record.model_copy(update={"asked_by": person})
 
 
-async def record(ledger: Ledger, number: int, person: int) -> None:
-    await ledger.settle("grok", f"m{number}", "{}", NOW + 90, record=ended(number, person))
+async def record(state: SharedState, number: int, person: int) -> None:
+    await state.turns.settle("grok", f"m{number}", "{}", NOW + 90, record=ended(number, person))
 
 
 async def test_what_redis_holds_of_a_person_goes_and_nobody_elses(link: RedisConnection, here: Machine):
     async with here.running(link):
-        await ask(here.ledger, BOB, 1)
-        await ask(here.ledger, ANN, 2)
+        await ask(here.state, BOB, 1)
+        await ask(here.state, ANN, 2)
         for number, person in enumerate((BOB, BOB, ANN)):
-            await record(here.ledger, number, person)
+            await record(here.state, number, person)
         assert await here.forgetting.forget(BOB) == ForgetOutcome(records=2, open_turns=1)
-        assert await here.ledger.turns.open_ids("claude") == ["m2"]
+        assert await here.state.turns.open_ids("claude") == ["m2"]
         assert await link.commands.exists(keys.turn("claude", "m1")) == 0
-        assert [record.asked_by for record in await here.ledger.records.last("grok", count=9)] == [ANN]
+        assert [record.asked_by for record in await here.state.turns.records.last("grok", count=9)] == [ANN]
         assert await here.forgetting.forget(BOB) == ForgetOutcome()
 
 
@@ -142,7 +140,7 @@ async def test_a_new_redis_whose_clock_is_behind_forgets_all_the_same(
         here.forgetting.also.append(note)
         await there.forgetting.forget(ANN)
         await until(lambda: heard == [ANN])
-        await record(here.ledger, 1, BOB)
+        await record(here.state, 1, BOB)
         assert await here.forgetting.forget(BOB) == ForgetOutcome(records=1)
         assert heard == [ANN, BOB]
 
@@ -156,15 +154,15 @@ async def test_what_the_files_hold_of_a_person_goes_in_every_process(
                 machine.note(f"said by {person}", person)
                 machine.call(number, person)
             link.present.clear()
-            await record(machine.ledger, 1, BOB)
+            await record(machine.state, 1, BOB)
             link.present.set()
         assert await here.forgetting.forget(BOB) == ForgetOutcome(tool_calls=1, notes=Notes(gone=1))
         await until(lambda: there.done)
         for machine in (here, there):
             assert (f"said by {BOB}" in machine.memory, f"said by {ANN}" in machine.memory) == (False, True)
             assert machine.calls == ["r1"]
-            await machine.ledger.link.write_queued()
-        assert await here.ledger.records.last("grok", count=9) == [], "what was to be written yet is not written"
+            await machine.state.link.write_queued()
+        assert await here.state.turns.records.last("grok", count=9) == [], "what was to be written yet is not written"
 
 
 async def test_an_address_that_waits_for_redis_does_not_come_back(link: RedisConnection, here: Machine):
@@ -298,7 +296,7 @@ def test_what_a_write_that_was_cut_off_left_is_removed_at_the_start_unless_it_is
 
 async def test_the_reply_says_what_the_recorder_removed(link: RedisConnection, here: Machine, monkeypatch):
     monkeypatch.setattr(forget, "RECORDER_SECONDS", 0.05)
-    recorder = ForgetRequests(link, Bus(link))
+    recorder = ForgetRequests(link)
     async with here.running(link):
         await link.commands.set(keys.RECORDER_OWNER, "some process")
         await recorder.answer(BOB, RemovedWords(at=1, prompts=9))  # to an earlier request

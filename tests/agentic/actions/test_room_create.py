@@ -32,7 +32,7 @@ def personas(tmp_path):
 
 async def online(place: Place) -> None:
     for name in ("claude", "grok"):
-        await place.ledger.presence.renew(name, "")
+        await place.state.coordination.presence.renew(name, "")
 
 
 def opened(orders: list[Any]) -> Room:
@@ -73,7 +73,7 @@ async def test_with_topic_and_names_it_is_opened_at_once(personas):
         assert place.channel.messages == {
             FIRST: f"**{TOPIC}**: Grok and Ada the Sceptic discuss it in this thread. Ann opened this room. {VOTES}"
         }
-        assert await place.ledger.room_openings.of("grok") == []
+        assert await place.state.coordination.room_openings.of("grok") == []
         assert [(note.action, note.detail) for note in place.notes] == [("open_room", f" {TOPIC}\n")]
 
 
@@ -144,7 +144,7 @@ async def test_members_that_do_not_fit_are_refused(tmp_path, names: str, refusal
         (tmp_path / f"p{number}").mkdir()
         (tmp_path / f"p{number}" / "soul.md").write_text("A voice.\n")
     async with a_place(tmp_path) as place:
-        await place.ledger.presence.renew("grok", "")
+        await place.state.coordination.presence.renew("grok", "")
         assert text_of(await place.use("room create", topic=TOPIC, personas=names)).startswith(refusal)
         assert place.channel.messages == {}
 
@@ -230,7 +230,7 @@ async def test_what_the_coordinator_does_not_do_is_said(outcome: str, told: str,
             place.coordinator(outcome)
         answer = await place.use("room create", topic=TOPIC, personas="claude, grok")
         assert told in text_of(answer)
-        assert len(await place.ledger.room_openings.of("grok")) == left
+        assert len(await place.state.coordination.room_openings.of("grok")) == left
 
 
 async def test_a_discord_that_refuses_is_named():
@@ -325,7 +325,7 @@ async def test_no_secret_of_the_settings_is_kept_of_a_room():
             await place.use("form room", id=form.id, **filled),
         ):
             assert isinstance(menu, Menu)
-            kept = await place.ledger.room_openings.draft(int(menu.id.partition(":")[2]))
+            kept = await place.state.coordination.room_openings.draft(int(menu.id.partition(":")[2]))
             assert "[redacted]" in (kept or "")
             assert SECRET not in (kept or "")
 
@@ -450,10 +450,10 @@ async def test_only_who_asked_may_choose():
 
 async def test_a_choice_is_checked_as_names_are_and_can_be_made_again():
     async with a_place() as place:
-        await place.ledger.presence.renew("grok", "")
+        await place.state.coordination.presence.renew("grok", "")
         menu = await a_menu(place)
         assert await place.use("menu room", id=menu.id, chosen=("claude", "grok")) == "Claude is offline."
-        await place.ledger.presence.renew("claude", "")
+        await place.state.coordination.presence.renew("claude", "")
         place.coordinator("opened")
         assert "open" in await place.use("menu room", id=menu.id, chosen=("claude", "grok"))
 

@@ -20,7 +20,7 @@ from agentic.state.conversations import Pull, PullPart, Pulls, Running
 from agentic.state.idle import Asking, IdleState, TaskState
 from agentic.state.limits import LimitRequest
 from agentic.state.rooms import Room, RoomMember
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import ChannelRef, Scope
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.wire import keys
@@ -170,9 +170,9 @@ async def services():
     caps = Caps(all=5.0, agent=1.0, channel=2.0)
     with RedisServer() as server:
         async with RedisConnection(server.url, command_timeout=PATIENT) as link:
-            ledger = Ledger(link, clock, caps=caps)
+            state = SharedState(link, clock, caps=caps)
             yield SimpleNamespace(
-                ledger=ledger,
+                state=state,
                 silence=lone_silence(clock),
                 settings=settings,
                 names=NAMES,
@@ -187,7 +187,7 @@ async def asked(services):
 
 
 async def here(services):
-    await services.ledger.presence.renew("claude", "21")
+    await services.state.coordination.presence.renew("claude", "21")
 
 
 async def test_in_a_room_without_it_that_is_the_first_reason(services):
@@ -199,7 +199,7 @@ async def test_in_a_room_without_it_that_is_the_first_reason(services):
 
 
 async def test_each_thing_that_keeps_an_agent_silent_is_found(services):
-    ledger, now = services.ledger, services.clock()
+    state, now = services.state, services.clock()
     assert await asked(services) == ["**Claude** is silent here: it is offline."]
     await here(services)
     assert "nobody has called it" in (await asked(services))[0]
@@ -207,7 +207,7 @@ async def test_each_thing_that_keeps_an_agent_silent_is_found(services):
     assert "muted until" in (await asked(services))[0]
     await services.silence.resume(Scope.agent("claude"))
     await services.silence.stop(Scope.channel(1), source="x")
-    await ledger.backoffs.put("claude", now + 300)
+    await state.coordination.backoffs.put("claude", now + 300)
     lines = await asked(services)
     assert "a person stopped the bots in this channel" in lines[0]
     assert f"tried again <t:{now + 300:.0f}:R>" in lines[2]
@@ -217,11 +217,11 @@ async def test_limits_are_found_and_asking_takes_nothing_of_them(services):
     rules = {"cooldown": 30.0, "daily_max": 3, "date": "2026-05-28"}
     assert f"{services.clock():.0f}" == "1780000000"
     await here(services)
-    await services.ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **rules))
+    await services.state.limits.take(LimitRequest(agent="claude", channel_id=1, **rules))
     for _ in range(5):
         assert "it has just spoken here, its cooldown ends in" in (await asked(services))[0]
     for channel in (2, 3):
-        assert await services.ledger.limits.take(LimitRequest(agent="claude", channel_id=channel, **rules)) == "ok"
+        assert await services.state.limits.take(LimitRequest(agent="claude", channel_id=channel, **rules)) == "ok"
     assert "its 3 turns for today are used up" in (await asked(services))[0]
 
 
@@ -229,31 +229,33 @@ async def test_limits_are_found_and_asking_takes_nothing_of_them(services):
 async def test_budgets_that_near_their_end_are_found(services, spent, found):
     date = "2026-05-28"
     taken = {"date": date, "turn_id": "i1", "estimate": 0.0001, "until": services.clock() + 90, "kind": "round"}
-    assert await services.ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **taken)) == "ok"
-    await services.ledger.settle("claude", "i1", "{}", 1e10, date=date, spent={"total_cost": spent})
-    assert sorted(await services.ledger.budgets.used_up("claude", 1, date)) == sorted(found)
+    assert await services.state.limits.take(LimitRequest(agent="claude", channel_id=1, **taken)) == "ok"
+    await services.state.turns.settle("claude", "i1", "{}", 1e10, date=date, spent={"total_cost": spent})
+    assert sorted(await services.state.limits.budgets.used_up("claude", 1, date)) == sorted(found)
     await here(services)
     text = "\n".join(await asked(services))
     assert [budget for budget in BUDGETS if BUDGETS[budget] in text] == list(found)
 
 
 async def test_without_caps_no_budget_is_used_up(services):
-    assert await Ledger(services.ledger.link).budgets.used_up("claude", 1, "2026-05-28") == []
+    assert await SharedState(services.state.link).limits.budgets.used_up("claude", 1, "2026-05-28") == []
 
 
 async def test_a_conversation_is_found_as_its_coordinator_keeps_it(services):
     state = ConversationState("talk", 1, "casual", started_at=0.0).begin_round(("grok", "claude"))
     await here(services)
-    await services.ledger.schedule.hold_channel(1, "talk", 60)
-    await services.ledger.conversations.keep(1, "talk", state.begin_turn("i1").to_json())
+    await services.state.coordination.schedule.hold_channel(1, "talk", 60)
+    await services.state.coordination.conversations.keep(1, "talk", state.begin_turn("i1").to_json())
     assert "in round 1 it is Grok's turn" in (await asked(services))[0]
-    await services.ledger.conversations.keep(1, "talk", "{}")
+    await services.state.coordination.conversations.keep(1, "talk", "{}")
     assert "nobody" in (await asked(services))[0]
 
 
 async def test_its_last_turn_is_found(services):
     await here(services)
-    await services.ledger.settle("claude", "i1", "{}", 1e10, record=SPOKE.model_copy(update={"reason": "overtaken"}))
+    await services.state.turns.settle(
+        "claude", "i1", "{}", 1e10, record=SPOKE.model_copy(update={"reason": "overtaken"})
+    )
     assert REASONS["overtaken"] in (await asked(services))[0]
 
 
@@ -267,31 +269,31 @@ async def test_what_its_idle_tasks_wait_for_comes_last_as_the_coordinator_wrote_
         "discover:claude": TaskState(due=now + 2400),
         "discover:grok": TaskState(why="its last turn failed"),
     }
-    await services.ledger.idle.write(IdleState(tasks=tasks), 0)
+    await services.state.coordination.idle.write(IdleState(tasks=tasks), 0)
     first, *others = await asked(services)
     assert "nobody has called it" in first
     waiting = "follow-ups (these are quiet hours) and discoveries (in 40 minutes at the earliest)"
     assert others == ["Also:", f"- nothing came unasked either: {waiting}"]
     asking = Asking(instruction_id="i", agent="claude", task="follow_up", deadline=now, channel_id=1, message_id=1)
-    await services.ledger.idle.write(IdleState(tasks=tasks, asking=asking), 0)
+    await services.state.coordination.idle.write(IdleState(tasks=tasks, asking=asking), 0)
     assert "follow-ups (under way)" in (await asked(services))[-1]
 
 
 @pytest.mark.parametrize("tasks", [{}, {"profile:claude": TaskState()}, {"discover:grok": TaskState()}])
 async def test_an_agent_that_never_writes_unasked_has_no_line_about_it(services, tasks):
     await here(services)
-    await services.ledger.idle.write(IdleState(tasks=tasks), 0)
+    await services.state.coordination.idle.write(IdleState(tasks=tasks), 0)
     assert len(await asked(services)) == 1
 
 
 async def test_a_message_without_a_record_and_one_that_is_too_old_are_said_to_be_unknown(services):
     ids = Snowflakes(services.clock)
-    assert await why(services.ledger, NAMES, ids(), services.clock()) == NO_RECORD
+    assert await why(services.state, NAMES, ids(), services.clock()) == NO_RECORD
     old = ids()
     services.server.kill()
-    assert await why(services.ledger, NAMES, old, services.clock() + KEEP_SECONDS + 1) == NO_RECORD
+    assert await why(services.state, NAMES, old, services.clock() + KEEP_SECONDS + 1) == NO_RECORD
     with pytest.raises(StateUnavailable):
-        await why(services.ledger, NAMES, old, services.clock())
+        await why(services.state, NAMES, old, services.clock())
     with pytest.raises(StateUnavailable):
         await why_not(services, "claude", ChannelRef(1), services.clock())
 

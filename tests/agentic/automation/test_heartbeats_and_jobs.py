@@ -46,7 +46,7 @@ class Day:
         channels: Any = self
         persona: Any = self
         services: Any = SimpleNamespace(
-            ledger=SimpleNamespace(last_runs=self.ticks),
+            state=SimpleNamespace(turns=SimpleNamespace(last_runs=self.ticks)),
             settings=SimpleNamespace(turn_timeout_seconds=90.0, timezone=BERLIN),
             clock=self.clock,
         )

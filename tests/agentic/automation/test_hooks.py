@@ -68,7 +68,7 @@ async def test_hooks_stand_around_an_event_in_line_and_say_nothing_in_its_channe
     await scene.ask()
     assert asked(scene) == ["begin", "turn", "stop"]
     assert scene.texts() == ["Answer."]
-    begin, answer, stop = scene.ledger.recorded[0], scene.ledger.recorded[1], scene.ledger.recorded[2]
+    begin, answer, stop = scene.state.recorded[0], scene.state.recorded[1], scene.state.recorded[2]
     assert [record.kind for record in (begin, answer, stop)] == ["hook", "mention", "hook"]
     assert all(record.cost_usd > 0 for record in (begin, answer, stop)), "each is a turn, and paid"
 
@@ -129,7 +129,7 @@ async def test_a_hook_before_an_event_has_a_third_of_its_time_and_is_ended_in_or
     await scene.cog.host.queue.stop([LOUNGE], lambda _: True)
     await settle()
     assert (asked(scene), scene.texts()) == (["begin", "stop"], [])
-    ended = {record.id: record.reason for record in scene.ledger.recorded}
+    ended = {record.id: record.reason for record in scene.state.recorded}
     assert ended.pop(f"agent_stop-m{message_id}", None) is None, "what began is ended"
     assert ended == {f"agent_begin-m{message_id}": "stopped", f"m{message_id}": "stopped"}
 
@@ -143,7 +143,7 @@ async def test_what_began_is_ended_also_after_a_stop(scene: Scene) -> None:
     await scene.silence.stop(Scope.channel(LOUNGE))
     await settle()
     assert (asked(scene), scene.texts()) == (["begin", "turn", "stop"], [])
-    ended = [(record.id, record.reason) for record in scene.ledger.recorded]
+    ended = [(record.id, record.reason) for record in scene.state.recorded]
     assert ended[1:] == [(f"m{message_id}", "stopped"), (f"agent_stop-m{message_id}", None)]
 
 
@@ -155,7 +155,7 @@ async def test_while_all_bots_are_paused_no_hook_asks_a_model(scene: Scene) -> N
 
 
 async def test_a_turn_that_another_process_took_over_has_its_end_there(scene: Scene) -> None:
-    scene.answers({"text": "sunny"}, scene.ledger.take_over)
+    scene.answers({"text": "sunny"}, scene.state.take_over)
     await scene.ask()
     assert "stop" not in asked(scene)
 
@@ -248,7 +248,7 @@ async def test_an_errand_without_a_channel_is_a_line_in_the_log_without_its_word
     assert asked(scene) == ["startup"]
     assert "said 10 characters without a channel" in caplog.text
     assert "I am here." not in caplog.text
-    assert scene.ledger.recorded[0].reason is None
+    assert scene.state.recorded[0].reason is None
     await scene.aclose()
 
 
@@ -287,8 +287,8 @@ async def test_an_errand_that_a_crash_cut_off_is_gone_on_with(scene: Scene) -> N
         check="Build",
         instruction="Look.",
     )
-    await scene.ledger.turns.claim("claude", event.id, event.deadline, save_event(event, 7))
-    scene.ledger.crash()
+    await scene.state.turns.claim("claude", event.id, event.deadline, save_event(event, 7))
+    scene.state.crash()
     scene.answers({"text": "sunny"}, {"text": "All is green."})
     await scene.cog.host.catch_up.resume_open_turns()
     await settle()

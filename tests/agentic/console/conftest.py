@@ -16,7 +16,7 @@ from support.records import CHANNELS, NOW, fill
 
 from agentic.console.parts import ConsoleContext, RecordFile
 from agentic.state.budgets import Caps
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.wire.connection import RedisConnection
 from tests.support.redis_server import PATIENT, empty_redis
 
@@ -75,7 +75,7 @@ async def parts(record: RecordFile, tmp_path: Path) -> AsyncIterator[ConsoleCont
     }
     async with RedisConnection(empty_redis(), command_timeout=PATIENT) as link:
         made = console_parts(link, environ, live=Channels(), store=record, clock=lambda: NOW)
-        yield replace(made, ledger=Ledger(link, lambda: NOW, caps=Caps(all=5.0, person=1.0)))
+        yield replace(made, state=SharedState(link, lambda: NOW, caps=Caps(all=5.0, person=1.0)))
 
 
 class Pages:

@@ -21,9 +21,9 @@ CHANNEL = next(iter(CHANNELS))
 
 
 async def test_a_card_says_whether_an_agent_is_online_and_what_hinders_it(parts: ConsoleContext) -> None:
-    await parts.ledger.presence.renew("claude", "1")
+    await parts.state.coordination.presence.renew("claude", "1")
     await parts.silence.stop(Scope.agent("gemini"), 600)
-    await parts.ledger.backoffs.put("grok", NOW + 60)
+    await parts.state.coordination.backoffs.put("grok", NOW + 60)
     states = {
         "grok": BotState(failure="its token was refused"),
         "claude": BotState(latency=0.04),
@@ -49,7 +49,7 @@ async def test_a_card_says_whether_an_agent_is_online_and_what_hinders_it(parts:
 async def test_free_turns_are_counted_beside_those_that_the_limit_counts(pages: Pages, parts: ConsoleContext) -> None:
     day = today(parts)
     for name in (day, free_day(day), free_day(day)):
-        await parts.ledger.link.call(lambda redis, name=name: redis.incr(keys.daily_count("claude", name)))
+        await parts.state.link.call(lambda redis, name=name: redis.incr(keys.daily_count("claude", name)))
     claude = await pages.get("/api/agents/claude")
     assert (claude["turns_today"], claude["turns_free"], claude["turns_most"]) == (1, 2, 100)
 
@@ -106,7 +106,7 @@ async def test_no_other_file_and_no_other_agent_can_be_asked_for(pages: Pages, p
 async def test_the_records_state_is_shown_and_whether_a_process_writes_it(pages: Pages, parts: ConsoleContext) -> None:
     record = await pages.get("/api/record")
     assert (record["days"], record["recorder"]) == (90, False)
-    lease = Lease(parts.ledger.link, keys.RECORDER_OWNER, holder="here")
+    lease = Lease(parts.state.link, keys.RECORDER_OWNER, holder="here")
     assert await lease.acquire()
     assert (await pages.get("/api/record"))["recorder"] is True
     await lease.release()
@@ -124,5 +124,5 @@ async def test_a_full_disk_stands_on_the_page(parts: ConsoleContext) -> None:
 async def test_a_process_that_stands_by_says_that_the_record_is_elsewhere(parts: ConsoleContext) -> None:
     async with pages_of(replace(parts, recorder=lambda: STANDING_BY)) as pages:
         assert (await pages.get("/api/record"))["elsewhere"] is False, "nobody records"
-        assert await Lease(parts.ledger.link, keys.RECORDER_OWNER, holder="there").acquire()
+        assert await Lease(parts.state.link, keys.RECORDER_OWNER, holder="there").acquire()
         assert (await pages.get("/api/record"))["elsewhere"] is True

@@ -16,7 +16,7 @@ from support.records import fill
 from agentic.console.parts import Channel, ConsoleContext, RecordFile
 from agentic.state.budgets import Caps
 from agentic.state.schedule import Slot
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import EVERYTHING, ChannelRef, Scope
 from agentic.wire import keys
 from agentic.wire.bus import Bus, CoordinatorCommands
@@ -45,7 +45,7 @@ class Console:
             {"TIMEZONE": "UTC"},
             bus=self.bus,
             orders=CoordinatorCommands(self.bus, patience=0.01 if answers is None else 5.0),
-            ledger=Ledger(link, lambda: NOON, caps=Caps(all=5.0)),
+            state=SharedState(link, lambda: NOON, caps=Caps(all=5.0)),
             live=FakeChannels(*CHANNELS),
             notes=SimpleNamespace(note=self.notes.append),
             clock=lambda: NOON,
@@ -201,7 +201,7 @@ async def test_a_budget_is_raised_once_by_a_click_that_comes_twice_and_from_two_
         both = await asyncio.gather(*(here.act("raise_budget", id="the-same-click", dollars=1.5) for _ in range(2)))
         assert both == [(200, line)] * 2
         assert await there.act("raise_budget", id="the-same-click", dollars=1.5) == (200, line)
-        assert (await here.parts.ledger.budgets.uses(TODAY, ["all"]))["all"].raised == 1.5
+        assert (await here.parts.state.limits.budgets.uses(TODAY, ["all"]))["all"].raised == 1.5
         assert [note.detail for note in here.notes] == ["all +$1.50"]
         assert (await there.act("raise_budget", dollars=1))[1].startswith("Today's limit is $7.50")
 
@@ -267,7 +267,7 @@ async def test_an_action_needs_the_token_of_the_page():
 
 async def test_the_schedule_of_today_is_shown_with_what_is_over_and_what_was_added():
     async with console() as here:
-        schedule = here.parts.ledger.schedule
+        schedule = here.parts.state.coordination.schedule
         hours = {"2027-01-14": (-13, -11), TODAY: (-1, 2)}
         for date, slots in hours.items():
             await schedule.save_schedule(date, [Slot(NOON + hour * 3600) for hour in slots])

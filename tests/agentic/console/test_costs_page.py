@@ -84,9 +84,9 @@ async def test_budgets_show_what_is_spent_and_reserved_and_what_the_day_comes_to
             person_id=PEOPLE[0],
             message_id=1,
         )
-        assert await parts.ledger.limits.take(ask) == "ok"
+        assert await parts.state.limits.take(ask) == "ok"
         if spent:
-            await parts.ledger.settle("claude", turn, "{}", NOW, date="2026-11-22", spent={"total_cost": spent})
+            await parts.state.turns.settle("claude", turn, "{}", NOW, date="2026-11-22", spent={"total_cost": spent})
     budgets = await pages.get("/api/budgets")
     assert (budgets["all"]["spent"], budgets["all"]["reserved"], budgets["all"]["cap"]) == (0.25, 0.5, 5.0)
     assert [use["name"] for use in budgets["agents"]] == ["ChatGPT", "Claude", "Gemini", "Grok"]

@@ -242,10 +242,12 @@ async def test_the_page_knows_who_thinks_what_runs_and_when_the_next_conversatio
     with RedisServer() as redis:
         async with RedisConnection(redis.url) as link:
             parts = console_parts(link, {"TIMEZONE": "UTC"}, live=FakeChannels(DEBATE), clock=lambda: 1_000_000.0)
-            await parts.ledger.schedule.save_schedule("1970-01-12", [Slot(900_000.0, True), Slot(1_000_500.0)])
+            await parts.state.coordination.schedule.save_schedule(
+                "1970-01-12", [Slot(900_000.0, True), Slot(1_000_500.0)]
+            )
             state = {"round_number": 2, "pending": ["grok", "claude"], "topic": "tea", "theme": "debate"}
-            await parts.ledger.schedule.hold_channel(DEBATE.id, "c1", 60)
-            await parts.ledger.conversations.keep(DEBATE.id, "c1", json.dumps(state))
+            await parts.state.coordination.schedule.hold_channel(DEBATE.id, "c1", 60)
+            await parts.state.coordination.conversations.keep(DEBATE.id, "c1", json.dumps(state))
             bus = asyncio.create_task(parts.bus.run())
             async with client_of(parts) as client:
                 await parts.bus.ready.wait()

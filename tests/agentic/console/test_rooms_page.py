@@ -17,7 +17,7 @@ from agentic.console.parts import Channel, RecordFile
 from agentic.rooms.opening import RoomDraft
 from agentic.state.conversations import Pull, PullPart, Pulls
 from agentic.state.rooms import Room, RoomMember
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.wire import keys
 from agentic.wire.bus import Bus, CoordinatorCommands
 from agentic.wire.connection import RedisConnection
@@ -108,7 +108,7 @@ async def page(
             link,
             bus=bus,
             orders=CoordinatorCommands(bus),
-            ledger=Ledger(link),
+            state=SharedState(link),
             live=FakeChannels(Channel(id=11, name="debate", theme="debate")),
             notes=SimpleNamespace(note=notes.append),
             rooms=bots or Bots(),
@@ -243,7 +243,7 @@ async def test_the_last_choice_by_pulls_is_explained() -> None:
     last = Pulls(channel_id=11, conversation_id="c", at=5.0, chosen="claude", because="was named", pulls=(pull,))
     async with RedisConnection(empty_redis(), command_timeout=PATIENT) as link:
         parts = console_parts(link)
-        await parts.ledger.pulls.keep(last)
+        await parts.state.coordination.scores.keep(last)
         async with client_of(parts) as client:
             choice = (await (await client.get("/api/pulls/11")).json())["choice"]
     assert (choice["chosen"], choice["because"]) == ("claude", "was named")

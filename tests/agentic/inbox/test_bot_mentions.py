@@ -53,7 +53,7 @@ async def test_another_agents_mention_is_answered_without_a_ping_and_may_be_pass
     scene.answers({"skip": True})
     await from_grok(scene)
     assert scene.texts() == ["Hello."]
-    assert [record.trigger for record in scene.ledger.recorded] == ["call", "call"]
+    assert [record.trigger for record in scene.state.recorded] == ["call", "call"]
 
 
 async def test_a_reply_to_it_is_a_call_too(scene):
@@ -90,8 +90,8 @@ async def test_foreign_bots_and_webhooks_call_nobody_under_whatever_name(scene, 
 
 
 async def test_a_turn_of_a_conversation_calls_nobody_and_one_that_joins_in_does(scene):
-    scene.ledger.instructed_posts.note(LOUNGE, [4])
-    scene.ledger.instructed_posts.note(LOUNGE, [5], joining=True)
+    scene.state.posts.instructed.note(LOUNGE, [4])
+    scene.state.posts.instructed.note(LOUNGE, [5], joining=True)
     await from_grok(scene, message_id=4)
     assert scene.cog.asked == []
     await from_grok(scene, message_id=5)
@@ -114,14 +114,14 @@ async def test_a_turn_that_is_still_open_tells_by_its_record_where_its_post_came
 
 
 async def test_a_turn_that_ends_while_it_is_looked_for_is_known_by_its_mark(scene):
-    marks, looks = scene.ledger.instructed_posts, []
+    marks, looks = scene.state.posts.instructed, []
 
     async def ends_between(agent):
         looks.append(agent)
         marks.note(LOUNGE, [4])
         return []
 
-    scene.ledger.turns.open_ids = ends_between
+    scene.state.turns.open_ids = ends_between
     await from_grok(scene, message_id=4)
     assert (looks, scene.cog.asked) == (["grok"], [])
 
@@ -131,7 +131,7 @@ async def test_posts_by_instruction_are_noted_before_the_result_is_told(scene):
     await scene.hear("so?")
     await scene.instruct("i2", trigger_message_id=scene.transcripts.of(LOUNGE).newest)
     first, second = (sent.id for sent in scene.channel().sent)
-    assert await scene.ledger.instructed_posts.read(LOUNGE) == {first: False, second: True}
+    assert await scene.state.posts.instructed.read(LOUNGE) == {first: False, second: True}
 
 
 async def test_the_end_of_a_chain_is_shown_once_by_whoever_would_have_been_called(scene):
@@ -211,8 +211,8 @@ async def test_who_set_off_the_chain_pays_for_it_and_it_is_for_them_that_tools_r
         scene.answers(calls(("clock", {})), {"text": "It is noon."})
         await scene.hear("talk to each other")
         await from_grok(scene)
-        await until(lambda: scene.ledger.recorded)
-        assert [record.asked_by for record in scene.ledger.recorded] == [11]
+        await until(lambda: scene.state.recorded)
+        assert [record.asked_by for record in scene.state.recorded] == [11]
         assert [record.asked_by for record in records.for_channel("claude", LOUNGE)] == [11]
 
 

@@ -23,7 +23,7 @@ class Return:
 
     def __init__(self, **env):
         self.scene = Scene(env=env)
-        self.scene.ledger.presence.first["claude"] = self.scene.clock.now - 3600
+        self.scene.state.coordination.presence.first["claude"] = self.scene.clock.now - 3600
         self.task = None
 
     def wrote(self, text, *, author=11, ago=60.0, channel=LOUNGE, **more):
@@ -91,10 +91,10 @@ async def test_a_mention_in_a_past_that_could_not_be_read_at_first_is_answered_w
 async def test_what_an_earlier_run_answered_is_not_answered_again(back):
     asked = back.asked()
     scene = back.scene
-    earlier = await Scene(ledger=scene.ledger).start()
+    earlier = await Scene(state=scene.state).start()
     await earlier.ask(message_id=asked)
     assert len(earlier.texts()) == 1
-    scene.ledger.bus = scene.bus
+    scene.state.bus = scene.bus
     await back.comes()
     assert (scene.texts(), scene.cog.asked) == ([], [])
     await earlier.aclose()
@@ -103,10 +103,10 @@ async def test_what_an_earlier_run_answered_is_not_answered_again(back):
 async def test_who_had_an_answer_in_one_channel_gets_one_to_what_was_missed_in_another(back):
     asked = back.asked(ago=90)
     scene = back.scene
-    earlier = await Scene(ledger=scene.ledger).start()
+    earlier = await Scene(state=scene.state).start()
     await earlier.ask(message_id=asked)
     await earlier.aclose()
-    scene.ledger.bus = scene.bus
+    scene.state.bus = scene.bus
     back.asked("and here?", channel=MEMES)
     await back.comes()
     assert (scene.texts(), len(scene.texts(MEMES))) == ([], 1)
@@ -123,10 +123,10 @@ async def test_what_was_passed_over_for_a_newer_question_is_not_answered_in_the_
 
 async def test_missed_mentions_wait_for_a_redis_that_is_away(back):
     back.asked()
-    back.scene.ledger.away = True
+    back.scene.state.away = True
     scene = await back.comes()
     assert scene.texts() == []
-    scene.ledger.away = False
+    scene.state.away = False
     await back.passes(2 * ROUND_SECONDS)
     assert scene.texts() == ["Hello."]
 
@@ -181,10 +181,10 @@ async def test_only_what_is_young_enough_is_answered(back, ago, answers):
 
 
 async def test_a_fresh_install_never_answers_old_messages(back):
-    back.scene.ledger.presence.first.clear()
+    back.scene.state.coordination.presence.first.clear()
     back.asked()
     scene = await back.comes()
-    back.scene.ledger.presence.first["claude"] = scene.clock.now
+    back.scene.state.coordination.presence.first["claude"] = scene.clock.now
     await scene.cog.on_ready()
     await back.passes(2 * ROUND_SECONDS)
     assert scene.texts() == []
@@ -213,16 +213,16 @@ async def test_who_stands_by_answers_nothing_and_who_takes_over_what_came_meanwh
 
 async def test_open_turns_wait_for_a_redis_that_is_away(back):
     scene = back.scene
-    earlier = await Scene(ledger=scene.ledger).start()
+    earlier = await Scene(state=scene.state).start()
     earlier.answers(asyncio.Event().wait)
     await earlier.instruct()
     await earlier.aclose()
-    scene.ledger.crash()
-    scene.ledger.bus = scene.bus
-    scene.ledger.away = True
+    scene.state.crash()
+    scene.state.bus = scene.bus
+    scene.state.away = True
     await back.comes()
     assert scene.texts() == []
-    scene.ledger.away = False
+    scene.state.away = False
     await back.passes(2 * ROUND_SECONDS)
     assert scene.texts() == ["Hello."]
 
@@ -268,7 +268,7 @@ async def test_a_stop_that_came_while_it_was_away_holds_and_is_not_answered(back
 
 @pytest.mark.parametrize("back", [{**RIGHTS, "MENTION_CATCHUP_SECONDS": "0"}], indirect=True)
 async def test_orders_are_looked_for_further_back_than_questions_and_also_by_a_new_installation(back):
-    back.scene.ledger.presence.first.clear()
+    back.scene.state.coordination.presence.first.clear()
     back.asked("stop", ago=5 * 3600)
     scene = await back.comes()
     assert scene.silence.check(ChannelRef(LOUNGE))
@@ -404,7 +404,7 @@ async def test_a_sign_that_was_put_there_during_a_gap_in_which_nobody_wrote_is_f
 
 
 async def unasked(back, message_id):
-    await back.scene.ledger.unasked.note((message_id,), UnaskedMessage(11, "claude", "discover"))
+    await back.scene.state.posts.proactive.note((message_id,), UnaskedMessage(11, "claude", "discover"))
 
 
 @pytest.mark.promise(493)
@@ -412,7 +412,7 @@ async def unasked(back, message_id):
 async def test_a_mute_sign_of_the_last_week_is_found_when_it_comes_back(back, days, counts):
     await unasked(back, signed(back, ago=days * 86400, emoji="🔕"))
     scene = await back.comes()
-    assert await scene.ledger.unasked.is_unwanted(11) == counts
+    assert await scene.state.posts.proactive.is_unwanted(11) == counts
 
 
 @pytest.mark.promise(493)
@@ -423,12 +423,12 @@ async def test_a_mute_sign_that_was_put_there_during_a_gap_in_which_nobody_wrote
     transcript.add(Entry(post, Speaker(scene.me.id, "Claude", "agent", "claude"), "as I said", scene.clock.now))
     await scene.cog.on_ready()
     await back.passes(2)
-    assert await scene.ledger.unasked.is_unwanted(11)
+    assert await scene.state.posts.proactive.is_unwanted(11)
     assert scene.channel().reacted == [(post, "✅")]
     await scene.services.consents.allow(11, because="command")
     await scene.cog.on_ready()
     await back.passes(2)
-    assert not await scene.ledger.unasked.is_unwanted(11), "an old sign, and a newer word"
+    assert not await scene.state.posts.proactive.is_unwanted(11), "an old sign, and a newer word"
 
 
 async def test_a_mention_that_came_while_it_was_not_certain_who_acts_is_answered_when_it_is(back):

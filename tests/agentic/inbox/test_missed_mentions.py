@@ -32,7 +32,7 @@ async def stage():
 
 async def charged(scene, person):
     """Millionths of a dollar that the person has spent today."""
-    uses = await scene.ledger.uses()
+    uses = await scene.state.uses()
     return round(uses[f"person:{person}"].spent * 1_000_000)
 
 
@@ -41,11 +41,11 @@ async def test_a_call_that_a_person_stops_costs_what_was_put_aside_for_it(stage)
     scene = await stage()
     scene.answers(asyncio.Event().wait)
     await scene.ask()
-    reserved = (await scene.ledger.uses())["all"].reserved
+    reserved = (await scene.state.uses())["all"].reserved
     await scene.silence.stop(Scope.channel(100), source="m1")
     await settle()
     assert (scene.texts(), scene.spent()["ai_calls"]) == ([], 1)
-    uses = await scene.ledger.uses()
+    uses = await scene.state.uses()
     assert 0 < uses["all"].spent <= reserved
     assert uses[f"person:{ALICE}"].spent == uses["all"].spent
 
@@ -80,8 +80,8 @@ async def test_a_call_that_the_end_of_the_process_cuts_off_is_charged_by_the_nex
     scene.answers(asyncio.Event().wait)
     await scene.ask()
     await scene.aclose()
-    scene.ledger.crash()
-    after = await Scene(ledger=scene.ledger).start()
+    scene.state.crash()
+    after = await Scene(state=scene.state).start()
     await after.cog.host.catch_up.resume_open_turns()
     await settle()
     assert after.spent()["ai_calls"] == 2
@@ -132,10 +132,10 @@ async def test_a_drawing_is_noted_before_it_is_made_and_charged_by_who_goes_on(s
     scene.cog.brush = asyncio.Event().wait
     scene.answers(LOOK)
     await scene.ask(channel=MEMES)
-    assert [name for _, name in scene.ledger.checkpoints] == ["answer", "under_way"]
+    assert [name for _, name in scene.state.checkpoints] == ["answer", "under_way"]
     await scene.aclose()
-    scene.ledger.crash()
-    after = await Scene(ledger=scene.ledger).start()
+    scene.state.crash()
+    after = await Scene(state=scene.state).start()
     await after.cog.host.catch_up.resume_open_turns()
     await settle()
     assert (after.cog.asked, after.cog.drawn) == ([], ["a cat"])
@@ -165,12 +165,12 @@ async def test_a_prompt_that_is_larger_than_was_foreseen_has_more_put_aside_befo
     scene.cog.host.agent.overhead.tokens = 0  # and it has more than 1,000
     await scene.ask()
     assert (scene.cog.asked, scene.spent()) == ([], {})
-    scene.ledger.budgets.caps = Caps(all=5.0)
+    scene.state.limits.budgets.caps = Caps(all=5.0)
     scene.answers(asyncio.Event().wait)
     await scene.ask()
-    (name,) = scene.ledger.budgets.holds
-    assert scene.ledger.budgets.holds[name].amount > 1_000 * 0.1 + 4_000 * 0.5
-    assert scene.ledger.checkpoints == [(name.removeprefix("claude:"), "under_way")]
+    (name,) = scene.state.limits.budgets.holds
+    assert scene.state.limits.budgets.holds[name].amount > 1_000 * 0.1 + 4_000 * 0.5
+    assert scene.state.checkpoints == [(name.removeprefix("claude:"), "under_way")]
     assert scene.cog.host.agent.overhead.tokens > 1_000, "the next one is foreseen better"
 
 
@@ -184,7 +184,7 @@ async def test_who_joins_in_on_an_answer_does_so_on_the_account_of_the_person_wh
     assert (again.text, await charged(scene, BOB)) == ("Hello.", 20_000)
     third = await scene.instruct("i3", trigger_message_id=asked)
     assert (third.skipped, third.reason) == (True, "person_budget")
-    assert scene.ledger.recorded[0].asked_by == BOB
+    assert scene.state.recorded[0].asked_by == BOB
 
 
 @pytest.mark.promise(50)

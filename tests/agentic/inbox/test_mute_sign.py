@@ -95,7 +95,7 @@ async def test_a_command_is_noted_whatever_was_said_before(scene: Scene):
 @pytest.mark.promise(493)
 async def test_at_a_message_that_redis_has_forgotten_the_sign_counts_by_the_record(scene: Scene):
     message_id = await posted(scene)
-    scene.ledger.unasked.posts.clear()
+    scene.state.posts.proactive.posts.clear()
     sent = UnaskedNote(
         message_id=message_id,
         agent="claude",

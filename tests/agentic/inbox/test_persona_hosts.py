@@ -50,8 +50,8 @@ class Stage:
         env = {"PERSONAS_DIR": str(self.folder), "BOT_TOKEN_CLAUDE": "t", "ANTHROPIC_API_KEY": "k"}
         self.scene = Scene("claude", env=env)
         settings, services = self.scene.settings, self.scene.services
-        self.scene.ledger.backoffs = NoBackoffs()
-        self.roster = Roster(settings, services.directory, services.ledger.presence, self.folder)
+        self.scene.state.coordination.backoffs = NoBackoffs()
+        self.roster = Roster(settings, services.directory, services.state.coordination.presence, self.folder)
         self.services = replace(services, roster=self.roster, personas=Personas(settings))
         self.models: dict[str, Any] = {}
         self.bots = [self.scene.cog.channels]

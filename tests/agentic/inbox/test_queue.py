@@ -30,8 +30,8 @@ async def restarted(scene: Scene) -> Scene:
     """The program after its end, with the same Redis."""
     await scene.cog.host.drain()
     await scene.aclose()
-    scene.ledger.crash()
-    later = Scene(ledger=scene.ledger)
+    scene.state.crash()
+    later = Scene(state=scene.state)
     later.clock.now = scene.clock.now
     return await later.start()
 
@@ -60,7 +60,7 @@ async def test_an_errands_time_begins_with_its_turn() -> None:
     scene.clock.now += 600
     go_on.set()
     await settle()
-    assert [record.reason for record in scene.ledger.recorded if record.kind == "cron"] == [None, None]
+    assert [record.reason for record in scene.state.recorded if record.kind == "cron"] == [None, None]
     assert scene.texts()[-2:] == ["Hello.", "Hello."]
     await scene.aclose()
 
@@ -79,10 +79,10 @@ async def test_errands_without_a_channel_do_not_wait_for_each_other() -> None:
     await settle()
     assert scene.cog.host.queue.enqueue(job("quick", NO_CHANNEL, now=scene.clock.now))
     await settle()
-    assert [record.id for record in scene.ledger.recorded] == ["cron:quick:1"]
+    assert [record.id for record in scene.state.recorded] == ["cron:quick:1"]
     go_on.set()
     await settle()
-    assert [record.id for record in scene.ledger.recorded] == ["cron:quick:1", "cron:slow:1"]
+    assert [record.id for record in scene.state.recorded] == ["cron:quick:1", "cron:slow:1"]
     await scene.aclose()
 
 
@@ -93,11 +93,11 @@ async def test_what_nobody_asked_for_leaves_people_their_share_of_the_days_turns
         assert scene.cog.host.queue.enqueue(job(f"job{n}", now=scene.clock.now))
     await settle()
     assert await scene.instruct("i1") is not None
-    reasons = [record.reason for record in scene.ledger.recorded]
+    reasons = [record.reason for record in scene.state.recorded]
     assert reasons == [None, None, None, *4 * ["daily_limit"]]
     await scene.ask()
     await scene.ask("and again?")
-    assert [record.reason for record in scene.ledger.recorded[-2:]] == [None, "daily_limit"]
+    assert [record.reason for record in scene.state.recorded[-2:]] == [None, "daily_limit"]
     await scene.aclose()
 
 
@@ -110,7 +110,7 @@ async def test_how_many_turns_nobody_needs_to_ask_for_is_the_owners_choice(most:
     for n in range(5):
         assert scene.cog.host.queue.enqueue(job(f"job{n}", now=scene.clock.now))
     await settle()
-    assert [record.reason for record in scene.ledger.recorded].count(None) == taken
+    assert [record.reason for record in scene.state.recorded].count(None) == taken
     await scene.aclose()
 
 
@@ -122,7 +122,7 @@ async def test_what_people_bring_about_is_theirs_in_every_way(tmp_path: Path) ->
     scene = await Scene(env=env).start()
     asked = await scene.ask()
     await scene.instruct("i1", trigger_message_id=asked)
-    assert [(record.kind, record.reason) for record in scene.ledger.recorded][:3] == [
+    assert [(record.kind, record.reason) for record in scene.state.recorded][:3] == [
         ("mention", None),
         ("hook", None),
         ("instruction", None),
@@ -143,7 +143,7 @@ async def test_mentions_that_waited_when_the_program_ended_are_answered_by_the_n
     later = await restarted(scene)
     await later.cog.host.catch_up.resume_open_turns()
     await settle()
-    assert {record.asked_message_id for record in later.ledger.recorded} >= set(asked), "also beyond three of a channel"
+    assert {record.asked_message_id for record in later.state.recorded} >= set(asked), "also beyond three of a channel"
     assert len(later.texts()) == len(asked)
     assert "until the next start: 5 message" in caplog.text
     await later.aclose()
@@ -188,11 +188,11 @@ async def test_news_that_were_taken_outlive_a_crash() -> None:
     scene = await Scene().start()
     await held(scene, channel=MEMES)
     assert await scene.cog.host.automation.receive(WebhookPayload("event-1", MEMES, "build", "red")) == "taken"
-    scene.ledger.crash()
-    later = await Scene(ledger=scene.ledger).start()
+    scene.state.crash()
+    later = await Scene(state=scene.state).start()
     await later.cog.host.catch_up.resume_open_turns()
     await settle()
-    assert [record.kind for record in later.ledger.recorded].count("webhook") == 1
+    assert [record.kind for record in later.state.recorded].count("webhook") == 1
     await later.aclose()
     await scene.aclose()
 
@@ -202,7 +202,7 @@ async def test_news_for_which_there_is_no_room_are_not_kept() -> None:
     go_on = await held(scene, channel=MEMES)
     news = WebhookPayload("event-1", MEMES, "build", "red")
     assert await scene.cog.host.automation.receive(news) == "full"
-    assert await scene.ledger.turns.known("claude", ["event-1"]) == set()
+    assert await scene.state.turns.known("claude", ["event-1"]) == set()
     go_on.set()
     await settle()
     assert await scene.cog.host.automation.receive(news) == "taken"
@@ -213,14 +213,14 @@ async def test_news_for_which_there_is_no_room_are_not_kept() -> None:
 async def test_while_redis_is_unavailable_people_are_answered_and_scheduled_turns_wait() -> None:
     scene, time = await Scene().start(), LoopTime()
     scene.answers({"text": "You asked."}, {"text": "One."}, {"text": "Two."})
-    scene.ledger.away = True
+    scene.state.away = True
     assert await scene.instruct() is None
     assert scene.cog.host.queue.enqueue(job("plan", now=scene.clock.now))
     await time.run(1)
     await scene.ask()
     await time.run(1)
     assert scene.texts() == ["You asked."]
-    scene.ledger.away = False
+    scene.state.away = False
     await time.run(1)
     assert scene.texts() == ["You asked.", "One.", "Two."]
     assert [result.instruction_id for result in scene.results] == ["i1"]
@@ -251,9 +251,9 @@ async def test_what_cannot_be_kept_is_named(caplog: pytest.LogCaptureFixture) ->
     assert scene.cog.host.queue.enqueue(HookEvent(id="startup-1", hook="startup", instruction="Hello.", **plain))
     assert scene.cog.host.queue.enqueue(job("plan", now=scene.clock.now))
     await ended(scene, go_on)
-    scene.ledger.away = True
+    scene.state.away = True
     await scene.cog.host.drain()
-    scene.ledger.away = False
+    scene.state.away = False
     assert "claude: dropped hook startup-1, which waited for its turn: it belongs to this run" in caplog.text
     assert "claude: dropped cron cron:plan:1, which waited for its turn: Redis is unavailable" in caplog.text
     await scene.aclose()
@@ -268,9 +268,9 @@ async def test_clocks_and_the_door_are_the_first_to_stop(tmp_path: Path) -> None
     await clocks.tick()
     scene.clock.now += 61
     scene.cog.host.stop_listening()
-    before = dict(scene.ledger.last_runs.times)
+    before = dict(scene.state.turns.last_runs.times)
     await clocks.tick()
-    assert scene.ledger.last_runs.times == before, "what is due in the drain stays due"
+    assert scene.state.turns.last_runs.times == before, "what is due in the drain stays due"
     assert await scene.cog.host.automation.receive(WebhookPayload("event-1", LOUNGE, "build", "red")) == "standby"
     await scene.aclose()
 

@@ -618,8 +618,8 @@ async def killed_while_posting(open_scene) -> tuple[Scene, Scene]:
     first.channel().hold = asyncio.Event()
     await first.instruct("i1")
     await first.aclose()
-    first.ledger.crash()
-    return first, await Scene(ledger=first.ledger, env={"MODERATOR_IDS": str(ALICE)}).start()
+    first.state.crash()
+    return first, await Scene(state=first.state, env={"MODERATOR_IDS": str(ALICE)}).start()
 
 
 def settled(scene: Scene) -> tuple[list[Any], float, list[Any]]:
@@ -634,7 +634,7 @@ async def test_a_turn_that_is_resumed_in_a_stopped_channel_is_settled_with_its_c
     await (scene.instruct("i1") if asked_again else scene.cog.host.catch_up.resume_open_turns())
     await settle()
     assert settled(scene) == ([("i1", "stopped")], 1, [])
-    assert await scene.ledger.turns.open_ids("claude") == []
+    assert await scene.state.turns.open_ids("claude") == []
     await scene.aclose()
 
 
@@ -648,7 +648,7 @@ async def test_a_turn_that_waits_to_be_resumed_is_settled_when_the_channel_is_st
     await settle()
     results, calls, _ = settled(scene)
     assert (results, calls) == ([("i1", "stopped")], 2), "the call that was cut off costs too"
-    assert await scene.ledger.turns.open_ids("claude") == []
+    assert await scene.state.turns.open_ids("claude") == []
     await scene.aclose()
 
 

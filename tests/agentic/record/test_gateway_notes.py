@@ -62,7 +62,7 @@ async def test_a_thread_that_is_deleted_is_noted_once_with_the_messages_that_are
 
 
 async def test_what_is_deleted_goes_from_the_summary_of_its_thread_too(scene):
-    kept = scene.ledger.summaries.kept
+    kept = scene.state.context.summaries.kept
     kept[THREAD] = kept[999] = Summary(text="Tea.", first=1, upto=9, messages=(7, 8))
     other: Any = {"ids": ["6"], "channel_id": "999"}
     await every_bot(scene, "on_raw_bulk_message_delete", discord.RawBulkMessageDeleteEvent(other))

@@ -11,7 +11,7 @@ import pytest
 from agent_config import load_settings
 from agentic.record.__main__ import main, parser
 from agentic.replay.command import replay
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.wire.connection import RedisConnection
 from tests.support.models.chat_api import ChatServer
 from tests.support.models.chat_doubles import ChatScript
@@ -63,7 +63,7 @@ def options(*arguments):
 async def booked(settings, agent):
     async with RedisConnection(settings.redis_url) as link:
         today = f"{datetime.now(settings.timezone):%Y-%m-%d}"
-        return await Ledger(link).costs.read(agent, today)
+        return await SharedState(link).limits.costs.read(agent, today)
 
 
 async def test_old_and_new_answers_stand_beside_each_other_and_are_booked_as_replays(

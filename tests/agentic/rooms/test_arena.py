@@ -131,7 +131,7 @@ async def keeper(world: World, **more: object) -> AsyncIterator[tuple[ArenaKeepe
     async with RedisConnection(world.redis, command_timeout=PATIENT) as link:
         arenas = KilledArenas(link, world)
         services: Any = SimpleNamespace(
-            ledger=SimpleNamespace(arenas=arenas),
+            state=SimpleNamespace(coordination=SimpleNamespace(arenas=arenas)),
             record=world.notes,
             silence=world.silence,
             clock=lambda: world.now,
@@ -329,14 +329,14 @@ def test_the_two_have_different_models_where_there_are_any():
 
 async def test_an_answer_is_on_the_books_of_its_agent_and_on_the_account_of_the_person():
     scene = Scene("claude", caps=Caps(person=1.0))
-    agent, ledger = scene.cogs["claude"].host.agent, scene.ledger
+    agent, state = scene.cogs["claude"].host.agent, scene.state
     scene.answers(Reply(text="Rayleigh scattering.", usage=CALL))
-    answer = await ask_contender(agent, ASKED.model_copy(update={"at": scene.clock()}), ledger)
+    answer = await ask_contender(agent, ASKED.model_copy(update={"at": scene.clock()}), state)
     assert answer == ArenaAnswer(agent="claude", shown="Claude", model="scripted/one", text="Rayleigh scattering.")
     prompt, _ = scene.cog.asked[0]
     assert prompt.text == ASKED.question
     assert "who made you" in prompt.system
-    (record,) = ledger.recorded
+    (record,) = state.recorded
     assert (record.kind, record.asked_by, record.cost_usd) == ("arena", ALICE, CALL.cost_usd)
 
 
@@ -352,7 +352,7 @@ async def test_a_contender_answers_with_its_own_temperature_and_no_more_than_its
     agent = scene.cogs["claude"].host.agent
     agent = replace(agent, options=OptionBook({"claude": "Claude"}, {}, extra_layer=lambda _: persona))
     scene.answers(Reply(text="Rayleigh scattering.", usage=CALL))
-    await ask_contender(agent, ASKED.model_copy(update={"at": scene.clock()}), scene.ledger)
+    await ask_contender(agent, ASKED.model_copy(update={"at": scene.clock()}), scene.state)
     prompt, _ = scene.cog.asked[0]
     assert (prompt.temperature, prompt.max_output_tokens) == asked_with
 
@@ -362,8 +362,8 @@ async def test_no_answer_is_settled_too(answer):
     scene = Scene("claude")
     scene.answers(answer)
     with pytest.raises(NoAnswer):
-        await ask_contender(scene.cogs["claude"].host.agent, ASKED, scene.ledger)
-    (record,) = scene.ledger.recorded
+        await ask_contender(scene.cogs["claude"].host.agent, ASKED, scene.state)
+    (record,) = scene.state.recorded
     assert record.reason == ("model_failed" if isinstance(answer, Exception) else None)
 
 
@@ -371,7 +371,7 @@ async def test_no_answer_is_settled_too(answer):
 async def test_over_the_person_s_budget_no_model_is_called():
     scene = Scene("claude", caps=Caps(person=0.0))
     with pytest.raises(NoAnswer, match="person_budget"):
-        await ask_contender(scene.cogs["claude"].host.agent, ASKED, scene.ledger)
+        await ask_contender(scene.cogs["claude"].host.agent, ASKED, scene.state)
     assert scene.cog.asked == []
 
 

@@ -86,8 +86,8 @@ class World:
         return self.outcome
 
     def opener(self, openings: RoomOpenings, agent: str = "grok") -> RoomOpener:
-        ledger = SimpleNamespace(room_openings=openings)
-        services: Any = SimpleNamespace(ledger=ledger, orders=self, clock=self.clock)
+        state = SimpleNamespace(coordination=SimpleNamespace(room_openings=openings))
+        services: Any = SimpleNamespace(state=state, orders=self, clock=self.clock)
         return RoomOpener(agent, services, self, lease=ALWAYS_HELD)
 
 

@@ -17,7 +17,7 @@ from agentic.services.discord.room_threads import RoomPost
 from agentic.state.budgets import Caps
 from agentic.state.rooms import Room, RoomMember
 from tests.support.agent_scene import KeptNotes
-from tests.support.doubles import Clock, SceneLedger
+from tests.support.doubles import Clock, SceneState
 
 ROOM = Room(
     thread_id=50,
@@ -60,17 +60,17 @@ def cheap(answer, caps=None):
     model = Model(answer)
     backoff = ProviderBackoff("cheap", clock)
     made = CheapModel(model=model, prices=prices(), redact=str, backoff=backoff)
-    ledger = SceneLedger(clock, caps=caps)
+    state = SceneState(clock, caps=caps)
     settings = SimpleNamespace(timezone=UTC)
-    services = SimpleNamespace(ledger=ledger, clock=clock, settings=settings, cheap=made, record=KeptNotes())
-    return partial(find_positions, services), model, ledger
+    services = SimpleNamespace(state=state, clock=clock, settings=settings, cheap=made, record=KeptNotes())
+    return partial(find_positions, services), model, state
 
 
 async def test_one_call_gives_a_line_for_each_and_is_on_the_books():
-    positions, model, ledger = cheap('{"ada": "It is a fruit.", "grok": "It is not.", "bob": "I win."}')
+    positions, model, state = cheap('{"ada": "It is a fruit.", "grok": "It is not.", "bob": "I win."}')
     assert await positions(ROOM, POSTS) == {"ada": "It is a fruit.", "grok": "It is not."}
     assert len(model.asked) == 1
-    (record,) = ledger.recorded
+    (record,) = state.recorded
     assert (record.agent, record.kind, record.asked_by, record.channel_id) == ("ada", "card", 71, 50)
     assert [(call.kind, call.model, call.cost_usd) for call in record.calls] == [("card", "cheap/one", 0.001)]
 
@@ -84,19 +84,19 @@ async def test_the_same_end_is_paid_once():
 
 @pytest.mark.parametrize("answer", [ServerFailed("down"), "no JSON", '{"ada": 3}', ""])
 async def test_without_a_usable_answer_first_sentences_are_shown(answer):
-    positions, _, ledger = cheap(answer)
+    positions, _, state = cheap(answer)
 
     async def last(agent, thread_id):
         return []
 
-    ledger.records = SimpleNamespace(last=last)
+    state.turns.records = SimpleNamespace(last=last)
     card = await close_room(positions.args[0], ROOM, POSTS)
     assert "**Ada**: Third.\n**Grok**: No." in card
-    assert len(ledger.recorded) == 1
+    assert len(state.recorded) == 1
 
 
 async def test_a_call_that_is_cut_off_is_charged_as_it_was_expected():
-    positions, model, ledger = cheap("{}")
+    positions, model, state = cheap("{}")
     under_way = asyncio.Event()
 
     async def hang(prompt, history=()):
@@ -108,7 +108,7 @@ async def test_a_call_that_is_cut_off_is_charged_as_it_was_expected():
     await under_way.wait()
     asking.cancel()
     await asyncio.wait((asking,))
-    (record,) = ledger.recorded
+    (record,) = state.recorded
     assert (record.reason, record.calls[0].error) == ("interrupted", "cancelled")
     expectation = prices().worst_case(expected(prompt_of(ROOM, POSTS))).cost_usd
     assert 0 < expectation == pytest.approx(record.cost_usd) == pytest.approx(record.calls[0].cost_usd)
@@ -121,9 +121,9 @@ async def test_over_the_budget_no_model_is_asked():
 
 
 async def test_where_nobody_posted_no_model_is_asked():
-    positions, model, ledger = cheap("{}")
+    positions, model, state = cheap("{}")
     assert await positions(ROOM, ()) == {}
-    assert (model.asked, ledger.recorded) == ([], [])
+    assert (model.asked, state.recorded) == ([], [])
 
 
 def test_the_prompt_has_the_last_posts_of_each_and_only_so_much_of_them():

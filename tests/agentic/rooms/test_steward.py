@@ -194,7 +194,9 @@ async def steward(world: World, **more: object) -> AsyncIterator[RoomThreadManag
     async with RedisConnection(world.redis, command_timeout=PATIENT) as link:
         marks, records = KilledMarks(link, world), SimpleNamespace(last=last)
         services: Any = SimpleNamespace(
-            ledger=SimpleNamespace(rooms=world, room_marks=marks, records=records),
+            state=SimpleNamespace(
+                coordination=SimpleNamespace(rooms=world, room_marks=marks), turns=SimpleNamespace(records=records)
+            ),
             record=world.notes,
             cheap=None,
             orders=world,

@@ -29,8 +29,8 @@ class Scene:
     def __init__(self, link: RedisConnection) -> None:
         self.link, self.marks, self.acts, self.writes = link, RoomMarks(link), True, True
         self.paused, self.outcome = list[tuple[int, str]](), "room_paused"
-        ledger = SimpleNamespace(rooms=RoomStore(link), room_marks=self.marks)
-        services: Any = SimpleNamespace(ledger=ledger, orders=self)
+        state = SimpleNamespace(coordination=SimpleNamespace(rooms=RoomStore(link), room_marks=self.marks))
+        services: Any = SimpleNamespace(state=state, orders=self)
         self.watch = ThreadWatch(
             "grok",
             services,

@@ -12,7 +12,7 @@ import pytest
 from agent_config import load_settings
 from agentic.console.parts import RecordFile
 from agentic.runtime.console import ConsoleReplayer
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.wire.connection import RedisConnection
 from tests.support.console import client_of, console_parts, csrf
 from tests.support.models.chat_api import ChatServer
@@ -50,7 +50,7 @@ async def console(tmp_path, link, *answers, **more):
 
         write_record(tmp_path / "record.db", "c1", [recorded_call(TEA)])
         store, notes = RecordFile(tmp_path / "record.db"), Notes()
-        replayer = ConsoleReplayer(load("llamacpp/local"), Ledger(link), load=load, **more)
+        replayer = ConsoleReplayer(load("llamacpp/local"), SharedState(link), load=load, **more)
         async with client_of(console_parts(link, environ, store=store, notes=notes, replayer=replayer)) as client:
             headers = await csrf(client)
 
@@ -70,7 +70,7 @@ async def console(tmp_path, link, *answers, **more):
 
 async def costs_of(agent, link):
     today = f"{datetime.now(load_settings({}, None).timezone):%Y-%m-%d}"
-    return await Ledger(link).costs.read(agent, today)
+    return await SharedState(link).limits.costs.read(agent, today)
 
 
 @pytest.fixture

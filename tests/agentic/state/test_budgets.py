@@ -6,7 +6,7 @@ import pytest
 
 from agentic.state.budgets import Caps, millionths
 from agentic.state.limits import LimitRequest
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable
 from tests.support.redis_server import RedisServer
@@ -16,10 +16,10 @@ RULES = {"cooldown": 0.0, "daily_max": 1000}
 
 
 class Desk:
-    """Turns that ask one ledger for money; Alice (11) calls where nothing else is said."""
+    """Turns that ask one state for money; Alice (11) calls where nothing else is said."""
 
-    def __init__(self, ledger, clock) -> None:
-        self.ledger, self.clock = ledger, clock
+    def __init__(self, state, clock) -> None:
+        self.state, self.clock = state, clock
 
     async def take(
         self, turn, dollars=1.0, *, agent="claude", channel=1, person=11, kind="mention", date=DAY, idle=False, **rules
@@ -37,17 +37,17 @@ class Desk:
             is_idle=idle,
             **{**RULES, **rules},
         )
-        return await self.ledger.limits.take(ask)
+        return await self.state.limits.take(ask)
 
     async def settle(self, turn, dollars, *, agent="claude", date=DAY):
         spent = {"total_cost": dollars}
-        return await self.ledger.settle(agent, turn, "{}", self.clock() + 90, date=date, spent=spent)
+        return await self.state.turns.settle(agent, turn, "{}", self.clock() + 90, date=date, spent=spent)
 
 
 @pytest.fixture
 def desk(link, clock):
     """`desk(**caps)`: one more process with these caps."""
-    return lambda **caps: Desk(Ledger(link, clock, caps=Caps(**caps)), clock)
+    return lambda **caps: Desk(SharedState(link, clock, caps=Caps(**caps)), clock)
 
 
 async def spent(link, scope="all", date=DAY):
@@ -80,14 +80,14 @@ async def test_what_is_done_while_nobody_writes_has_a_share_that_it_cannot_pass(
     assert await one.take("m1", 1.5, person=None, kind="opening", idle=True) == "ok"
     assert await other.take("m2", 1.0, agent="grok", channel=2, kind="opening", idle=True) == "idle_budget"
     assert await other.take("m3", 1.0) == "ok", "people have the rest"
-    assert await one.ledger.budgets.used_up("claude", 1, DAY, idle=True) == []
+    assert await one.state.limits.budgets.used_up("claude", 1, DAY, idle=True) == []
     await one.settle("m1", 1.95)
     assert (await spent(link, "idle"), await spent(link)) == (1.95, 1.95)
-    assert await one.ledger.budgets.used_up("claude", 1, DAY, idle=True) == ["idle"]
-    assert await one.ledger.budgets.used_up("claude", 1, DAY) == []
+    assert await one.state.limits.budgets.used_up("claude", 1, DAY, idle=True) == ["idle"]
+    assert await one.state.limits.budgets.used_up("claude", 1, DAY) == []
     await other.settle("m3", 0.5)
     assert (await spent(link, "idle"), await spent(link)) == (1.95, 2.45)
-    use = (await one.ledger.budgets.uses(DAY, []))["idle"]
+    use = (await one.state.limits.budgets.uses(DAY, []))["idle"]
     assert (use.spent, use.cap) == (1.95, 2.0)
 
 
@@ -100,7 +100,7 @@ async def test_without_a_days_budget_the_share_has_no_cap_and_a_days_budget_hold
 async def test_a_refused_wish_takes_nothing(desk, link):
     one = desk(all=1.0, mentions=6)
     assert await one.take("m1", 2.0, cooldown=30.0) == "budget"
-    assert await one.ledger.limits.count("claude", DAY) == 0
+    assert await one.state.limits.count("claude", DAY) == 0
     assert await link.call(lambda redis: redis.keys("*")) == []
 
 
@@ -120,13 +120,13 @@ async def test_settling_puts_the_real_cost_in_the_place_of_the_estimate(desk, li
 @pytest.mark.promise(47)
 async def test_the_money_outlives_a_restart_and_a_kill_of_redis(server: RedisServer, clock):
     async with RedisConnection(server.url) as link:
-        one = Desk(Ledger(link, clock, caps=Caps(all=3.0)), clock)
+        one = Desk(SharedState(link, clock, caps=Caps(all=3.0)), clock)
         await one.take("m1")
         await one.take("m2")
         await one.settle("m1", 1.5)
     server.restart()
     async with RedisConnection(server.url) as link:
-        again = Desk(Ledger(link, clock, caps=Caps(all=3.0)), clock)
+        again = Desk(SharedState(link, clock, caps=Caps(all=3.0)), clock)
         assert await again.take("m3") == "budget", "1.5 spent, 1 put aside by a process that is gone"
         assert await again.take("m4", 0.5) == "ok"
         await again.settle("m2", 0.5)  # a turn that another process had begun
@@ -144,7 +144,7 @@ async def test_what_a_killed_process_put_aside_is_spent_when_its_time_is_over_an
         assert await desk(all=4.0).take(turn, 0.5) == "ok"
         assert (await spent(link), await spent(link, "person:11")) == (1.0, 1.0)
     assert await desk(all=4.0).take("m5", 1.5) == "budget"
-    booked = await desk().ledger.costs.read("claude", DAY)
+    booked = await desk().state.limits.costs.read("claude", DAY)
     assert booked == {"total_cost": 1.0, "ai_cost": 1.0, "ai_calls": 1.0}
 
 
@@ -157,7 +157,7 @@ async def test_an_end_that_comes_after_all_takes_the_place_of_what_was_booked_fo
     assert await spent(link) == 1.0
     await one.settle("m1", 0.25)
     assert (await spent(link), await spent(link, "person:11")) == (0.25, 0.25)
-    assert (await one.ledger.costs.read("claude", DAY))["total_cost"] == pytest.approx(0.25)
+    assert (await one.state.limits.costs.read("claude", DAY))["total_cost"] == pytest.approx(0.25)
 
 
 async def test_a_turn_that_is_gone_on_with_after_its_time_has_one_sum_put_aside(desk, clock, link):
@@ -165,7 +165,7 @@ async def test_a_turn_that_is_gone_on_with_after_its_time_has_one_sum_put_aside(
     await one.take("m1")
     clock.now += 100
     await other.take("m2")
-    assert await one.ledger.limits.reserve_more("claude", "m1", 1.5)
+    assert await one.state.limits.reserve_more("claude", "m1", 1.5)
     assert await spent(link) == 0.0
     await one.settle("m1", 1.25)
     assert await spent(link) == 1.25
@@ -175,10 +175,10 @@ async def test_another_call_of_a_turn_is_paid_from_what_is_left(desk):
     one = desk(all=3.0)
     await one.take("m1")
     await one.take("m2")
-    assert await one.ledger.limits.reserve_more("claude", "m1", 0.5), "less than it has"
-    assert not await one.ledger.limits.reserve_more("claude", "m1", 2.5)
-    assert await one.ledger.limits.reserve_more("claude", "m1", 2.0)
-    assert not await one.ledger.limits.reserve_more("claude", "m2", 1.1)
+    assert await one.state.limits.reserve_more("claude", "m1", 0.5), "less than it has"
+    assert not await one.state.limits.reserve_more("claude", "m1", 2.5)
+    assert await one.state.limits.reserve_more("claude", "m1", 2.0)
+    assert not await one.state.limits.reserve_more("claude", "m2", 1.1)
     assert await one.take("m3", 0.1) == "budget"
 
 
@@ -223,7 +223,7 @@ async def test_the_seventh_mention_in_a_minute_is_too_often(desk, clock):
 
 async def test_a_cap_of_nothing_allows_free_turns_and_a_minute_of_none_no_mention(server: RedisServer, clock):
     async with RedisConnection(server.url) as link:
-        one, quiet = (Desk(Ledger(link, clock, caps=caps), clock) for caps in (Caps(all=0.0), Caps(mentions=0)))
+        one, quiet = (Desk(SharedState(link, clock, caps=caps), clock) for caps in (Caps(all=0.0), Caps(mentions=0)))
         for n in (1, 5):  # with Redis, and without
             assert (await one.take(f"m{n}"), await one.take(f"m{n + 1}", 0.0)) == ("budget", "ok")
             assert (await quiet.take(f"m{n + 2}"), await quiet.take(f"m{n + 3}", person=None)) == ("too_often", "ok")
@@ -237,16 +237,16 @@ async def test_the_owner_is_told_once_when_four_fifths_are_spent(desk):
     for n, process in enumerate((one, other, one, other)):
         await process.take(f"m{n}", 0.1)
         await process.settle(f"m{n}", 0.19)
-        assert process.ledger.budgets.notices() == []
+        assert process.state.limits.budgets.notices() == []
     await one.take("m4", 0.1)
     await one.settle("m4", 0.05)
-    assert one.ledger.budgets.notices() == [
+    assert one.state.limits.budgets.notices() == [
         "80% of the day's budget (1.00 USD) is spent",
         "80% of the day's budget of claude (1.00 USD) is spent",
     ]
     await other.take("m5", 0.1, agent="grok")
     await other.settle("m5", 0.05, agent="grok")
-    assert (one.ledger.budgets.notices(), other.ledger.budgets.notices()) == ([], [])
+    assert (one.state.limits.budgets.notices(), other.state.limits.budgets.notices()) == ([], [])
 
 
 @pytest.mark.promise(89)
@@ -254,21 +254,21 @@ async def test_while_redis_is_away_a_quarter_of_what_was_left_may_be_spent_and_c
     server: RedisServer, clock
 ):
     async with RedisConnection(server.url) as link:
-        one = Desk(Ledger(link, clock, caps=Caps(all=9.0, mentions=6)), clock)
+        one = Desk(SharedState(link, clock, caps=Caps(all=9.0, mentions=6)), clock)
         await one.take("m1")
         await one.settle("m1", 1.0)
         server.kill()
         with pytest.raises(StateUnavailable):
             await link.call(lambda redis: redis.ping())
         assert await one.take("m2") == "ok"
-        assert await one.ledger.limits.reserve_more("claude", "m2", 1.5)
+        assert await one.state.limits.reserve_more("claude", "m2", 1.5)
         assert not await one.settle("m2", 1.5)
         assert await one.take("m3", 0.6) == "budget", "8 were left"
         assert await one.take("m4", 0.5) == "ok"
         assert [await one.take(f"m{n}", 0.0) for n in (5, 6, 7, 8)] == ["ok", "ok", "ok", "too_often"]
         server.start()
         await asyncio.wait_for(link.present.wait(), 10)
-        await one.ledger.link.write_queued()
+        await one.state.link.write_queued()
         assert await one.take("m9", 6.6, person=12) == "budget", "what was spent meanwhile counts"
         await one.settle("m4", 0.5)
         assert await spent(link) == 3.0
@@ -278,7 +278,7 @@ async def test_while_redis_is_away_a_quarter_of_what_was_left_may_be_spent_and_c
 @pytest.mark.promise(89)
 async def test_while_redis_is_away_budgets_without_a_limit_before_others_change_nothing(server: RedisServer, clock):
     async with RedisConnection(server.url) as link:
-        one = Desk(Ledger(link, clock, caps=Caps(agent=8.0, person=100.0)), clock)
+        one = Desk(SharedState(link, clock, caps=Caps(agent=8.0, person=100.0)), clock)
         assert await one.take("m1") == "ok"
         server.kill()
         with pytest.raises(StateUnavailable):
@@ -310,7 +310,7 @@ async def test_what_is_used_up_but_for_the_last_share_counts_as_used_up(desk):
     for turn, spent, found in (("m1", 0.94, []), ("m2", 0.02, ["all"])):
         await here.take(turn, spent)
         await here.settle(turn, spent)
-        assert await here.ledger.budgets.used_up("claude", 1, DAY) == found
+        assert await here.state.limits.budgets.used_up("claude", 1, DAY) == found
 
 
 async def test_people_read_what_is_spent_and_what_running_turns_have_reserved(desk, clock):
@@ -321,7 +321,7 @@ async def test_people_read_what_is_spent_and_what_running_turns_have_reserved(de
     await here.take("m3", 0.125, agent="grok", channel=2)
     clock.now += 100
     await here.take("m4", 0.5)  # the two before it were never settled, so that they are booked
-    uses = await here.ledger.budgets.uses(DAY, ["channel:3"])
+    uses = await here.state.limits.budgets.uses(DAY, ["channel:3"])
     assert (uses["all"].spent, uses["all"].reserved, uses["all"].cap) == pytest.approx((0.875, 0.5, 5.0))
     assert (uses["person:11"].spent, uses["person:11"].cap) == (0.375, 1.0)
     assert (uses["channel:2"].spent, uses["channel:2"].cap) == (0.125, None)
@@ -338,28 +338,28 @@ async def test_a_raise_lets_a_refused_turn_happen_in_every_process_on_that_day_a
     one, other = desk(**caps), desk(**caps)
     await one.take("m1")
     assert await one.take("m2", 0.5) != "ok"
-    assert await other.ledger.budgets.raise_cap(scope, 0.5, DAY, "click-1") == 1.5
+    assert await other.state.limits.budgets.raise_cap(scope, 0.5, DAY, "click-1") == 1.5
     assert await one.take("m2", 0.5) == "ok"
     assert await one.take("m3", 0.01) != "ok"
     assert await one.take("m4", 1.5, date=NEXT_DAY) != "ok"
-    assert [(await one.ledger.budgets.uses(day, [scope]))[scope].cap for day in (DAY, NEXT_DAY)] == [1.5, 1.0]
+    assert [(await one.state.limits.budgets.uses(day, [scope]))[scope].cap for day in (DAY, NEXT_DAY)] == [1.5, 1.0]
 
 
 @pytest.mark.promise(125)
 async def test_the_same_click_raises_once_and_parallel_clicks_add_up(desk):
     consoles = [desk(all=1.0) for _ in range(4)]
     clicks = zip(consoles, ("a", "a", "b", "c"), strict=True)
-    caps = await asyncio.gather(*(one.ledger.budgets.raise_cap("all", 0.5, DAY, click) for one, click in clicks))
+    caps = await asyncio.gather(*(one.state.limits.budgets.raise_cap("all", 0.5, DAY, click) for one, click in clicks))
     assert max(caps) == 2.5
-    assert await consoles[0].ledger.budgets.raise_cap("all", 0.5, DAY, "a") == 2.5
+    assert await consoles[0].state.limits.budgets.raise_cap("all", 0.5, DAY, "a") == 2.5
 
 
 @pytest.mark.parametrize("dollars", [0.0, -1.0, 25.01, float("nan"), float("inf")])
 async def test_a_sum_that_is_no_raise_is_refused(desk, dollars):
     with pytest.raises(ValueError, match="between"):
-        await desk(all=1.0).ledger.budgets.raise_cap("all", dollars, DAY, "x")
+        await desk(all=1.0).state.limits.budgets.raise_cap("all", dollars, DAY, "x")
     with pytest.raises(ValueError, match="no limit"):
-        await desk(all=1.0).ledger.budgets.raise_cap("agent:claude", 1.0, DAY, "x")
+        await desk(all=1.0).state.limits.budgets.raise_cap("agent:claude", 1.0, DAY, "x")
 
 
 async def test_after_a_raise_the_notice_is_about_the_new_cap_and_what_is_used_up_is_judged_by_it(desk):
@@ -367,20 +367,20 @@ async def test_after_a_raise_the_notice_is_about_the_new_cap_and_what_is_used_up
     for turn in ("m1", "m2"):
         await one.take(turn, 0.5)
         await one.settle(turn, 0.48)
-    assert one.ledger.budgets.notices() == ["80% of the day's budget (1.00 USD) is spent"]
-    assert await one.ledger.budgets.used_up("claude", 1, DAY) == ["all"]
-    await one.ledger.budgets.raise_cap("all", 1.0, DAY, "x")
-    assert await one.ledger.budgets.used_up("claude", 1, DAY) == []
+    assert one.state.limits.budgets.notices() == ["80% of the day's budget (1.00 USD) is spent"]
+    assert await one.state.limits.budgets.used_up("claude", 1, DAY) == ["all"]
+    await one.state.limits.budgets.raise_cap("all", 1.0, DAY, "x")
+    assert await one.state.limits.budgets.used_up("claude", 1, DAY) == []
     for turn, sum_, notices in (("m3", 0.5, []), ("m4", 0.2, ["80% of the day's budget (2.00 USD) is spent"])):
         await one.take(turn, 0.5)
         await one.settle(turn, sum_)
-        assert one.ledger.budgets.notices() == notices
+        assert one.state.limits.budgets.notices() == notices
 
 
 async def test_a_raise_that_a_process_has_seen_counts_while_redis_is_away(server: RedisServer, clock):
     async with RedisConnection(server.url) as link:
-        one = Desk(Ledger(link, clock, caps=Caps(all=1.0)), clock)
-        await one.ledger.budgets.raise_cap("all", 7.0, DAY, "x")
+        one = Desk(SharedState(link, clock, caps=Caps(all=1.0)), clock)
+        await one.state.limits.budgets.raise_cap("all", 7.0, DAY, "x")
         await one.take("m1", 0.0)
         server.kill()
         with pytest.raises(StateUnavailable):

@@ -23,7 +23,7 @@ def people(orders: list[tuple[int, int]]) -> list[int]:
 
 
 async def test_orders_come_one_after_the_other_and_a_second_one_of_a_person_is_a_new_one(link: RedisConnection):
-    forgets = ForgetRequests(link, Bus(link))
+    forgets = ForgetRequests(link)
     for person in (ANN, BOB, CY):
         await forgets.order(person)
     first = await forgets.after(0)
@@ -40,13 +40,13 @@ async def test_orders_come_one_after_the_other_and_a_second_one_of_a_person_is_a
 async def test_an_order_is_passed_by_by_no_clock_that_goes_back(link: RedisConnection):
     future = 4_000_000_000_000
     await link.commands.zadd(keys.COORDINATOR_FORGOTTEN, {str(ANN): future})
-    forgets = ForgetRequests(link, Bus(link))
+    forgets = ForgetRequests(link)
     await forgets.order(BOB)
     assert await forgets.after(future) == [(future + 1, BOB)]
 
 
 async def test_a_new_redis_whose_clock_is_behind_loses_no_order(link: RedisConnection):
-    here, last = ForgetRequests(link, Bus(link)), 4_000_000_000_000
+    here, last = ForgetRequests(link), 4_000_000_000_000
     await link.commands.zadd(keys.COORDINATOR_FORGOTTEN, {str(ANN): 5})
     assert await here.after(last) == [(5, ANN)]
     assert await here.order(BOB, after=last) == last + 1
@@ -55,7 +55,7 @@ async def test_a_new_redis_whose_clock_is_behind_loses_no_order(link: RedisConne
 
 async def test_the_orders_are_bounded_by_number_and_age(link: RedisConnection, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "MAX_REQUESTS", 2)
-    forgets = ForgetRequests(link, Bus(link))
+    forgets = ForgetRequests(link)
     await link.commands.zadd(keys.COORDINATOR_FORGOTTEN, {str(ANN): 1})
     await forgets.order(BOB)
     assert people(await forgets.after(0)) == [BOB], "a month is over"
@@ -66,18 +66,18 @@ async def test_the_orders_are_bounded_by_number_and_age(link: RedisConnection, m
 
 async def test_what_is_no_persons_id_is_nobody(link: RedisConnection):
     await link.commands.zadd(keys.COORDINATOR_FORGOTTEN, {"0": 1, "-7": 2, "nonsense": 3, "9" * 30: 4, "²": 5, "7": 6})
-    assert await ForgetRequests(link, Bus(link)).after(0) == [(6, 7)]
+    assert await ForgetRequests(link).after(0) == [(6, 7)]
 
 
 async def test_every_process_hears_of_it_and_who_was_away_when_it_is_back(server: RedisServer):
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
         bus = Bus(link)
-        here = ForgetRequests(link, bus)
-        here.start()
+        here = ForgetRequests(link)
+        here.start(bus)
         async with running(bus):
             await until(here.news.is_set)
             here.news.clear()
-            await ForgetRequests(link, bus).tell()
+            await ForgetRequests(link).tell()
             await until(here.news.is_set)
             server.kill()
             with pytest.raises(StateUnavailable):

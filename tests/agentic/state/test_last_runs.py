@@ -7,6 +7,7 @@ import time
 import pytest
 
 from agentic.state.posts import ReplayGuard
+from agentic.state.shared_state import SharedState
 from agentic.state.turns import MAX_FIELDS, LastRuns, Turns
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection
@@ -23,6 +24,10 @@ async def test_of_two_processes_that_find_a_tick_due_one_runs_it(link: RedisConn
     assert other.last("claude", "heartbeat:a") == 160.0, "it learns of the other's run"
     assert await other.run("claude", "heartbeat:a", 220.0)
     assert not await one.run("claude", "heartbeat:a", 220.0), "nor the same moment twice"
+
+
+def turns_of(link: RedisConnection, holder: str = "") -> Turns:
+    return SharedState(link, holder=holder).turns
 
 
 async def test_a_restart_finds_when_things_ran_last(link: RedisConnection) -> None:
@@ -47,9 +52,9 @@ async def test_what_cannot_be_read_is_as_if_it_had_never_run(link: RedisConnecti
 @pytest.mark.promise(111)
 async def test_a_tick_keeps_its_turn_which_is_new_to_whoever_claims_it(link: RedisConnection) -> None:
     now = time.time()
-    turns, later = Turns(link, time.time, "one"), Turns(link, time.time, "two")
-    assert await LastRuns(link, turns).run("claude", "cron:a", 100.0, "cron:a:100", "the event")
-    assert not await LastRuns(link, later).run("claude", "cron:a", 100.0, "cron:a:100", "another")
+    turns, later = turns_of(link, "one"), turns_of(link, "two")
+    assert await turns.last_runs.run("claude", "cron:a", 100.0, "cron:a:100", "the event")
+    assert not await later.last_runs.run("claude", "cron:a", 100.0, "cron:a:100", "another")
     assert await later.open_ids("claude") == ["cron:a:100"]
     assert await later.left("claude", "cron:a:100") == "the event"
     assert (await later.claim("claude", "cron:a:100", now + 90, "as it began")).state == "new"
@@ -61,11 +66,11 @@ async def test_a_tick_keeps_its_turn_which_is_new_to_whoever_claims_it(link: Red
 async def test_a_tick_that_another_process_took_keeps_no_turn(link: RedisConnection) -> None:
     await LastRuns(link).run("claude", "cron:a", 100.0)
     assert not await LastRuns(link).run("claude", "cron:a", 160.0, "cron:a:160", "the event")
-    assert await Turns(link, time.time).open_ids("claude") == []
+    assert await turns_of(link).open_ids("claude") == []
 
 
 async def test_what_was_begun_is_not_kept_as_if_it_waited(link: RedisConnection) -> None:
-    turns, later = Turns(link, time.time, "one"), Turns(link, time.time, "two")
+    turns, later = turns_of(link, "one"), turns_of(link, "two")
     await turns.claim("claude", "m1", time.time() + 90, "as it began")
     await turns.keep("claude", "m1", "as it waited", 600)
     assert await later.left("claude", "m1") == "as it began"
@@ -73,7 +78,7 @@ async def test_what_was_begun_is_not_kept_as_if_it_waited(link: RedisConnection)
 
 
 async def test_what_waits_has_an_end(link: RedisConnection) -> None:
-    turns = Turns(link, time.time)
+    turns = turns_of(link)
     await turns.keep("claude", "m1", "as it waited", 600)
     for key in (keys.turn("claude", "m1"), keys.open_turns("claude")):
         assert await link.call(lambda redis, key=key: redis.pttl(key)) > 0

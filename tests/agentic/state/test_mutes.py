@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from agentic.state.limits import LimitRequest
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.silence import Scope, Silence
 from agentic.wire import keys
 from agentic.wire.bus import Bus
@@ -26,31 +26,31 @@ def silence_of(link: RedisConnection, clock) -> Silence:
 async def test_a_muted_agent_takes_nothing_until_a_person_unmutes_it_in_any_process(
     link: RedisConnection, clock, money
 ):
-    here, ledger = silence_of(link, clock), Ledger(link, clock)
+    here, state = silence_of(link, clock), SharedState(link, clock)
     await here.stop(Scope.agent("claude"), 60.0)
-    assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **money, **RULES)) == "muted"
-    assert await ledger.limits.take(LimitRequest(agent="grok", channel_id=1, **money, **RULES)) == "ok"
+    assert await state.limits.take(LimitRequest(agent="claude", channel_id=1, **money, **RULES)) == "muted"
+    assert await state.limits.take(LimitRequest(agent="grok", channel_id=1, **money, **RULES)) == "ok"
     await silence_of(link, clock).resume(Scope.agent("claude"))
-    assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **money, **RULES)) == "ok", (
+    assert await state.limits.take(LimitRequest(agent="claude", channel_id=1, **money, **RULES)) == "ok", (
         "the cooldown was not taken before"
     )
-    assert await ledger.limits.count("claude", "2027-01-15") == 1
+    assert await state.limits.count("claude", "2027-01-15") == 1
 
 
 async def test_a_mute_of_a_guild_counts_for_turns_there(link: RedisConnection, clock):
-    ledger = Ledger(link, clock)
+    state = SharedState(link, clock)
     await silence_of(link, clock).stop(Scope.agent("claude", 70), 60.0)
     asked = {
         guild: LimitRequest(agent="claude", channel_id=guild or 1, guild_id=guild, **RULES) for guild in (70, 71, None)
     }
-    assert [await ledger.limits.take(request) for request in asked.values()] == ["muted", "ok", "ok"]
+    assert [await state.limits.take(request) for request in asked.values()] == ["muted", "ok", "ok"]
 
 
 async def test_a_mute_runs_out_by_itself(link: RedisConnection, clock):
-    ledger = Ledger(link, clock)
+    state = SharedState(link, clock)
     await silence_of(link, clock).stop(Scope.agent("claude"), 60.0)
     clock.now += 61
-    assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "ok"
+    assert await state.limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "ok"
 
 
 async def test_a_mute_that_is_known_counts_while_redis_is_away_and_ends_with_its_time(server: RedisServer, clock):
@@ -58,13 +58,13 @@ async def test_a_mute_that_is_known_counts_while_redis_is_away_and_ends_with_its
         await silence_of(link, clock).stop(Scope.agent("claude"), 60.0)
         there = silence_of(link, clock)
         await there.read()
-        ledger = Ledger(link, clock, silence=there)
+        state = SharedState(link, clock, silence=there)
         server.kill()
         with pytest.raises(StateUnavailable):
             await link.call(lambda redis: redis.ping())
-        assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "muted"
+        assert await state.limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "muted"
         clock.now += 61
-        assert await ledger.limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "ok"
+        assert await state.limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "ok"
         server.start()
         await asyncio.wait_for(link.present.wait(), 10)
 
@@ -74,9 +74,11 @@ async def test_a_mute_outlives_a_restart_of_redis(server: RedisServer, clock):
         await silence_of(link, clock).stop(Scope.agent("claude"), 60.0)
     server.restart()
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
-        assert await Ledger(link, clock).limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "muted"
+        assert (
+            await SharedState(link, clock).limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "muted"
+        )
 
 
 async def test_a_mute_that_cannot_be_read_mutes_nobody(link: RedisConnection, clock):
     await link.call(lambda redis: redis.hset(keys.SILENCE, "a:claude", '{"until": "soon"}'))
-    assert await Ledger(link, clock).limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "ok"
+    assert await SharedState(link, clock).limits.take(LimitRequest(agent="claude", channel_id=1, **RULES)) == "ok"

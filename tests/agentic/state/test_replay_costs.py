@@ -4,7 +4,7 @@ import pytest
 
 from agentic.record.stream_reader import RecordReader
 from agentic.state.budgets import Caps
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.wire import keys
 from agentic.wire.entries import ReplayNote
 
@@ -18,26 +18,26 @@ async def budget(link, scope):
 
 
 async def test_a_replay_reserves_and_books_once_for_the_day_and_the_agent_and_leaves_nothing_else(link, clock):
-    ledger = Ledger(link, clock, caps=Caps(all=1.0))
-    assert await ledger.replay_costs.reserve("claude", "r1", DAY, 0.7, 60) is None
-    assert await ledger.replay_costs.reserve("grok", "r2", DAY, 0.7, 60) == "budget", "0.7 of 1 is reserved"
+    state = SharedState(link, clock, caps=Caps(all=1.0))
+    assert await state.limits.replay_costs.reserve("claude", "r1", DAY, 0.7, 60) is None
+    assert await state.limits.replay_costs.reserve("grok", "r2", DAY, 0.7, 60) == "budget", "0.7 of 1 is reserved"
     for _ in range(2):
-        await ledger.replay_costs.settle(NOTE, SPENT)
-    assert await ledger.costs.read("claude", DAY) == {**SPENT, "replay_cost": 0.25}
+        await state.limits.replay_costs.settle(NOTE, SPENT)
+    assert await state.limits.costs.read("claude", DAY) == {**SPENT, "replay_cost": 0.25}
     assert (await budget(link, "all"), await budget(link, "agent:claude")) == (0.25, 0.25)
     found = sorted(await link.call(lambda redis: redis.keys("*")))
     stream = keys.COORDINATOR_RECORD
     assert found == [keys.cost("claude", DAY), keys.budget(DAY), stream, keys.entries_counted(stream)]
     (received,) = await RecordReader(link, ()).read()
     assert received.entries == (NOTE,), "for the record"
-    assert await ledger.replay_costs.reserve("grok", "r2", DAY, 0.7, 60) is None
+    assert await state.limits.replay_costs.reserve("grok", "r2", DAY, 0.7, 60) is None
 
 
 @pytest.mark.promise(144)
 @pytest.mark.parametrize(("caps", "refused"), [({"agent": 0.5}, "agent_budget"), ({"all": 0.5}, "budget")])
 async def test_a_replay_that_nobody_settles_is_booked_as_spent_and_used_up_money_refuses(link, clock, caps, refused):
-    ledger = Ledger(link, clock, caps=Caps(**caps))
-    assert await ledger.replay_costs.reserve("claude", "r1", DAY, 0.4, 60) is None
+    state = SharedState(link, clock, caps=Caps(**caps))
+    assert await state.limits.replay_costs.reserve("claude", "r1", DAY, 0.4, 60) is None
     clock.now += 61
-    assert await ledger.replay_costs.reserve("claude", "r2", DAY, 0.4, 60) == refused
-    assert (await ledger.costs.read("claude", DAY))["total_cost"] == 0.4
+    assert await state.limits.replay_costs.reserve("claude", "r2", DAY, 0.4, 60) == refused
+    assert (await state.limits.costs.read("claude", DAY))["total_cost"] == 0.4

@@ -8,7 +8,7 @@ import pytest
 
 from agentic.state.budgets import Caps
 from agentic.state.limits import LimitRequest
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable
@@ -29,10 +29,12 @@ def record(turn: str, **more) -> TurnRecord:
     return TurnRecord(id=turn, agent="claude", kind="mention", trigger="mention", channel_id=1, **more)
 
 
-async def end(ledger: Ledger, clock, turn: str, dollars=0.5, **more) -> bool:
+async def end(state: SharedState, clock, turn: str, dollars=0.5, **more) -> bool:
     spent = {"total_cost": dollars, "ai_calls": 1}
     result = f'"{turn}"'
-    return await ledger.settle("claude", turn, result, clock() + 90, date=DAY, spent=spent, record=record(turn), **more)
+    return await state.turns.settle(
+        "claude", turn, result, clock() + 90, date=DAY, spent=spent, record=record(turn), **more
+    )
 
 
 async def back(link: RedisConnection, server: RedisServer) -> None:
@@ -65,14 +67,14 @@ async def way(server: RedisServer):
 @pytest.mark.promise(79)
 async def test_a_turn_that_ended_while_redis_was_away_is_written_as_soon_as_it_is_back(server: RedisServer, clock):
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
-        ledger = Ledger(link, clock, holder="here", caps=Caps(all=9.0))
-        assert (await ledger.begin("claude", "m1", clock() + 90, "event", ask("m1", clock)))[1] == "ok"
+        state = SharedState(link, clock, holder="here", caps=Caps(all=9.0))
+        assert (await state.turns.begin("claude", "m1", clock() + 90, "event", ask("m1", clock)))[1] == "ok"
         await take_away(link, server)
-        assert (await ledger.begin("claude", "m2", clock() + 90, "event", ask("m2", clock)))[1] == "ok"
-        assert [await end(ledger, clock, turn) for turn in ("m1", "m2")] == [False, False]
+        assert (await state.turns.begin("claude", "m2", clock() + 90, "event", ask("m2", clock)))[1] == "ok"
+        assert [await end(state, clock, turn) for turn in ("m1", "m2")] == [False, False]
         await back(link, server)
-        await until(lambda: not ledger.settlements.owes)
-        restarted = Ledger(link, clock, holder="restarted")
+        await until(lambda: not state.turns.unwritten)
+        restarted = SharedState(link, clock, holder="restarted")
         for turn in ("m1", "m2"):
             assert (await restarted.turns.claim("claude", turn, clock() + 90)).result == f'"{turn}"'
         assert await restarted.turns.open_ids("claude") == []
@@ -84,91 +86,92 @@ async def test_a_turn_that_ended_while_redis_was_away_is_written_as_soon_as_it_i
 async def test_what_ended_meanwhile_is_written_before_the_next_turn_begins(server: RedisServer, clock, monkeypatch):
     monkeypatch.setattr(RedisConnection, "_note_back", lambda link: None)  # the next turn is quicker
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
-        ledger = Ledger(link, clock, holder="here")
+        state = SharedState(link, clock, holder="here")
         await take_away(link, server)
-        await end(ledger, clock, "m1")
+        await end(state, clock, "m1")
         await back(link, server)
-        assert ledger.settlements.owes
-        await ledger.begin("claude", "m2", clock() + 90, "event", ask("m2", clock))
-        assert (await Ledger(link, clock).turns.claim("claude", "m1", clock() + 90)).state == "done"
+        assert state.turns.unwritten
+        await state.turns.begin("claude", "m2", clock() + 90, "event", ask("m2", clock))
+        assert (await SharedState(link, clock).turns.claim("claude", "m1", clock() + 90)).state == "done"
 
 
 @pytest.mark.promise(80)
 @pytest.mark.parametrize("words", [SETTLE, BEGIN, ANSWER])
 async def test_a_turn_one_of_whose_replies_was_cut_off_is_booked_once(server: RedisServer, way, clock, words):
     async with RedisConnection(way.url) as link, RedisConnection(server.url, command_timeout=PATIENT) as sure:
-        ledger = Ledger(link, clock, holder="here", caps=Caps(all=9.0))
+        state = SharedState(link, clock, holder="here", caps=Caps(all=9.0))
         way.cuts.append(words)
-        claim, verdict = await ledger.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
+        claim, verdict = await state.turns.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
         assert (claim.state, verdict) == ("new", "ok")
-        assert await ledger.turns.checkpoint("claude", "m1", "answer", "42")
-        await end(ledger, clock, "m1")
+        assert await state.turns.checkpoint("claude", "m1", "answer", "42")
+        await end(state, clock, "m1")
         assert way.cut == [words]
-        await until(lambda: not ledger.settlements.owes)
-        await ledger.link.write_queued()
+        await until(lambda: not state.turns.unwritten)
+        await state.link.write_queued()
         assert await books(sure) == (1, 0.5, 0.5, 1, 1)
         assert await sure.call(lambda redis: redis.hlen(keys.budget_holds(DAY))) == 0
-        assert (await Ledger(sure, clock).turns.claim("claude", "m1", clock() + 90)).result == '"m1"'
+        assert (await SharedState(sure, clock).turns.claim("claude", "m1", clock() + 90)).result == '"m1"'
 
 
 @pytest.mark.promise(80)
 async def test_limits_taken_in_a_step_whose_reply_was_cut_off_count_once(server: RedisServer, way, clock):
     async with RedisConnection(way.url) as link, RedisConnection(server.url, command_timeout=PATIENT) as sure:
-        ledger = Ledger(link, clock)
+        state = SharedState(link, clock)
         way.cuts += [TAKE]
-        assert await ledger.limits.take(ask("m1", clock, daily_max=2)) == "ok"
+        assert await state.limits.take(ask("m1", clock, daily_max=2)) == "ok"
         await asyncio.wait_for(link.present.wait(), 10)
-        assert await ledger.limits.take(ask("m2", clock, daily_max=2)) == "ok", "the first one counts once"
-        assert await ledger.limits.take(ask("m3", clock, daily_max=2)) == "daily_limit"
-        await ledger.link.write_queued()
+        assert await state.limits.take(ask("m2", clock, daily_max=2)) == "ok", "the first one counts once"
+        assert await state.limits.take(ask("m3", clock, daily_max=2)) == "daily_limit"
+        await state.link.write_queued()
         assert (await books(sure))[-1] == 2
 
 
 @pytest.mark.promise(79)
 async def test_turns_taken_while_redis_was_away_count_when_it_is_back_without_another_turn(server: RedisServer, clock):
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
-        limits = Ledger(link, clock).limits
+        limits = SharedState(link, clock).limits
         await take_away(link, server)
         for turn in ("m1", "m2"):
             await limits.take(ask(turn, clock))
         await back(link, server)
         await until(lambda: not link.has_queued)
-        assert await Ledger(link, clock).limits.count("claude", DAY) == 2
+        assert await SharedState(link, clock).limits.count("claude", DAY) == 2
 
 
 @pytest.mark.promise(80)
 async def test_an_end_that_timed_out_and_was_not_carried_out_is_written_once(server: RedisServer, clock):
     async with RedisConnection(server.url) as link:
-        ledger = Ledger(link, clock, holder="here")
-        await ledger.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
+        state = SharedState(link, clock, holder="here")
+        await state.turns.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
         server.pause()
-        assert not await end(ledger, clock, "m1")
+        assert not await end(state, clock, "m1")
         server.resume()
         await asyncio.wait_for(link.present.wait(), 10)
-        await ledger.link.write_queued()
+        await state.link.write_queued()
         assert await books(link) == (1, 0.5, 0.5, 1, 1)
 
 
 @pytest.mark.promise(80)
 async def test_an_end_that_is_told_twice_is_booked_once(link, clock):
-    ledger = Ledger(link, clock, holder="here")
-    await ledger.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
+    state = SharedState(link, clock, holder="here")
+    await state.turns.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
     for _ in range(2):
-        assert await end(ledger, clock, "m1")
+        assert await end(state, clock, "m1")
     assert await books(link) == (1, 0.5, 0.5, 1, 1)
 
 
 async def test_a_turn_that_is_asked_for_again_while_its_end_is_being_written_is_recorded_all_the_same(link, clock):
-    ledger = Ledger(link, clock, holder="here")
-    await ledger.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
-    write = ledger.settlements.settle
+    state = SharedState(link, clock, holder="here")
+    await state.turns.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
+    run = link.script
 
-    async def settle_late(ending):
-        assert (await ledger.turns.claim("claude", "m1", clock() + 90)).result == '"m1"'
-        return await write(ending)
+    async def run_late(script, *arguments):
+        if "local ours" in script:
+            assert (await state.turns.claim("claude", "m1", clock() + 90)).result == '"m1"'
+        return await run(script, *arguments)
 
-    ledger.settlements.settle = settle_late
-    assert await end(ledger, clock, "m1")
+    link.script = run_late
+    assert await end(state, clock, "m1")
     assert await books(link) == (1, 0.5, 0.5, 1, 1)
 
 
@@ -176,24 +179,24 @@ async def test_what_is_spent_while_redis_is_away_counts_against_the_budget_once_
     server: RedisServer, clock
 ):
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
-        ledger = Ledger(link, clock, holder="here", caps=Caps(all=4.0))
-        await ledger.begin("claude", "m1", clock() + 90, "", ask("m1", clock))
+        state = SharedState(link, clock, holder="here", caps=Caps(all=4.0))
+        await state.turns.begin("claude", "m1", clock() + 90, "", ask("m1", clock))
         await take_away(link, server)
-        await end(ledger, clock, "m1", 3.5)
-        assert await ledger.limits.take(ask("m2", clock)) == "budget"
+        await end(state, clock, "m1", 3.5)
+        assert await state.limits.take(ask("m2", clock)) == "budget"
         await back(link, server)
-        await until(lambda: not ledger.settlements.owes)
-        assert await ledger.limits.take(ask("m3", clock)) == "budget"
-        assert await ledger.limits.take(ask("m4", clock, 0.5)) == "ok", "3.5 of 4 are spent, not 7"
+        await until(lambda: not state.turns.unwritten)
+        assert await state.limits.take(ask("m3", clock)) == "budget"
+        assert await state.limits.take(ask("m4", clock, 0.5)) == "ok", "3.5 of 4 are spent, not 7"
 
 
 async def test_what_nobody_waits_for_any_more_is_not_said(server: RedisServer, clock):
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
-        ledger = Ledger(link, clock, holder="here")
+        state = SharedState(link, clock, holder="here")
         await take_away(link, server)
-        await end(ledger, clock, "late", say="late")
+        await end(state, clock, "late", say="late")
         clock.now += 60
-        await end(ledger, clock, "soon", say="soon")
+        await end(state, clock, "soon", say="soon")
         clock.now += 60
         server.start()
         async with link.subscriber.pubsub() as listener:
@@ -201,7 +204,7 @@ async def test_what_nobody_waits_for_any_more_is_not_said(server: RedisServer, c
             assert (await listener.get_message(timeout=5))["type"] == "subscribe"
             await asyncio.wait_for(link.present.wait(), 10)
             assert (await listener.get_message(timeout=5))["data"] == "soon"
-        await until(lambda: not ledger.settlements.owes)
+        await until(lambda: not state.turns.unwritten)
         assert (await books(link))[0] == 2
 
 
@@ -211,12 +214,12 @@ async def test_ends_that_are_kept_have_a_bound_and_what_falls_out_is_named(
 ):
     monkeypatch.setattr("agentic.state.turns.MAX_KEPT", 2)
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
-        ledger = Ledger(link, clock, holder="here")
+        state = SharedState(link, clock, holder="here")
         await take_away(link, server)
         for number in range(3):
-            await end(ledger, clock, f"m{number}")
+            await end(state, clock, f"m{number}")
         await back(link, server)
-        await until(lambda: not ledger.settlements.owes)
+        await until(lambda: not state.turns.unwritten)
         assert (await books(link))[0] == 2
     assert "turn m0 (0.5000 USD) will not be booked" in caplog.text
 
@@ -225,21 +228,21 @@ async def test_an_end_that_redis_does_not_understand_keeps_no_other_one_from_bei
     server: RedisServer, clock, caplog
 ):
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
-        ledger = Ledger(link, clock, holder="here")
+        state = SharedState(link, clock, holder="here")
         await link.call(lambda redis: redis.set(keys.turn("claude", "m1"), "of another kind"))
         await take_away(link, server)
         for turn in ("m1", "m2"):
-            await end(ledger, clock, turn)
+            await end(state, clock, turn)
         await back(link, server)
-        await until(lambda: not ledger.settlements.owes)
-        assert (await Ledger(link, clock).turns.claim("claude", "m2", clock() + 90)).state == "done"
+        await until(lambda: not state.turns.unwritten)
+        assert (await SharedState(link, clock).turns.claim("claude", "m2", clock() + 90)).state == "done"
     assert "the end of turn m1 cannot be written" in caplog.text
 
 
 @pytest.mark.promise(48)
 async def test_who_takes_a_turn_over_pays_for_the_call_that_was_under_way_and_nobody_else(link, clock):
-    paused, next_one = (Ledger(link, clock, holder=name) for name in ("paused", "next"))
-    await paused.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
+    paused, next_one = (SharedState(link, clock, holder=name) for name in ("paused", "next"))
+    await paused.turns.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
     left = await next_one.turns.claim("claude", "m1", clock() + 90)
     assert (left.state, left.under_way) == ("left", "{}")
     await end(paused, clock, "m1")  # it was not dead
@@ -249,8 +252,8 @@ async def test_who_takes_a_turn_over_pays_for_the_call_that_was_under_way_and_no
 
 
 async def test_a_process_that_takes_its_own_turn_up_again_pays_for_what_it_spends_then(link, clock):
-    first, second = (Ledger(link, clock, holder=name) for name in ("first", "second"))
-    await first.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
+    first, second = (SharedState(link, clock, holder=name) for name in ("first", "second"))
+    await first.turns.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
     await second.turns.claim("claude", "m1", clock() + 90)
     await end(first, clock, "m1")
     first.turns.forget("claude", "m1")
@@ -262,13 +265,13 @@ async def test_a_process_that_takes_its_own_turn_up_again_pays_for_what_it_spend
 @pytest.mark.promise(79)
 async def test_at_the_end_of_the_process_what_is_kept_waits_a_moment_for_redis(server: RedisServer, clock, caplog):
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
-        ledger = Ledger(link, clock, holder="here")
-        await ledger.finish()
+        state = SharedState(link, clock, holder="here")
+        await state.turns.finish()
         await take_away(link, server)
-        await end(ledger, clock, "m1")
-        await ledger.finish(0.01)
+        await end(state, clock, "m1")
+        await state.turns.finish(0.01)
         assert "the ends of 1 turns are lost with this process" in caplog.text
-        ending = asyncio.create_task(ledger.finish(10.0))
+        ending = asyncio.create_task(state.turns.finish(10.0))
         await back(link, server)
         await ending
         assert (await books(link))[0] == 1
@@ -276,18 +279,18 @@ async def test_at_the_end_of_the_process_what_is_kept_waits_a_moment_for_redis(s
 
 async def test_an_end_that_is_kept_counts_as_spent_and_once(server: RedisServer, clock):
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
-        ledger = Ledger(link, clock, caps=Caps(all=10.0))
-        await ledger.begin("claude", "m1", clock() + 90, "", ask("m1", clock))
+        state = SharedState(link, clock, caps=Caps(all=10.0))
+        await state.turns.begin("claude", "m1", clock() + 90, "", ask("m1", clock))
         await take_away(link, server)
         for _ in range(2):
-            assert not await end(ledger, clock, "m1", dollars=0.5)
-        assert await ledger.limits.take(ask("m2", clock, 1.76)) == "budget", "a quarter of 9, less 0.5"
-        assert await ledger.limits.take(ask("m3", clock, 1.75)) == "ok"
+            assert not await end(state, clock, "m1", dollars=0.5)
+        assert await state.limits.take(ask("m2", clock, 1.76)) == "budget", "a quarter of 9, less 0.5"
+        assert await state.limits.take(ask("m3", clock, 1.75)) == "ok"
 
 
 async def test_a_call_that_was_heard_of_is_under_way_no_longer(link, clock):
-    first, second = (Ledger(link, clock, holder=name) for name in ("first", "second"))
-    await first.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
+    first, second = (SharedState(link, clock, holder=name) for name in ("first", "second"))
+    await first.turns.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
     await first.turns.checkpoint("claude", "m1", "answer", "42")
     left = await second.turns.claim("claude", "m1", clock() + 90)
     assert (left.answer, left.under_way) == ("42", None), "the answer says what it cost"
@@ -295,8 +298,8 @@ async def test_a_call_that_was_heard_of_is_under_way_no_longer(link, clock):
 
 async def test_a_turn_that_is_gone_on_with_asks_the_budgets_for_all_that_it_costs(link, clock):
     caps = Caps(all=3.0, person=1.75)
-    first, second = (Ledger(link, clock, holder=name, caps=caps) for name in ("first", "second"))
-    await first.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
+    first, second = (SharedState(link, clock, holder=name, caps=caps) for name in ("first", "second"))
+    await first.turns.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
     second.limits.resume(ask("m1", clock), 1.0)
     assert not await second.limits.reserve_more("claude", "m1", 2.0), "its person has no more than 1.75"
     assert await second.limits.reserve_more("claude", "m1", 1.5)
@@ -306,10 +309,10 @@ async def test_a_turn_that_is_gone_on_with_asks_the_budgets_for_all_that_it_cost
 
 
 async def test_a_turn_over_midnight_is_on_all_books_of_the_day_on_which_it_began(link, clock):
-    ledger = Ledger(link, clock)
-    await ledger.begin("claude", "m1", clock() + 90, "{}", ask("m1", clock))
+    state = SharedState(link, clock)
+    await state.turns.begin("claude", "m1", clock() + 90, "{}", ask("m1", clock))
     spent = {"total_cost": 0.5, "ai_calls": 1}
     over = {"date": "2027-01-16", "spent": spent, "record": record("m1")}
-    await ledger.settle("claude", "m1", "{}", clock() + 90, **over)
+    await state.turns.settle("claude", "m1", "{}", clock() + 90, **over)
     assert await books(link) == (1, 0.5, 0.5, 1, 1)
-    assert [each.day for each in await ledger.records.last("claude")] == [DAY]
+    assert [each.day for each in await state.turns.records.last("claude")] == [DAY]

@@ -29,7 +29,7 @@ async def test_a_skip_ends_the_turn_without_asking_the_dear_model() -> None:
     scene, _ = await scene_with(SKIP)
     result = await scene.instruct(**OPENED)
     assert (result.reason, scene.cog.asked, scene.texts()) == ("skipped", [], [])
-    (record,) = scene.ledger.recorded
+    (record,) = scene.state.recorded
     assert [(call.kind, call.model, call.cost_usd) for call in record.calls] == [
         ("gate", "openai/gpt-6-luna", CHEAP_CALL.cost_usd)
     ]
@@ -44,8 +44,8 @@ async def test_where_it_does_not_say_skip_the_dear_model_is_asked(answer: Any) -
     scene, cheap = await scene_with(answer)
     result = await scene.instruct(**OPENED)
     assert (result.text, len(cheap.asked), len(scene.cog.asked)) == ("Hello.", 1, 1)
-    assert [call.kind for call in scene.ledger.recorded[0].calls] == ["gate", "text"]
-    assert scene.ledger.recorded[0].model == "scripted/one"
+    assert [call.kind for call in scene.state.recorded[0].calls] == ["gate", "text"]
+    assert scene.state.recorded[0].model == "scripted/one"
     await scene.aclose()
 
 
@@ -101,7 +101,7 @@ async def test_a_question_that_is_cut_off_is_charged_as_it_was_expected() -> Non
     await scene.instruct(**OPENED)
     await scene.cog.host.queue.stop([LOUNGE], lambda _: True)
     await settle()
-    (record,) = scene.ledger.recorded
+    (record,) = scene.state.recorded
     assert (record.reason, record.calls[0].error) == ("stopped", "cancelled")
     assert 0 < record.cost_usd < CALL.cost_usd
     await scene.aclose()

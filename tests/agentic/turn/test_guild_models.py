@@ -79,7 +79,7 @@ async def test_every_way_to_a_bots_model_passes_its_cog_and_names_the_guild(stag
     agent = scene.cog.host.agent
     abroad = replace(agent, model=agent.guild_models[SERVER])
     arena = Arena(id=700, channel_id=ABROAD, guild_id=SERVER, question="Why?", asked_by=71, minutes=5, at=1000.0)
-    await ask_contender(abroad, arena, ledger=scene.ledger)
+    await ask_contender(abroad, arena, state=scene.state)
     assert scene.cog.spoke == ["xai/grok-x"] * 2
     assert scene.cog.painted == ["xai/grok-x"]
     assert [prompt.guild_id for prompt, _ in scene.cog.asked] == [SERVER, SERVER]
@@ -108,13 +108,13 @@ async def test_a_free_model_is_asked_where_there_is_no_money_for_the_other(stage
 async def test_what_is_put_aside_for_a_turn_is_the_price_of_its_model(stage):
     scene = await stage("anthropic/claude-opus-5-5", env={"CLAUDE_MODEL": "claude-haiku-5-5"})
     asked = []
-    begin = scene.ledger.begin
+    begin = scene.state.turns.begin
 
     async def noting(*begun):
         asked.append(begun[-1].estimate)
         return await begin(*begun)
 
-    scene.ledger.begin = noting
+    scene.state.turns.begin = noting
     await scene.ask()
     await scene.ask(channel=ABROAD)
     assert 0 < asked[0] < asked[1]
@@ -157,4 +157,4 @@ async def test_the_record_of_a_turn_without_an_answer_names_the_model_of_its_ser
     scene.answers(BadKey(), BadKey())
     await scene.ask(channel=ABROAD)
     await scene.ask()
-    assert [record.model for record in scene.ledger.recorded] == ["openai/gpt-x", f"anthropic/{AGENTS['claude'].model}"]
+    assert [record.model for record in scene.state.recorded] == ["openai/gpt-x", f"anthropic/{AGENTS['claude'].model}"]

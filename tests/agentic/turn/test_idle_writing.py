@@ -30,7 +30,7 @@ async def test_a_summary_is_the_text_of_the_result_and_is_posted_nowhere(scene: 
     assert not result.skipped
     assert (result.text, result.message_id, result.reason) == ("Alice asked about rockets.", None, None)
     assert (len(cheap.asked), scene.cog.asked, scene.texts()) == (1, [], [])
-    (record,) = scene.ledger.recorded
+    (record,) = scene.state.recorded
     assert (record.kind, record.trigger, record.outcome) == ("reflection", "summarise", "written")
     assert (record.asked_by, record.channel_id, record.model) == (None, LOUNGE, "openai/gpt-6-luna")
     assert [(call.kind, call.cost_usd) for call in record.calls] == [("summary", 0.0001)]
@@ -40,7 +40,7 @@ async def test_a_profile_is_a_topic_a_line(scene: Scene):
     give_cheap(scene, "Topics:\n- rockets\n- tea")
     result = await reflect(scene, "profile", topics=("tea",))
     assert result.text == "rockets\ntea"
-    assert [call.kind for call in scene.ledger.recorded[0].calls] == ["profile"]
+    assert [call.kind for call in scene.state.recorded[0].calls] == ["profile"]
 
 
 async def test_a_person_without_topics_is_a_result_and_no_failure(scene: Scene):
@@ -64,7 +64,7 @@ async def test_without_a_cheap_model_the_agents_own_writes_without_its_persona(s
     prompt, history = scene.cog.asked[0]
     assert history == ()
     assert "Claude" not in prompt.system
-    assert scene.ledger.recorded[0].calls[0].kind == "summary"
+    assert scene.state.recorded[0].calls[0].kind == "summary"
 
 
 @pytest.mark.promise(450)
@@ -150,7 +150,7 @@ async def test_a_cancel_ends_the_call_which_is_booked_as_spent(scene: Scene):
     await cancel(scene)
     result = result_of(scene)
     assert (result.skipped, result.reason) == (True, "person_wrote")
-    (record,) = scene.ledger.recorded
+    (record,) = scene.state.recorded
     assert record.calls[0].error == "cancelled"
     assert record.cost_usd > 0
     assert scene.spent()["total_cost"] == pytest.approx(record.cost_usd)
@@ -183,8 +183,8 @@ async def test_what_a_killed_process_began_is_written_by_the_next_one_and_paid_t
     never = asyncio.Event()
     give_cheap(scene, never.wait)
     await begin(scene, "summarise")
-    scene.ledger.crash()
-    later = Scene(ledger=scene.ledger)
+    scene.state.crash()
+    later = Scene(state=scene.state)
     later.clock.now = scene.clock.now
     await later.start()
     give_cheap(later, "Alice asked.")

@@ -12,12 +12,12 @@ from agentic.turn.runner import TurnRegistry
 from agentic.wire import keys
 from agentic.wire.messages import Instruction
 from tests.support.agent_scene import CALL, LOUNGE, Scene
-from tests.support.doubles import ALICE, Clock, SceneLedger, http_error, message, settle
+from tests.support.doubles import ALICE, Clock, SceneState, http_error, message, settle
 
 
-async def crashed(*, at, decision=None, mention=False, ledger=None, **fields):
+async def crashed(*, at, decision=None, mention=False, state=None, **fields):
     """A turn whose process dies at a checkpoint: while it thinks, posts, reacts or settles; then the next process."""
-    first = await Scene(ledger=ledger).start()
+    first = await Scene(state=state).start()
     channel, stuck = first.channel(), asyncio.Event()
     answer = decision or {"text": "Hello."}
     if at == "thinking":
@@ -29,16 +29,16 @@ async def crashed(*, at, decision=None, mention=False, ledger=None, **fields):
     if at == "reacting":
         channel.hold_reactions = stuck
     if at == "settling":
-        first.ledger.bus.away = True
+        first.state.bus.away = True
     await (first.ask() if mention else first.instruct(**fields))
     await first.aclose()
-    first.ledger.bus.away = False
-    first.ledger.crash()
+    first.state.bus.away = False
+    first.state.crash()
     return first, await next_process(first)
 
 
 async def next_process(first):
-    scene = Scene(ledger=first.ledger)
+    scene = Scene(state=first.state)
     scene.channel().past = own_posts(first, scene)
     scene.channel().hold = None
     return await scene.start()
@@ -60,7 +60,7 @@ async def end(*scenes):
 
 async def test_a_call_that_was_cut_off_is_made_again_and_both_are_charged():
     first, scene = await crashed(at="thinking")
-    estimate = read_under_way(first.ledger.blocking.client.hget(keys.turn("claude", "i1"), "under_way")).cost_usd
+    estimate = read_under_way(first.state.blocking.client.hget(keys.turn("claude", "i1"), "under_way")).cost_usd
     result = await scene.instruct()
     assert (len(scene.cog.asked), scene.texts(), result.text) == (1, ["Hello."], "Hello.")
     assert (result.usage.calls, scene.spent()["ai_calls"]) == (2, 2)
@@ -70,8 +70,8 @@ async def test_a_call_that_was_cut_off_is_made_again_and_both_are_charged():
 
 @pytest.mark.promise(49)
 async def test_a_continued_turn_has_a_budget_like_any_other():
-    ledger = SceneLedger(Clock(), caps=Caps(all=0.004))
-    first, scene = await crashed(at="thinking", ledger=ledger, mention=True)
+    state = SceneState(Clock(), caps=Caps(all=0.004))
+    first, scene = await crashed(at="thinking", state=state, mention=True)
     scene.services.transcripts.of(LOUNGE).add(first.services.transcripts.of(LOUNGE).entries()[0])
     await scene.cog.host.catch_up.resume_open_turns()
     await settle()
@@ -82,17 +82,17 @@ async def test_a_continued_turn_has_a_budget_like_any_other():
 
 @pytest.mark.promise(49)
 async def test_what_a_resumed_turn_asks_of_its_model_is_put_aside_and_on_its_persons_account():
-    ledger = SceneLedger(Clock(), caps=Caps(all=5.0))
-    first, scene = await crashed(at="thinking", ledger=ledger, mention=True)
+    state = SceneState(Clock(), caps=Caps(all=5.0))
+    first, scene = await crashed(at="thinking", state=state, mention=True)
     stuck = asyncio.Event()
     scene.answers(stuck.wait)
     await scene.cog.host.catch_up.resume_open_turns()
     await settle()
-    uses = await ledger.uses()
+    uses = await state.uses()
     assert uses[f"person:{ALICE}"].reserved == uses["all"].reserved > 0.004, "two calls of 0.0023 dollars"
     stuck.set()
     await settle()
-    uses = await ledger.uses()
+    uses = await state.uses()
     assert uses[f"person:{ALICE}"].spent == uses["all"].spent > 0.01
     await end(first, scene)
 
@@ -102,7 +102,7 @@ async def test_a_run_after_the_next_pays_for_both_calls_that_were_cut_off():
     second.answers(asyncio.Event().wait)
     await second.instruct()
     await second.aclose()
-    second.ledger.crash()
+    second.state.crash()
     third = await next_process(second)
     await third.instruct()
     assert third.spent()["ai_calls"] == 3
@@ -156,7 +156,7 @@ async def test_the_same_words_of_an_earlier_turn_are_not_taken_for_the_post():
     first.channel().hold = stuck
     await first.instruct("i1")
     await first.aclose()
-    first.ledger.crash()
+    first.state.crash()
     scene = await next_process(first)
     assert len(scene.channel().past) == 1
     result = await scene.instruct("i1")
@@ -166,7 +166,7 @@ async def test_the_same_words_of_an_earlier_turn_are_not_taken_for_the_post():
 
 async def test_after_the_post_only_the_reaction_is_left_to_do():
     first, scene = await crashed(at="reacting", decision={"text": "Hello.", "react_emoji": "🔥"}, mention=True)
-    assert [name for _, name in first.ledger.checkpoints] == ["answer", "posted"]
+    assert [name for _, name in first.state.checkpoints] == ["answer", "posted"]
     scene.channel().past = []  # not even looked for
     scene.services.transcripts.of(LOUNGE).add(first.services.transcripts.of(LOUNGE).entries()[0])
     await scene.cog.host.catch_up.resume_open_turns()
@@ -225,7 +225,7 @@ async def test_a_picture_that_was_drawn_and_lost_is_drawn_again_and_both_are_cha
     if lost == "never kept":
         monkeypatch.setattr("agentic.state.turns.MAX_BYTES", 0)
     first, scene = await crashed(at="posting", decision=LOOK)
-    first.ledger.blocking.client.delete(keys.turn_picture("claude", "i1"))
+    first.state.blocking.client.delete(keys.turn_picture("claude", "i1"))
     result = await scene.instruct()
     assert (first.cog.drawn, scene.cog.drawn, scene.cog.asked) == (["a cat"], ["a cat"], [])
     assert (result.usage.pictures, scene.spent()["image_calls"]) == (2, 2)
@@ -233,7 +233,7 @@ async def test_a_picture_that_was_drawn_and_lost_is_drawn_again_and_both_are_cha
 
 
 async def test_a_conversations_last_turn_whose_call_was_lost_has_no_money_for_another():
-    first, scene = await crashed(at="thinking", ledger=SceneLedger(Clock(), caps=Caps(all=0.004)))
+    first, scene = await crashed(at="thinking", state=SceneState(Clock(), caps=Caps(all=0.004)))
     result = await scene.instruct()
     assert (result.skipped, result.reason, scene.cog.asked) == (True, "budget", [])
     await end(first, scene)
@@ -242,8 +242,8 @@ async def test_a_conversations_last_turn_whose_call_was_lost_has_no_money_for_an
 @pytest.mark.parametrize("at", ["posting", "reacting"])
 async def test_a_conversations_last_turn_is_still_its_last_when_another_process_ends_it(at):
     decision = {"text": "Bye.", "react_emoji": "🔥", "react_to_message_id": 5} if at == "reacting" else None
-    ledger = SceneLedger(Clock(), caps=Caps(all=0.004))
-    first, scene = await crashed(at=at, decision=decision, ledger=ledger)
+    state = SceneState(Clock(), caps=Caps(all=0.004))
+    first, scene = await crashed(at=at, decision=decision, state=state)
     result = await scene.instruct()
     assert (result.skipped, result.reason) == (False, "budget")
     assert all("last message" in prompt.text for prompt, _ in (*first.cog.asked, *scene.cog.asked))
@@ -252,10 +252,10 @@ async def test_a_conversations_last_turn_is_still_its_last_when_another_process_
 
 async def test_a_turn_that_went_to_another_process_is_not_posted_and_stays_open_for_it():
     scene = await Scene().start()
-    scene.answers(scene.ledger.take_over)
+    scene.answers(scene.state.take_over)
     assert await scene.instruct() is None
     assert scene.spent() == {}, "who takes it over pays for what was under way"
-    assert (scene.texts(), await scene.ledger.turns.open_ids("claude")) == ([], ["i1"])
+    assert (scene.texts(), await scene.state.turns.open_ids("claude")) == ([], ["i1"])
     await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert (scene.texts(), scene.spent()["ai_calls"]) == (["Hello."], 2)
@@ -290,7 +290,7 @@ async def test_one_that_does_not_hold_the_agent_takes_nothing_up():
 async def test_a_plain_turn_keeps_its_answer_once_before_the_post_and_nothing_else():
     scene = await Scene().start()
     await scene.instruct()
-    assert scene.ledger.checkpoints == [("i1", "answer")]
+    assert scene.state.checkpoints == [("i1", "answer")]
     await end(scene)
 
 
@@ -318,10 +318,10 @@ def test_an_event_of_another_kind_is_not_saved():
 
 async def test_a_kept_answer_that_cannot_be_read_is_asked_for_again():
     first, scene = await crashed(at="posting")
-    first.ledger.blocking.client.hset(keys.turn("claude", "i1"), "answer", "{broken")
+    first.state.blocking.client.hset(keys.turn("claude", "i1"), "answer", "{broken")
     await scene.instruct()
     assert (len(scene.cog.asked), scene.texts()) == (1, ["Hello."])
-    book = TurnRegistry("claude", scene.ledger)
+    book = TurnRegistry("claude", scene.state)
     assert book.begin("i1") == "new"
     await end(first, scene)
 
@@ -331,7 +331,7 @@ async def test_the_record_of_a_turn_that_nobody_can_go_on_with_has_what_it_poste
     del scene.client.channels[LOUNGE]
     await scene.cog.host.catch_up.resume_open_turns()
     await settle()
-    (record,) = scene.ledger.recorded
+    (record,) = scene.state.recorded
     assert (record.reason, record.posted) == ("unknown_channel", (first.channel().sent[0].id,))
     assert (record.model, record.cost_usd) == (CALL.model, CALL.cost_usd)
     await end(first, scene)

@@ -5,54 +5,54 @@ from agentic.turn.progress import TurnState
 from agentic.turn.result import settle
 from agentic.turn.runner import MAX_REMEMBERED, TurnRegistry
 from agentic.wire.messages import Instruction, Result
-from tests.support.doubles import SceneLedger
+from tests.support.doubles import SceneState
 
 EVENT = InstructionEvent.of(Instruction(instruction_id="i1", channel_id=1, deadline=100.0), 0.0)
 RESULT = Result(instruction_id="i1", agent_name="claude", text="hi", message_id=9)
 
 
-async def ended(book, ledger):
+async def ended(book, shared):
     book.keep("i1", RESULT)
-    state = TurnState(ledger, "claude", "i1")
-    await settle(SimpleNamespace(key="claude", today=lambda: "2026-06-10"), ledger, EVENT, RESULT, state)
+    state = TurnState(shared, "claude", "i1")
+    await settle(SimpleNamespace(key="claude", today=lambda: "2026-06-10"), shared, EVENT, RESULT, state)
 
 
 def test_a_turn_is_new_once():
-    book = TurnRegistry("claude", SceneLedger(lambda: 0.0))
+    book = TurnRegistry("claude", SceneState(lambda: 0.0))
     assert [book.begin("i1"), book.begin("i1"), book.begin("i2")] == ["new", "running", "new"]
 
 
 def test_a_turn_that_was_not_taken_is_new_again():
-    book = TurnRegistry("claude", SceneLedger(lambda: 0.0))
+    book = TurnRegistry("claude", SceneState(lambda: 0.0))
     book.begin("i1")
     book.forget("i1")
     assert book.begin("i1") == "new"
 
 
 async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_process():
-    ledger = SceneLedger(lambda: 0.0)
-    book = TurnRegistry("claude", ledger)
+    state = SceneState(lambda: 0.0)
+    book = TurnRegistry("claude", state)
     assert isinstance(await book.claim(EVENT), TurnState)
-    await ended(book, ledger)
+    await ended(book, state)
     assert book.begin("i1") == RESULT
-    after_restart = TurnRegistry("claude", ledger)
+    after_restart = TurnRegistry("claude", state)
     assert (after_restart.begin("i1"), await after_restart.claim(EVENT)) == ("new", RESULT)
     assert after_restart.begin("i1") == RESULT
 
 
 async def test_a_turn_is_claimed_once_while_its_process_lives_and_continued_after_that():
-    ledger = SceneLedger(lambda: 0.0)
-    first = await TurnRegistry("claude", ledger).claim(EVENT)
+    state = SceneState(lambda: 0.0)
+    first = await TurnRegistry("claude", state).claim(EVENT)
     assert (isinstance(first, TurnState) and first.continued) is False
-    assert await TurnRegistry("claude", ledger).claim(EVENT) == "running"
-    ledger.crash()
-    second = await TurnRegistry("claude", ledger).claim(EVENT)
+    assert await TurnRegistry("claude", state).claim(EVENT) == "running"
+    state.crash()
+    second = await TurnRegistry("claude", state).claim(EVENT)
     assert isinstance(second, TurnState)
     assert second.continued
 
 
 async def test_a_turn_that_was_given_up_can_be_claimed_again():
-    book = TurnRegistry("claude", SceneLedger(lambda: 0.0))
+    book = TurnRegistry("claude", SceneState(lambda: 0.0))
     book.begin("i1")
     await book.claim(EVENT)
     book.hand_over("i1")
@@ -61,30 +61,30 @@ async def test_a_turn_that_was_given_up_can_be_claimed_again():
 
 
 async def test_the_same_id_is_another_turn_for_another_agent():
-    ledger = SceneLedger(lambda: 0.0)
-    claims = [await TurnRegistry(agent, ledger).claim(EVENT) for agent in ("claude", "grok")]
+    state = SceneState(lambda: 0.0)
+    claims = [await TurnRegistry(agent, state).claim(EVENT) for agent in ("claude", "grok")]
     assert [isinstance(claim, TurnState) and claim.continued for claim in claims] == [False, False]
 
 
 async def test_a_kept_result_that_cannot_be_read_is_no_leave_to_post_again():
-    ledger = SceneLedger(lambda: 0.0)
-    await ledger.turns.close("claude", {"i1": "{broken"})
-    assert await TurnRegistry("claude", ledger).claim(EVENT) == "running"
+    state = SceneState(lambda: 0.0)
+    await state.turns.close("claude", {"i1": "{broken"})
+    assert await TurnRegistry("claude", state).claim(EVENT) == "running"
 
 
 async def test_while_redis_is_away_this_process_remembers(caplog):
-    ledger = SceneLedger(lambda: 0.0)
-    ledger.away = True
-    book = TurnRegistry("claude", ledger)
+    state = SceneState(lambda: 0.0)
+    state.away = True
+    book = TurnRegistry("claude", state)
     assert book.begin("i1") == "new"
     assert isinstance(await book.claim(EVENT), TurnState)
-    await ended(book, ledger)
+    await ended(book, state)
     assert book.begin("i1") == RESULT
     assert "kept in memory only" in caplog.text
 
 
 def test_its_memory_has_a_bound_and_the_oldest_go_first():
-    book = TurnRegistry("claude", SceneLedger(lambda: 0.0))
+    book = TurnRegistry("claude", SceneState(lambda: 0.0))
     for number in range(MAX_REMEMBERED + 1):
         book.begin(str(number))
     assert (book.begin(str(MAX_REMEMBERED)), book.begin("0")) == ("running", "new")

@@ -27,7 +27,7 @@ async def test_a_mention_is_recorded_with_who_asked_what_was_read_and_what_it_co
 
     scene.answers(think)
     asked = await scene.ask("three")
-    (kept,) = scene.ledger.recorded
+    (kept,) = scene.state.recorded
     assert kept == TurnRecord(
         id=f"m{asked}",
         agent="claude",
@@ -64,7 +64,7 @@ async def test_a_mention_is_recorded_with_who_asked_what_was_read_and_what_it_co
 async def test_a_turn_of_a_conversation_is_recorded_with_its_round(scene):
     await scene.instruct("i1", round_number=3, conversation_id="talk")
     await scene.instruct("i2", is_conversation_starter=True)
-    turn, start = scene.ledger.recorded
+    turn, start = scene.state.recorded
     assert (turn.kind, turn.trigger, turn.round_number, turn.conversation_id) == ("instruction", "round", 3, "talk")
     assert (turn.asked_by, turn.asked_message_id) == (None, None)
     assert (start.trigger, start.conversation_id) == ("starter", None)
@@ -73,14 +73,14 @@ async def test_a_turn_of_a_conversation_is_recorded_with_its_round(scene):
 async def test_who_joins_in_is_recorded_with_the_person_behind_it(scene):
     asked = await scene.hear("what do you all think?", author=BOB)
     await scene.instruct("i1", trigger_message_id=asked)
-    (turn,) = scene.ledger.recorded
+    (turn,) = scene.state.recorded
     assert (turn.trigger, turn.asked_by, turn.asked_message_id) == ("reactive", BOB, asked)
 
 
 async def test_every_part_of_a_long_answer_and_its_picture_and_reaction_are_recorded(scene):
     scene.answers({"text": "word " * 900, "generate_image": True, "image_prompt": "a cat", "react_emoji": "🔥"})
     asked = await scene.ask()
-    (turn,) = scene.ledger.recorded
+    (turn,) = scene.state.recorded
     assert len(turn.posted) == 3
     assert turn.posted == tuple(sent.id for sent in scene.channel().sent)
     assert turn.image
@@ -99,7 +99,7 @@ async def test_every_part_of_a_long_answer_and_its_picture_and_reaction_are_reco
 async def test_the_line_that_says_why_there_is_no_answer_is_recorded_with_the_reason(scene, answer, reason, line):
     scene.answers(answer)
     await scene.ask()
-    (turn,) = scene.ledger.recorded
+    (turn,) = scene.state.recorded
     assert (scene.texts(), turn.reason) == ([line], reason)
     assert turn.posted == (scene.channel().sent[-1].id,)
     assert turn.model  # the one that was meant
@@ -110,7 +110,7 @@ async def test_turns_that_post_nothing_are_recorded_too(scene):
     await scene.instruct("i1")
     await scene.instruct("i2", deadline=scene.clock() - 1)
     await scene.instruct("i3", channel=ELSEWHERE)
-    assert [(turn.outcome, turn.reason, turn.posted) for turn in scene.ledger.recorded] == [
+    assert [(turn.outcome, turn.reason, turn.posted) for turn in scene.state.recorded] == [
         ("skipped", "skipped", ()),
         ("timed_out", "deadline", ()),
         ("refused", "unknown_channel", ()),
@@ -129,11 +129,11 @@ async def test_no_record_holds_a_word_of_what_was_said(scene):
     scene.answers({"text": "canary-answer", "topic": "canary-topic", "image_prompt": "canary-picture"})
     await scene.ask("canary-question")
     await scene.instruct("i1", conversation_history=({"agent": "grok", "text": "canary-history"},))
-    kept = "".join(turn.to_json() for turn in scene.ledger.recorded)
-    assert len(scene.ledger.recorded) == 2
+    kept = "".join(turn.to_json() for turn in scene.state.recorded)
+    assert len(scene.state.recorded) == 2
     assert "canary" not in kept
 
 
 async def test_an_id_that_came_over_the_wire_makes_no_record_large(scene):
     await scene.instruct("i" * 200, conversation_id="c" * 100_000)
-    assert len(scene.ledger.recorded[0].to_json()) < 1000
+    assert len(scene.state.recorded[0].to_json()) < 1000

@@ -37,7 +37,7 @@ class RoomScene:
 
     async def turn(self, **fields: Any) -> Any:
         scene, number = self.scene, self.number + 1
-        scene.ledger.rooms.kept[THREAD] = Room(
+        scene.state.coordination.rooms.kept[THREAD] = Room(
             thread_id=THREAD,
             channel_id=LOUNGE,
             conversation_id="r1",
@@ -58,7 +58,7 @@ class RoomScene:
 
     @property
     def kept(self) -> Summary | None:
-        return self.scene.ledger.summaries.kept.get(THREAD)
+        return self.scene.state.context.summaries.kept.get(THREAD)
 
     @property
     def shown(self) -> str:
@@ -119,7 +119,7 @@ async def test_the_former_notes_go_into_the_next() -> None:
 async def test_it_is_booked_on_the_turn_as_a_call_of_its_kind_and_redacted() -> None:
     r = await room("the password is hunter2")
     await r.turns(10)
-    (record,) = [one for one in r.scene.ledger.recorded if any(call.kind == "summary" for call in one.calls)]
+    (record,) = [one for one in r.scene.state.recorded if any(call.kind == "summary" for call in one.calls)]
     assert [call.kind for call in record.calls] == ["text", "summary"]
     assert record.cost_usd == pytest.approx(0.01 + CHEAP_CALL.cost_usd)
     assert (record.model, record.outcome, record.reason) == ("scripted/one", "posted", None)
@@ -130,7 +130,7 @@ async def test_it_is_booked_on_the_turn_as_a_call_of_its_kind_and_redacted() -> 
 
 async def test_two_turns_make_it_once() -> None:
     r = await room()
-    r.scene.ledger.summaries.claims[THREAD] = "another turn's"
+    r.scene.state.context.summaries.claims[THREAD] = "another turn's"
     await r.turns(10)
     assert (r.cheap.asked, r.kept) == ([], None)
     await r.scene.aclose()
@@ -144,7 +144,7 @@ async def test_a_failure_leaves_the_room_without_and_is_logged_once(
     r = await room(*[answer] * 30)
     for _ in range(14):
         assert (await r.turn()).reason is None
-        r.scene.ledger.summaries.claims.clear()
+        r.scene.state.context.summaries.claims.clear()
     assert len(r.cheap.asked) > 1
     assert (r.kept, "[summary]" in r.shown) == (None, False)
     assert [line for line in caplog.messages if "no summary was made" in line] == [
@@ -197,7 +197,7 @@ async def test_a_message_that_goes_while_the_model_writes_is_in_no_summary() -> 
 async def test_who_asked_to_be_forgotten_is_left_out_of_the_next() -> None:
     r = await room()
     await r.scene.hear("I hate tea", channel=THREAD)
-    r.scene.ledger.summaries.asked_to_be_forgotten[ALICE] = r.scene.clock.now + 1e6
+    r.scene.state.context.summaries.asked_to_be_forgotten[ALICE] = r.scene.clock.now + 1e6
     await r.turns(10)
     assert "hate" not in r.cheap.asked[0].text
     assert r.kept is not None

@@ -15,7 +15,7 @@ from agentic.turn.room_turns import next_member
 from agentic.wire.connection import wait_for_redis
 from agentic.wire.messages import RoomBrief
 from tests.support.agent_scene import LOUNGE, THREAD, Scene
-from tests.support.doubles import ALICE, Clock, SceneLedger, settle
+from tests.support.doubles import ALICE, Clock, SceneState, settle
 
 OPENER = 77
 MEMBERS = (
@@ -44,7 +44,7 @@ def brief(number: int = 1, **more: Any) -> RoomBrief:
 
 async def in_room(number: int = 0, *, answers: Any = (), **kwargs: Any) -> Scene:
     scene = await Scene(**kwargs).start()
-    scene.ledger.rooms.kept[THREAD] = room(number)
+    scene.state.coordination.rooms.kept[THREAD] = room(number)
     scene.answers(*answers)
     return scene
 
@@ -58,7 +58,7 @@ async def test_a_turn_in_a_room_posts_and_is_recorded_with_its_number_and_its_op
     scene = await in_room(4)
     result = await turn(scene, 5, chosen_because="its turn in the order")
     assert (result.text, result.leaves, result.next_agent) == ("Hello.", False, None)
-    (record,) = scene.ledger.recorded
+    (record,) = scene.state.recorded
     assert (record.room_turn, record.chosen_because, record.asked_by) == (5, "its turn in the order", OPENER)
     await scene.aclose()
 
@@ -68,7 +68,7 @@ async def test_a_locked_thread_is_open_to_the_members_of_a_room_with_slots(
     audience_seconds: float, reason: str | None
 ) -> None:
     scene = await in_room()
-    scene.ledger.rooms.kept[THREAD] = room(audience_seconds=audience_seconds)
+    scene.state.coordination.rooms.kept[THREAD] = room(audience_seconds=audience_seconds)
     thread = scene.client.channels[THREAD]
     thread.locked = True
     thread.permissions.update(manage_threads=True)
@@ -79,7 +79,7 @@ async def test_a_locked_thread_is_open_to_the_members_of_a_room_with_slots(
 async def test_a_turn_that_posts_nothing_has_no_number() -> None:
     scene = await in_room(answers=[{"skip": True}])
     await turn(scene, 1)
-    assert [record.room_turn for record in scene.ledger.recorded] == [None]
+    assert [record.room_turn for record in scene.state.recorded] == [None]
     await scene.aclose()
 
 
@@ -90,11 +90,11 @@ async def test_a_turn_that_posts_nothing_has_no_number() -> None:
 )
 async def test_a_turn_whose_number_is_not_the_room_s_plus_one_is_dropped(kept: Room | None, number: int) -> None:
     scene = await in_room()
-    scene.ledger.rooms.kept = {} if kept is None else {THREAD: kept}
+    scene.state.coordination.rooms.kept = {} if kept is None else {THREAD: kept}
     result = await turn(scene, number)
     assert (result.skipped, result.reason) == (True, "out_of_turn")
     assert (scene.cog.asked, scene.texts(THREAD)) == ([], [])
-    assert await scene.ledger.uses() == {}
+    assert await scene.state.uses() == {}
     await scene.aclose()
 
 
@@ -102,7 +102,7 @@ async def test_a_turn_whose_number_is_not_the_room_s_plus_one_is_dropped(kept: R
 async def test_a_repeated_instruction_gets_its_result_although_its_number_is_done() -> None:
     scene = await in_room()
     first = await turn(scene, 1)
-    scene.ledger.rooms.kept[THREAD] = room(1)
+    scene.state.coordination.rooms.kept[THREAD] = room(1)
     assert await turn(scene, 1) == first
     assert len(scene.texts(THREAD)) == 1
     await scene.aclose()
@@ -113,7 +113,7 @@ async def test_a_room_that_is_paused_while_the_model_thinks_hears_no_more() -> N
     scene = await in_room()
 
     async def paused() -> None:
-        scene.ledger.rooms.kept[THREAD] = room(status="paused")
+        scene.state.coordination.rooms.kept[THREAD] = room(status="paused")
 
     scene.answers(paused)
     result = await turn(scene, 1)
@@ -126,10 +126,10 @@ async def test_a_room_that_is_paused_while_the_model_thinks_hears_no_more() -> N
 async def test_while_redis_is_away_a_turn_waits_for_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room_turns, "wait_for_redis", partial(wait_for_redis, every=0))
     scene = await in_room()
-    scene.ledger.rooms.away = True
+    scene.state.coordination.rooms.away = True
     assert await turn(scene, 1) is None
     assert scene.cog.asked == []
-    scene.ledger.rooms.away = False
+    scene.state.coordination.rooms.away = False
     await settle()
     assert [result.text for result in scene.results] == ["Hello."]
     await scene.aclose()
@@ -139,7 +139,7 @@ async def test_an_answer_is_posted_although_redis_went_away_while_the_model_thou
     scene = await in_room()
 
     async def gone() -> None:
-        scene.ledger.rooms.away = True
+        scene.state.coordination.rooms.away = True
 
     scene.answers(gone)
     assert (await turn(scene, 1)).text == "Hello."
@@ -157,10 +157,10 @@ async def test_a_turn_that_a_crash_cut_off_is_posted_unless_its_number_is_done(n
     first.answers(held)
     assert await turn(first, 1) is None
     await first.aclose()
-    first.ledger.crash()
-    scene = Scene(ledger=first.ledger)
+    first.state.crash()
+    scene = Scene(state=first.state)
     await scene.start()
-    scene.ledger.rooms.kept[THREAD] = room(number)
+    scene.state.coordination.rooms.kept[THREAD] = room(number)
     result = await turn(scene, 1)
     assert (len(scene.texts(THREAD)), scene.cog.asked) == (posted, [])
     assert (result.message_id is not None) == bool(posted)
@@ -168,9 +168,9 @@ async def test_a_turn_that_a_crash_cut_off_is_posted_unless_its_number_is_done(n
 
 
 async def test_a_room_is_on_its_opener_s_account() -> None:
-    scene = await in_room(ledger=SceneLedger(Clock(), caps=Caps(person=0.0000001)))
+    scene = await in_room(state=SceneState(Clock(), caps=Caps(person=0.0000001)))
     assert (await turn(scene, 1)).reason == "person_budget"
-    scene.ledger.rooms.kept[THREAD] = room(opened_by=None)
+    scene.state.coordination.rooms.kept[THREAD] = room(opened_by=None)
     assert (await turn(scene, 1, "i2")).text == "Hello."
     await scene.aclose()
 
@@ -202,7 +202,7 @@ async def test_a_person_s_message_is_taken_up_and_quoted() -> None:
     result = await turn(scene, 1, take_up=asked)
     assert (result.text, result.answers_message_id) == ("Anybody can.", asked)
     assert f"[msg:{asked}] Alice (audience): And who checks it?" in scene.prompt.text
-    assert scene.ledger.recorded[0].asked_message_id == asked
+    assert scene.state.recorded[0].asked_message_id == asked
     await scene.aclose()
 
 
@@ -219,7 +219,7 @@ async def test_outside_of_a_room_what_is_taken_up_is_on_its_author_s_account() -
     scene = await Scene().start()
     asked = await scene.hear("And who checks it?")
     result = await scene.instruct(take_up=asked, conversation_id="c1")
-    assert (result.answers_message_id, scene.ledger.recorded[0].asked_by) == (asked, ALICE)
+    assert (result.answers_message_id, scene.state.recorded[0].asked_by) == (asked, ALICE)
     await scene.aclose()
 
 
@@ -249,7 +249,7 @@ async def test_the_prompt_of_a_room_grows_at_its_end_alone() -> None:
         await turn(scene, number, f"i{number}", about=brief(number, closing=number == 12), **more)
         (post,) = scene.channel(THREAD).sent[number - 1 :]
         scene.transcripts.of(THREAD).add(own(scene, post))
-        scene.ledger.rooms.kept[THREAD] = room(number)
+        scene.state.coordination.rooms.kept[THREAD] = room(number)
         scene.clock.now += 20
     prompts = scene.cog.asked
     assert len(prompts) == 12

@@ -59,7 +59,7 @@ async def test_the_programs_search_costs_one_call_more_which_is_reserved_and_boo
     assert tool.ran == [{"query": "which tree is the tallest?"}]
     assert (scene.spent()["total_cost"], scene.spent()["ai_calls"]) == (pytest.approx(2 * CALL.cost_usd), 2)
     assert "Hyperion is tall." in scene.prompt.text
-    (call,) = scene.ledger.recorded[-1].tool_calls
+    (call,) = scene.state.recorded[-1].tool_calls
     assert (call.name, call.error) == ("web_search", False)
 
 
@@ -157,8 +157,8 @@ async def test_after_a_crash_the_search_that_was_made_is_not_made_again(stage, t
         await scene.ask()
         await until(lambda: len(scene.cog.asked) == 1 and records.for_channel("claude", scene.channel().id))
         await scene.aclose()
-        scene.ledger.crash()
-        again = await stage(web_search("title: none"), ledger=scene.ledger)
+        scene.state.crash()
+        again = await stage(web_search("title: none"), state=scene.state)
         other = web_search("title: none")
         let(again, other, options=SEARCH, tool_records=records)
         again.answers(calls(("web_search", {"query": "which tree is tallest"})), SAID)

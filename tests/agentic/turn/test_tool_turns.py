@@ -56,7 +56,7 @@ async def test_the_result_of_a_call_goes_back_to_the_model_and_each_completion_i
     (step,) = scene.prompt.rounds
     assert step.results[0].text == "noon"
     assert (scene.spent()["total_cost"], scene.spent()["ai_calls"]) == (pytest.approx(2 * CALL.cost_usd), 2)
-    assert scene.ledger.recorded[-1].posted == (scene.channel().sent[0].id,)
+    assert scene.state.recorded[-1].posted == (scene.channel().sent[0].id,)
     assert question < scene.channel().sent[0].id
 
 
@@ -191,13 +191,13 @@ async def test_a_loop_that_a_crash_cut_off_begins_again_and_a_kept_answer_is_not
     question = await scene.ask()
     await until(lambda: tool.ran)
     await scene.aclose()
-    scene.ledger.crash()
-    again = await stage(clock(), ledger=scene.ledger)
+    scene.state.crash()
+    again = await stage(clock(), state=scene.state)
     again.answers(calls(("clock", {})), NOON)
     await again.cog.host.catch_up.resume_open_turns()
     await until(lambda: again.texts())
     assert (again.texts(), len(again.cog.asked)) == (["It is noon."], 2)
-    noted = [name for turn, name in scene.ledger.checkpoints if turn == f"m{question}"]
+    noted = [name for turn, name in scene.state.checkpoints if turn == f"m{question}"]
     assert noted == ["under_way", "under_way", "answer"], "each call of the second run before it was made"
 
 

@@ -39,7 +39,7 @@ async def test_a_follow_up_is_a_reply_that_pings_nobody(scene: Scene):
     assert result.text == NEWS
     assert result.message_id == scene.channel().sent[0].id
     assert (reply_of(scene), scene.channel().sent[0].pinged) == (asked, [])
-    (record,) = scene.ledger.recorded
+    (record,) = scene.state.recorded
     assert (record.kind, record.trigger, record.outcome) == ("reflection", "follow_up", "posted")
     assert (record.asked_by, record.chosen_because) == (ALICE, "Alice's question was left open")
     assert scene.spent()["total_cost"] > 0
@@ -118,7 +118,7 @@ async def test_what_was_said_or_sent_before_is_not_posted_again(scene: Scene, fi
     scene.answers({"text": NEWS})
     result = await reflect(scene, "follow_up", **fields)
     assert (result.reason, scene.texts()) == ("not_new", [])
-    assert scene.ledger.recorded[0].outcome == "skipped"
+    assert scene.state.recorded[0].outcome == "skipped"
 
 
 @pytest.mark.promise(451)
@@ -142,7 +142,7 @@ async def test_a_cancel_ends_a_turn_that_runs_and_its_cost_is_booked(scene: Scen
     result = result_of(scene)
     assert (result.skipped, result.reason, scene.texts()) == (True, "person_wrote", [])
     assert scene.spent()["total_cost"] > 0
-    assert scene.ledger.recorded[0].reason == "person_wrote"
+    assert scene.state.recorded[0].reason == "person_wrote"
     assert await reflect(scene, "discover") == result
 
 
@@ -196,7 +196,7 @@ async def test_a_no_while_the_agent_thinks_counts_too(scene: Scene):
 
 @pytest.mark.promise(452)
 async def test_where_nobody_knows_what_the_person_wants_nothing_is_posted(scene: Scene):
-    scene.ledger.unasked.away = True
+    scene.state.posts.proactive.away = True
     result = await reflect(scene, "discover")
     assert (result.reason, scene.texts()) == ("unwanted", [])
 
@@ -292,15 +292,15 @@ async def test_what_a_killed_process_had_decided_is_posted_once_by_the_next_one(
     scene.channel().hold = asyncio.Event()
     scene.answers({"text": NEWS})
     await begin(scene, "discover")
-    await until(lambda: ("r1", "answer") in scene.ledger.checkpoints)
-    scene.ledger.crash()
-    later = Scene(ledger=scene.ledger)
+    await until(lambda: ("r1", "answer") in scene.state.checkpoints)
+    scene.state.crash()
+    later = Scene(state=scene.state)
     later.clock.now = scene.clock.now
     await later.start()
     await later.cog.host.catch_up.resume_open_turns()
     await settle()
     assert (later.texts(), later.cog.asked) == ([NEWS], [])
-    assert len(later.ledger.unasked.posts) == 1
+    assert len(later.state.posts.proactive.posts) == 1
     await later.aclose()
 
 
@@ -310,8 +310,8 @@ async def test_the_person_for_whom_it_was_is_known_of_all_its_messages(scene: Sc
     await reflect(scene, "discover")
     ids = {sent.id for sent in scene.channel().sent}
     assert len(ids) == 2
-    assert set(scene.ledger.unasked.posts) == ids
-    assert {(post.person_id, post.task) for post in scene.ledger.unasked.posts.values()} == {(ALICE, "discover")}
+    assert set(scene.state.posts.proactive.posts) == ids
+    assert {(post.person_id, post.task) for post in scene.state.posts.proactive.posts.values()} == {(ALICE, "discover")}
 
 
 async def test_the_recorded_prompt_knows_whose_words_and_which_messages_it_has(scene: Scene):
@@ -328,5 +328,5 @@ async def test_a_task_in_a_thread_has_the_theme_of_its_room_or_of_the_channel_ab
         scene.answers({"text": NEWS})
         await reflect(scene, "discover", f"r{number}", channel=THREAD)
         assert f"Its theme is {theme}." in scene.cog.asked[-1][0].system
-        scene.ledger.rooms.kept[THREAD] = ROOM
+        scene.state.coordination.rooms.kept[THREAD] = ROOM
     await scene.aclose()

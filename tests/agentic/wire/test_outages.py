@@ -8,7 +8,7 @@ import pytest
 
 from agentic.state.limits import LimitRequest
 from agentic.state.schedule import ScheduleStore
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.wire import connection, keys
 from agentic.wire.connection import RedisConnection, StateUnavailable, Store, or_default, wait_for_redis, when_back
 from tests.support.redis_server import PATIENT, RedisServer, until
@@ -132,12 +132,12 @@ async def test_what_is_lost_at_the_end_of_the_process_is_logged(server: RedisSer
 
 @pytest.mark.promise(79, 573)
 async def test_what_waits_is_written_before_the_next_turn_begins(link, clock):
-    ledger = Ledger(link, clock, holder="here")
+    state = SharedState(link, clock, holder="here")
     link.present.clear()
-    await ledger.turns.close("claude", {"joined": '{"text": ""}'})
+    await state.turns.close("claude", {"joined": '{"text": ""}'})
     link.present.set()
     request = LimitRequest(agent="claude", channel_id=1, cooldown=0.0, daily_max=3, date="2027-01-15")
-    claim, _ = await ledger.begin("claude", "joined", clock() + 90, "event", request)
+    claim, _ = await state.turns.begin("claude", "joined", clock() + 90, "event", request)
     assert claim.state == "done"
 
 

@@ -29,10 +29,9 @@ from agentic.record.stream_reader import RecordReader
 from agentic.state.forget_requests import ForgetRequests
 from agentic.state.leases import Lease
 from agentic.state.record_stream import RecordWriter
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
-from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import (
     CallRecord,
@@ -149,15 +148,15 @@ async def simulate(folder: Path, days: int, turns: int, policy: RetentionPolicy)
     async with AsyncExitStack() as stack:
         place = await stack.enter_async_context(locate_redis(None, folder, use_default_port=False))
         link = await stack.enter_async_context(RedisConnection(place.address))
-        ledger, writer = (
-            Ledger(link, lambda: day.now, holder="day"),
+        state, writer = (
+            SharedState(link, lambda: day.now, holder="day"),
             RecordWriter(link, str, prompts=policy.prompts != 0),
         )
         recorder = Recorder(
             path,
             RecordReader(link, AGENTS),
             Lease(link, keys.RECORDER_OWNER, holder="day"),
-            ForgetRequests(link, Bus(link)),
+            ForgetRequests(link),
             policy=policy,
             timezone=UTC,
             clock=lambda: day.now,
@@ -171,7 +170,7 @@ async def simulate(folder: Path, days: int, turns: int, policy: RetentionPolicy)
             for hour in range(days * 24):
                 for _ in range(round(turns / 24 * (hour + 1)) - round(turns / 24 * hour)):
                     day.now += HOUR / (turns / 24)
-                    await _take(day, ledger, writer)
+                    await _take(day, state, writer)
                 await _recorded(path, day.made * (2 if policy.prompts == 0 else 3))  # a turn, its call, its post
                 if hour % max(1, days) == max(1, days) - 1:
                     _print_line(hour + 1, day.made, path)
@@ -182,10 +181,10 @@ async def simulate(folder: Path, days: int, turns: int, policy: RetentionPolicy)
     await _print_sizes(path, day.made)
 
 
-async def _take(day: Day, ledger: Ledger, writer: RecordWriter) -> None:
+async def _take(day: Day, state: SharedState, writer: RecordWriter) -> None:
     number = day.made
     record, words = day.turn(number)
-    await ledger.settle(record.agent, record.id, "{}", day.now + 90, record=record)
+    await state.turns.settle(record.agent, record.id, "{}", day.now + 90, record=record)
     writer.ended(record, words)
     begins = ConversationNote(id=f"c{number // 30}", channel_id=1, theme="casual", started_at=day.now)
     if number % 30 == 0:

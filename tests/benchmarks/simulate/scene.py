@@ -1,6 +1,6 @@
 """The surroundings of the coordinator in a simulation: channels and their newest messages, agents behind a bus, people.
 
-Bus and ledger are doubles of the coordinator's tests. An agent takes its model's time for each answer. A person who
+Bus and state are doubles of the coordinator's tests. An agent takes its model's time for each answer. A person who
 calls an agent is answered by it directly, as in the program; the coordinator gets a notice of that answer, and one of
 each message of a person.
 """
@@ -22,20 +22,19 @@ from tests.benchmarks.scripted_agents import AGENTS, IDLE_SILENCE, SUBJECTS, Lin
 from tests.benchmarks.simulate.counted import Counted
 from tests.benchmarks.simulate.people import Habit, Visit
 from tests.benchmarks.texts import Chat
-from tests.support.coordinator_doubles import MemoryBus, MemoryLedger, MemorySchedule
+from tests.support.coordinator_doubles import MemoryBus, MemorySchedule, MemoryState
 
 WINDOW = 40  # messages that a model sees; a channel has had at least as many, before its first conversation too
 TO_A_CONVERSATION = 0.6  # share of the visits to a channel where agents converse at the time, if there is one
 FAVOURITES = 5  # channels of a person
 
 
-class Ledger(MemoryLedger):
-    """The coordinator's ledger, in which the cooldown of reactive rounds passes."""
+class SimulatedState(MemoryState):
+    """The coordinator's state, in which the cooldown of reactive rounds passes."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__()
-        self.schedule: MemorySchedule = _Schedule(clock)
-        self.conversations.schedule = self.schedule
+        self.coordination.schedule = self.coordination.conversations.schedule = _Schedule(clock)
 
 
 class _Schedule(MemorySchedule):

@@ -12,13 +12,13 @@ from zoneinfo import ZoneInfo
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
-from agentic.state.shared_state import Ledger as SharedLedger
+from agentic.state.shared_state import SharedState
 from agentic.themes import THEMES
 from agentic.wire.bus import Bus
 from tests.benchmarks.scripted_agents import AGENTS, IDLE_SILENCE
 from tests.benchmarks.simulate.counted import Counted
 from tests.benchmarks.simulate.people import DAY, HOUR, visits
-from tests.benchmarks.simulate.scene import Ledger, Scene
+from tests.benchmarks.simulate.scene import Scene, SimulatedState
 from tests.benchmarks.simulate.virtual_time import run_virtually
 
 UTC = ZoneInfo("UTC")
@@ -56,7 +56,7 @@ async def _live(policy: str, size: Size, seed: int, silence: float) -> Counted:
         CoordinatorContext(
             _config(policy, size),
             cast(Bus, scene),
-            cast(SharedLedger, Ledger(clock)),
+            cast(SharedState, SimulatedState(clock)),
             clock=clock,
             rng=random.Random(f"{seed} rules"),
         )

@@ -15,7 +15,7 @@ from typing import cast
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
-from agentic.state.shared_state import Ledger
+from agentic.state.shared_state import SharedState
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection
@@ -80,7 +80,7 @@ async def _coordinating(link: RedisConnection, turns: int) -> AsyncIterator[Inst
     """Run a coordinator; entered when it takes commands."""
     bus = InstantBus(turns)
     config = CoordinatorConfig(MEMBERS, {PARENT: "debate"}, schedule_max=0, turn_delay_min=0.0, turn_delay_max=0.0)
-    running = asyncio.create_task(Coordinator(CoordinatorContext(config, cast(Bus, bus), Ledger(link))).run())
+    running = asyncio.create_task(Coordinator(CoordinatorContext(config, cast(Bus, bus), SharedState(link))).run())
     try:
         await until(lambda: bus.handlers[keys.COORDINATOR_COMMANDS], turns=1_000_000)
         yield bus
