@@ -1,432 +1,365 @@
-"""Remove people who asked to be forgotten, and messages that were deleted: one place for what is stored about whom.
+"""What the program stores, about whom, and how it ends: one table, STORED.
 
-Both are remembered for as long as something from before may still arrive (tables `forgotten`, `deleted_messages`,
-`deleted_channels`), so that it does not bring the words back: a prompt may reach the file after the deletion of a
-message that it quotes. RecordingBlocklist says what must not be recorded. A person who writes again after /forget me is
-recorded again, from then on.
-
-All functions run inside their caller's transaction. The index of what may be recalled follows its tables by itself
-(recall.py). The pages of removed words are overwritten (database.py); those in the write-ahead log go when it is
-truncated.
+It drives `/forget me` and deletions of messages (forgetting.py), retention (retention.py), what may be recorded at all
+(blocklist.py), `/privacy`, `/privacy export`, and the list in docs/privacy.md. A test compares it with the migrations:
+a new column about a person can't be forgotten.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
-import aiosqlite
-
-from agentic.ids import FIRST_ELSEWHERE, MAX_ID, id_at, is_snowflake
-from agentic.state.forget_requests import RemovedWords
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import (
+    ActionNote,
     CallWords,
     ConsentNote,
     ContestNote,
-    DeletionNote,
     LoggedMessage,
     PostWords,
     ProfileNote,
     ReactionNote,
     RoomNote,
     RoomWords,
+    SearchWords,
     SummaryNote,
     UnaskedNote,
 )
 
-DELETIONS_KEPT = 8 * 86400  # seconds; the streams keep their entries for seven days
-PEOPLE_KEPT = 30 * 86400  # as long as their requests
-FORGOTTEN, DELETED = "forgotten", "deleted"
+DAY = 86400.0
+DELETIONS_KEPT = 8 * DAY  # the streams keep their entries for seven days
+PEOPLE_KEPT = 30 * DAY  # as long as their requests
 ARENA = "arena"  # a kind of contests, whose id is its message's
 MODEL, PERSON = "model", "person"  # who made a profile
 
-_NOW = "(julianday('now') - 2440587.5) * 86400.0"
 
-# An entry with words of messages.
-Worded = CallWords | PostWords | RoomWords | ContestNote | LoggedMessage | SummaryNote | ProfileNote | UnaskedNote
+class Sql(str):
+    """A value that is an expression of SQL."""
+
+    __slots__ = ()
+
+
+Effect = Literal["delete", "keep"] | Mapping[str, object]  # a mapping: these columns get these values
 
 
 @dataclass(frozen=True, slots=True)
-class RecordingBlocklist:
-    """Words that must not be recorded: of `people` (id → when they asked to be forgotten, unix seconds), of `messages`,
-    of whole `channels` (id → when they were deleted), and of `turns` whose posts were deleted. `logged` are messages of
-    the log that summaries and profiles are made of, with when they were read last (unix seconds)."""
+class StoredData:
+    """A row of STORED: a table, or keys of Redis, a file, or what is in memory. Of several rows of a table one has the
+    `name`; the others say what else is done.
 
-    people: dict[int, float]
-    messages: frozenset[int]
-    channels: dict[int, float]
-    turns: frozenset[tuple[str, str]]
-    logged: Mapping[int, float] = field(default_factory=dict)
+    Columns: `person` has a person's id; `sent` the id of a message of theirs, which tells when it was sent; `at`
+    another time. Both times are compared with that of a request to be forgotten. `message` has the id of the message
+    that it comes from, `channel` its channel's. `only`: a column and its value; other rows are not meant. Instead of
+    columns, `theirs`, `gone`, and `there` are conditions: on a person's rows, on those of deleted messages, and on
+    those of a deleted channel (values: forgetting.py). `entry` is what is recorded here; its attributes have the
+    columns' names.
 
-    def why_not(self, words: CallWords) -> str | None:
-        """Return FORGOTTEN or DELETED if these words must not be recorded."""
-        if self._asked_before(words.asked_by, words.at):
-            return FORGOTTEN
-        for quoted in words.quoted:
-            if quoted.message_id in self.messages:
-                return DELETED
-            asked_at = self.people.get(quoted.author_id or 0)
-            if asked_at is None:
-                continue
-            # Words that are in no message, such as an agent's note, are as old as the prompt that has them; and on
-            # Signal a message's id has the time of its sender's clock, which may be ahead.
-            if words.at <= asked_at or 0 <= quoted.message_id < id_at(asked_at):
-                return FORGOTTEN
-        gone = (words.agent, words.turn_id) in self.turns or self.lost_channel(words.channel_id, None, words.at)
-        return DELETED if gone else None
+    `children` go with a row that is deleted or emptied: tables, with their columns and those here. A row with a `key`
+    expires by its column `age`. `expires` is an owner's setting, seconds, or a text that says what ends it. `store`
+    names the store that forgets what is in no table (agentic/actions/forget.py); with `each_process` every process does
+    so, otherwise the process that the person asked.
 
-    def without_person(self, record: TurnRecord) -> TurnRecord:
-        """Return the record without the ids of a person who asked to be forgotten after the question."""
-        asked_at = self.people.get(record.asked_by or 0)
-        if asked_at is None:
-            return record
-        if record.at > asked_at and (record.asked_message_id or MAX_ID) > id_at(asked_at):
-            return record
-        return record.model_copy(update={"asked_by": None, "asked_message_id": None})
-
-    def without_blocked(self, words: RoomWords) -> RoomWords:
-        """Return the messages of a room that were not deleted and are not of people who asked to be forgotten."""
-        kept = tuple(
-            each
-            for each in words.messages
-            if each.message_id not in self.messages
-            and not self.lost_channel(words.thread_id, each.message_id, each.at)
-            and each.message_id >= id_at(self.people.get(each.author_id or 0, 0.0))
-        )
-        return words.model_copy(update={"messages": kept})
-
-    def without_opener(self, note: RoomNote) -> RoomNote:
-        forgotten = self._asked_before(note.opened_by, note.opened_at)
-        return note.model_copy(update={"opened_by": None}) if forgotten else note
-
-    def without_asker(self, note: ContestNote) -> ContestNote:
-        """Return the contest without a person who asked to be forgotten after it; an arena loses their question too."""
-        if note.kind == ARENA and int(note.id) in self.messages:
-            note = note.model_copy(update={"question": ""})
-        if not self._asked_before(note.asked_by, note.at):
-            return note
-        question = "" if note.kind == ARENA else note.question
-        return note.model_copy(update={"asked_by": None, "question": question})
-
-    def has(self, note: ReactionNote | LoggedMessage | SummaryNote | ProfileNote | ConsentNote) -> bool:
-        """Return whether it must not be recorded. A refusal of unprompted messages stays if its person is forgotten."""
-        match note:
-            case LoggedMessage():
-                asked_at = self.people.get(note.author_id or 0, 0.0)
-                return self.lost_post(note) or note.message_id < id_at(asked_at) or note.at <= asked_at
-            case SummaryNote():
-                return self._blocks_summary(note)
-            case ConsentNote(unasked=False):
-                return False
-            case ProfileNote(by="model") if note.upto < id_at(self.people.get(note.user_id, 0.0)):
-                return True  # made of words from before, perhaps while the person asked
-            case ProfileNote() if any(self.logged.get(each, MAX_ID) > note.at for each in note.message_ids):
-                return True  # a message left the log, or was edited, while it was made
-        return self._asked_before(note.user_id, note.at)
-
-    def _blocks_summary(self, note: SummaryNote) -> bool:
-        """A source that the log has is of nobody who was forgotten; any other may be, if it is old enough."""
-        if not self.messages.isdisjoint(note.message_ids) or note.message_id in self.messages:
-            return True
-        if self.lost_channel(note.channel_id, note.message_id, note.at):
-            return True
-        if any(self.logged.get(source, note.at) > note.at for source in note.message_ids):
-            return True  # it was edited while the summary was made, which may have the words from before
-        unknown = min((source for source in note.message_ids if source not in self.logged), default=MAX_ID)
-        return any(
-            self._asked_before(person, note.at) or unknown < id_at(self.people.get(person, 0.0))
-            for person in note.people
-        )
-
-    def without_words(self, note: UnaskedNote) -> UnaskedNote:
-        """Return the message without its words if it was deleted, without its person if they were forgotten."""
-        forgotten = self._asked_before(note.person_id, note.at)
-        deleted = self.lost_post(note)
-        if not forgotten and not deleted:
-            return note
-        return note.model_copy(update={"text": "", "cause": "", "person_id": None if forgotten else note.person_id})
-
-    def lost_post(self, said: PostWords | LoggedMessage | UnaskedNote) -> bool:
-        """Return whether the message was deleted, by itself or with all that was said in its channel until then."""
-        return said.message_id in self.messages or self.lost_channel(said.channel_id, said.message_id, said.at)
-
-    def lost_channel(self, channel_id: int, message_id: int | None, at: float) -> bool:
-        """Return whether the words of that time went with their channel. Another clock may number messages."""
-        gone_at = self.channels.get(channel_id)
-        if gone_at is None:
-            return False
-        return at <= gone_at or (message_id is not None and message_id < id_at(gone_at))
-
-    def _asked_before(self, user_id: int | None, at: float) -> bool:
-        return user_id in self.people and at <= self.people[user_id]
-
-
-async def load_blocklist(db: aiosqlite.Connection, words: Iterable[Worded]) -> RecordingBlocklist:
-    """Load what must not be recorded, of these."""
-    each = list(words)
-    ids = {message_id for one in each for message_id in _message_ids(one)}
-    people = await db.execute_fetchall("SELECT user_id, at FROM forgotten")
-    channels = await db.execute_fetchall("SELECT channel_id, at FROM deleted_channels")
-    messages = await _fetch(db, "SELECT message_id FROM deleted_messages WHERE message_id IN", ids)
-    posts = "SELECT agent, turn_id FROM posts WHERE deleted_at IS NOT NULL AND turn_id IN"
-    turns = await _fetch(db, posts, {one.turn_id for one in each if isinstance(one, CallWords | PostWords)})
-    found = RecordingBlocklist(
-        {row[0]: row[1] for row in people},
-        frozenset(row[0] for row in messages),
-        {row[0]: row[1] for row in channels},
-        frozenset((row[0], row[1]) for row in turns),
-    )
-    sources = {source for one in each if isinstance(one, SummaryNote | ProfileNote) for source in one.message_ids}
-    logged = await _fetch(db, "SELECT message_id, read_at FROM message_log WHERE message_id IN", sources)
-    here = [(one.message_id, one.read_at) for one in each if isinstance(one, LoggedMessage) and not found.has(one)]
-    read: dict[int, float] = {}
-    for message_id, read_at in (*map(tuple, logged), *here):
-        read[message_id] = max(read_at, read.get(message_id, read_at))
-    return replace(found, logged=read)
-
-
-def _message_ids(entry: Worded) -> Iterable[int]:
-    """Return the messages whose words the entry has."""
-    match entry:
-        case CallWords():
-            return (quoted.message_id for quoted in entry.quoted)
-        case RoomWords():
-            return (message.message_id for message in entry.messages)
-        case ContestNote():
-            return (int(entry.id),) if entry.kind == ARENA else ()
-        case SummaryNote():
-            return (*entry.message_ids, entry.message_id)
-        case ProfileNote():
-            return entry.message_ids
-    return (entry.message_id,)
-
-
-async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
-    """Remove the words of every prompt that quotes these messages or led to them, and what was in them if they are an
-    agent's; return how many rows lost words. With its whole channel go the prompts of all turns there."""
-    if note.whole:
-        here = await db.execute_fetchall("SELECT message_id FROM posts WHERE channel_id = ?", (note.channel_id,))
-        everything = dict.fromkeys((*note.message_ids, *(row[0] for row in here)))
-        note = note.model_copy(update={"message_ids": tuple(everything)})
-    ids = [(message_id,) for message_id in note.message_ids]
-    await db.executemany(
-        "INSERT INTO deleted_messages (message_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
-        [(message_id, note.at) for message_id in note.message_ids],
-    )
-    quoting = await _fetch(db, "SELECT DISTINCT words_id FROM quotes WHERE message_id IN", note.message_ids)
-    query = "SELECT words.id FROM words JOIN posts USING (agent, turn_id) WHERE posts.message_id IN"
-    led_to = await _fetch(db, query, note.message_ids)
-    there = await db.execute_fetchall(
-        "SELECT words.id FROM words JOIN turns"
-        " ON turns.agent = words.agent AND turns.id = words.turn_id WHERE ?1 AND turns.channel_id = ?2",
-        (note.whole, note.channel_id),
-    )
-    removed = await _remove_words(db, [row[0] for row in (*quoting, *led_to, *there)], DELETED)
-    posts = await db.executemany(
-        "UPDATE posts SET text = '', deleted_at = ? WHERE message_id = ? AND deleted_at IS NULL",
-        [(note.at, *one) for one in ids],
-    )
-    await db.executemany("DELETE FROM pictures WHERE message_id = ?", ids)
-    await db.executemany("DELETE FROM reactions WHERE message_id = ?", ids)
-    await db.execute(
-        "DELETE FROM searches WHERE ?1 AND channel_id = ?2 AND at <= ?3", (note.whole, note.channel_id, note.at)
-    )
-    await db.executemany("DELETE FROM room_messages WHERE message_id = ?", ids)
-    await db.execute("DELETE FROM room_messages WHERE ? AND thread_id = ?", (note.whole, note.channel_id))
-    arenas = [(str(message_id), ARENA) for message_id in note.message_ids]
-    await db.executemany("UPDATE contests SET question = '' WHERE id = ? AND kind = ?", arenas)
-    await _delete_of_memory(db, note)
-    return removed + max(0, posts.rowcount)
-
-
-async def _delete_of_memory(db: aiosqlite.Connection, note: DeletionNote) -> None:
-    """Remove messages that were deleted, the summaries and models' profiles that are made of them, and the words of
-    unprompted messages."""
-    ids = json.dumps(note.message_ids)
-    these = "IN (SELECT value FROM json_each(?))"
-    await db.execute(lost_profiles(f"gone.message_id {these}"), (ids,))
-    await db.execute(f"DELETE FROM message_log WHERE message_id {these}", (ids,))
-    sources = f"SELECT summary_id FROM summary_sources WHERE message_id {these}"
-    await db.execute(f"DELETE FROM summaries WHERE message_id IN ({sources})", (ids,))
-    await db.execute(f"UPDATE unasked SET text = '', cause = '' WHERE message_id {these}", (ids,))
-    if note.whole:
-        await _delete_channel_of_memory(db, note.channel_id, note.at)
-
-
-async def _delete_channel_of_memory(db: aiosqlite.Connection, channel_id: int, at: float) -> None:
-    """Remove what was said in a channel until then, and bar what of it arrives later."""
-    await db.execute(
-        "INSERT INTO deleted_channels (channel_id, at) VALUES (?, ?)"
-        " ON CONFLICT (channel_id) DO UPDATE SET at = max(at, excluded.at)",
-        (channel_id, at),
-    )
-    before = (channel_id, id_at(at))
-    await db.execute(lost_profiles("gone.channel_id = ? AND gone.message_id < ?"), before)
-    await db.execute("DELETE FROM message_log WHERE channel_id = ? AND message_id < ?", before)
-    await db.execute("DELETE FROM summaries WHERE channel_id = ? AND message_id < ?", before)
-    await db.execute("UPDATE unasked SET text = '', cause = '' WHERE channel_id = ? AND message_id < ?", before)
-
-
-async def forget_person(
-    db: aiosqlite.Connection, user_id: int, asked_at: int, chats: Collection[int] = ()
-) -> RemovedWords:
-    """Remove the person who asked for it at this time (unix milliseconds), and all that anybody said in their private
-    chats: `chats` of the request, and those that the record knows. What they say later is recorded again."""
-    at = asked_at / 1000
-    private = await _private_chats(db, user_id, chats)
-    await db.execute(
-        "INSERT INTO forgotten (user_id, at) VALUES (?, ?)"
-        " ON CONFLICT (user_id) DO UPDATE SET at = max(at, excluded.at)",
-        (user_id, at),
-    )
-    before = id_at(at)
-    calls = await db.execute_fetchall(
-        "SELECT id FROM words WHERE asked_by = ?1 AND at <= ?2"
-        " UNION SELECT words_id FROM quotes JOIN words ON words.id = words_id"
-        " WHERE author_id = ?1 AND (message_id < ?3 OR words.at <= ?2)",
-        (user_id, at, before),
-    )
-    prompts = await _remove_words(db, [row[0] for row in calls], FORGOTTEN)
-    theirs = "asked_by = ?1 AND (at <= ?2 OR asked_message_id < ?3)"
-    values, of_their_turns = (user_id, at, before), f"(agent, turn_id) IN (SELECT agent, id FROM turns WHERE {theirs})"
-    await db.execute(f"UPDATE posts SET answers_message_id = NULL WHERE {of_their_turns}", values)
-    # A turn that ended before its model was asked has no words, only the search.
-    await db.execute(f"DELETE FROM searches WHERE {of_their_turns}", values)
-    turns = await db.execute(f"UPDATE turns SET asked_by = NULL, asked_message_id = NULL WHERE {theirs}", values)
-    reactions = await db.execute("DELETE FROM reactions WHERE user_id = ? AND at <= ?", (user_id, at))
-    await db.execute("UPDATE actions SET by = 'forgotten' WHERE by = ? AND at <= ?", (str(user_id), at))
-    # A room keeps its topic, which is its thread's name; an arena loses the question.
-    await db.execute("DELETE FROM room_messages WHERE author_id = ? AND message_id < ?", (user_id, before))
-    await db.execute("UPDATE rooms SET opened_by = NULL WHERE opened_by = ? AND opened_at <= ?", (user_id, at))
-    await db.execute(
-        "UPDATE contests SET asked_by = NULL, question = iif(kind = ?, '', question) WHERE asked_by = ? AND at <= ?",
-        (ARENA, user_id, at),
-    )
-    messages = await _forget_in_memory(db, user_id, at)
-    for chat in sorted(private):
-        messages += await _forget_chat(db, chat, at)
-    return RemovedWords(
-        at=asked_at, prompts=prompts, turns=turns.rowcount, reactions=reactions.rowcount, messages=messages
-    )
-
-
-async def _forget_in_memory(db: aiosqlite.Connection, user_id: int, at: float) -> int:
-    """Remove a person; return how many of their messages went. Their refusal of unprompted messages stays, and so does
-    the place and time of each message to them: else the next would come too soon."""
-    before = id_at(at)
-    await db.execute(
-        "DELETE FROM summaries WHERE at <= ?2 AND message_id IN"
-        " (SELECT summary_id FROM summary_people WHERE user_id = ?1)",
-        (user_id, at),
-    )
-    await db.execute(
-        "DELETE FROM summaries WHERE message_id IN (SELECT summary_id FROM summary_sources JOIN message_log"
-        " USING (message_id) WHERE author_id = ? AND (message_log.message_id < ? OR message_log.at <= ?))",
-        (user_id, before, at),
-    )
-    theirs = (user_id, before, at)  # a message of Signal may have an id of later, by its sender's clock
-    await db.execute(lost_profiles("gone.author_id = ? AND (gone.message_id < ? OR gone.at <= ?)"), theirs)
-    messages = await db.execute("DELETE FROM message_log WHERE author_id = ? AND (message_id < ? OR at <= ?)", theirs)
-    await db.execute(
-        "DELETE FROM profiles WHERE user_id = ? AND (at <= ? OR by = 'model' AND upto < ?)", (user_id, at, before)
-    )
-    await db.execute("DELETE FROM consents WHERE user_id = ? AND unasked = 1 AND at <= ?", (user_id, at))
-    await db.execute(
-        "UPDATE unasked SET text = '', cause = '', person_id = NULL WHERE person_id = ? AND at <= ?", (user_id, at)
-    )
-    return max(0, messages.rowcount)
-
-
-async def _private_chats(db: aiosqlite.Connection, user_id: int, named: Collection[int]) -> set[int]:
-    """Return the chats that the person has with one agent alone: those that the request named, and more of Discord's.
-
-    A group of Signal is in no server either, so of Signal only named chats count. In Discord a turn may lack the server
-    of its channel, which was gone by then. So nothing that any row knows in a server, or with another person or a
-    second agent, is private, whoever named it.
+    `counted` is its count in the answer to a request. `export` has the columns that a person is sent, `rest` other
+    columns with ids or names. `stays` and `withheld` say why it isn't forgotten, and why it isn't sent.
     """
-    found = await db.execute_fetchall(
-        "WITH chats (id) AS ("
-        " SELECT value FROM json_each(?3)"
-        " UNION SELECT channel_id FROM turns WHERE asked_by = ?1 AND guild_id IS NULL"
-        " UNION SELECT unasked.channel_id FROM unasked JOIN turns USING (channel_id)"
-        "  WHERE person_id = ?1 AND guild_id IS NULL"
-        " UNION SELECT channel_id FROM message_log WHERE author_id = ?1 AND guild_id IS NULL)"
-        " SELECT id FROM chats WHERE id BETWEEN 1 AND ?2"
-        " AND NOT EXISTS (SELECT * FROM turns"
-        "  WHERE channel_id = chats.id AND (guild_id IS NOT NULL OR asked_by <> ?1))"
-        " AND NOT EXISTS (SELECT * FROM message_log"
-        "  WHERE channel_id = chats.id AND (guild_id IS NOT NULL OR author_id <> ?1))"
-        " AND (SELECT count(*) FROM (SELECT agent FROM turns WHERE channel_id = chats.id"
-        "  UNION SELECT agent FROM posts WHERE channel_id = chats.id)) <= 1",
-        (user_id, FIRST_ELSEWHERE - 1, json.dumps([*named])),
-    )
-    return {row[0] for row in found} | {chat for chat in named if not is_snowflake(chat)}
+
+    table: str
+    name: str = ""
+    entry: type | None = None
+    place: Literal["sqlite", "redis", "file", "memory"] = "sqlite"
+    person: str = ""
+    sent: str = ""
+    at: str = "at"
+    message: str = ""
+    channel: str = ""
+    only: tuple[str, object] | None = None
+    theirs: str = ""
+    gone: str = ""
+    there: str = ""
+    on_forget: Effect = "delete"
+    on_delete: Effect = "delete"
+    children: Mapping[str, tuple[str, str]] | None = None
+    expires: Literal["record", "prompts", "messages"] | float | str = ""
+    key: str = ""
+    age: str = "at"
+    counted: str = ""
+    store: str = ""
+    each_process: bool = False
+    export: str = ""
+    rest: str = ""
+    stays: str = ""
+    withheld: str = ""
 
 
-async def _forget_chat(db: aiosqlite.Connection, channel_id: int, at: float) -> int:
-    """Remove all that was said in the chat until then, and the words of the turns there; how many messages of people
-    the log had, which are the person's by another id."""
-    until = (channel_id, id_at(at), at)
-    by_people = await db.execute_fetchall(
-        "SELECT count(*) FROM message_log"
-        " WHERE channel_id = ?1 AND author = 'person' AND (message_id < ?2 OR at <= ?3)",
-        until,
-    )
-    said = await db.execute_fetchall(
-        " UNION ".join(
-            f"SELECT message_id FROM {table} WHERE channel_id = ?1 AND (message_id < ?2 OR at <= ?3)"
-            for table in ("posts", "message_log", "unasked")
-        ),
-        until,
-    )
-    await delete_messages(db, DeletionNote(channel_id=channel_id, message_ids=tuple(row[0] for row in said), at=at))
-    await _delete_channel_of_memory(db, channel_id, at)
-    there = await db.execute_fetchall(
-        "SELECT words.id FROM words JOIN turns ON turns.agent = words.agent AND turns.id = words.turn_id"
-        " WHERE turns.channel_id = ? AND words.at <= ?",
-        (channel_id, at),
-    )
-    await _remove_words(db, [row[0] for row in there], FORGOTTEN)
-    await db.execute("DELETE FROM searches WHERE channel_id = ? AND at <= ?", (channel_id, at))
-    return int(next(iter(by_people))[0])
+IDS = "SELECT value FROM json_each(:ids)"
+NOW = "(julianday('now') - 2440587.5) * 86400.0"
+_THEIR_TURNS = "SELECT agent, id FROM turns WHERE asked_by = :person AND (at <= :at OR asked_message_id < :before)"
+_TURNS_THERE = "SELECT agent, id FROM turns WHERE channel_id = :channel"
+_QUOTING_THEM = (
+    "SELECT words_id FROM quotes JOIN words ON words.id = words_id"
+    " WHERE author_id = :person AND (message_id < :before OR words.at <= :at)"
+)
+_QUOTING_OR_MADE = (
+    f"SELECT words_id FROM quotes WHERE message_id IN ({IDS})"
+    f" UNION SELECT words.id FROM words JOIN posts USING (agent, turn_id) WHERE posts.message_id IN ({IDS})"
+)
+_THEIR_LOG = "gone.author_id = :person AND (gone.message_id < :before OR gone.at <= :at)"
+_THEIR_SUMMARIES = (
+    "SELECT summary_id FROM summary_people JOIN summaries ON message_id = summary_id"
+    " WHERE user_id = :person AND at <= :at"
+    f" UNION SELECT summary_id FROM summary_sources JOIN message_log gone USING (message_id) WHERE {_THEIR_LOG}"
+)
+_NO_WORDS = {"data": None, "asked_by": None, "removed": Sql(":why")}
+_NO_TOPICS = {"name": "", "topics": "[]", "upto": 0, "at": Sql(f"max(at, {NOW})")}
+_TURN = "agent id at kind trigger outcome reason channel_id asked_message_id model seconds cost_usd"
+_OTHERS = "other people's words are in it"
+_SOON = "it ends by itself"
 
 
-async def _remove_words(db: aiosqlite.Connection, words: Iterable[int], why: str) -> int:
-    """Remove these rows' words and quotes, and the searches of their turns; return how many had words."""
-    ids = [(each,) for each in sorted(set(words))]
-    if not ids:
-        return 0
-    removed = await db.executemany(
-        "UPDATE words SET data = NULL, asked_by = NULL, removed = ? WHERE id = ? AND data IS NOT NULL",
-        [(why, *each) for each in ids],
-    )
-    await db.executemany("DELETE FROM quotes WHERE words_id = ?", ids)
-    await db.executemany(
-        "DELETE FROM searches WHERE (agent, turn_id) IN (SELECT agent, turn_id FROM words WHERE id = ?)", ids
-    )
-    return max(0, removed.rowcount)
+def lost_profiles(which: str) -> str:
+    """Return the condition on models' profiles that may be of messages which are about to leave the log, or to change.
 
-
-async def _fetch(db: aiosqlite.Connection, question: str, values: Iterable[Any]) -> list[Any]:
-    """Return the rows of a question that ends with IN, for these values."""
-    given = list(values)
-    if not given:
-        return []
-    return list(await db.execute_fetchall(f"{question} (SELECT value FROM json_each(?))", (json.dumps(given),)))
-
-
-def lost_profiles(which: str, at: str = _NOW) -> str:
-    """Empties a model's profiles that may be of messages which are about to leave the log; it makes them again of what
-    is left. Else nobody knew any longer where their topics were spoken of. A person's own stay.
-
-    `which` is the condition on `gone`, the messages, and `known`, the profile. `at`: what was read before is not taken
-    any more; not when a deletion was seen, since the log was read until now.
+    They are emptied, and made again of what is left: else nobody knew any longer where their topics were spoken of. A
+    person's own stay. `which` is the condition on `gone`, the messages, and `known`, the profile.
     """
     return (
-        f"UPDATE profiles SET name = '', topics = '[]', upto = 0, at = max(at, {at}) WHERE by = '{MODEL}'"
-        " AND user_id IN (SELECT gone.author_id FROM message_log gone JOIN profiles known ON"
+        f"by = '{MODEL}' AND user_id IN (SELECT gone.author_id FROM message_log gone JOIN profiles known ON"
         f" known.user_id = gone.author_id AND known.by = '{MODEL}' AND known.upto >= gone.message_id WHERE {which})"
     )
+
+
+# In the order in which it is forgotten: what is found by turns or by logged messages comes before these.
+STORED: tuple[StoredData, ...] = (
+    # -- the record ----------------------------------------------------------------------------------------------------
+    StoredData(
+        "words", "prompts, with what people wrote in them and their names, and the models' answers", CallWords,
+        person="asked_by", theirs=f"data IS NOT NULL AND (asked_by = :person AND at <= :at OR id IN ({_QUOTING_THEM}))",
+        gone=f"data IS NOT NULL AND id IN ({_QUOTING_OR_MADE})",
+        there=f"data IS NOT NULL AND at <= :at AND (agent, turn_id) IN ({_TURNS_THERE})",
+        on_forget=_NO_WORDS, on_delete=_NO_WORDS,
+        children={"quotes": ("words_id", "id"), "searches": ("agent, turn_id", "agent, turn_id")},
+        expires="prompts", key="id", counted="prompts", rest="turn_id", withheld=_OTHERS,
+    ),
+    StoredData("quotes", rest="message_id author_id words_id"),
+    StoredData(  # found by turns too: one that ended before its model was asked has a search, but no prompt
+        "searches", "what bots searched the web for, and the pages that they found", SearchWords, channel="channel_id",
+        theirs=f"(agent, turn_id) IN ({_THEIR_TURNS})", there="channel_id = :channel AND at <= :at",
+        expires="prompts", key="agent, turn_id, n", withheld=_OTHERS,
+    ),
+    StoredData(
+        "posts", "the bots' posts, with their pictures", PostWords, message="message_id", channel="channel_id",
+        gone=f"message_id IN ({IDS}) AND deleted_at IS NULL", on_delete={"text": "", "deleted_at": Sql(":deleted_at")},
+        children={"pictures": ("message_id", "message_id")}, expires="record", key="message_id", age="message_id",
+        rest="turn_id", stays="in a channel; those in private chats lose their text", withheld="bots wrote them",
+    ),
+    StoredData(
+        "posts", theirs=f"(agent, turn_id) IN ({_THEIR_TURNS})", on_forget={"answers_message_id": None},
+        rest="answers_message_id",
+    ),
+    StoredData("pictures", rest="message_id"),
+    StoredData(
+        "turns", entry=TurnRecord, person="asked_by", sent="asked_message_id", counted="turns",
+        on_forget={"asked_by": None, "asked_message_id": None}, export=f"{_TURN} guild_id conversation_id",
+    ),
+    StoredData(
+        "turns", "a record of each turn: who asked, models and tools, times and costs, no text",
+        children={"calls": ("agent, turn_id", "agent, id"), "tool_calls": ("agent, turn_id", "agent, id")},
+        expires="record", key="seq", stays="without your id",
+    ),
+    StoredData("calls", rest="turn_id"),
+    StoredData("tool_calls", rest="turn_id name"),
+    StoredData(
+        "reactions", "reactions to the bots' posts, with the ids of those who gave them", ReactionNote,
+        person="user_id", message="message_id", expires="record", key="message_id, user_id, emoji", age="message_id",
+        counted="reactions", export="message_id emoji at",
+    ),
+    StoredData(
+        "actions", "what owners and moderators ordered", ActionNote, person="by", on_forget={"by": "forgotten"},
+        expires="record", key="id", export="at action channel_id agent outcome",
+    ),
+    StoredData(
+        "conversations", "conversations of the bots, with their topics", expires="record", key="id", age="started_at",
+        rest="channel_id", stays="nobody's id is in it",
+    ),
+    StoredData(
+        "room_messages", "messages in rooms, the newest 400 of each, with names and ids", RoomWords,
+        person="author_id", sent="message_id", at="", message="message_id", channel="thread_id",
+        expires="prompts", key="message_id", age="message_id", export="message_id thread_id name text at",
+        rest="author",
+    ),
+    StoredData(
+        "rooms", "rooms, with their topics and who opened them", RoomNote, person="opened_by", at="opened_at",
+        on_forget={"opened_by": None}, expires="record", key="thread_id", age="changed_at",
+        export="thread_id channel_id guild_id topic status opened_at", rest="conversation_id",
+    ),
+    StoredData(
+        "contests", entry=ContestNote, person="asked_by", message="id", only=("kind", ARENA),
+        gone="id IN (SELECT CAST(value AS TEXT) FROM json_each(:ids))", on_forget={"question": ""},
+        on_delete={"question": ""},
+    ),
+    StoredData(
+        "contests", entry=ContestNote, person="asked_by", on_forget={"asked_by": None},
+        export="id kind at channel_id question",
+    ),
+    StoredData(
+        "contests", "votes on bots: the question, who asked it, and counts without names",
+        children={"contenders": ("contest_id", "id")}, expires="record", key="id",
+        stays="without your id; an arena loses its question",
+    ),
+    StoredData("contenders", rest="contest_id"),
+    StoredData(
+        "profiles", theirs=lost_profiles(_THEIR_LOG), gone=lost_profiles(f"gone.message_id IN ({IDS})"),
+        on_forget=_NO_TOPICS, on_delete=_NO_TOPICS,
+    ),
+    StoredData(
+        "summaries", "models' summaries of talks in channels whose log is on", SummaryNote,
+        theirs=f"message_id IN ({_THEIR_SUMMARIES})", message="message_id", channel="channel_id",
+        gone=f"message_id IN (SELECT summary_id FROM summary_sources WHERE message_id IN ({IDS}))",
+        expires="messages", key="message_id", age="message_id", withheld=_OTHERS,
+    ),
+    StoredData("summary_people", person="user_id", on_forget="keep", rest="summary_id", withheld=_OTHERS),
+    StoredData("summary_sources", rest="message_id summary_id"),
+    StoredData(
+        "message_log", "messages of channels whose log is on, with names, ids, and what they answer", LoggedMessage,
+        person="author_id", sent="message_id", message="message_id", channel="channel_id",
+        expires="messages", key="message_id", age="message_id", counted="messages",
+        export="message_id channel_id guild_id service name text reply_to at", rest="author",
+    ),
+    StoredData(
+        "profiles", "profiles: topics that a person talks about, with their name", ProfileNote, person="user_id",
+        only=("by", PERSON), export="by name topics at",
+        expires="until the person deletes it; without messages of theirs, `RECORD_DAYS` after its last change",
+    ),
+    StoredData(
+        "profiles", entry=ProfileNote, person="user_id", sent="upto", only=("by", MODEL), export="by name topics at"
+    ),
+    StoredData(
+        "consents", "whether a person wants unprompted messages", ConsentNote, person="user_id",
+        only=("unasked", 1), expires="until the person says otherwise", export="unasked because at",
+    ),
+    StoredData("consents", person="user_id", only=("unasked", 0), on_forget="keep", export="unasked because at"),
+    StoredData(
+        "unasked", "messages that bots sent unprompted: to whom, why, and the text", UnaskedNote, person="person_id",
+        message="message_id", channel="channel_id", on_forget={"text": "", "cause": "", "person_id": None},
+        on_delete={"text": "", "cause": ""}, expires="record", key="message_id",
+        export="message_id agent task channel_id cause text at",
+    ),
+    StoredData(
+        "forgotten", "that a person asked to be forgotten", person="user_id", on_forget="keep", expires=PEOPLE_KEPT,
+        key="user_id", export="at", stays="so that nothing of before comes back",
+    ),
+    StoredData("deleted_messages", expires=DELETIONS_KEPT, key="message_id"),
+    StoredData("deleted_channels", expires=PEOPLE_KEPT, key="channel_id"),
+    StoredData("replays", expires="record", key="id"),
+    StoredData("imported_costs"),
+    StoredData("positions", rest="last_id"),
+    StoredData("embeddings"),  # triggers delete them with their texts
+    # -- Redis, and what waits for it ----------------------------------------------------------------------------------
+    StoredData(
+        "agent:{name}:open", "questions that wait for an answer", place="redis", store="open turns",
+        expires="a day at most", withheld=_SOON,
+    ),
+    StoredData(
+        "agent:{name}:turns", "records of turns: ids, models and tools, times and costs, no text", place="redis",
+        store="turn records", expires=7 * DAY, export=_TURN,
+    ),
+    StoredData(
+        "coordinator:summary:{thread}", "a model's summary of a room, with names and ids", place="redis",
+        store="room summaries", expires="30 days, or until one of its messages is deleted or hidden", withheld=_OTHERS,
+    ),
+    StoredData("ends of turns", place="memory", store="waiting turns", each_process=True),
+    StoredData("changed topics and consents", place="memory", store="changes", each_process=True),
+    StoredData(
+        "coordinator:signal_people", "people on Signal: names, account ids, and phone numbers", place="redis",
+        store="signal", each_process=True, export="name number account",
+        expires="until 2,000 newer ones replace them, or 90 days after the last message on Signal",
+    ),
+    StoredData(
+        "coordinator:signal_chats", "chats and groups on Signal: ids and names", place="redis", store="signal chats",
+        expires="as people on Signal", stays="groups; private chats go", withheld="your phone shows them",
+    ),
+    StoredData(
+        "coordinator:signal_vanishing", "ids of messages on Signal that vanish", place="redis",
+        expires="until they vanish", stays=_SOON,
+    ),
+    StoredData(
+        "agent:{name}:part:{digest}", "which parts of an answer were sent on Signal, without text", place="redis",
+        expires="a day at most", stays=_SOON,
+    ),
+    StoredData(
+        "coordinator:conversation_state:{channel}", "running conversations, with the beginning (500 characters) of"
+        " people's last five messages", place="redis", expires="an hour", stays=_SOON,
+    ),
+    StoredData(
+        "agent:{name}:turn:{id}", "answers that may have to be repeated, and events that wait", place="redis",
+        expires="15 minutes after the turn's deadline, a day at most", stays=_SOON,
+    ),
+    StoredData(
+        "coordinator:unasked:{message}", "for whom an unprompted message was, and who refused one with 🔕: ids",
+        place="redis", expires=30 * DAY, stays="so that a refusal isn't lost",
+    ),
+    StoredData(
+        "coordinator:room_openings", "a room that is being opened: topic, rules, members, and who asked",
+        place="redis", expires="until it is open, an hour at most", stays=_SOON,
+    ),
+    StoredData(
+        "coordinator:arenas", "an open arena: its question, the answers, and who asked", place="redis",
+        expires="until its end is shown, two days at most", stays=_SOON,
+    ),
+    StoredData(
+        "coordinator:record", "what is on its way to the record", place="redis",
+        expires="seconds; if nothing writes the record, a day (prompts) or seven", stays="it is checked on arrival",
+    ),
+    StoredData(
+        "coordinator:budget:{date}", "what a person cost in a day, and how often bots noted something for them",
+        place="redis", expires=2 * DAY, stays="removing it would refill your limits",
+    ),
+    StoredData(
+        "coordinator:silence", "orders to stop, mute, or ignore, with the ids of ignored people", place="redis",
+        expires="until they are undone", stays="an ignore is a moderator's order",
+    ),
+    StoredData(
+        "coordinator:forgotten", "requests to be forgotten: ids, times, and private chats", place="redis",
+        expires=PEOPLE_KEPT, stays="for machines that are off",
+    ),
+    # -- files ---------------------------------------------------------------------------------------------------------
+    StoredData(
+        "data/tools", "tool calls and their results", place="file", store="tool calls", each_process=True,
+        expires="until somebody deletes them", withheld=_OTHERS,
+    ),
+    StoredData(
+        "personas/{name}/memory.md", "what a bot noted about people, and ten earlier versions", place="file",
+        store="notes", each_process=True, export="agent text", expires="until the bot or somebody deletes it",
+    ),
+    StoredData(
+        "data/signal", "the keys of the Signal account, and files that people send there", place="file",
+        expires="until you delete them", stays="the Signal server writes them",
+    ),
+    StoredData(
+        "data/agent-sdk", "sessions of a coding agent", place="file", stays="they don't name who asked",
+        expires="30 days, then the Claude Agent SDK deletes them",
+    ),
+)  # fmt: skip
+RECORD: tuple[StoredData, ...] = tuple(row for row in STORED if row.place == "sqlite")
+
+
+def inventory() -> Iterator[tuple[str, str, str, str, str]]:
+    """Return for each kind of data what it is, where, how long, and whether it is forgotten and exported: the rows of
+    the list in docs/privacy.md."""
+    lasting = {
+        "record": "`RECORD_DAYS` (90)",
+        "prompts": "`RECORD_PROMPTS_DAYS` (7)",
+        "messages": "`MESSAGE_LOG_DAYS` (30), at most `RECORD_DAYS`",
+    }
+    for row in STORED:
+        if not row.name:
+            continue
+        here = [each for each in STORED if each.table == row.table]
+        where = {"sqlite": "`data/record.db`", "redis": f"Redis (`{row.table}`)", "file": f"`{row.table}`"}[row.place]
+        seconds = row.expires if isinstance(row.expires, float) else None
+        expires = f"{seconds / DAY:.0f} days" if seconds else lasting.get(str(row.expires), str(row.expires))
+        forgotten = f"stays: {row.stays}" if row.stays else "removed"
+        exported = any(each.export for each in here)
+        yield row.name, where, expires, forgotten, "yes" if exported else f"no: {row.withheld or row.stays}"

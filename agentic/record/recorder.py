@@ -22,7 +22,7 @@ import aiosqlite
 from agent_config import Settings
 from agentic.record.database import BUSY_MS, RecordError, connect, copies, identity, migrate
 from agentic.record.embeddings import Embeddings, VectorWriter, drop_others
-from agentic.record.personal_data import forget_person
+from agentic.record.forgetting import forget_person
 from agentic.record.recall import MemoryIndex
 from agentic.record.retention import Retention, RetentionPolicy
 from agentic.record.rows import Rules, days_in
@@ -66,7 +66,7 @@ class Recorder:
         self.problem = ""
         self.acting = False
         self._path, self._reader, self._lease, self._forgets = path, reader, lease, forgets
-        self._rules = Rules(days_in(timezone), prompts=policy.prompts != 0, messages=policy.messages != 0)
+        self._rules = Rules(days_in(timezone), policy.unwanted)
         self._retention = Retention(path, policy, clock)
         self._positions: dict[str, Position] = {}  # those that the file has
         self._forgotten_until = 0  # unix milliseconds of the last request that the file has seen

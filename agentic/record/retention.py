@@ -1,10 +1,7 @@
-"""Remove from the record what is older than its owner wants.
-
-The words of calls and the messages of rooms, which have people's words, go after RECORD_PROMPTS_DAYS, logged messages
-and their summaries after MESSAGE_LOG_DAYS, the rest after RECORD_DAYS. Consents stay.
+"""Remove from the record what is older than its owner wants, and what STORED gives a time (personal_data.py).
 
 In small steps, each a short transaction, between which the recorder writes what came; then the file gives free pages
-back. `imported_costs` stays: it has no words and no people.
+back.
 """
 
 from __future__ import annotations
@@ -20,10 +17,10 @@ import aiosqlite
 
 from agentic.ids import id_at
 from agentic.record.database import copies
-from agentic.record.personal_data import DELETIONS_KEPT, PEOPLE_KEPT, lost_profiles
+from agentic.record.forgetting import apply
+from agentic.record.personal_data import DAY, RECORD, StoredData, lost_profiles
 from agentic.record.writing import transaction
 
-DAY = 86400.0
 EVERY = 3600.0  # seconds from one run to the next
 ROWS = 200  # deleted in a step; those of words have many pages, which are all overwritten
 PAGES = 500  # given back in a step
@@ -34,60 +31,21 @@ Step = Callable[[aiosqlite.Connection], Awaitable[bool]]
 log = logging.getLogger(__name__)
 
 
-def _oldest(table: str, key: str, age: str = "at", order: str = "") -> str:
-    """Select the keys of some rows that are too old. A message's id says when it was sent, so it is an age too."""
-    return f"SELECT {key} FROM {table} WHERE {age} < ?1 ORDER BY {order or age} LIMIT ?2"
-
-
-def _delete(table: str, key: str, age: str = "at") -> str:
-    return f"DELETE FROM {table} WHERE ({key}) IN ({_oldest(table, key, age)})"
-
-
-_WORDS = _oldest("words", "id")
-_TURNS = _oldest("turns", "agent, id", order="at, seq")
-_POSTS = _oldest("posts", "message_id", "message_id")
-_CONTESTS = _oldest("contests", "id", order="at, id")
-_LOGGED = _oldest("message_log", "message_id", "message_id")
 # Messages expire every hour, so a model's topics go only with the last message of a channel that they may be of.
-_LAST_THERE = (
-    f"gone.message_id IN ({_LOGGED}) AND NOT EXISTS (SELECT 1 FROM message_log kept"
+_LAST_THERE = lost_profiles(
+    "gone.message_id IN (SELECT message_id FROM message_log WHERE message_id < :before ORDER BY message_id LIMIT :most)"
+    " AND NOT EXISTS (SELECT 1 FROM message_log kept"
     " WHERE kept.author_id = gone.author_id AND kept.channel_id = gone.channel_id"
-    " AND kept.message_id BETWEEN ?1 AND known.upto)"
+    " AND kept.message_id BETWEEN :before AND known.upto)"
 )
-# The last statement of each says whether there are more.
-WORDS = (f"DELETE FROM quotes WHERE words_id IN ({_WORDS})", f"DELETE FROM words WHERE id IN ({_WORDS})")
-SEARCHES = (_delete("searches", "agent, turn_id, n"),)
-TURNS = (
-    f"DELETE FROM calls WHERE (agent, turn_id) IN ({_TURNS})",
-    f"DELETE FROM tool_calls WHERE (agent, turn_id) IN ({_TURNS})",
-    f"DELETE FROM turns WHERE (agent, id) IN ({_TURNS})",
-)
-POSTS = (
-    f"DELETE FROM pictures WHERE message_id IN ({_POSTS})",
-    f"DELETE FROM posts WHERE message_id IN ({_POSTS})",
-)
-REACTIONS = (_delete("reactions", "message_id, user_id, emoji", "message_id"),)
-CONVERSATIONS = (_delete("conversations", "id", "started_at"),)
-ACTIONS = (_delete("actions", "id"),)
-REPLAYS = (_delete("replays", "id"),)
-ROOM_MESSAGES = (_delete("room_messages", "message_id", "message_id"),)
-ROOMS = (_delete("rooms", "thread_id", "changed_at"),)
-CONTESTS = (
-    f"DELETE FROM contenders WHERE contest_id IN ({_CONTESTS})",
-    f"DELETE FROM contests WHERE id IN ({_CONTESTS})",
-)
-LOGGED = (lost_profiles(_LAST_THERE), f"DELETE FROM message_log WHERE message_id IN ({_LOGGED})")
-SUMMARIES = (_delete("summaries", "message_id", "message_id"),)
+# Of models, which are emptied.
+_PROFILES = next(row for row in RECORD if row.table == "profiles" and row.theirs)
 # A profile ends with what it rests on: no message of the person is left, and nothing has changed for as long, or a
 # model's topics went with the messages.
-PROFILES = (
-    "DELETE FROM profiles WHERE (user_id, by) IN (SELECT user_id, by FROM profiles WHERE (at < ?1 OR upto = 0)"
-    " AND NOT EXISTS (SELECT 1 FROM message_log WHERE author_id = user_id) LIMIT ?2)",
+_BASELESS = (
+    "(user_id, by) IN (SELECT user_id, by FROM profiles WHERE (at < :before OR upto = 0)"
+    " AND NOT EXISTS (SELECT 1 FROM message_log WHERE author_id = user_id) LIMIT :most)"
 )
-UNASKED = (_delete("unasked", "message_id"),)
-DELETED_CHANNELS = (_delete("deleted_channels", "channel_id"),)
-DELETIONS = (_delete("deleted_messages", "message_id"),)
-PEOPLE = (_delete("forgotten", "user_id"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +55,21 @@ class RetentionPolicy:
     days: float | None
     prompts: float | None
     messages: float | None = None
+
+    @property
+    def unwanted(self) -> frozenset[str]:
+        """What is kept for no day, of StoredData.expires."""
+        return frozenset(name for name in ("prompts", "messages") if getattr(self, name) == 0)
+
+    def seconds(self, expires: float | str) -> float | None:
+        """Return how long it is kept; None for no end."""
+        if isinstance(expires, float):
+            return expires
+        if expires not in ("record", "prompts", "messages"):
+            return None
+        own = {"prompts": self.prompts, "messages": self.messages}.get(expires)
+        days = _least(own, self.days)
+        return None if days is None else days * DAY
 
 
 class Retention:
@@ -128,23 +101,16 @@ class Retention:
 def sweeps(policy: RetentionPolicy, now: float) -> list[Step]:
     """Return the steps that delete all that is too old now."""
     found: list[Step] = []
-
-    def sweep(before: float | int, *kinds: tuple[str, ...]) -> None:
-        found.extend(partial(delete_some, kind, before) for kind in kinds)
-
-    sweep(now - DELETIONS_KEPT, DELETIONS)
-    sweep(now - PEOPLE_KEPT, PEOPLE, DELETED_CHANNELS)  # private chats go with people
-    if (prompts := _least(policy.prompts, policy.days)) is not None:
-        before = now - prompts * DAY
-        sweep(before, WORDS, SEARCHES)
-        sweep(id_at(before), ROOM_MESSAGES)
-    if (messages := _least(policy.messages, policy.days)) is not None:
-        sweep(id_at(now - messages * DAY), LOGGED, SUMMARIES)
-        sweep(0.0 if policy.days is None else now - policy.days * DAY, PROFILES)
-    if policy.days is not None:
-        before = now - policy.days * DAY
-        sweep(before, TURNS, CONVERSATIONS, ACTIONS, REPLAYS, ROOMS, CONTESTS, UNASKED)
-        sweep(id_at(before), POSTS, REACTIONS)
+    for row in RECORD:
+        seconds = policy.seconds(row.expires)
+        if row.key and seconds is not None:
+            oldest = f"SELECT {row.key} FROM {row.table} WHERE {row.age} < :before ORDER BY {row.age} LIMIT :most"
+            # A message's id says when it was sent, so it is an age too.
+            before = id_at(now - seconds) if row.age == "message_id" else now - seconds
+            found.append(partial(delete_some, row, f"({row.key}) IN ({oldest})", before))
+    if policy.seconds("messages") is not None:
+        before = 0.0 if policy.days is None else now - policy.days * DAY
+        found.append(partial(delete_some, _PROFILES, _BASELESS, before))
     return found
 
 
@@ -152,12 +118,13 @@ def _least(*days: float | None) -> float | None:
     return min((each for each in days if each is not None), default=None)
 
 
-async def delete_some(statements: tuple[str, ...], before: float | int, db: aiosqlite.Connection) -> bool:
-    """Delete some rows of a kind that lie before a time or an id, the oldest first; return whether there are more."""
+async def delete_some(row: StoredData, condition: str, before: float | int, db: aiosqlite.Connection) -> bool:
+    """Delete some rows that lie before a time or an id, the oldest first; return whether there are more."""
+    values = {"before": before, "most": ROWS}
     async with transaction(db):
-        for statement in statements:
-            deleted = await db.execute(statement, (before, ROWS))
-    return deleted.rowcount >= ROWS
+        if row.table == "message_log":
+            await apply(db, _PROFILES, _PROFILES.on_forget, _LAST_THERE, values)
+        return await apply(db, row, "delete", condition, values) >= ROWS
 
 
 async def give_pages_back(db: aiosqlite.Connection) -> bool:

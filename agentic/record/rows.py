@@ -18,7 +18,8 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from agentic.ids import id_at
-from agentic.record.personal_data import MODEL, PERSON, RecordingBlocklist, lost_profiles
+from agentic.record.blocklist import RecordEntry, RecordingBlocklist, rows_of
+from agentic.record.personal_data import MODEL, PERSON, lost_profiles
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import (
     ActionNote,
@@ -26,7 +27,6 @@ from agentic.wire.entries import (
     ConsentNote,
     ContestNote,
     ConversationNote,
-    Entry,
     LoggedMessage,
     PostWords,
     ProfileNote,
@@ -47,7 +47,6 @@ FAILED = {
 QUIET = {"skipped", "withdrawn", "stopped", "overtaken", "out_of_turn", "not_ours"}
 LEVEL = 9  # of compression
 
-RecordEntry = Entry | TurnRecord
 Values = tuple[Any, ...]
 Statement = tuple[str, list[Values]]
 DayOf = Callable[[float], str]
@@ -55,12 +54,10 @@ DayOf = Callable[[float], str]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`prompts`: whether the words of calls, and the messages of rooms, are kept; `messages`: whether logged ones are,
-    and their summaries."""
+    """`unwanted`: of StoredData.expires, what the owner keeps for no day."""
 
     day_of: DayOf
-    prompts: bool = True
-    messages: bool = True
+    unwanted: frozenset[str] = frozenset()
 
 
 class Insert:
@@ -146,7 +143,9 @@ OUTDATED_SUMMARY = (
     " AND message_id IN (SELECT summary_id FROM summary_sources WHERE message_id = ?1)"
     " AND EXISTS (SELECT 1 FROM message_log WHERE message_id = ?1 AND text <> ?2 AND read_at < ?3)"
 )
-OUTDATED_PROFILE = lost_profiles("gone.message_id = ?1 AND gone.text <> ?2 AND max(gone.read_at, known.at) < ?3", "?3")
+OUTDATED_PROFILE = "UPDATE profiles SET name = '', topics = '[]', upto = 0, at = max(at, ?3) WHERE " + lost_profiles(
+    "gone.message_id = ?1 AND gone.text <> ?2 AND max(gone.read_at, known.at) < ?3"
+)
 SUMMARY = Insert(
     "summaries",
     "message_id channel_id agent text at",
@@ -218,6 +217,15 @@ CONTENDER = (
 )
 
 
+# Entries whose attributes are the columns of their one row.
+PLAIN = {
+    ConversationNote: CONVERSATION,
+    ReactionNote: REACTION,
+    ActionNote: ACTION,
+    ReplayNote: REPLAY,
+    ConsentNote: CONSENT,
+    UnaskedNote: UNASKED,
+}
 UNDONE_BY = {
     REACTION.sql: NO_REACTION,
     NO_REACTION: REACTION.sql,
@@ -230,52 +238,43 @@ def entry_statements(
     entries: Iterable[RecordEntry], blocklist: RecordingBlocklist, rules: Rules
 ) -> Iterable[Statement]:
     for entry in entries:
-        match entry:
-            case TurnRecord():
-                yield from turn_statements(blocklist.without_person(entry), rules.day_of)
-            case CallWords() | RoomWords() | SearchWords() if not rules.prompts:
-                pass
-            case CallWords() if why := blocklist.why_not(entry):
-                yield WORDS.of(entry, asked_by=None, data=None, removed=why)
-            case CallWords():
-                yield from call_words_statements(entry)
-            case SearchWords():
-                if not blocklist.lost_channel(entry.channel_id, None, entry.at):
-                    yield search_statement(entry)
-            case RoomWords():
-                yield from room_words_statements(blocklist.without_blocked(entry))
-            case PostWords() if blocklist.lost_post(entry):
-                yield DELETED_POST.of(entry, deleted_at=entry.at)
-            case PostWords():
-                yield from post_statements(entry)
-            case RoomNote():
-                yield from room_statements(blocklist.without_opener(entry))
-            case ContestNote():
-                yield from contest_statements(blocklist.without_asker(entry))
-            case ReactionNote() | ProfileNote() | ConsentNote() if blocklist.has(entry):
-                pass
-            case LoggedMessage() | SummaryNote() if not rules.messages or blocklist.has(entry):
-                pass
-            case LoggedMessage():
-                yield from message_statements(entry)
-            case SummaryNote():
-                yield from summary_statements(entry)
-            case ProfileNote():
-                yield from profile_statements(entry)
-            case ConsentNote():
-                yield CONSENT.of(entry)
-            case UnaskedNote():
-                yield UNASKED.of(blocklist.without_words(entry))
-            case ConversationNote():
-                yield CONVERSATION.of(entry)
-            case ReactionNote(given=True):
-                yield REACTION.of(entry)
-            case ReactionNote():
-                yield NO_REACTION, [(entry.message_id, entry.user_id, entry.emoji)]
-            case ActionNote():
-                yield ACTION.of(entry)
-            case ReplayNote():
-                yield REPLAY.of(entry)
+        stored = rows_of(entry)
+        if any(row.expires in rules.unwanted for row in stored):
+            continue
+        if isinstance(entry, CallWords) and (why := blocklist.why_not(entry)):
+            yield WORDS.of(entry, asked_by=None, data=None, removed=why)
+        elif isinstance(entry, PostWords) and any(blocklist.is_deleted(entry, row) for row in stored):
+            yield DELETED_POST.of(entry, deleted_at=entry.at)
+        elif (admitted := blocklist.admit(entry)) is not None:
+            yield from _statements(admitted, rules.day_of)
+
+
+def _statements(entry: RecordEntry, day_of: DayOf) -> Iterable[Statement]:
+    match entry:
+        case TurnRecord():
+            return turn_statements(entry, day_of)
+        case CallWords():
+            return call_words_statements(entry)
+        case SearchWords():
+            return [search_statement(entry)]
+        case RoomWords():
+            return room_words_statements(entry)
+        case PostWords():
+            return post_statements(entry)
+        case RoomNote():
+            return room_statements(entry)
+        case ContestNote():
+            return contest_statements(entry)
+        case LoggedMessage():
+            return message_statements(entry)
+        case SummaryNote():
+            return summary_statements(entry)
+        case ProfileNote():
+            return profile_statements(entry)
+        case ReactionNote(given=False):
+            return [(NO_REACTION, [(entry.message_id, entry.user_id, entry.emoji)])]
+    insert = PLAIN.get(type(entry))  # a deletion has no row
+    return [insert.of(entry)] if insert is not None else []
 
 
 def join_statements(statements: Iterable[Statement]) -> list[Statement]:

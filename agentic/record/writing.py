@@ -15,8 +15,9 @@ from dataclasses import astuple
 
 import aiosqlite
 
-from agentic.record.personal_data import Worded, delete_messages, load_blocklist
-from agentic.record.rows import RecordEntry, Rules, entry_statements, join_statements
+from agentic.record.blocklist import RecordEntry, load_blocklist
+from agentic.record.forgetting import delete_messages
+from agentic.record.rows import Rules, entry_statements, join_statements
 from agentic.record.stream_reader import Position, Received
 from agentic.wire.entries import DeletionNote
 
@@ -53,7 +54,7 @@ async def read_positions(db: aiosqlite.Connection) -> dict[str, Position]:
 async def write(
     db: aiosqlite.Connection, received: Sequence[Received], known: Mapping[str, Position], rules: Rules
 ) -> int:
-    """Write a batch. Returns how many rows lost words by deletions in it.
+    """Write a batch. Returns how many rows were removed or emptied by deletions in it.
 
     `known` are the positions that the file must have. Raises Overtaken, sqlite3.Error.
     """
@@ -94,7 +95,7 @@ async def _write_entries(db: aiosqlite.Connection, entries: Sequence[RecordEntry
     for note in entries:
         if isinstance(note, DeletionNote):
             removed += await delete_messages(db, note)
-    blocklist = await load_blocklist(db, [entry for entry in entries if isinstance(entry, Worded)])
+    blocklist = await load_blocklist(db, entries)
     # Compressing long prompts takes milliseconds, which the bots would feel.
     for sql, rows in await asyncio.to_thread(lambda: join_statements(entry_statements(entries, blocklist, rules))):
         await db.executemany(sql, rows)

@@ -1,0 +1,166 @@
+"""What must not be recorded: words of people who asked to be forgotten, and of messages that were deleted.
+
+An entry may reach the file after the deletion of a message that it quotes. It is checked by the columns that STORED
+names for its table (personal_data.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import aiosqlite
+
+from agentic.ids import MAX_ID, id_at
+from agentic.record.forgetting import DELETED, FORGOTTEN
+from agentic.record.personal_data import RECORD, StoredData
+from agentic.state.turn_records import TurnRecord
+from agentic.wire.entries import CallWords, Entry, LoggedMessage, ProfileNote, RoomWords, SummaryNote
+
+RecordEntry = Entry | TurnRecord
+
+
+def rows_of(entry: RecordEntry) -> list[StoredData]:
+    """Return the rows of STORED for what the entry becomes."""
+    fitting = (row for row in RECORD if row.entry is type(entry))
+    return [row for row in fitting if row.only is None or getattr(entry, row.only[0]) == row.only[1]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingBlocklist:
+    """Words that must not be recorded: of `people` (id → when they asked to be forgotten, unix seconds), of `messages`,
+    of whole `channels` (id → when they were deleted), and of `turns` whose posts were deleted. `logged` are messages of
+    the log that summaries and profiles are made of, with when they were read last (unix seconds)."""
+
+    people: dict[int, float]
+    messages: frozenset[int]
+    channels: dict[int, float]
+    turns: frozenset[tuple[str, str]]
+    logged: Mapping[int, float] = field(default_factory=dict)
+
+    def admit(self, entry: RecordEntry) -> RecordEntry | None:
+        """Return the entry as it may be recorded, None if not at all."""
+        match entry:
+            case RoomWords():
+                (row,) = rows_of(entry)
+                kept = (
+                    each
+                    for each in entry.messages
+                    if not self.is_deleted(each, row, entry.thread_id) and not self.is_forgotten(each, row)
+                )
+                return entry.model_copy(update={"messages": tuple(kept)})
+            case SummaryNote() if self._blocks_summary(entry):
+                return None
+            case ProfileNote() if any(self.logged.get(each, MAX_ID) > entry.at for each in entry.message_ids):
+                return None  # a message left the log, or was edited, while it was made
+        for row in rows_of(entry):
+            effects = [row.on_delete] if self.is_deleted(entry, row) else []
+            effects += [row.on_forget] if self.is_forgotten(entry, row) else []
+            for effect in effects:
+                if effect == "delete":
+                    return None
+                if effect != "keep":
+                    entry = entry.model_copy(update=dict(effect))
+        return entry
+
+    def why_not(self, words: CallWords) -> str | None:
+        """Return FORGOTTEN or DELETED if these words must not be recorded."""
+        if self._asked_after(words.asked_by, words.at):
+            return FORGOTTEN
+        for quoted in words.quoted:
+            if quoted.message_id in self.messages:
+                return DELETED
+            # Words that are in no message, such as an agent's note, are as old as the prompt that has them; and on
+            # Signal a message's id has the time of its sender's clock, which may be ahead.
+            sent = quoted.message_id if quoted.message_id >= 0 else None
+            if self._asked_after(quoted.author_id, words.at, sent):
+                return FORGOTTEN
+        has_lost_post = (words.agent, words.turn_id) in self.turns
+        return DELETED if has_lost_post or self._lost_channel(words.channel_id, None, words.at) else None
+
+    def is_deleted(self, entry: RecordEntry, row: StoredData, channel_id: int | None = None) -> bool:
+        """Return whether its message was deleted, by itself or with all that was said in its channel until then."""
+        message_id = int(getattr(entry, row.message)) if row.message else None
+        if message_id in self.messages:
+            return True
+        channel_id = channel_id or (getattr(entry, row.channel) if row.channel else None)
+        return channel_id is not None and self._lost_channel(channel_id, message_id, entry.at)  # type: ignore[union-attr]
+
+    def is_forgotten(self, entry: RecordEntry, row: StoredData) -> bool:
+        """Return whether its person asked to be forgotten later."""
+        if not row.person:
+            return False
+        sent = getattr(entry, row.sent) if row.sent else None
+        return self._asked_after(getattr(entry, row.person), getattr(entry, row.at) if row.at else None, sent)
+
+    def _blocks_summary(self, note: SummaryNote) -> bool:
+        """A source that the log has is of nobody who was forgotten; any other may be, if it is old enough."""
+        if not self.messages.isdisjoint(note.message_ids):
+            return True
+        if any(self.logged.get(source, note.at) > note.at for source in note.message_ids):
+            return True  # it was edited while the summary was made, which may have the words from before
+        unknown = min((source for source in note.message_ids if source not in self.logged), default=None)
+        return any(self._asked_after(person, note.at, unknown) for person in note.people)
+
+    def _asked_after(self, person: int | str | None, at: float | None, sent: int | None = None) -> bool:
+        """Return whether the person asked to be forgotten after that time, or after their message."""
+        asked_at = self.people.get(int(person)) if person and str(person).isdecimal() else None
+        if asked_at is None:
+            return False
+        return (at is not None and at <= asked_at) or (sent is not None and sent < id_at(asked_at))
+
+    def _lost_channel(self, channel_id: int, message_id: int | None, at: float) -> bool:
+        """Return whether the words of that time went with their channel. Another clock may number messages."""
+        gone_at = self.channels.get(channel_id)
+        if gone_at is None:
+            return False
+        return at <= gone_at or (message_id is not None and message_id < id_at(gone_at))
+
+
+async def load_blocklist(db: aiosqlite.Connection, entries: Iterable[RecordEntry]) -> RecordingBlocklist:
+    """Load what must not be recorded, of these."""
+    each = list(entries)
+    people = await db.execute_fetchall("SELECT user_id, at FROM forgotten")
+    channels = await db.execute_fetchall("SELECT channel_id, at FROM deleted_channels")
+    ids = {message_id for entry in each for message_id in _message_ids(entry)}
+    messages = await _fetch(db, "SELECT message_id FROM deleted_messages WHERE message_id IN", ids)
+    posts = "SELECT agent, turn_id FROM posts WHERE deleted_at IS NOT NULL AND turn_id IN"
+    turns = await _fetch(db, posts, {entry.turn_id for entry in each if isinstance(entry, CallWords)})
+    found = RecordingBlocklist(
+        {row[0]: row[1] for row in people},
+        frozenset(row[0] for row in messages),
+        {row[0]: row[1] for row in channels},
+        frozenset((row[0], row[1]) for row in turns),
+    )
+    sources = {source for entry in each if isinstance(entry, SummaryNote | ProfileNote) for source in entry.message_ids}
+    logged = await _fetch(db, "SELECT message_id, read_at FROM message_log WHERE message_id IN", sources)
+    here = [
+        (entry.message_id, entry.read_at) for entry in each if isinstance(entry, LoggedMessage) and found.admit(entry)
+    ]
+    read: dict[int, float] = {}
+    for message_id, read_at in (*map(tuple, logged), *here):
+        read[message_id] = max(read_at, read.get(message_id, read_at))
+    return replace(found, logged=read)
+
+
+def _message_ids(entry: RecordEntry) -> Iterable[int]:
+    """Return the messages whose words the entry has."""
+    match entry:
+        case CallWords():
+            return (quoted.message_id for quoted in entry.quoted)
+        case RoomWords():
+            return (message.message_id for message in entry.messages)
+        case SummaryNote():
+            return (*entry.message_ids, entry.message_id)
+        case ProfileNote():
+            return entry.message_ids
+    return [int(getattr(entry, row.message)) for row in rows_of(entry) if row.message]
+
+
+async def _fetch(db: aiosqlite.Connection, question: str, values: Collection[Any]) -> list[Any]:
+    """Return the rows of a question that ends with IN, for these values."""
+    if not values:
+        return []
+    return list(await db.execute_fetchall(f"{question} (SELECT value FROM json_each(?))", (json.dumps([*values]),)))

@@ -1,0 +1,160 @@
+"""Remove people who asked to be forgotten, and messages that were deleted, as STORED says (personal_data.py).
+
+Both are remembered for as long as something from before may still arrive (tables `forgotten`, `deleted_messages`,
+`deleted_channels`), so that it does not bring the words back (blocklist.py). A person who writes again after
+`/forget me` is recorded again, from then on.
+
+The functions run inside their caller's transaction. The search index follows its tables by itself (recall.py). The
+pages of removed words are overwritten (database.py); those in the write-ahead log go when it is truncated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import aiosqlite
+
+from agentic.ids import FIRST_ELSEWHERE, MAX_ID, id_at, is_snowflake
+from agentic.record.personal_data import IDS, RECORD, Effect, Sql, StoredData
+from agentic.state.forget_requests import RemovedWords
+from agentic.wire.entries import DeletionNote
+
+FORGOTTEN, DELETED = "forgotten", "deleted"  # why a prompt has lost its words
+MAX_EXPORTED = 5_000  # rows of a table, the newest
+
+# Of Discord, chats with one agent alone that any row knows. A turn may lack the server of its channel, which was gone
+# by then. So nothing that any row knows in a server, or with another person or a second agent, is private, whoever
+# named it.
+_PRIVATE_CHATS = """
+WITH chats (id) AS (
+  SELECT value FROM json_each(:named)
+  UNION SELECT channel_id FROM turns WHERE asked_by = :person AND guild_id IS NULL
+  UNION SELECT unasked.channel_id FROM unasked JOIN turns USING (channel_id)
+    WHERE person_id = :person AND guild_id IS NULL
+  UNION SELECT channel_id FROM message_log WHERE author_id = :person AND guild_id IS NULL
+)
+SELECT id FROM chats WHERE id BETWEEN 1 AND :last
+AND NOT EXISTS (SELECT * FROM turns WHERE channel_id = chats.id AND (guild_id IS NOT NULL OR asked_by <> :person))
+AND NOT EXISTS (
+  SELECT * FROM message_log WHERE channel_id = chats.id AND (guild_id IS NOT NULL OR author_id <> :person)
+)
+AND (
+  SELECT count(*) FROM (
+    SELECT agent FROM turns WHERE channel_id = chats.id UNION SELECT agent FROM posts WHERE channel_id = chats.id
+  )
+) <= 1
+"""
+_BY_PEOPLE = """
+SELECT count(*) FROM message_log
+WHERE channel_id = :channel AND author = 'person' AND (message_id < :before OR at <= :at)
+"""
+_KEEP_NEWEST = "DO UPDATE SET at = max(at, excluded.at)"
+
+
+async def forget_person(
+    db: aiosqlite.Connection, person: int, asked_at: int, chats: Collection[int] = ()
+) -> RemovedWords:
+    """Remove the person who asked for it at this time (unix milliseconds), and all that anybody said in their private
+    chats: `chats` of the request, and those that the record knows. What they say later is recorded again."""
+    at = asked_at / 1000
+    values = {"person": person, "at": at, "before": id_at(at), "why": FORGOTTEN}
+    # A group of Signal is in no server either, so of Signal only named chats count.
+    known = {"person": person, "named": json.dumps([*chats]), "last": FIRST_ELSEWHERE - 1}
+    private = {row[0] for row in await db.execute_fetchall(_PRIVATE_CHATS, known)}
+    private |= {chat for chat in chats if not is_snowflake(chat)}
+    await db.execute(f"INSERT INTO forgotten (user_id, at) VALUES (:person, :at) ON CONFLICT {_KEEP_NEWEST}", values)
+    removed: Counter[str] = Counter()
+    for row in RECORD:
+        times = [f"{row.at} <= :at"] if row.at else []
+        times += [f"{row.sent} < :before"] if row.sent else []
+        condition = row.theirs or (f"{row.person} = :person AND ({' OR '.join(times)})" if row.person else "")
+        removed[row.counted] += await apply(db, row, row.on_forget, condition, values)
+    for chat in sorted(private):
+        there = await db.execute_fetchall(_BY_PEOPLE, {**values, "channel": chat})
+        removed["messages"] += next(iter(there))[0]  # theirs by another id
+        await _delete(db, DeletionNote(channel_id=chat, message_ids=(), at=at, whole=True), FORGOTTEN, until=at)
+    return RemovedWords(at=asked_at, **{name: removed[name] for name in ("prompts", "turns", "reactions", "messages")})
+
+
+async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
+    """Remove the words of every prompt that quotes these messages or led to them, and what else has their words.
+
+    With its whole channel go the prompts of all turns there. Return how many rows were removed or emptied.
+    """
+    return await _delete(db, note, DELETED, until=math.inf)
+
+
+async def _delete(db: aiosqlite.Connection, note: DeletionNote, why: str, until: float) -> int:
+    """`until`: of a whole channel, what was said until then (unix seconds)."""
+    before = MAX_ID if until == math.inf else id_at(until)
+    values = {"channel": note.channel_id, "at": until, "before": before, "deleted_at": note.at, "why": why}
+    ids = set(note.message_ids)
+    if note.whole:
+        for row in RECORD:
+            if row.message and row.channel:
+                said = f"SELECT {row.message} FROM {row.table} WHERE {row.channel} = :channel"
+                found = await db.execute_fetchall(f"{said} AND ({row.message} < :before OR at <= :at)", values)
+                ids.update(each[0] for each in found)
+        await db.execute(
+            f"INSERT INTO deleted_channels (channel_id, at) VALUES (:channel, :deleted_at) ON CONFLICT {_KEEP_NEWEST}",
+            values,
+        )
+    values["ids"] = json.dumps(sorted(ids))
+    await db.execute(
+        "INSERT INTO deleted_messages (message_id, at) SELECT value, :deleted_at FROM json_each(:ids) WHERE true"
+        " ON CONFLICT DO NOTHING",
+        values,
+    )
+    removed = 0
+    for row in RECORD:
+        gone = row.gone or (f"{row.message} IN ({IDS})" if row.message else "")
+        for condition in (gone, row.there if note.whole else ""):
+            removed += await apply(db, row, row.on_delete, condition, values)
+    return removed
+
+
+async def apply(
+    db: aiosqlite.Connection, row: StoredData, effect: Effect, condition: str, values: Mapping[str, Any]
+) -> int:
+    """Do what the effect says with the rows of a condition, and with their children; return how many there were."""
+    if effect == "keep" or not condition:
+        return 0
+    if row.only:
+        condition, values = f"({condition}) AND {row.only[0]} = :only", {**values, "only": row.only[1]}
+    if row.children:
+        found = await db.execute_fetchall(f"SELECT rowid FROM {row.table} WHERE {condition}", values)
+        if not (rows := [each[0] for each in found]):
+            return 0
+        condition, values = "rowid IN (SELECT value FROM json_each(:rows))", {**values, "rows": json.dumps(rows)}
+        for table, (theirs, ours) in row.children.items():
+            keys = f"SELECT {ours} FROM {row.table} WHERE {condition}"
+            await db.execute(f"DELETE FROM {table} WHERE ({theirs}) IN ({keys})", values)
+    if effect == "delete":
+        done = await db.execute(f"DELETE FROM {row.table} WHERE {condition}", values)
+    else:
+        texts = {name: value if isinstance(value, Sql) else f":new_{name}" for name, value in effect.items()}
+        clause = ", ".join(f"{name} = {text}" for name, text in texts.items())
+        new = {f"new_{name}": value for name, value in effect.items()}
+        done = await db.execute(f"UPDATE {row.table} SET {clause} WHERE {condition}", {**values, **new})
+    return done.rowcount
+
+
+def export_person(db: sqlite3.Connection, people: Collection[int]) -> dict[str, list[dict[str, Any]]]:
+    """Return what the record has of a person, by their ids: the newest rows of each kind of data that is theirs."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in RECORD:
+        if row.person and row.export:
+            only = f" AND {row.only[0]} = :only" if row.only else ""
+            query = (
+                f"SELECT {', '.join(row.export.split())} FROM {row.table}"
+                f" WHERE CAST({row.person} AS INTEGER) IN (SELECT value FROM json_each(:people)){only}"
+                f" ORDER BY {row.at or row.sent} DESC LIMIT {MAX_EXPORTED}"
+            )
+            values = {"people": json.dumps([*people]), "only": row.only[1] if row.only else None}
+            found.setdefault(row.table, []).extend(map(dict, db.execute(query, values)))
+    return found

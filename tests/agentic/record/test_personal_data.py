@@ -1,0 +1,211 @@
+"""The table of what is stored about whom knows every column about a person, and says how each kind of data ends."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentic.ids import id_at
+from agentic.record.database import FOLDER, connect_blocking, migrate, read_migrations
+from agentic.record.personal_data import RECORD, STORED, inventory
+from agentic.wire.entries import (
+    ActionNote,
+    ConsentNote,
+    Contender,
+    ContestNote,
+    PostWords,
+    ProfileNote,
+    ReactionNote,
+    RoomMessage,
+    RoomNote,
+    RoomWords,
+    SearchWords,
+    UnaskedNote,
+)
+from tests.support.recording import quotes, said, summary, turn, words
+
+ROOT = Path(__file__).parents[3]
+ABOUT_PEOPLE = re.compile(r"_id$|_by$|^by$|name$|user|person|people|author")
+ANN, BOB = 77, 78
+
+
+def columns(path: Path) -> dict[str, list[str]]:
+    with closing(connect_blocking(path)) as db:
+        tables = [row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        ours = (name for name in tables if name != "migrations" and not name.startswith(("sqlite_", "memory_index")))
+        return {name: [row[1] for row in db.execute(f"PRAGMA table_info({name})")] for name in ours}
+
+
+def known() -> dict[str, set[str]]:
+    """The columns that the table names, by table."""
+    found: dict[str, set[str]] = {}
+    for row in RECORD:
+        names = found.setdefault(row.table, set())
+        names |= {each for each in (row.person, row.sent, row.message, row.channel) if each}
+        names |= {*row.export.split(), *row.rest.split(), *filter(None, row.key.split(", "))}
+        for effect in (row.on_forget, row.on_delete):
+            names |= {*effect} if isinstance(effect, Mapping) else set()
+        for child, (theirs, _) in (row.children or {}).items():
+            found.setdefault(child, set()).update(theirs.split(", "))
+    return found
+
+
+def unknown(path: Path) -> list[str]:
+    """The tables, and the columns that look as if they were about a person, that the table does not know."""
+    has = known()
+    missing = [table for table in columns(path) if table not in has]
+    for table, names in columns(path).items():
+        missing += [f"{table}.{name}" for name in names if ABOUT_PEOPLE.search(name) and name not in has.get(table, ())]
+    return missing
+
+
+def test_every_table_and_every_column_about_people_is_known(tmp_path: Path) -> None:
+    migrate(tmp_path / "record.db")
+    assert unknown(tmp_path / "record.db") == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("CREATE TABLE friends (a INTEGER, b INTEGER);", ["friends"]),
+        ("ALTER TABLE rooms ADD COLUMN closed_by INTEGER;", ["rooms.closed_by"]),
+        ("ALTER TABLE posts ADD COLUMN reader_id INTEGER;", ["posts.reader_id"]),
+        ("ALTER TABLE reactions ADD COLUMN user_name TEXT;", ["reactions.user_name"]),
+    ],
+)
+def test_a_migration_that_adds_one_is_noticed(tmp_path: Path, sql: str, found: list[str]) -> None:
+    folder = tmp_path / "migrations"
+    shutil.copytree(FOLDER, folder)
+    (folder / f"{len(read_migrations()) + 1:04d}_more.sql").write_text(sql)
+    migrate(tmp_path / "record.db", read_migrations(folder))
+    assert unknown(tmp_path / "record.db") == found
+
+
+def test_the_table_names_only_columns_that_there_are(tmp_path: Path) -> None:
+    migrate(tmp_path / "record.db")
+    there = columns(tmp_path / "record.db")
+    for table, names in known().items():
+        assert names <= {*there[table]}, table
+
+
+def test_each_kind_of_data_is_forgotten_and_sent_or_the_table_says_why_not() -> None:
+    for row in STORED:
+        same = [each for each in STORED if each.table == row.table]
+        ends = any(each.store or each.theirs or (each.person and each.on_forget != "keep") for each in same)
+        if row.name:
+            assert row.expires, row.name
+            assert ends or any(each.stays for each in same), row.name
+            assert any(each.export or each.withheld or each.stays for each in same), row.name
+            assert max(len(cell.split()) for each in inventory() for cell in each) <= 25
+        if row.person and not row.name:
+            assert any(each.name or each.withheld for each in same), row
+
+
+def test_the_page_about_privacy_lists_the_table() -> None:
+    page = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    for row in inventory():
+        assert f"| {' | '.join(row)} |" in page, row
+
+
+def everything(number: int) -> list[Any]:
+    """An entry of each kind in which Ann is named, and her words are "secret"."""
+    message = said(number, "secret", channel_id=5)
+    at, post = message.at, id_at(message.at + 1)
+    return [
+        turn(f"t{number}", asked_by=ANN, asked_message_id=message.message_id, at=at, guild_id=9),
+        words(f"t{number}", asked_by=ANN, at=at, text="secret", quoted=quotes((message.message_id, ANN))),
+        words(f"q{number}", asked_by=BOB, at=at, text="secret", quoted=quotes((message.message_id, ANN), (-ANN, ANN))),
+        SearchWords(agent="claude", turn_id=f"t{number}", n=0, channel_id=5, at=at, query="secret"),
+        PostWords(
+            agent="claude",
+            turn_id=f"t{number}",
+            message_id=post,
+            channel_id=5,
+            at=at,
+            text="an answer",
+            answers_message_id=message.message_id,
+        ),
+        ReactionNote(message_id=post, channel_id=5, user_id=ANN, emoji="🔥", at=at),
+        ActionNote(id=f"a{number}", at=at, by=str(ANN), action="stop"),
+        RoomWords(
+            agent="claude",
+            thread_id=50,
+            at=at,
+            messages=(
+                RoomMessage(message_id=message.message_id, author="person", author_id=ANN, text="secret", at=at),
+            ),
+        ),
+        RoomNote(
+            thread_id=50 + number,
+            channel_id=5,
+            conversation_id="c",
+            topic="tea",
+            policy="pull",
+            status="active",
+            opened_by=ANN,
+            opened_at=at,
+            changed_at=at,
+        ),
+        ContestNote(
+            id=str(message.message_id),
+            kind="arena",
+            at=at,
+            channel_id=5,
+            question="secret",
+            asked_by=ANN,
+            contenders=(Contender(agent="claude"),),
+        ),
+        message,
+        summary(message, text="secret", at=at),
+        ProfileNote(user_id=ANN, name="Ann", topics=("secret",), upto=message.message_id, at=at),
+        ProfileNote(user_id=ANN, name="Ann", topics=("secret",), by="person", at=at),
+        ConsentNote(user_id=ANN, unasked=True, at=at),
+        UnaskedNote(
+            message_id=post + 1,
+            agent="claude",
+            task="discover",
+            channel_id=5,
+            person_id=ANN,
+            cause="secret",
+            text="secret",
+            at=at,
+        ),
+    ]
+
+
+def left_of(path: Path) -> set[str]:
+    """The columns of all tables in which Ann's id, or her word, still is."""
+    found = set()
+    with closing(connect_blocking(path)) as db:
+        for table, names in columns(path).items():
+            for name in names:
+                query = (
+                    f"SELECT 1 FROM {table} WHERE CAST({name} AS TEXT) IN ('{ANN}', 'Ann') OR {name} LIKE '%secret%'"  # noqa: S608
+                )
+                if db.execute(query).fetchone():
+                    found.add(f"{table}.{name}")
+    return found
+
+
+@pytest.mark.promise(134)
+@pytest.mark.promise(420)
+@pytest.mark.parametrize("late", [False, True], ids=["recorded before the request", "that arrive after it"])
+async def test_no_column_of_any_table_has_a_forgotten_person(scene: Any, late: bool) -> None:
+    """Whatever names them, and whether it was recorded before the request or arrives after it."""
+    if not late:
+        await scene.put(*everything(1))
+        await scene.record()
+        people = {f"{row.table}.{row.person}" for row in RECORD if row.person} - {"forgotten.user_id"}
+        assert people <= left_of(scene.path) | {"actions.by"}
+    await scene.forgets.order(ANN)
+    await scene.record()
+    await scene.put(*everything(1), *everything(2))
+    await scene.record()
+    assert left_of(scene.path) == {"forgotten.user_id"}
+    assert scene.rows("SELECT count(*) > 1, count(DISTINCT agent) FROM turns") == [(1, 1)], "the turns stay"
