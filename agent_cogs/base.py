@@ -27,12 +27,11 @@ from agentic.context.commands import order_in
 from agentic.inbox.host import AgentHost
 from agentic.llm.types import Drawing, ImagePrompt, Message, Model, Prompt, Reply
 from agentic.record.notes import GatewayNotes
-from agentic.services.discord.channels import Channel, author_of, parent_of, person_reaction, refusal_in
+from agentic.services.discord.channels import Audience, Channel, author_of, parent_of, person_reaction, refusal_in
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.messages import command_question, incoming_message, to_entry
-from agentic.services.discord.service import DiscordChannels
+from agentic.services.discord.service import DiscordChannels, DiscordService
 from agentic.services.discord.webhooks import ToolDisplay
-from agentic.services.signal.channels import with_signal
 from agentic.state.leases import ALWAYS_HELD, AnyLease
 
 log = logging.getLogger(__name__)
@@ -194,9 +193,11 @@ class BaseAgentCog(TranscriptCog):
     ) -> None:
         super().__init__(bot, services.transcripts, services.gateway_notes, settings.spec.name)
         self.bot, self.services, self._model, self._guild_models = bot, services, model, guild_models
-        self.gate = Gate(shared=services.outbound)
+        self.discord = services.chats.get(DiscordService)
+        self.gate = Gate(shared=self.discord.outbound)
         self.channels = DiscordChannels(settings, bot, services, self.gate, lease=lease)
-        self._tool_display = ToolDisplay(services.webhooks, self.gate, self.channels.spot)
+        self.discord.channels[settings.spec.name] = self.channels
+        self._tool_display = ToolDisplay(self.discord.webhooks, self.gate, self.channels.spot)
         agent = build_agent(
             settings,
             services,
@@ -204,9 +205,9 @@ class BaseAgentCog(TranscriptCog):
             model,
             guild_models,
             show_tools=self._tool_display,
-            channel_of=bot.get_channel,
+            audience=Audience(bot.get_channel),
         )
-        channels = with_signal(settings.spec.name, self.channels, services, lease)
+        channels = services.chats.channels_for(settings.spec.name) or self.channels
         self.host = AgentHost(agent, services, channels, lease=lease)
 
     async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
@@ -264,7 +265,7 @@ class BaseAgentCog(TranscriptCog):
             return
         for channel in self.channels.visible():
             view = self.channels.view(channel)
-            self.services.fetcher.catch_up(channel.id, channel.last_message_id, view.read_page, view.read_pins)
+            self.discord.fetcher.catch_up(channel.id, channel.last_message_id, view.read_page, view.read_pins)
         self.host.catch_up.came_back()
 
     @discord.Cog.listener()

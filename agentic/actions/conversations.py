@@ -185,7 +185,7 @@ class QuestionCommands:
             channel_id=command.channel_id,
             guild_id=command.guild_id,
             parent_id=command.parent_id,
-            question=self._services.outbound.redact(question),
+            question=self._services.redact(question),
             asked_by=command.who.user_id,
             minutes=min(max(int(command.values.get("minutes", USUAL_MINUTES)), 1), MAX_ARENA_MINUTES),
             at=self._services.clock(),

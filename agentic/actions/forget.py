@@ -18,13 +18,14 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from agentic.agent.events import read_begun
+from agentic.chat.service import ChatService
 from agentic.personas.files import PersonaError
 from agentic.personas.memory import Notes, forget_person
 from agentic.state.forget_requests import KEEP_DAYS, RemovedWords
@@ -166,16 +167,14 @@ class Forgetting:
         names: Collection[str],
         done: CompletedRequests,
         *,
+        chats: Iterable[ChatService] = (),
         tools: ToolRecords | None = None,
         personas: Path | None = None,
     ) -> None:
         self._forgets, self._state, self._names, self._done = state.requests, state, names, done
-        self._tools, self._personas = tools, personas
+        self._chats, self._tools, self._personas = chats, tools, personas
         self._last, self._whole = done.last, True
         self._one_at_a_time = asyncio.Lock()
-        self.also: list[Callable[[int], Awaitable[None]]] = []  # called with the person; may raise StateUnavailable
-        self.other_ids: list[Callable[[int], Collection[int]]] = []  # the ids that a person had before, or elsewhere
-        self.private_chats: list[Callable[[int], Collection[int]]] = []  # a person's chats with one agent
 
     def start(self, bus: Bus) -> None:
         self._forgets.start(bus)
@@ -198,7 +197,7 @@ class Forgetting:
 
         Raises StateUnavailable, possibly after a part was removed.
         """
-        others = {each for ids in self.other_ids for each in ids(user_id)} - {user_id}
+        others = {each for service in self._chats for each in service.other_ids(user_id)} - {user_id}
         outcome = await self._forget(user_id)
         for other in sorted(others):
             outcome += await self._forget(other)
@@ -207,7 +206,7 @@ class Forgetting:
     async def _forget(self, user_id: int) -> ForgetOutcome:
         async with self._one_at_a_time:
             chats = await self._state.turns.records.direct_messages(user_id, self._names)
-            chats.update(*(chats_of(user_id) for chats_of in self.private_chats))
+            chats.update(*(service.private_chats(user_id) for service in self._chats))
             ordered = await self._forgets.order(user_id, chats, after=self._last)
             try:
                 open_turns = sum([await _drop_open_turns(self._state.turns, agent, user_id) for agent in self._names])
@@ -250,8 +249,8 @@ class Forgetting:
         """Remove what this process and this machine's files keep. Raises StateUnavailable."""
         self._state.turns.anonymize(user_id)
         await self._state.link.write_queued()  # or it would come back after it was removed
-        for forget in self.also:
-            await forget(user_id)
+        for service in self._chats:
+            await service.forget(user_id)
         tool_calls, whole = 0, True
         if self._tools is not None:
             try:

@@ -297,7 +297,7 @@ class RoomCreation:
     def _readable(self, draft: RoomDraft) -> RoomDraft:
         """The draft as it may be kept in Redis and shown to models: without secrets, and with the names of mentioned
         bots instead of their ids."""
-        redact, directory = self._services.outbound.redact, self._services.directory
+        redact, directory = self._services.redact, self._services.directory
 
         def name_of(user_id: int) -> str | None:
             return draft.asked_by_name or None if user_id == draft.asked_by else directory.name_of(user_id)

@@ -30,6 +30,7 @@ from agentic.agent.persona import PersonaMemory, only_guild
 from agentic.agent.services import AgentServices
 from agentic.agent.side_calls import CheapModel
 from agentic.chat.outlet import NO_CHANNEL, ChannelView, Outlet
+from agentic.chat.service import ChannelAudience
 from agentic.context.options import Options
 from agentic.context.prompt import Identity
 from agentic.ids import MAX_ID
@@ -39,7 +40,6 @@ from agentic.llm.types import Drawing, ImagePrompt, Message, Model, Picture, Pro
 from agentic.net.images import ImageLimits
 from agentic.personas.prompt import PersonaPrompt
 from agentic.record.memories import MemoryReader
-from agentic.services.discord.channels import Audience, ChannelOf
 from agentic.state.budgets import Costs
 from agentic.state.context import KeptWindows, Summaries
 from agentic.state.idle import UnaskedMessages
@@ -197,13 +197,13 @@ def build_agent(
     guild_models: Mapping[int, Model],
     *,
     show_tools: ShowTools,
-    channel_of: ChannelOf,
+    audience: ChannelAudience,
 ) -> Agent:
-    """Build the agent as its turns know it. Turns reach `model` and `guild_models` only by `asked`; `channel_of` gives
-    its bot's channels."""
+    """Build the agent as its turns know it. Turns reach `model` and `guild_models` only by `asked`; `audience`
+    knows the readers of its channels."""
     spec, shared, tools = settings.spec, services.settings, services.tools
     bind = partial(bind_model, asked=asked, clock=services.clock)
-    persona = persona_memory_of(spec.name, services, channel_of)
+    persona = persona_memory_of(spec.name, services, audience)
     others = tuple(name for key, name in services.names.items() if key != spec.name)
     personality = shared.personality_of(spec.name) if spec.name in shared.agents else spec.personality
     return Agent(
@@ -238,11 +238,11 @@ def build_agent(
         user_id=services.directory.id_of,
         bots_role=shared.bots_role_id,
         ignores=services.is_ignored,
-        sees=Audience(channel_of).may_see,
+        sees=audience.may_see,
         memory=services.memory,
         pin_reporter=PinProblemReporter(services.notices),
         prefill=services.prefill,
-        toolbox=partial(tools.toolbox, spec.name, own=own_tools(spec.name, services, persona, channel_of))
+        toolbox=partial(tools.toolbox, spec.name, own=own_tools(spec.name, services, persona, audience))
         if tools
         else lambda patterns, searches: Toolbox(),
         tool_servers=tools.servers if tools else None,
@@ -276,11 +276,11 @@ def bind_model(settings: AgentSettings, model: Model, *, asked: AgentModel, cloc
     )
 
 
-def persona_memory_of(agent: str, services: AgentServices, channel_of: ChannelOf) -> PersonaMemory | None:
+def persona_memory_of(agent: str, services: AgentServices, audience: ChannelAudience) -> PersonaMemory | None:
     """Return None if no personas are read."""
     if services.personas is None:
         return None
-    most, places = services.settings.memory_writes, Audience(channel_of)
+    most = services.settings.memory_writes
 
     async def may_write(context: ToolContext) -> bool:
         today = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
@@ -291,16 +291,15 @@ def persona_memory_of(agent: str, services: AgentServices, channel_of: ChannelOf
         """A turn without a channel has seen no closed one."""
         if channel_id == NO_CHANNEL:
             return True
-        return places.is_open(channel_id) and only_guild(services.settings, places.guild_of) is not None
+        return audience.is_open(channel_id) and only_guild(services.settings, audience.guild_of) is not None
 
-    return PersonaMemory(services.personas.of(agent), places, may_write, may_share)
+    return PersonaMemory(services.personas.of(agent), audience, may_write, may_share)
 
 
-def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None, channel_of: ChannelOf) -> Own:
+def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None, audience: ChannelAudience) -> Own:
     """Return the tools that are made for this agent: those of its files, and recall if there is a record."""
     if not services.settings.records:
         return persona.tools if persona is not None else nothing
-    audience = Audience(channel_of)
 
     async def find(query: str, may_see: Callable[[int], bool], here: int, first: int) -> Sequence[Memory]:
         """Look among what is context no longer, but was not forgotten, in words of people who are not ignored."""

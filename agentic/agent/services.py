@@ -18,17 +18,15 @@ from agentic.agent.roster import Roster
 from agentic.agent.side_calls import CheapModel
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
+from agentic.chat.service import ServiceRegistry
 from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry
 from agentic.inbox.notices import Cancels, PersonNotices
 from agentic.llm.profiles import PrefillMemory
+from agentic.process.redaction import Redactor
 from agentic.record.embeddings import Embeddings
 from agentic.record.memories import MemoryReader
 from agentic.record.notes import ChannelReaders, Consents, GatewayNotes, MessageLog, RoomLog
-from agentic.services.discord.gate import OutboundShared
-from agentic.services.discord.history import HistoryCache, HistoryFetcher
-from agentic.services.discord.webhooks import Webhooks
-from agentic.services.signal.contacts import SignalAccount
 from agentic.state.context import Resets
 from agentic.state.live_options import LiveOptions
 from agentic.state.posts import Notices
@@ -74,19 +72,17 @@ class AgentServices:
     silence: Silence
     forgetting: Forgetting
     orders: CoordinatorCommands
+    chats: ServiceRegistry
     directory: Directory
     transcripts: Transcripts
-    fetcher: HistoryFetcher
     attachments: AttachmentReader
-    history_cache: HistoryCache
     clock: Callable[[], float]
     rng: random.Random
     resets: Resets
-    webhooks: Webhooks
     notices: Notices
     options: OptionBook
     live_options: LiveOptions
-    outbound: OutboundShared = field(default_factory=OutboundShared)
+    redact: Redactor = field(default_factory=Redactor)
     record: Notes = field(default_factory=NoRecord)
     watcher: TurnWatcher = field(default_factory=TurnWatchers)
     channel_readers: ChannelReaders = field(default_factory=ChannelReaders)
@@ -94,7 +90,6 @@ class AgentServices:
     tools: Toolset | None = None  # None: agents have no tools
     personas: Personas | None = None  # None: persona files are not read
     cheap: CheapModel | None = None  # None: there is none
-    signal: Mapping[str, SignalAccount] = field(default_factory=dict)  # agent → its account on Signal
     meaning: Embeddings | None = None  # of texts, by the embedding model; None: there is none
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
 

@@ -46,26 +46,6 @@ class ServiceInfo:
         return self.heading.format(name)
 
 
-DISCORD = ServiceInfo(
-    key="discord",
-    name="Discord",
-    membership="an AI member of a Discord server of AIs and people",
-    members="AI members of a Discord server who converse",
-    heading="The channel #{}",
-    markup="Discord's markdown",
-    stopping="write `@bot STOP`, or react with 🛑 to a bot's message",
-)
-SIGNAL = ServiceInfo(
-    key="signal",
-    name="Signal",
-    membership="an AI that people write with on Signal",
-    members="AIs that people write with on Signal",
-    heading="The chat {}",
-    markup="Signal's style, which has **bold**, *italic*, ~~struck~~ and `code`, and shows a link as its address",
-    stopping="write STOP, or react with 🛑 to a message of mine",
-)
-
-
 class CannotPost(Exception):
     """Nothing was posted. `reason` is for the result: not_permitted, gone, unknown_channel, discord_failed,
     signal_failed or not_ours."""
@@ -204,10 +184,10 @@ class Outlet:
     sink: ChannelSink
 
 
-def silent_outlet(agent: str, view: ChannelView | None = None, service: ServiceInfo = DISCORD) -> Outlet:
-    """An outlet that posts nothing. It reads the channel of `view`, or none at all: then the agent is one of
-    `service`."""
-    return Outlet(view or EmptyView(agent, service), SilentSink(agent))
+def silent_outlet(agent: str, where: ChannelView | ServiceInfo) -> Outlet:
+    """An outlet that posts nothing. It reads a channel, or none at all: then the agent is one of a service."""
+    view = EmptyView(agent, where) if isinstance(where, ServiceInfo) else where
+    return Outlet(view, SilentSink(agent))
 
 
 class EmptyView:
@@ -221,7 +201,7 @@ class EmptyView:
     pins: tuple[tuple[Entry, ...], ...] = ()
     parent = None
 
-    def __init__(self, agent: str, service: ServiceInfo = DISCORD) -> None:
+    def __init__(self, agent: str, service: ServiceInfo) -> None:
         self.own_name, self.service, self.transcript = agent, service, Transcript(NO_CHANNEL)
 
     async def settle(self) -> None:

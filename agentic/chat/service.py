@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol, TypeVar
 
-from agentic.chat.outlet import ChannelView, Outlet
+from agentic.chat.outlet import ChannelView, Outlet, ServiceInfo
 from agentic.state.silence import ChannelRef
+from agentic.tools.own_tools import Places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +92,134 @@ class AgentChannels(Protocol):
     def outlet_of(self, channel_id: int) -> Outlet | None: ...
     async def outlet_in_scope(self, channel_id: int) -> Outlet | None: ...
     async def wait_for(self, channel_id: int) -> None: ...
+
+
+class ChannelAudience(Places, Protocol):
+    """Who reads the channels that an agent sees: what was learned in one may be shown where all readers may read it."""
+
+    def is_open(self, channel_id: int) -> bool: ...
+    def guild_of(self, channel_id: int) -> int | None: ...
+
+
+class ChatService(ABC):
+    """A chat service: what the rest of the program asks it. The default of a method is that of a service that has
+    nothing to say about it. agentic.services.context adds how the runtime opens one."""
+
+    info: ClassVar[ServiceInfo]
+
+    @abstractmethod
+    def owns(self, channel_id: int) -> bool:
+        """Whether this is a channel of the service."""
+
+    @abstractmethod
+    def channels_for(self, agent: str) -> AgentChannels | None:
+        """Return the channels of an agent; None if it is not on this service."""
+
+    def health(self) -> Mapping[str, bool]:
+        """Return whether each account that this process listens to is connected, by agent."""
+        return {}
+
+    def chat_names(self) -> Mapping[int, str]:
+        """Return the names of chats, by channel id, that no bot in Discord sees."""
+        return {}
+
+    def other_ids(self, person: int) -> Collection[int]:
+        """Return the ids by which the program knew a person before, or on another service."""
+        return ()
+
+    def private_chats(self, person: int) -> Collection[int]:
+        """Return the chats that a person has, or had, with one agent alone."""
+        return ()
+
+    async def forget(self, person: int) -> None:  # noqa: B027 - most services keep nothing of people
+        """Remove what the service keeps of a person. Raises StateUnavailable."""
+
+    async def knows_history(self, channel_id: int) -> bool:
+        """Wait for a read of the channel's history that runs; return whether the transcript is complete then."""
+        del channel_id
+        return True
+
+    def on_history(self, listener: HistoryListener) -> Callable[[], None]:
+        """Call `listener` with each channel whose history was read, before turns that wait for it continue. Return the
+        function that ends this."""
+        del listener
+        return lambda: None
+
+
+HistoryListener = Callable[[int], Awaitable[None]]
+S = TypeVar("S", bound=ChatService)
+
+
+SERVICES: Mapping[str, str] = {
+    "discord": "agentic.services.discord.service:DiscordService",
+    "signal": "agentic.services.signal.service:SignalService",
+}
+"""The chat services: key, and where the class is that the runtime opens."""
+
+
+class ServiceRegistry:
+    """The chat services in use. The first one's words stand in prompts where there is no channel."""
+
+    def __init__(self, services: Iterable[ChatService]) -> None:
+        self._services = tuple(services)
+
+    def __iter__(self) -> Iterator[ChatService]:
+        return iter(self._services)
+
+    @property
+    def first(self) -> ChatService:
+        return self._services[0]
+
+    def of(self, channel_id: int) -> ChatService:
+        """Return the service of a channel; the first one for a channel that none has heard of."""
+        return next((service for service in self._services if service.owns(channel_id)), self._services[0])
+
+    def get(self, kind: type[S]) -> S:
+        """Return the service of this class. Raises LookupError if it is not in use."""
+        for service in self._services:
+            if isinstance(service, kind):
+                return service
+        raise LookupError(f"{kind.__name__} is not in use")
+
+    def channels_for(self, agent: str) -> AgentChannels | None:
+        """Return the channels of an agent on all services as one value; None if it is on none."""
+        parts = {service: here for service in self._services if (here := service.channels_for(agent)) is not None}
+        return JoinedChannels(self, parts) if len(parts) > 1 else next(iter(parts.values()), None)
+
+
+class JoinedChannels:
+    """The channels of an agent that is on several services: the service that owns a channel is asked about it."""
+
+    def __init__(self, services: ServiceRegistry, parts: Mapping[ChatService, AgentChannels]) -> None:
+        self._services, self._parts, self._first = services, parts, next(iter(parts.values()))
+
+    def _of(self, channel_id: int) -> AgentChannels:
+        return self._parts.get(self._services.of(channel_id), self._first)
+
+    @property
+    def arriving(self) -> bool:
+        return any(part.arriving for part in self._parts.values())
+
+    def own_id(self, channel_id: int) -> int | None:
+        return self._of(channel_id).own_id(channel_id)
+
+    def known(self) -> Sequence[ChannelInfo]:
+        return [info for part in self._parts.values() for info in part.known()]
+
+    def parent(self, channel_id: int) -> int | None:
+        return self._of(channel_id).parent(channel_id)
+
+    def place(self, channel_id: int) -> ChannelRef:
+        return self._of(channel_id).place(channel_id)
+
+    def view_of(self, channel_id: int) -> ReactionView | None:
+        return self._of(channel_id).view_of(channel_id)
+
+    def outlet_of(self, channel_id: int) -> Outlet | None:
+        return self._of(channel_id).outlet_of(channel_id)
+
+    async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
+        return await self._of(channel_id).outlet_in_scope(channel_id)
+
+    async def wait_for(self, channel_id: int) -> None:
+        await self._of(channel_id).wait_for(channel_id)

@@ -269,12 +269,12 @@ class ModelPrice:
 
 @dataclass(frozen=True, slots=True)
 class BotState:
-    """A bot of this process: the seconds to Discord's gateway and back, why the bot failed, in one line, and whether
-    its account on Signal is connected; None for what is not known here."""
+    """A bot of this process: the seconds to Discord's gateway and back, why the bot failed, in one line, and for
+    each other service whether its account there is connected; None for what is not known here."""
 
     latency: float | None = None
     failure: str | None = None
-    signal: bool | None = None
+    accounts: Mapping[str, bool] = field(default_factory=dict)
 
 
 class RecordFile:

@@ -104,8 +104,10 @@ class CatchUp:
             self._unread |= {channel.channel_id for channel in self._channels.known()}
             self._people = set()
         for channel in self._channels.known() if self._unread else ():
-            # A past that can't be read now is fetched again (agentic.services.discord.history), and looked at later.
-            if channel.channel_id in self._unread and await services.fetcher.known(channel.channel_id):
+            # A past that can't be read now is fetched again by its service, and looked at later.
+            if channel.channel_id in self._unread and await services.chats.of(channel.channel_id).knows_history(
+                channel.channel_id
+            ):
                 await self._answer_missed_in(channel)
                 self._unread.discard(channel.channel_id)
 

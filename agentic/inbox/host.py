@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agent_config import AgentSettings
 from agentic.agent.agent import Agent, PersonaModel, build_agent
@@ -28,7 +28,7 @@ from agentic.agent.limits import AgentLimits, share_backoff
 from agentic.agent.services import AgentServices
 from agentic.automation.automation import Automation
 from agentic.chat.outlet import ChannelView
-from agentic.chat.service import AgentChannels, IncomingMessage, Person, PersonReaction
+from agentic.chat.service import AgentChannels, ChannelAudience, IncomingMessage, Person, PersonReaction
 from agentic.context.commands import Order
 from agentic.context.entries import Entry
 from agentic.inbox.catch_up import CatchUp
@@ -47,8 +47,6 @@ from agentic.inbox.triggers import (
 from agentic.llm.types import Model
 from agentic.process.tasks import BackgroundTasks
 from agentic.record.notes import ChannelReader
-from agentic.services.discord.service import DiscordChannels, PersonaChannels
-from agentic.services.signal.channels import with_signal
 from agentic.state.leases import AnyLease
 from agentic.tools.call_runner import ToolEvent
 from agentic.turn.result import BusyReplies
@@ -230,27 +228,16 @@ class AgentHost:
         return ChannelReader(agent=self.name, options=options, guild_id=view.readers_id, service=view.service.key)
 
 
+@dataclass(frozen=True, slots=True)
 class HostedChannels:
-    """The channels in which a persona is hosted: the rooms of Discord that bots see, and with `is_heard` the chats of a
-    persona that has a number. People write to it there, so it has its clocks, and all limits apply.
+    """The channels in which a persona is hosted: the rooms that bots see, and with `is_heard` the chats of an account
+    of its own. People write to it there, so it has its clocks, and all limits apply. `lease` says whether this
+    process acts for it."""
 
-    `lease` says whether this process acts for it. `bots` gives the channels of this process's bots that were online,
-    `arriving` says whether more of them may come.
-    """
-
-    def __init__(
-        self,
-        persona: AgentSettings,
-        services: AgentServices,
-        bots: Callable[[], Sequence[DiscordChannels]],
-        *,
-        arriving: Callable[[], bool],
-        lease: AnyLease,
-        is_heard: bool = False,
-    ) -> None:
-        rooms = PersonaChannels(persona, services, bots, arriving=arriving, lease=lease)
-        self.channels = with_signal(persona.name, rooms, services, lease) if is_heard else rooms
-        self.channel_of, self.lease, self.is_heard = rooms.channel_of, lease, is_heard
+    channels: AgentChannels
+    audience: ChannelAudience
+    lease: AnyLease
+    is_heard: bool = False
 
 
 class PersonaHost:
@@ -266,11 +253,11 @@ class PersonaHost:
         agent = build_agent(
             settings,
             services,
-            PersonaModel(model, services.outbound.redact),
+            PersonaModel(model, services.redact),
             model,
             {},
             show_tools=show_nothing,
-            channel_of=hosted.channel_of,
+            audience=hosted.audience,
         )
         agent = replace(agent, identity=replace(agent.identity, others=()))  # a room says who takes part
         if not hosted.is_heard:  # it speaks in rooms alone, which people open and which have a limit of turns
@@ -400,7 +387,7 @@ class PersonaHosts:
         for key, why in refused.items():
             if self._refused.get(key) != why:
                 if key in settings.numbers:  # somebody writes to it, and gets no answer
-                    log.error("%s answers nobody on Signal, and takes no part in rooms: %s", key, why)
+                    log.error("%s answers nobody, and takes no part in rooms: %s", key, why)
                 elif settings.on_discord:  # there are no rooms elsewhere
                     log.warning("%s takes no part in rooms: %s", key, why)
         self._refused = refused

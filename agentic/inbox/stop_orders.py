@@ -268,12 +268,13 @@ class MissedOrders:
         self._sessions, self._looked = 0, 0
         self._back = services.directory.id_of(agent) is not None  # an earlier run of this bot has ended
         self._met = False  # an agent whose user id was not known when the past was read
-        services.fetcher.on_read(self.read)
+        self._ends = [service.on_history(self.read) for service in services.chats]
         services.directory.on_agent(self._meet)
 
     def stop(self) -> None:
         """Its bot has ended; another run of it looks for itself."""
-        self._services.fetcher.off_read(self.read)
+        for end in self._ends:
+            end()
         self._services.directory.off_agent(self._meet)
 
     def came_back(self) -> None:

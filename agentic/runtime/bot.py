@@ -39,8 +39,9 @@ from agentic.services.discord.gateway import GatewayConnection, SessionLimit, sh
 from agentic.services.discord.odd_payloads import tolerate_unreadable_events
 from agentic.services.discord.rate_limit import STEADY_SECONDS, backoff, count_refusals, log_in, retry_requests
 from agentic.services.discord.room_threads import RoomThreads
-from agentic.services.discord.service import ApplicationOwners
+from agentic.services.discord.service import ApplicationOwners, DiscordService
 from agentic.state.leases import ConditionalLease, Lease
+from agentic.text import listed
 from agentic.themes import THEMES
 from agentic.turn.history import AgentSessions
 
@@ -112,7 +113,7 @@ class BotRun:
         self.client.add_cog(slash)
         retry_requests(self.client, services.settings.discord_retries, services.rng)
         self._unauthorized = asyncio.Event()
-        count_refusals(self.client, services.outbound.refused, self._unauthorized.set)
+        count_refusals(self.client, services.chats.get(DiscordService).outbound.refused, self._unauthorized.set)
         self.delayed = asyncio.Event()  # Discord was unreachable at login: startup waits no longer
         self.closed = False
         self.without_discord = False
@@ -150,8 +151,9 @@ class BotRun:
         request is answered 401), and other errors of py-cord and aiohttp."""
         await self._until_one_fails(self._work())
 
-    async def run_on_signal(self) -> None:
-        """Run on Signal alone, while Discord does not take the bot, until cancelled. Raises SideTaskFailed."""
+    async def run_elsewhere(self) -> None:
+        """Run on the other services alone, while Discord does not take the bot, until cancelled. Raises
+        SideTaskFailed."""
         self.without_discord = True
         self.cog.host.catch_up.missed_message()  # while the run before this one ended
         self.cog.host.start()
@@ -315,7 +317,8 @@ def end_of(error: Exception, token_setting: str) -> RunEnd:
 
 
 class BotSupervisor:
-    """Run one bot until cancelled, starting it again after failures. `guild_models`: by guild, where another is set."""
+    """Run one bot until cancelled, starting it again after failures. `guild_models`: by guild, where another is set.
+    `others`: the other chat services on which the agent is in this process."""
 
     def __init__(
         self,
@@ -325,7 +328,7 @@ class BotSupervisor:
         model: Model,
         guild_models: Mapping[int, Model],
         *,
-        on_signal: bool = False,
+        others: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
@@ -337,7 +340,7 @@ class BotSupervisor:
         self.was_online = False
         self.settled = asyncio.Event()  # online, failed, or Discord unreachable: startup waits no longer
         self.services, self.guild_models, self._clock, self._sleep = services, guild_models, clock, sleep
-        self._on_signal = on_signal
+        self._others = listed(others, "")
         self._failure: str | None = None
         self.sessions = SessionLimit(clock)
         self._run = self._new_run()
@@ -370,38 +373,39 @@ class BotSupervisor:
 
     async def run(self) -> None:
         """Log in and stay online until cancelled. Returns after a rejected token or intent; after any other error it
-        starts again, with growing pauses. An agent that is on Signal too goes on there meanwhile, or for good."""
+        starts again, with growing pauses. An agent that is on another service too goes on there meanwhile, or for
+        good."""
         pauses = backoff(self.services.rng)
         while True:
             began = self._clock()
             end = await self._run_once()
-            name, offline = self.agent.spec.name, "offline in Discord" if self._on_signal else "offline"
-            if end.final and not self._on_signal:
+            name, offline = self.agent.spec.name, "offline in Discord" if self._others else "offline"
+            if end.final and not self._others:
                 log.error("%s is offline: %s", name, end.reason)
                 await self._release()
                 return
             if end.final:
-                log.error("%s is %s: %s. On Signal it goes on", name, offline, end.reason)
-                await self._go_on_on_signal(None)
+                log.error("%s is %s: %s. On %s it goes on", name, offline, end.reason, self._others)
+                await self._go_on_elsewhere(None)
             if self._clock() - began >= STEADY_SECONDS:
                 pauses = backoff(self.services.rng)
             pause = next(pauses)
             fault = end.error if end.unexpected else None
             log.error("%s is %s: %s; it starts again in %.0f s", name, offline, end.reason, pause, exc_info=fault)
-            await (self._go_on_on_signal(pause) if self._on_signal else self._sleep(pause))
+            await (self._go_on_elsewhere(pause) if self._others else self._sleep(pause))
             self._run = self._new_run()
 
-    async def _go_on_on_signal(self, seconds: float | None) -> None:
-        """Run on Signal alone for so long, None for ever. Running turns end before it returns."""
+    async def _go_on_elsewhere(self, seconds: float | None) -> None:
+        """Run on the other services alone for so long, None for ever. Running turns end before it returns."""
         pauses = backoff(self.services.rng)
         try:
             async with asyncio.timeout(seconds):
                 while True:
                     self._run = self._new_run()
                     try:
-                        await self._run.run_on_signal()
+                        await self._run.run_elsewhere()
                     except SideTaskFailed as failed:
-                        log.exception("%s: its %s failed on Signal, it starts again", self.agent.spec.name, failed.name)
+                        log.exception("%s: its %s failed, it starts again", self.agent.spec.name, failed.name)
                     await self._run.aclose()
                     await self._sleep(next(pauses))
         except TimeoutError:

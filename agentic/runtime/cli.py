@@ -156,14 +156,14 @@ def _serve(
     from agentic.runtime.services import Setup, cheap_model, embedder_of
 
     agents = runnable(settings, only, without)
-    on_signal = tuple(name for name in settings.numbers if (not only or name in only) and name not in without)
-    if not (agents or on_signal):
+    accounts = tuple(name for name in settings.numbers if (not only or name in only) and name not in without)
+    if not (agents or accounts):
         log.error("no bot can start: none of the chosen bots has a token of its own and an API key")
         return 2
     setup = Setup(
         settings=settings,
         agents=agents,
-        on_signal=on_signal,
+        accounts=accounts,
         coordinator=coordinator,
         make_cheap=cheap_model,
         make_embedder=embedder_of,

@@ -1,7 +1,7 @@
 """Build the console's parts from what runs in this process, and serve it in the same loop.
 
-The Live page shows the transcripts of this process, with the channels that its bots see. Chats of Signal are not on
-that page; other pages have their names, and those of the people in them.
+The Live page shows the transcripts of this process, with the channels that its bots see. Chats of other services are
+not on that page; other pages have their names, and those of the people in them.
 """
 
 from __future__ import annotations
@@ -103,11 +103,11 @@ def _prices(runtime: Runtime, agent: str) -> Sequence[ModelPrice]:
 def _bot(runtime: Runtime, agent: str) -> BotState:
     """Unknown for a bot of another process. py-cord gives no number before the first heartbeat."""
     bot = runtime.bots.get(agent)
-    signal = runtime.signal.connected.get(agent) if runtime.signal is not None else None
+    accounts = {service.info.name: health[agent] for service in runtime.chats if agent in (health := service.health())}
     if bot is None:
-        return BotState(signal=signal)
+        return BotState(accounts=accounts)
     latency = bot.client.latency
-    return BotState(latency if math.isfinite(latency) else None, bot.failure, signal)
+    return BotState(latency if math.isfinite(latency) else None, bot.failure, accounts)
 
 
 LoadWith = Callable[[str], Settings]  # the settings with this model for all agents
@@ -200,8 +200,8 @@ class TranscriptChannels:
     def names(self) -> Mapping[int, str]:
         now = asyncio.get_running_loop().time()
         if now - self._names[0] > LISTED_SECONDS:
-            accounts = self._services.signal.values()  # a chat with one person has the person's name
-            chats = {chat.channel_id: clean_name(chat.name) for account in accounts for chat in account.chats.all()}
+            known = (names for service in self._services.chats for names in service.chat_names().items())
+            chats = {channel_id: clean_name(name) for channel_id, name in known}
             self._names = (now, {**chats, **{channel.id: channel.name for channel in self.channels()}})
         return self._names[1]
 

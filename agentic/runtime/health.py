@@ -2,9 +2,9 @@
 
 /healthz  200 while the process responds; restart it when it does not
 /metrics  the metrics of the process, for Prometheus
-/readyz   200 when a bot is online, or an agent connected to Signal (the coordinator alone needs none), and Redis
-          answers; 503 otherwise, and while it stops. The body names the bots that failed, with the reason, and the
-          watchers that failed and start again, and says how the record goes
+/readyz   200 when a bot is online, or an account on another service connected (the coordinator alone needs none),
+          and Redis answers; 503 otherwise, and while it stops. The body names the bots that failed, with the reason,
+          and the watchers that failed and start again, and says how the record goes
 
 A restart does not help when Discord or Redis is down, so restart on /healthz only.
 
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 class Health:
     """The state of a process: bots online, bus connected, stopping. `needs_bots`: without a bot online it is not ready.
     `offline`: bots that failed, with the reason in one line each. `record`: whether the durable record is kept here,
-    and what is wrong with it; the bots work without it. `signal`: agents on Signal, with whether they are connected.
+    and what is wrong with it; the bots work without it. `accounts`: service → agent → whether its account is connected.
     `failing`: tasks beside the bots that failed and start again in a moment."""
 
     bots: tuple[str, ...]
@@ -54,12 +54,13 @@ class Health:
     needs_bots: bool = True
     offline: Mapping[str, str] = field(default_factory=dict)
     record: str = "off"
-    signal: Mapping[str, bool] = field(default_factory=dict)
+    accounts: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
     failing: tuple[str, ...] = ()
 
     @property
     def ready(self) -> bool:
-        works = bool(self.bots) or any(self.signal.values()) or not self.needs_bots
+        connected = any(is_connected for agents in self.accounts.values() for is_connected in agents.values())
+        works = bool(self.bots) or connected or not self.needs_bots
         return works and self.bus and not self.stopping
 
 
@@ -97,7 +98,10 @@ def _app(read_health: Callable[[], Health]) -> web.Application:
             "offline": dict(health.offline),
             "record": health.record,
             "failing": list(health.failing),
-            "signal": {agent: "connected" if there else "not connected" for agent, there in health.signal.items()},
+            **{
+                service: {agent: "connected" if is_there else "not connected" for agent, is_there in agents.items()}
+                for service, agents in health.accounts.items()
+            },
         }
         return web.json_response(body, status=200 if health.ready else 503)
 

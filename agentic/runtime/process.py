@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -32,8 +32,17 @@ from agentic.record.idle_queries import IdleMemory
 from agentic.record.recorder import OFF, ReadState, recording
 from agentic.runtime.bot import BotSupervisor, cancel
 from agentic.runtime.health import Health
-from agentic.runtime.services import Setup, caps_of, coordinator_config, embedder_of, idle_memory, make_guild_models
-from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease, this_process
+from agentic.runtime.services import (
+    Setup,
+    caps_of,
+    coordinator_config,
+    embedder_of,
+    idle_memory,
+    make_guild_models,
+    stay_known,
+)
+from agentic.services.context import HostedService
+from agentic.state.leases import DEAD_HOLDER_SECONDS, AnyLease, ConditionalLease, Lease, this_process
 from agentic.state.record_stream import NoRecord, Notes, RecordWriter
 from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
@@ -54,23 +63,16 @@ PING_SECONDS = 2.0
 T = TypeVar("T")
 
 
-class Lines(Protocol):
-    """agentic.services.signal.service: the listeners of this process."""
-
-    @property
-    def connected(self) -> Mapping[str, bool]: ...
-    async def stop(self) -> None: ...
-
-
 class Runtime:
     """A running process. `stop` ends it; `failed` is true once something essential has ended by itself."""
 
-    def __init__(self, setup: Setup, services: AgentServices, link: RedisConnection) -> None:
-        self.setup, self.services = setup, services
+    def __init__(
+        self, setup: Setup, services: AgentServices, chats: Sequence[HostedService], link: RedisConnection
+    ) -> None:
+        self.setup, self.services, self.chats = setup, services, chats
         self.bots: dict[str, BotSupervisor] = {}
         self.coordinator: Coordinator | None = None
         self.personas: PersonaHosts | None = None  # if personas without a bot are hosted
-        self.signal: Lines | None = None  # if agents of this process are on Signal
         self.metrics: Metrics | None = None  # if they are served
         self.failing: set[str] = set()  # watchers that failed and start again soon
         self.connections = Connections()  # of clients, over all ports
@@ -106,6 +108,28 @@ class Runtime:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s failed", task.get_name(), exc_info=error)
 
+    # Chat services
+
+    @property
+    def accounts(self) -> tuple[str, ...]:
+        return self.setup.accounts
+
+    async def open_chats(self, stack: AsyncExitStack) -> None:
+        """Open the chat services; the stack closes them."""
+        for service in self.chats:
+            stack.push_async_callback(service.aclose)
+            await service.open(self)
+
+    def listen(self) -> None:
+        """Hear what people say on the services, and keep since when an agent exists that needs no bot."""
+        for agent in self.accounts:
+            self.watch(partial(stay_known, agent, self.services.state.coordination.presence), f"{agent}: since when")
+        for service in self.chats:
+            service.listen()
+
+    def lease_of(self, agent: str) -> AnyLease:
+        return ConditionalLease(lambda: (host := self.host_of(agent)) is not None and host.holds_lease)
+
     # Bots
 
     async def start_bots(self) -> None:
@@ -122,8 +146,9 @@ class Runtime:
         if not await patiently(lambda: self._may_start(agent.spec.name, lease)):
             return
         await patiently(lambda: self.prepare(agent.spec.name))
-        name, signal = agent.spec.name, agent.name in self.setup.on_signal
-        bot = BotSupervisor(agent, self.services, lease, make(agent), make_guild_models(agent, make), on_signal=signal)
+        elsewhere = [service.info.name for service in self.chats if service.channels_for(agent.name) is not None]
+        name, others = agent.spec.name, elsewhere if agent.name in self.accounts else ()
+        bot = BotSupervisor(agent, self.services, lease, make(agent), make_guild_models(agent, make), others=others)
         self.bots[name] = bot
         self.start(bot.run(), name, essential=False).add_done_callback(self._stop_without_bots)
 
@@ -173,9 +198,9 @@ class Runtime:
         """Stop the process once no bot is left running."""
         if not self._bots_started or self.stop.is_set() or not all(self._tasks[name].done() for name in self.bots):
             return
-        if self.setup.on_signal:  # which goes on without them
+        if self.accounts:  # they go on without bots
             if self.setup.agents:
-                log.error("no bot is online in Discord, the lines above say why; agents on Signal go on")
+                log.error("no bot is online in Discord, the lines above say why; agents on other services go on")
             return
         if not self.bots:
             log.error("no bot to start: all of them already run on this Redis; stop the other process first")
@@ -246,7 +271,7 @@ class Runtime:
             stopping=self.stop.is_set(),
             offline=offline,
             record=self.read_record(),
-            signal=self.signal.connected if self.signal is not None else {},
+            accounts={service.info.key: service.health() for service in self.chats if service.health()},
             failing=tuple(sorted(self.failing)),
         )
 
@@ -272,8 +297,8 @@ class Runtime:
     async def drain(self) -> None:
         """Start no more turns and give the running ones SHUTDOWN_GRACE_SECONDS.
 
-        Waiting instructions are dropped: the coordinator sends them again, to the next process. Signal is heard until
-        the end: its server hands each message to the connections that are open, and keeps it for nobody.
+        Waiting instructions are dropped: the coordinator sends them again, to the next process. People are heard until
+        the end: a service may hand each message to the connections that are open, and keep it for nobody.
         """
         self.stop.set()
         for bot in self.bots.values():  # first: stopping the coordinator may take a moment
@@ -284,8 +309,8 @@ class Runtime:
         turns = {name: bot.cog.host.drain() for name, bot in self.bots.items()}
         turns |= self.personas.drains() if self.personas is not None else {}
         await last_turns(turns, self.setup.settings.shutdown_grace_seconds, self.stopping.hurry)
-        if self.signal is not None:
-            await self.signal.stop()
+        for service in self.chats:
+            await service.stop_listening()
 
     async def _end_coordinator(self) -> None:
         coordinator = self._tasks.pop("coordinator", None)

@@ -1,6 +1,6 @@
 """Open what rooms need besides bots and coordinator.
 
-every process                 the roster, which follows the folders of personas; its agents on Signal without a bot
+every process                 the roster, which follows the folders of personas; agents with an account but no bot
 the coordinator's process     by one lease: the personas without a bot, the threads of rooms, the arenas
 """
 
@@ -19,8 +19,9 @@ from agentic.rooms.closing import close_room
 from agentic.rooms.threads import RoomThreadManager, ThreadBots
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime
+from agentic.services.discord.channels import Audience
 from agentic.services.discord.room_threads import ArenaPosts, RoomUpkeep
-from agentic.services.discord.service import DiscordChannels
+from agentic.services.discord.service import DiscordChannels, DiscordService, PersonaChannels
 from agentic.state.leases import ConditionalLease, Lease
 from agentic.wire import keys
 
@@ -30,7 +31,7 @@ async def serve_rooms(runtime: Runtime, stack: AsyncExitStack) -> None:
     setup = runtime.setup
     runtime.watch(runtime.services.roster.run, "roster")
     lease = _held_lease(runtime, stack, keys.PERSONAS_OWNER, "personas") if setup.coordinator else None
-    if setup.personas and (lease is not None or set(setup.on_signal) - set(setup.agents)):
+    if setup.personas and (lease is not None or set(setup.accounts) - set(setup.agents)):
         _host_personas(runtime, stack, lease)
     if lease is not None:
         _look_after_rooms(runtime, lease)
@@ -51,7 +52,7 @@ def _held_lease(runtime: Runtime, stack: AsyncExitStack, key: str, whose: str) -
 
 
 def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None) -> None:
-    """Host those of rooms by the one `lease`, None if rooms are another process's, and those that are on Signal by a
+    """Host those of rooms by the one `lease`, None if rooms are another process's, and those that have an account by a
     lease of their own: another process may host one of them alone."""
 
     async def prepare(persona: str) -> None:
@@ -68,15 +69,22 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
 
     own = {
         name: _held_lease(runtime, stack, keys.owner(name), name)
-        for name in runtime.setup.on_signal
+        for name in runtime.accounts
         if name not in runtime.setup.agents
     }
 
     def channels_of(persona: AgentSettings) -> HostedChannels | None:
-        host = partial(HostedChannels, persona, runtime.services, bots, arriving=arriving)
-        if (held := own.get(persona.name)) is not None:
-            return host(lease=held, is_heard=True)
-        return host(lease=seeing) if lease is not None and bots() else None  # bots are needed to see by
+        held, services = own.get(persona.name), runtime.services
+        if held is None and (lease is None or not bots()):  # bots are needed to see by
+            return None
+        rooms = PersonaChannels(persona, services, bots, arriving=arriving, lease=held or seeing)
+        audience = Audience(rooms.channel_of)
+        if held is None:
+            return HostedChannels(rooms, audience, seeing)
+        if services.settings.on_discord:
+            services.chats.get(DiscordService).channels[persona.name] = rooms
+        channels = services.chats.channels_for(persona.name) or rooms
+        return HostedChannels(channels, audience, held, is_heard=True)
 
     hosts = PersonaHosts(runtime.services, runtime.setup.make_model, channels_of, prepare=prepare)
     runtime.personas = hosts
@@ -88,8 +96,11 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
     services = runtime.services
 
     def online() -> Sequence[RoomUpkeep]:
-        directory, posts = services.directory, services.webhooks.posts
-        return [RoomUpkeep(name, cog.bot, cog.gate, directory, posts, held) for name, cog, held in _online(runtime)]
+        directory = services.directory
+        return [
+            RoomUpkeep(name, cog.bot, cog.gate, directory, cog.discord.webhooks.posts, held)
+            for name, cog, held in _online(runtime)
+        ]
 
     def has_bot(agent: str) -> bool:
         entry = services.roster.of(agent)

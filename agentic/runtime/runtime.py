@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 
 import aiohttp
@@ -21,6 +20,7 @@ from agent_config import Settings, process_environment
 from agentic.actions.forget import CompletedRequests
 from agentic.agent.services import AgentServices
 from agentic.automation.webhook_server import WebhookServer, serve_webhooks
+from agentic.chat.service import ServiceRegistry
 from agentic.llm.registry import LazyModel, warm_up
 from agentic.llm.retry import Fallbacks
 from agentic.process.redaction import Redactor, own_folders
@@ -31,10 +31,8 @@ from agentic.runtime.bot import cancel
 from agentic.runtime.health import serving_health
 from agentic.runtime.process import Runtime, Watching, metrics_routes
 from agentic.runtime.rooms import serve_rooms
-from agentic.runtime.services import Setup, build_services, learn_webhook_posts, open_tools, recall_agents
-from agentic.services.discord.gate import OutboundShared
-from agentic.services.discord.rate_limit import webhook_session
-from agentic.services.signal.service import SignalLines, open_accounts
+from agentic.runtime.services import Setup, build_services, load_services, open_tools, recall_agents
+from agentic.services.context import HostedService
 from agentic.tools.toolset import Toolset
 from agentic.wire.connection import RedisConnection
 from agentic.wire.server import locate_redis
@@ -46,8 +44,10 @@ log = logging.getLogger(__name__)
 async def running(setup: Setup) -> AsyncIterator[Runtime]:
     """Open everything and start the bots and the coordinator; on exit, close them in order."""
     async with AsyncExitStack() as stack:
-        link, services, watching = await _open(setup, stack)
-        runtime = Runtime(setup, services, link)
+        chats = tuple(load_services(setup.settings))
+        link, services, watching = await _open(setup, chats, stack)
+        runtime = Runtime(setup, services, chats, link)
+        await runtime.open_chats(stack)
         await _read_shared_state(services)
         if setup.coordinator:
             record = recording(
@@ -74,9 +74,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         if setup.coordinator:
             runtime.start_coordinator()
         await serve_rooms(runtime, stack)
-        if setup.on_signal:
-            runtime.signal = SignalLines(runtime)
-            runtime.signal.start()
+        runtime.listen()
         settings = setup.settings
         if settings.events_port and settings.events_secret is not None:
             secret, replays = settings.events_secret.get_secret_value(), services.state.posts.replay_guard
@@ -90,7 +88,9 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         yield runtime
 
 
-async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisConnection, AgentServices, Watching]:
+async def _open(
+    setup: Setup, chats: Sequence[HostedService], stack: AsyncExitStack
+) -> tuple[RedisConnection, AgentServices, Watching]:
     """Open the connections and build what all agents share; the stack closes them."""
     settings = setup.settings
     place = await stack.enter_async_context(
@@ -104,28 +104,25 @@ async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisConnection, A
     log.info("Redis: %s", place.description)
     link = await stack.enter_async_context(RedisConnection(place.address))
     session = await stack.enter_async_context(aiohttp.ClientSession())
-    webhooks = await stack.enter_async_context(webhook_session())
-    outbound = OutboundShared(Redactor(settings.secrets(), own_folders(settings.data_dir)))
+    redact = Redactor(settings.secrets(), own_folders(settings.data_dir))
     done = CompletedRequests(settings.data_dir)  # before tool-call records are read
     tools: Toolset | None = None
     if setup.tools:
-        opening = open_tools(setup, session, outbound.redact.secrets, process_environment())
+        opening = open_tools(setup, session, redact.secrets, process_environment())
         tools = await stack.enter_async_context(opening)
-    watching = Watching(settings, link, outbound.redact)
+    watching = Watching(settings, link, redact)
     services = build_services(
         setup,
         link,
         session=session,
-        webhooks=webhooks,
-        outbound=outbound,
+        redact=redact,
+        chats=ServiceRegistry(chats),
         tools=tools,
         done=done,
         record=watching.record,
         open_memory=partial(_open_memory, settings, stack),
         watcher=watching.watcher,
     )
-    services = replace(services, signal=await open_accounts(settings, services, stack))
-    stack.push_async_callback(services.fetcher.aclose)
     if services.meaning is not None:
         stack.push_async_callback(services.meaning.aclose)
     if services.cheap is not None:
@@ -150,7 +147,6 @@ async def _read_shared_state(services: AgentServices) -> None:
     if services.silence.is_paused:
         log.warning("all bots are paused, since before this start: /bots resume or the console lifts it")
     await recall_agents(services.state.coordination.presence, services.directory, services.names)
-    learn_webhook_posts(services.bus, services.directory)
     services.forgetting.start(services.bus)
     services.orders.start()
     services.resets.start()

@@ -9,9 +9,10 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 
 import aiohttp
 
@@ -26,6 +27,7 @@ from agentic.agent.services import AgentServices, ServedChannels
 from agentic.agent.side_calls import CheapModel, cheapest, meaning_of, prices_of
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
+from agentic.chat.service import SERVICES, ServiceRegistry
 from agentic.chat.transcript import MAX_ENTRIES, Transcripts
 from agentic.console.parts import People
 from agentic.llm.embeddings import Embedder
@@ -35,17 +37,16 @@ from agentic.llm.retry import RetryPolicy
 from agentic.llm.types import Model
 from agentic.net.fetch import PublicFetcher
 from agentic.net.images import PictureFetcher
+from agentic.process.redaction import Redactor
 from agentic.record.embeddings import Embeddings
 from agentic.record.idle_queries import IdleMemory
 from agentic.record.memories import MemoryReader
-from agentic.services.discord.gate import OutboundShared
-from agentic.services.discord.history import HistoryCache, HistoryFetcher
-from agentic.services.discord.webhooks import Webhooks
+from agentic.services.context import HostedService
 from agentic.state.budgets import Caps
 from agentic.state.context import Resets
 from agentic.state.leases import this_process
 from agentic.state.live_options import LiveOptions
-from agentic.state.posts import Notices, WebhookPosts, read_post
+from agentic.state.posts import Notices
 from agentic.state.presence import Presence
 from agentic.state.record_stream import Notes
 from agentic.state.shared_state import SharedState
@@ -56,7 +57,6 @@ from agentic.tools.mcp.config import read_servers
 from agentic.tools.mcp.servers import McpServers
 from agentic.tools.toolset import KEYLESS, Keyless, Toolset, ToolSettings, built_in_tools
 from agentic.turn.trace import TurnWatcher
-from agentic.wire import keys
 from agentic.wire.bus import Bus, CoordinatorCommands
 from agentic.wire.connection import RedisConnection
 
@@ -172,7 +172,7 @@ class Setup:
 
     settings: Settings
     agents: tuple[str, ...]  # the bots of this process
-    on_signal: tuple[str, ...] = ()  # the agents of this process that have a number there
+    accounts: tuple[str, ...] = ()  # the agents of this process with an account of their own, such as a phone number
     coordinator: bool = True
     make_model: Callable[[AgentSettings], Model] = provider_model
     make_cheap: Callable[[Settings], Model | None] = lambda _settings: None
@@ -198,16 +198,15 @@ def build_services(
     link: RedisConnection,
     *,
     session: aiohttp.ClientSession,
-    webhooks: aiohttp.ClientSession,
-    outbound: OutboundShared,
+    redact: Redactor,
+    chats: ServiceRegistry,
     tools: Toolset | None,
     done: CompletedRequests,
     record: Notes,
     open_memory: Callable[[Embeddings | None], MemoryReader],
     watcher: TurnWatcher,
 ) -> AgentServices:
-    """Build the services over open connections; `webhooks` is the session for webhooks, `open_memory` opens the record
-    for recalling."""
+    """Build the services over open connections; `open_memory` opens the record for recalling."""
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
@@ -220,7 +219,6 @@ def build_services(
     live = LiveOptions(link, bus)
     options = load_options(settings, roster.names, personas.layer if personas else no_layer, live)
     transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
-    posts = WebhookPosts(link, setup.clock)
     records = tools.records if tools else None
     meaning = meaning_of(settings, setup.make_embedder(settings), state.limits.replay_costs, setup.clock)
     model, chosen = setup.make_cheap(settings), cheapest(settings.cheap_models)
@@ -228,7 +226,7 @@ def build_services(
     if model is not None and chosen is not None:
         backoff = ProviderBackoff("the cheap model", setup.clock)
         prices = replace(prices_of(chosen), free=model.free)
-        cheap = CheapModel(model=model, prices=prices, redact=outbound.redact.secrets, backoff=backoff)
+        cheap = CheapModel(model=model, prices=prices, redact=redact.secrets, backoff=backoff)
     return AgentServices(
         settings=settings,
         scope=ServedChannels(
@@ -238,30 +236,37 @@ def build_services(
         roster=roster,
         bus=bus,
         silence=silence,
-        forgetting=Forgetting(state, roster.names, done, tools=records, personas=folder),
+        forgetting=Forgetting(state, roster.names, done, chats=chats, tools=records, personas=folder),
         orders=CoordinatorCommands(bus),
         resets=Resets(link, bus),
         state=state,
         directory=directory,
         transcripts=transcripts,
-        fetcher=HistoryFetcher(transcripts, posts),
         attachments=AttachmentReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
         clock=setup.clock,
         rng=setup.rng,
-        outbound=outbound,
+        redact=redact,
+        chats=chats,
         record=record,
         memory=open_memory(meaning),
         watcher=watcher,
-        webhooks=Webhooks(webhooks, directory, posts, outbound.refused),
         notices=Notices(link),
         tools=tools,
         options=options,
         live_options=live,
-        history_cache=HistoryCache(transcripts),
         personas=personas,
         cheap=cheap,
         meaning=meaning,
     )
+
+
+def load_services(settings: Settings) -> Iterator[HostedService]:
+    """Import the chat services that the settings use."""
+    for key, path in SERVICES.items():
+        if settings.is_on(key):
+            module, _, name = path.partition(":")
+            service: HostedService = getattr(import_module(module), name)()
+            yield service
 
 
 @asynccontextmanager
@@ -318,16 +323,6 @@ async def stay_known(agent: str, store: Presence) -> None:
     while True:
         is_noted = await store.note_first(agent)
         await asyncio.sleep(RENEW_FIRST if is_noted else RENEW_EVERY)
-
-
-def learn_webhook_posts(bus: Bus, directory: Directory) -> None:
-    """Learn which posts by webhook are whose, also those that other processes make."""
-
-    async def learn(raw: str) -> None:
-        if (post := read_post(raw)) is not None:
-            directory.learn_post(*post)
-
-    bus.subscribe(keys.WEBHOOK_POSTED, learn)
 
 
 async def recall_agents(store: Presence, directory: Directory, names: Iterable[str]) -> None:

@@ -243,6 +243,10 @@ class Settings(Keys):
             return self.channel != "signal"
         return not self.signal_numbers or any(agent.token for agent in self.agents.values())
 
+    def is_on(self, service: str) -> bool:
+        """Whether the program is on a chat service."""
+        return self.on_discord if service == "discord" else self.on_signal
+
     @property
     def on_signal(self) -> bool:
         """Whether the program is on Signal: CHANNEL says so, or an agent has a number."""

@@ -30,7 +30,7 @@ from agentic.agent.events import (
     save_event,
 )
 from agentic.agent.services import AgentServices
-from agentic.chat.outlet import DISCORD, NO_CHANNEL, SIGNAL, CannotPost, Outlet, Post, silent_outlet
+from agentic.chat.outlet import NO_CHANNEL, CannotPost, Outlet, Post, silent_outlet
 from agentic.chat.service import AgentChannels
 from agentic.state.idle import UnaskedMessage
 from agentic.state.leases import AnyLease
@@ -207,8 +207,7 @@ class TurnRunner:
 
     async def _find_outlet(self, event: TurnEvent) -> Outlet | None:
         if event.channel_id == NO_CHANNEL:
-            on_discord = self._services.settings.on_discord
-            return silent_outlet(self.name, service=DISCORD if on_discord else SIGNAL)
+            return silent_outlet(self.name, self._services.chats.first.info)
         outlet = await self._channels.outlet_in_scope(event.channel_id)
         if outlet is None and isinstance(event, AutomationEvent):
             log.warning("%s: skipped %.100r: it does not see channel %d", self.name, event.source, event.channel_id)

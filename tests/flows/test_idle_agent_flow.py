@@ -7,6 +7,7 @@ import json
 import time
 from contextlib import asynccontextmanager
 
+from agentic.services.discord.service import DiscordService
 from agentic.wire import keys
 from agentic.wire.messages import CancelNotice, Instruction, Reflection
 from tests.support.flow import decision, flow
@@ -32,7 +33,7 @@ async def idle(tmp_path, **settings):
         f.running(agents=("gemini",), **web.setup) as runtime,
     ):
         said = await f.discord.say("Alice", "debate", QUESTION)
-        await runtime.services.fetcher.known(f.channel("debate"))
+        await runtime.services.chats.get(DiscordService).fetcher.known(f.channel("debate"))
         yield f, runtime, web, int(said["id"])
 
 

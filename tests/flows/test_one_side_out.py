@@ -15,7 +15,7 @@ from tests.support.redis_group import free_port
 from tests.support.redis_server import until
 from tests.support.signal_server import ACCOUNT, ANNA, SignalServer
 
-BOTH = {"agents": ("claude",), "on_signal": ("claude",), "personas": True}
+BOTH = {"agents": ("claude",), "accounts": ("claude",), "personas": True}
 LOGIN = "/users/@me$"
 
 
@@ -85,12 +85,12 @@ async def test_where_the_server_of_signal_is_away_the_agent_answers_on_discord(
     async with on_both(tmp_path, port := free_port()) as f, f.running(**BOTH) as runtime:
         await ask_on_discord(f)
         assert runtime.health().ready
-        assert runtime.health().signal == {"claude": False}
+        assert runtime.health().accounts == {"signal": {"claude": False}}
         async with signal_at(port) as signal:
             await signal.connected()
             await ask_on_signal(signal)
-            assert runtime.health().signal == {"claude": True}
-        await until(lambda: not runtime.health().signal["claude"])
+            assert runtime.health().accounts == {"signal": {"claude": True}}
+        await until(lambda: not runtime.health().accounts["signal"]["claude"])
         await ask_on_discord(f)
         async with signal_at(port) as signal:
             await signal.connected()

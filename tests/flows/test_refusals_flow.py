@@ -4,6 +4,7 @@ import pytest
 
 from agentic.local.discord.backend import RestFault
 from agentic.services.discord.rate_limit import CLOSE_AT, NARROW_AT
+from agentic.services.discord.service import DiscordService
 from agentic.wire import keys
 from tests.support.flow import flow
 from tests.support.redis_server import until
@@ -12,7 +13,7 @@ from tests.support.redis_server import until
 @pytest.mark.promise(62)
 async def test_refusals_of_all_bots_are_one_count(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude", "grok")) as runtime:
-        refused = runtime.services.outbound.refused
+        refused = runtime.services.chats.get(DiscordService).outbound.refused
         before = refused.recent()
         faults = [
             f.discord.faults.add(RestFault("POST", "/messages$", status=403, bot=bot)) for bot in ("claude", "grok")
@@ -26,7 +27,7 @@ async def test_refusals_of_all_bots_are_one_count(tmp_path):
 @pytest.mark.promise(62)
 async def test_with_many_refusals_people_are_still_answered_and_with_more_nothing_is_sent(tmp_path, caplog):
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
-        refused, hello = runtime.services.outbound.refused, f"<@{f.user_id('claude')}> hello"
+        refused, hello = runtime.services.chats.get(DiscordService).outbound.refused, f"<@{f.user_id('claude')}> hello"
         for _ in range(NARROW_AT):
             refused.count(403)
         report = await runtime.coordinator.fire(f.channel("casual"))

@@ -33,11 +33,10 @@ async def test_an_agent_on_signal_is_there_and_its_chats_and_people_have_names(t
             await f.answered()
             await f.say("@Claude hello", group=GROUP)
             await f.signal.until(lambda: len(f.signal.sent) == 2)
-            assert (await agent())["signal"] is True
-            assert runtime.signal is not None
+            assert (await agent())["accounts"] == {"Signal": True}
             await f.signal.close_sockets(ACCOUNT)
-            await until(lambda: not runtime.signal.connected["claude"], 30)
-            assert (await agent())["signal"] is False
+            await until(lambda: runtime.health().accounts == {"signal": {"claude": False}}, 30)
+            assert (await agent())["accounts"] == {"Signal": False}
 
             shown: list[Any] = []
             async with asyncio.timeout(30):

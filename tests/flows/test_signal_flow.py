@@ -16,6 +16,7 @@ from agentic.record.memories import is_shared
 from agentic.runtime import services as presence
 from agentic.runtime.process import Runtime
 from agentic.services.signal.envelopes import group_chat_id
+from agentic.services.signal.service import SignalService
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import UnaskedNote
@@ -41,7 +42,7 @@ async def test_a_message_is_read_and_answered_without_any_token_of_discord(tmp_p
         (request,) = f.models.requests
         assert "Anna: why is the sky blue?" in request.tail
         assert runtime.health().ready
-        assert runtime.health().signal == {"claude": True}
+        assert runtime.health().accounts == {"signal": {"claude": True}}
         await f.say("let me in", EVE)
         await f.say("and at night?")
         assert len(await f.answered(2)) == 2
@@ -236,7 +237,7 @@ async def test_who_is_forgotten_leaves_no_address_and_no_word_and_is_known_again
 
 
 def words_of(runtime: Runtime) -> str:
-    chats = runtime.services.signal["claude"].chats.all()
+    chats = runtime.services.chats.get(SignalService)._chats.all()
     return "\n".join(
         entry.text for chat in chats for entry in runtime.services.transcripts.of(chat.channel_id).entries()
     )
@@ -249,7 +250,7 @@ async def test_forgetting_a_person_keeps_the_transcripts_of_others_however_many_
     async with signal_flow(tmp_path) as f, f.running() as runtime:
         f.models.answer = lambda _: decision("I see.")
         for number in range(6):
-            runtime.services.signal["claude"].chats.group(ACCOUNT, f"Z3JvdXA{number}")
+            runtime.services.chats.get(SignalService)._chats.group(ACCOUNT, f"Z3JvdXA{number}")
         await f.say("my tomatoes are ripe", BEN)
         await f.answered(1, BEN)
         await told(f, "/forget me yes")

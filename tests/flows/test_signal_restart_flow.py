@@ -38,7 +38,7 @@ async def test_an_answer_waits_for_a_server_that_restarts_while_it_is_written(
 
         f.models.answer = answer
         await f.say("why is the sky blue?")
-        await until(lambda: f.signal.is_stopped and not runtime.health().signal["claude"])
+        await until(lambda: f.signal.is_stopped and not runtime.health().accounts["signal"]["claude"])
         await come_back()
         said = await f.answered(3)
         assert [text[:6] for text in said] == ["part 0", "part 1", "part 2"]

@@ -18,9 +18,11 @@ from agentic.agent.roster import Roster
 from agentic.agent.services import AgentServices, ServedChannels
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
+from agentic.chat.service import ServiceRegistry
 from agentic.chat.transcript import Transcripts
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
-from agentic.services.discord.history import HistoryCache, HistoryFetcher
+from agentic.process.redaction import Redactor
+from agentic.services.discord.service import DiscordService
 from agentic.state.budgets import Caps
 from agentic.state.leases import ConditionalLease
 from agentic.state.record_stream import TurnWords
@@ -174,20 +176,23 @@ class Scene:
         doubles: dict[str, Any] = {"bus": self.bus, "state": self.state, "silence": self.silence}
         doubles |= {"orders": None, "forgetting": None, "notices": MemoryTold()}
         doubles |= {"live_options": None}
-        doubles |= {"resets": NoResets(), "webhooks": NoWebhooks(), "record": self.record, "watcher": self.watcher}
+        doubles |= {"resets": NoResets(), "record": self.record, "watcher": self.watcher}
         fetcher: Any = self.pictures
         presence: Any = self.state.coordination.presence
+        self.discord = DiscordService()
+        self.discord.share(self.transcripts, Redactor())
+        no_webhooks: Any = NoWebhooks()
+        self.discord.webhooks = no_webhooks
         return AgentServices(
             settings=self.settings,
             scope=ServedChannels(self.settings.channels, frozenset(self.settings.guild_ids)),
             names=names,
             roster=Roster(self.settings, self.directory, presence),
+            chats=ServiceRegistry([self.discord]),
             directory=self.directory,
             transcripts=self.transcripts,
-            fetcher=HistoryFetcher(self.transcripts),
             attachments=AttachmentReader(fetcher),
             options=load_options(self.settings, names),
-            history_cache=HistoryCache(self.transcripts, self.clock),
             clock=self.clock,
             rng=random.Random(1),
             **doubles,
@@ -216,7 +221,7 @@ class Scene:
     async def aclose(self) -> None:
         for cog in self.cogs.values():
             await cog.aclose()
-        await self.services.fetcher.aclose()
+        await self.discord.fetcher.aclose()
 
     # -- who is there -------------------------------------------------------------------------------------------------
 

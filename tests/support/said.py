@@ -6,10 +6,10 @@ from dataclasses import fields
 from datetime import UTC
 from typing import Any
 
-from agentic.chat.outlet import DISCORD
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.context.prompt import Abilities, Identity, KeptText, Place, PromptContext, TalkContext, Task
 from agentic.context.window import Window
+from agentic.services.discord.view import DISCORD
 from agentic.themes import theme_named
 
 ALICE = Speaker(1, "Alice", "person")

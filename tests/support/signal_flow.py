@@ -49,7 +49,7 @@ class SignalFlow:
         fields = {
             "settings": self.settings,
             "agents": (),
-            "on_signal": tuple(self.settings.numbers),
+            "accounts": tuple(self.settings.numbers),
             "use_default_redis": False,
             "make_model": partial(provider_model, free_at_home=False),
             **more,
@@ -64,9 +64,7 @@ class SignalFlow:
                 await self.signal.connected(number)
             hosts = runtime.host_of
             await until(
-                lambda: all(
-                    (host := hosts(agent)) is not None and host.acts != stands_by for agent in runtime.setup.on_signal
-                )
+                lambda: all((host := hosts(agent)) is not None and host.acts != stands_by for agent in runtime.accounts)
             )
             yield runtime
 

@@ -27,7 +27,6 @@ from agentic.process.redaction import Redactor
 from agentic.record.notes import ChannelReaders, Consents
 from agentic.rooms.opening import RoomOpener
 from agentic.runtime.services import caps_of
-from agentic.services.discord.gate import OutboundShared
 from agentic.state.context import Resets
 from agentic.state.leases import ALWAYS_HELD
 from agentic.state.live_options import LiveOptions
@@ -134,7 +133,7 @@ class Place:
             settings=settings.with_(personas_dir=personas or settings.personas_dir),
             scope=ServedChannels(settings.channels, frozenset({GUILD}), "casual" if settings.allow_dms else None),
             names=NAMES,
-            outbound=OutboundShared(Redactor([SECRET])),
+            redact=Redactor([SECRET]),
             roster=roster,
             personas=personas,
             bus=self.bus,

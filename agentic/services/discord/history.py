@@ -16,6 +16,7 @@ import discord
 from cachetools import TLRUCache
 
 from agentic.chat.directory import WebhookPostStore
+from agentic.chat.service import HistoryListener
 from agentic.chat.transcript import Transcript, Transcripts
 from agentic.context.entries import Entry
 from agentic.context.history import Interval
@@ -57,15 +58,18 @@ class HistoryFetcher:
         self._again: dict[int, asyncio.TimerHandle] = {}
         self._upto: dict[int, int] = {}  # the newest message that a channel is known to have
         self._idle: asyncio.Task[None] | None = None
-        self._on_read: list[Callable[[int], Awaitable[None]]] = []
+        self._on_read: list[HistoryListener] = []
 
-    def on_read(self, listener: Callable[[int], Awaitable[None]]) -> None:
-        """`listener` is called with each channel whose history was read, before the turns that wait for it continue."""
+    def on_read(self, listener: HistoryListener) -> Callable[[], None]:
+        """Call `listener` with each channel whose history was read, before the turns that wait for it continue. Return
+        the function that ends this."""
         self._on_read.append(listener)
 
-    def off_read(self, listener: Callable[[int], Awaitable[None]]) -> None:
-        if listener in self._on_read:
-            self._on_read.remove(listener)
+        def end() -> None:
+            if listener in self._on_read:
+                self._on_read.remove(listener)
+
+        return end
 
     def catch_up(self, channel_id: int, last: int | None, reader: Reader, pins: PinReader | None = None) -> None:
         """Marks the transcript as whole where nothing is missing, else reads the history. `last` is the id of the

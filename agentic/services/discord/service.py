@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import discord
@@ -22,8 +22,13 @@ from cachetools import LRUCache
 
 from agent_config import AgentSettings
 from agentic.agent.services import AgentServices
+from agentic.chat.directory import Directory, WebhookPostStore
 from agentic.chat.outlet import Outlet
-from agentic.chat.service import ChannelInfo, ReactionView
+from agentic.chat.service import AgentChannels, ChannelInfo, HistoryListener, ReactionView
+from agentic.chat.transcript import Transcripts
+from agentic.ids import is_snowflake
+from agentic.process.redaction import Redactor
+from agentic.services.context import HostedService, ServiceContext
 from agentic.services.discord.channels import (
     Channel,
     GuildChannel,
@@ -31,12 +36,24 @@ from agentic.services.discord.channels import (
     parent_of,
     threads_to_read,
 )
-from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
+from agentic.services.discord.gate import REQUEST_ERRORS, Gate, OutboundShared, kind
+from agentic.services.discord.history import HistoryCache, HistoryFetcher
+from agentic.services.discord.rate_limit import webhook_session
 from agentic.services.discord.sink import DiscordSink
-from agentic.services.discord.view import DiscordView
-from agentic.services.discord.webhooks import Spot, WebhookIdentity, WebhookSink, default_avatar, may_use_webhooks
+from agentic.services.discord.view import DISCORD, DiscordView
+from agentic.services.discord.webhooks import (
+    Spot,
+    WebhookIdentity,
+    Webhooks,
+    WebhookSink,
+    default_avatar,
+    may_use_webhooks,
+)
 from agentic.state.leases import AnyLease, ConditionalLease
+from agentic.state.posts import WebhookPosts, read_post
 from agentic.state.silence import ChannelRef
+from agentic.wire import keys
+from agentic.wire.bus import Bus
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +64,56 @@ ARRIVAL_POLL = 0.1  # seconds
 KEPT_SECONDS = 600.0
 _ACCEPTED = 2  # a team member's membership_state; 1 is an invitation that is not accepted yet
 _READS_ONLY = "read_only"
+
+
+class DiscordService(HostedService):
+    """What all bots of the process share, and the channels of each agent: a bot's own, or a persona's rooms."""
+
+    info = DISCORD
+
+    def __init__(self) -> None:
+        self.channels: dict[str, AgentChannels] = {}  # agent → those of its bot, or its rooms
+        self._stack = AsyncExitStack()
+
+    async def open(self, context: ServiceContext) -> None:
+        services = context.services
+        session = await self._stack.enter_async_context(webhook_session())
+        posts = WebhookPosts(services.state.link, services.clock)
+        self.share(services.transcripts, services.redact, posts)
+        self.webhooks = Webhooks(session, services.directory, posts, self.outbound.refused)
+        self._stack.push_async_callback(self.fetcher.aclose)
+        learn_webhook_posts(services.bus, services.directory)
+
+    def share(self, transcripts: Transcripts, redact: Redactor, posts: WebhookPostStore | None = None) -> None:
+        """Make what the bots read and write by."""
+        self.outbound = OutboundShared(redact)
+        self.fetcher = HistoryFetcher(transcripts, posts)
+        self.history_cache = HistoryCache(transcripts)
+
+    async def aclose(self) -> None:
+        await self._stack.aclose()
+
+    def owns(self, channel_id: int) -> bool:
+        return is_snowflake(channel_id)
+
+    def channels_for(self, agent: str) -> AgentChannels | None:
+        return self.channels.get(agent)
+
+    async def knows_history(self, channel_id: int) -> bool:
+        return await self.fetcher.known(channel_id)
+
+    def on_history(self, listener: HistoryListener) -> Callable[[], None]:
+        return self.fetcher.on_read(listener)
+
+
+def learn_webhook_posts(bus: Bus, directory: Directory) -> None:
+    """Learn which posts by webhook are whose, also those that other processes make."""
+
+    async def learn(raw: str) -> None:
+        if (post := read_post(raw)) is not None:
+            directory.learn_post(*post)
+
+    bus.subscribe(keys.WEBHOOK_POSTED, learn)
 
 
 class DiscordChannels:
@@ -62,7 +129,7 @@ class DiscordChannels:
         lease: AnyLease,
     ) -> None:
         self._settings, self._bot, self._services, self._gate = settings, bot, services, gate
-        self._lease = lease
+        self._discord, self._lease = services.chats.get(DiscordService), lease
         self._guild_arrived = asyncio.Event()
         # Direct messages by channel, the most recently used ones: py-cord finds none by id.
         self._direct: LRUCache[int, discord.DMChannel] = LRUCache(MAX_DIRECT_MESSAGES)
@@ -122,9 +189,9 @@ class DiscordChannels:
             channel,
             gate=self._gate,
             transcripts=services.transcripts,
-            fetcher=services.fetcher,
+            fetcher=self._discord.fetcher,
             attachments=services.attachments,
-            history_cache=services.history_cache,
+            history_cache=self._discord.history_cache,
         )
 
     def outlet(self, channel: Channel) -> Outlet:
@@ -246,7 +313,7 @@ class PersonaChannels:
         silence = services.silence
         sink = WebhookSink(
             view,
-            services.webhooks,
+            services.chats.get(DiscordService).webhooks,
             self._face,
             names=services.names,
             lease=ConditionalLease(lambda: silence.check(self.place(channel_id)) is None, self._lease),

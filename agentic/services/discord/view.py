@@ -11,7 +11,7 @@ import discord
 
 from agentic.chat.attachments import DEFAULT_LIMITS, Attached, AttachmentLimits, AttachmentReader
 from agentic.chat.directory import clean_name
-from agentic.chat.outlet import DISCORD
+from agentic.chat.outlet import ServiceInfo
 from agentic.chat.service import Person
 from agentic.chat.splitting import split_text
 from agentic.chat.transcript import Transcript, Transcripts
@@ -32,6 +32,16 @@ from agentic.services.discord.channels import (
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
 from agentic.services.discord.history import PAGE_TIMEOUT, HistoryCache, HistoryFetcher
 from agentic.services.discord.mentions import NameMarkup, user_ids
+
+DISCORD = ServiceInfo(
+    key="discord",
+    name="Discord",
+    membership="an AI member of a Discord server of AIs and people",
+    members="AI members of a Discord server who converse",
+    heading="The channel #{}",
+    markup="Discord's markdown",
+    stopping="write `@bot STOP`, or react with 🛑 to a bot's message",
+)
 
 log = logging.getLogger(__name__)
 

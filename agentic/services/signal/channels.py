@@ -1,4 +1,4 @@
-"""An agent's chats on Signal: the view and the sink of a chat, and the channels of an agent on both services."""
+"""An agent's chats on Signal: the view and the sink of a chat, and all chats of an account."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from typing import ClassVar
 from agentic.agent.services import AgentServices
 from agentic.chat.attachments import DEFAULT_LIMITS, Attached, AttachmentLimits
 from agentic.chat.outlet import (
-    SIGNAL,
     CannotPost,
     Outlet,
     Post,
     Posted,
+    ServiceInfo,
     SinkWithoutSigns,
     TurnCost,
     ignored,
     title_of,
     unlinked,
 )
-from agentic.chat.service import AgentChannels, ChannelInfo, Person, ReactionView
+from agentic.chat.service import ChannelInfo, Person
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.context.history import Interval
-from agentic.ids import is_snowflake
 from agentic.llm.types import Picture
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.client import NOT_SENT, MessageRef, NotConnected, Quoted, Refused, SignalError, Unreachable
@@ -42,6 +41,16 @@ REFRESH = 10.0  # Signal's apps hide it after 15 s
 MAX_QUOTE = 300  # characters of a quoted message; apps show its beginning
 MAX_EMOJI = 16  # characters
 MAY_BE_MISSING = "A part of this answer may be missing: the connection broke while I was sending it."
+
+SIGNAL = ServiceInfo(
+    key="signal",
+    name="Signal",
+    membership="an AI that people write with on Signal",
+    members="AIs that people write with on Signal",
+    heading="The chat {}",
+    markup="Signal's style, which has **bold**, *italic*, ~~struck~~ and `code`, and shows a link as its address",
+    stopping="write STOP, or react with 🛑 to a message of mine",
+)
 
 log = logging.getLogger(__name__)
 
@@ -403,52 +412,6 @@ class SignalChannels:
             lease=ConditionalLease(lambda: not (stops and silence.check(place)), self.lease),
             claim=partial(claims.first, self._agent),
             give_up=partial(claims.give_up, self._agent),
-            clean=self._services.outbound.redact,
+            clean=self._services.redact,
         )
         return Outlet(view, sink)
-
-
-class JoinedChannels:
-    """The channels of an agent that is on Discord and on Signal: a channel's number says whose it is."""
-
-    def __init__(self, discord: AgentChannels, signal: SignalChannels) -> None:
-        self._discord, self._signal = discord, signal
-
-    @property
-    def arriving(self) -> bool:
-        return self._discord.arriving
-
-    def own_id(self, channel_id: int) -> int | None:
-        return self._of(channel_id).own_id(channel_id)
-
-    def known(self) -> Sequence[ChannelInfo]:
-        return [*self._discord.known(), *self._signal.known()]
-
-    def parent(self, channel_id: int) -> int | None:
-        return self._of(channel_id).parent(channel_id)
-
-    def place(self, channel_id: int) -> ChannelRef:
-        return self._of(channel_id).place(channel_id)
-
-    def view_of(self, channel_id: int) -> ReactionView | None:
-        return self._of(channel_id).view_of(channel_id)
-
-    def outlet_of(self, channel_id: int) -> Outlet | None:
-        return self._of(channel_id).outlet_of(channel_id)
-
-    async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
-        return await self._of(channel_id).outlet_in_scope(channel_id)
-
-    async def wait_for(self, channel_id: int) -> None:
-        await self._of(channel_id).wait_for(channel_id)
-
-    def _of(self, channel_id: int) -> AgentChannels:
-        return self._discord if is_snowflake(channel_id) else self._signal
-
-
-def with_signal(agent: str, discord: AgentChannels, services: AgentServices, lease: AnyLease) -> AgentChannels:
-    """Return the agent's channels on Discord, and those on Signal if it has a number."""
-    account = services.signal.get(agent)
-    if account is None:
-        return discord
-    return JoinedChannels(discord, SignalChannels(agent, account, services, lease=lease))

@@ -33,7 +33,6 @@ from agentic.services.signal.envelopes import (
 from agentic.services.signal.messages import Heard, MessageReader, name_of, read_words
 from agentic.services.signal.stores import VanishingMessages
 from agentic.services.signal.text_commands import TextCommands
-from agentic.state.leases import ConditionalLease
 
 FIRST_PAUSE = 1.0  # seconds before a lost connection is made again; doubled each time
 MAX_PAUSE = 4.0  # what people write while nobody is connected may be lost
@@ -435,11 +434,14 @@ class SignalHandler:
     """
 
     def __init__(
-        self, agent: str, account: SignalAccount, services: AgentServices, host: Callable[[], AgentHost | None]
+        self,
+        agent: str,
+        account: SignalAccount,
+        services: AgentServices,
+        channels: SignalChannels,
+        host: Callable[[], AgentHost | None],
     ) -> None:
         self._agent, self._account, self._services, self._host = agent, account, services, host
-        lease = ConditionalLease(lambda: (here := host()) is not None and here.holds_lease)
-        channels = SignalChannels(agent, account, services, lease=lease)
         self._commands = TextCommands(agent, account, services, channels)
 
     async def aclose(self) -> None:

@@ -1,6 +1,6 @@
-"""Opens Signal: the client, the accounts of all agents, and a listener for each agent of this process.
+"""Signal as a chat service: the client, the accounts of all agents, and a listener for each agent of this process.
 
-settings ─ accounts ─┬─ AgentServices.signal   views and sinks, for turns
+settings ─ accounts ─┬─ SignalChannels   views and sinks, for turns
 address book ────────┘
 listener ─ handler ─ the agent's host in this process, if there is one
 """
@@ -10,18 +10,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 
-from agent_config import Settings
-from agentic.agent.services import AgentServices
 from agentic.chat.attachments import AttachmentReader
+from agentic.chat.service import AgentChannels
 from agentic.chat.transcript import Transcripts
 from agentic.ids import is_snowflake
 from agentic.process.tasks import BackgroundTasks
-from agentic.runtime.process import Runtime
-from agentic.runtime.services import stay_known
+from agentic.services.context import HostedService, ServiceContext
+from agentic.services.signal.channels import SIGNAL, SignalChannels
 from agentic.services.signal.client import SignalClient, SignalFetcher
 from agentic.services.signal.contacts import Chat, Chats, Contact, Contacts, SignalAccount, to_text
 from agentic.services.signal.envelopes import direct_chat_id
@@ -33,71 +32,55 @@ AGAIN_SECONDS = 5.0  # until a listener that failed begins again
 log = logging.getLogger(__name__)
 
 
-async def open_accounts(
-    settings: Settings, services: AgentServices, stack: AsyncExitStack
-) -> Mapping[str, SignalAccount]:
-    """Open the accounts by agent; the stack closes what they share. The addresses of earlier runs are read first."""
-    if not settings.numbers:
-        return {}
-    client = await stack.enter_async_context(SignalClient(settings.signal_api_url))
-    names, files = services.roster.names, SignalFetcher(client)
-    accounts = {number: (agent, names.get(agent, agent)) for agent, number in settings.numbers.items()}
-    contacts = Contacts(accounts, allowed=settings.signal_allowed, linked=settings.linked_people)
-    chats, attachments = Chats(contacts), AttachmentReader(files)
-    book = AddressKeeper(AddressBook(services.state.link), contacts, chats, services.transcripts)
-    await book.restore()
-    stack.push_async_callback(book.aclose)
-    services.forgetting.also.append(book.forget)
-    services.forgetting.other_ids.append(contacts.other_ids)
+class SignalService(HostedService):
+    """The accounts of all agents that have one; it listens for those of this process."""
 
-    def direct_chats(person: int) -> set[int]:
-        """The chats that a person has, or had, with our accounts, also those not heard of since the start."""
-        people = {person, *contacts.other_ids(person)}
-        made = {direct_chat_id(account, each) for account in accounts for each in people if not is_snowflake(each)}
-        return made | {chat.channel_id for chat in chats.all() if chat.person in people}
+    info = SIGNAL
 
-    services.forgetting.private_chats.append(direct_chats)
-    for agent, number in settings.numbers.items():
-        services.directory.learn_also(agent, contacts.ours(number).person)
-    return {
-        agent: SignalAccount(number, client, contacts, chats, services.transcripts, files, attachments)
-        for agent, number in settings.numbers.items()
-    }
-
-
-class SignalLines:
-    """The listeners of this process, by agent."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime, services = runtime, runtime.services
+    def __init__(self) -> None:
+        self._stack = AsyncExitStack()
+        self._accounts: dict[str, SignalAccount] = {}
         self._handlers: dict[str, SignalHandler] = {}
         self._listeners: dict[str, SignalListener] = {}
-        for agent in runtime.setup.on_signal:
-            account = services.signal[agent]
-            self._handlers[agent] = handler = SignalHandler(agent, account, services, partial(runtime.host_of, agent))
-            self._listeners[agent] = SignalListener(account, handler, vanishing=VanishingMessages(services.state.link))
         self._tasks: list[asyncio.Task[None]] = []
 
-    def start(self) -> None:
-        presence = self._runtime.services.state.coordination.presence
-        for agent in self._listeners:
-            self._runtime.watch(partial(stay_known, agent, presence), f"{agent}: since when")
-        self._tasks = [
-            self._runtime.start(self._listen(agent, one), f"{agent}: Signal", essential=False)
-            for agent, one in self._listeners.items()
-        ]
+    async def open(self, context: ServiceContext) -> None:
+        """Open the accounts. The addresses of earlier runs are read first."""
+        self._context, services = context, context.services
+        settings, names = services.settings, services.roster.names
+        client = await self._stack.enter_async_context(SignalClient(settings.signal_api_url))
+        files = SignalFetcher(client)
+        agents = {number: (agent, names.get(agent, agent)) for agent, number in settings.numbers.items()}
+        self._contacts = Contacts(agents, allowed=settings.signal_allowed, linked=settings.linked_people)
+        self._chats, attachments = Chats(self._contacts), AttachmentReader(files)
+        book = AddressBook(services.state.link)
+        self._keeper = AddressKeeper(book, self._contacts, self._chats, services.transcripts)
+        await self._keeper.restore()
+        self._stack.push_async_callback(self._keeper.aclose)
+        for agent, number in settings.numbers.items():
+            services.directory.learn_also(agent, self._contacts.ours(number).person)
+            shared = self._contacts, self._chats, services.transcripts
+            self._accounts[agent] = SignalAccount(number, client, *shared, files, attachments)
 
-    async def stop(self) -> None:
+    def listen(self) -> None:
+        context, services = self._context, self._context.services
+        for agent in (agent for agent in context.accounts if agent in self._accounts):
+            account, channels = self._accounts[agent], self._channels_of(agent)
+            handler = SignalHandler(agent, account, services, channels, partial(context.host_of, agent))
+            self._handlers[agent] = handler
+            listener = SignalListener(account, handler, vanishing=VanishingMessages(services.state.link))
+            self._listeners[agent] = listener
+            self._tasks.append(context.start(self._listen(agent, listener), f"{agent}: Signal", essential=False))
+
+    async def stop_listening(self) -> None:
         """Listen no more. What comes while no process listens is probably lost: in json-rpc mode the server hands it to
         the connections that are open, and keeps it for nobody."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    @property
-    def connected(self) -> Mapping[str, bool]:
-        """Agent → whether its account's connection stands."""
-        return {agent: one.receiver.is_connected for agent, one in self._listeners.items()}
+    async def aclose(self) -> None:
+        await self._stack.aclose()
 
     async def _listen(self, agent: str, listener: SignalListener) -> None:
         try:
@@ -109,6 +92,39 @@ class SignalLines:
                 await asyncio.sleep(AGAIN_SECONDS)
         finally:
             await self._handlers[agent].aclose()
+
+    def owns(self, channel_id: int) -> bool:
+        return self._chats.get(channel_id) is not None
+
+    def channels_for(self, agent: str) -> AgentChannels | None:
+        return self._channels_of(agent) if agent in self._accounts else None
+
+    def _channels_of(self, agent: str) -> SignalChannels:
+        context = self._context
+        return SignalChannels(agent, self._accounts[agent], context.services, lease=context.lease_of(agent))
+
+    def health(self) -> Mapping[str, bool]:
+        return {agent: one.receiver.is_connected for agent, one in self._listeners.items()}
+
+    def chat_names(self) -> Mapping[int, str]:
+        """A chat with one person has the person's name."""
+        return {chat.channel_id: chat.name for chat in self._chats.all()}
+
+    def other_ids(self, person: int) -> Collection[int]:
+        return self._contacts.other_ids(person)
+
+    def private_chats(self, person: int) -> Collection[int]:
+        """Return the chats that a person has, or had, also those not heard of since the start."""
+        people, numbers = {person, *self.other_ids(person)}, [account.number for account in self._accounts.values()]
+        made = {direct_chat_id(number, each) for number in numbers for each in people if not is_snowflake(each)}
+        return made | {chat.channel_id for chat in self._chats.all() if chat.person in people}
+
+    async def forget(self, person: int) -> None:
+        await self._keeper.forget(person)
+
+    async def knows_history(self, channel_id: int) -> bool:
+        """What was heard since the start is all that there is."""
+        return self._context.services.transcripts.known(channel_id) is not None
 
 
 class AddressKeeper:

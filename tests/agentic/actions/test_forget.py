@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from agentic.actions import forget
 from agentic.actions.forget import DONE_FILE, CompletedRequests, ForgetOutcome, Forgetting
 from agentic.agent.events import MentionEvent, save_event
+from agentic.chat.service import AgentChannels, ChatService
 from agentic.context.entries import Entry, Speaker
 from agentic.personas.memory import Notes, Origin, append
 from agentic.services.discord.gate import MAX_TEXT
@@ -33,12 +34,29 @@ ANN, BOB = 100, 101
 NAMES = ("claude", "grok")
 
 
+class Chat(ChatService):
+    """A chat service that keeps something of people."""
+
+    def __init__(self, forget: Callable[[int], Awaitable[None]]) -> None:
+        self._forget = forget
+
+    def owns(self, channel_id: int) -> bool:
+        return False
+
+    def channels_for(self, agent: str) -> AgentChannels | None:
+        return None
+
+    async def forget(self, person: int) -> None:
+        await self._forget(person)
+
+
 class Machine:
     """A process and its files. `forgetting` is there while it runs."""
 
     def __init__(self, folder: Path) -> None:
         self.data, self.personas = folder / "data", folder / "personas"
         (self.personas / "claude").mkdir(parents=True, exist_ok=True)
+        self.chats: list[ChatService] = []
         self.state: SharedState
         self.records: ToolRecords
         self.forgetting: Forgetting
@@ -48,7 +66,9 @@ class Machine:
         bus, done = Bus(link), CompletedRequests(self.data)
         async with ToolRecords(self.data / "tools") as self.records:
             self.state = SharedState(link, lambda: NOW, holder="here")
-            self.forgetting = Forgetting(self.state, NAMES, done, tools=self.records, personas=self.personas)
+            self.forgetting = Forgetting(
+                self.state, NAMES, done, chats=self.chats, tools=self.records, personas=self.personas
+            )
             self.forgetting.start(bus)
             tasks = [asyncio.create_task(work) for work in (bus.run(), self.forgetting.run())]
             try:
@@ -137,7 +157,7 @@ async def test_a_new_redis_whose_clock_is_behind_forgets_all_the_same(
         async def note(person: int) -> None:
             heard.append(person)
 
-        here.forgetting.also.append(note)
+        here.chats.append(Chat(note))
         await there.forgetting.forget(ANN)
         await until(lambda: heard == [ANN])
         await record(here.state, 1, BOB)
@@ -168,7 +188,7 @@ async def test_what_the_files_hold_of_a_person_goes_in_every_process(
 async def test_an_address_that_waits_for_redis_does_not_come_back(link: RedisConnection, here: Machine):
     addresses = AddressBook(link)
     async with here.running(link):
-        here.forgetting.also.append(lambda person: addresses.forget([person], []))
+        here.chats.append(Chat(lambda person: addresses.forget([person], [])))
         link.present.clear()
         await addresses.note_person(BOB, "Bob")
         await addresses.note_person(ANN, "Ann")

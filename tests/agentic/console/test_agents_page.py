@@ -27,7 +27,7 @@ async def test_a_card_says_whether_an_agent_is_online_and_what_hinders_it(parts:
     states = {
         "grok": BotState(failure="its token was refused"),
         "claude": BotState(latency=0.04),
-        "gemini": BotState(signal=True),
+        "gemini": BotState(accounts={"Signal": True}),
     }
     changed = replace(
         parts, bot=lambda name: states.get(name, BotState()), prices=lambda _: (ModelPrice("xai/grok-4.7", 2, 0.5, 6),)
@@ -40,7 +40,7 @@ async def test_a_card_says_whether_an_agent_is_online_and_what_hinders_it(parts:
     }
     assert (cards["gemini"]["muted_until"], cards["grok"]["backoff_until"]) == (NOW + 600, NOW + 60)
     assert (cards["grok"]["failure"], cards["claude"]["latency"]) == ("its token was refused", 0.04)
-    assert (cards["gemini"]["signal"], cards["claude"]["signal"]) == (True, None)
+    assert (cards["gemini"]["accounts"], cards["claude"]["accounts"]) == ({"Signal": True}, {})
     assert cards["grok"]["models"][0]["output"] == 6
     assert sum(cards["grok"]["outcomes"].values()) > 0
     assert {error["outcome"] for error in cards["grok"]["errors"]} <= {"failed", "timed_out", "refused"}

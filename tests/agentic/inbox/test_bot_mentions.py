@@ -186,7 +186,7 @@ async def test_what_came_before_a_call_must_be_known_for_it_may_be_the_end_of_a_
         transcript.whole = transcript.begins = False
 
     transcript = scene.transcripts.of(LOUNGE)
-    monkeypatch.setattr(scene.services.fetcher, "whole", unread)
+    monkeypatch.setattr(scene.discord.fetcher, "whole", unread)
     await from_grok(scene)
     assert scene.cog.asked == []
     await scene.hear("talk to each other")

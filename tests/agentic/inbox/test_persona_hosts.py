@@ -12,6 +12,7 @@ from agentic.agent.persona import Personas
 from agentic.agent.roster import Roster
 from agentic.inbox import host as hosts
 from agentic.inbox.host import HostedChannels, PersonaHosts
+from agentic.services.discord.channels import Audience
 from agentic.services.discord.service import PersonaChannels
 from agentic.state.leases import ALWAYS_HELD
 from agentic.state.limits import UNLIMITED
@@ -68,7 +69,8 @@ class Stage:
         if not self.bots:
             return None
         always = {"arriving": lambda: False, "lease": ALWAYS_HELD}
-        return HostedChannels(persona, self.services, lambda: self.bots, **always)
+        rooms = PersonaChannels(persona, self.services, lambda: self.bots, **always)
+        return HostedChannels(rooms, Audience(rooms.channel_of), ALWAYS_HELD)
 
     def make_model(self, settings):
         model: Any = Asked(False, settings.models[0].name)

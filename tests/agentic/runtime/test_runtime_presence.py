@@ -3,7 +3,8 @@ import asyncio
 import pytest
 
 from agentic.chat.directory import Directory
-from agentic.runtime.services import RENEW_EVERY, keep_present, learn_webhook_posts
+from agentic.runtime.services import RENEW_EVERY, keep_present
+from agentic.services.discord.service import learn_webhook_posts
 from agentic.wire import keys
 from tests.support.doubles import LoopTime, MemoryBus, MemoryPresence, settle
 

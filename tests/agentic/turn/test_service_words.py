@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.chat.outlet import DISCORD, SIGNAL, ServiceInfo
+from agentic.chat.outlet import ServiceInfo
 from agentic.context.commands import order_in
 from agentic.context.prompt import build_persona, build_system
 from agentic.context.window import Window
+from agentic.services.discord.view import DISCORD
+from agentic.services.signal.channels import SIGNAL
 from agentic.turn.decide import skip_prompt
 from agentic.turn.decision import FORM, MARKUP, room_form
 from tests.support.said import CLAUDE, context, said

@@ -16,13 +16,13 @@ from datetime import UTC
 from itertools import takewhile
 
 from agent_config import AGENTS
-from agentic.chat.outlet import DISCORD
 from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Entry, Reaction, Speaker
 from agentic.context.history import ChannelSource
 from agentic.context.options import Options
 from agentic.context.prompt import Abilities, Identity, Place, PromptContext, TalkContext, Task, build_system, seen
 from agentic.context.window import Depth, WindowMemory, conversation_entries
+from agentic.services.discord.view import DISCORD
 from agentic.themes import THEMES, theme_named
 from agentic.turn.decision import FORM
 from tests.benchmarks.stage import Bench

@@ -40,10 +40,14 @@ function agentCard(agent) {
     h("p", { class: "row" }, h("a", { href: turnsAddress({ agent: agent.agent }) }, "its turns"), h("a", { href: address }, "persona, memory, models"))), agent.agent);
 }
 
+// The services beside Discord on which its account is connected.
+const connected = (agent) => Object.keys(agent.accounts).filter((name) => agent.accounts[name]);
+
 export function onlineChip(agent) {
   const ms = agent.latency === null ? "" : ` · ${Math.round(agent.latency * 1000)} ms`;
   if (agent.online) return h("span", { class: "chip good", title: ms ? "to Discord’s gateway and back" : "" }, `online${ms}`);
-  return agent.signal ? chip("on Signal", "good") : chip("offline", "bad");
+  const elsewhere = connected(agent);
+  return elsewhere.length ? chip(`on ${elsewhere.join(", ")}`, "good") : chip("offline", "bad");
 }
 
 // Why it is silent, the gravest first; nothing where all is well.
@@ -52,17 +56,17 @@ export function hindrances(agent) {
   const cooling = agent.cooldowns.filter((each) => each.until > now);
   const lines = [
     agent.failure && `Its bot failed: ${agent.failure}.`,
-    agent.signal === false && "Its account on Signal is not connected: does the server of SIGNAL_API_URL run?",
-    !agent.online && agent.signal === null && !agent.failure && "Its bot is offline: its process does not run, or it has no token.",
+    ...Object.keys(agent.accounts).filter((name) => !agent.accounts[name]).map((name) => `Its account on ${name} is not connected: does the server for ${name} run?`),
+    !agent.online && !Object.keys(agent.accounts).length && !agent.failure && "Its bot is offline: its process does not run, or it has no token.",
     agent.muted_until > now && ["Muted until ", at(agent.muted_until), " (", when(agent.muted_until), ")."],
     agent.backoff_until > now && ["Its provider refused it (key or quota); it is tried again ", until(agent.backoff_until), "."],
     agent.turns_most !== null && agent.turns_today >= agent.turns_most && `Its ${count(agent.turns_most)} turns of today are used up (AGENT_MAX_DAILY).`,
     agent.cap !== null && agent.spent >= agent.cap && "Its budget of today is used up.",
-    !agent.online && !agent.signal && agent.models.length > 0 && !agent.models.some((model) => model.usable && model.picture === null) && "None of its models has a key.",
+    !agent.online && !connected(agent).length && agent.models.length > 0 && !agent.models.some((model) => model.usable && model.picture === null) && "None of its models has a key.",
     cooling.length > 0 && ["It has just spoken in ", cooling.map(({ channel }) => channelText(channel)).join(", "), "; it may be called there again ", until(Math.max(...cooling.map((each) => each.until))), "."],
   ].filter(Boolean);
   if (!lines.length) return null;
-  const grave = !(agent.online || agent.signal) || lines.length > (cooling.length ? 1 : 0);
+  const grave = !(agent.online || connected(agent).length) || lines.length > (cooling.length ? 1 : 0);
   return h("ul", { class: grave ? "hindrances grave" : "hindrances" }, lines.map((line) => h("li", null, line)));
 }
 

@@ -200,11 +200,11 @@ async def test_a_removed_listener_is_not_notified_of_history(fetcher, transcript
     async def hear(channel_id):
         heard.append((channel_id, transcripts.of(CHANNEL).entries() != []))
 
-    fetcher.on_read(hear)
+    end = fetcher.on_read(hear)
     await fetcher.whole(CHANNEL, Past(3).read)
     assert heard == [(CHANNEL, True)]
     for _ in range(2):
-        fetcher.off_read(hear)
+        end()
     transcripts.of(CHANNEL).whole = False
     await fetcher.whole(CHANNEL, Past(3).read)
     await loop.run(1)

@@ -9,11 +9,11 @@ from support.models.wire.values import SMALL_PNG as PNG
 from support.signal_scene import signal_scene
 from support.signal_server import ACCOUNT, ANNA, BEN, SignalServer, refused
 
-from agentic.chat.outlet import SIGNAL, CannotPost, Outlet, Post, Posted, TurnCost
+from agentic.chat.outlet import CannotPost, Outlet, Post, Posted, TurnCost
 from agentic.context.history import Interval
 from agentic.llm.types import Picture, Source, Usage
 from agentic.process.tasks import BackgroundTasks
-from agentic.services.signal.channels import SignalSink, TypingSign
+from agentic.services.signal.channels import SIGNAL, SignalSink, TypingSign
 from agentic.services.signal.client import Unreachable
 from agentic.services.signal.envelopes import Address, timestamp_of
 from agentic.state.leases import ConditionalLease
