@@ -204,8 +204,8 @@ class BaseAgentCog(TranscriptCog):
             self,
             model,
             guild_models,
-            show_tools=self._tool_display,
             audience=Audience(bot.get_channel),
+            display=self._tool_display,
         )
         channels = services.chats.channels_for(settings.spec.name) or self.channels
         self.host = AgentHost(agent, services, channels, lease=lease)

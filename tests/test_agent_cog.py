@@ -751,7 +751,7 @@ class ActionTests(CogCase):
         scene.answers({"text": "Look:", "generate_image": True, "image_prompt": "a fox"})
         with mock.patch.object(type(agent.limits), "reserve_more", reserve_more):
             await scene.instruct()
-        self.assertAlmostEqual(asked[-1], (CALL + agent.model.prices.picture()).cost_usd)
+        self.assertAlmostEqual(asked[-1], (CALL + agent.models.main.prices.picture()).cost_usd)
 
     async def test_a_turn_that_comes_too_late_or_was_withdrawn_takes_nothing_of_the_limits(self) -> None:
         scene = await self.scene()

@@ -197,7 +197,7 @@ class QuestionCommands:
         silenced = self._services.silence.check(command.place)
         if silenced is not None:
             return PAUSED if silenced.kind == "paused" else "The bots are stopped here. Use /resume first."
-        is_ignored = self._services.is_ignored(command.who.user_id, command.who.roles, command.guild_id)
+        is_ignored = self._services.ignored.has(command.who.user_id, command.who.roles, command.guild_id)
         return "The bots are set to ignore you." if is_ignored else None
 
 

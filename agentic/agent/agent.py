@@ -7,28 +7,20 @@ and a turn doesn't notice.
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, tzinfo
+from datetime import datetime
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Protocol
 
-from agent_config import AgentSettings
-from agentic.agent.events import TurnEvent, searches_first
-from agentic.agent.limits import (
-    EXPLAINED_SECONDS,
-    AgentLimits,
-    ModelPrices,
-    PromptOverhead,
-    ProviderBackoff,
-    ReplyThrottle,
-    profile,
-)
-from agentic.agent.options import OptionBook, PinProblemReporter
+from agent_config import AgentSettings, Settings
+from agentic.agent.limits import AgentLimits, ModelPrices, ProviderBackoff, profile
+from agentic.agent.options import OptionBook
 from agentic.agent.persona import PersonaMemory, only_guild
-from agentic.agent.services import AgentServices
+from agentic.agent.services import AgentServices, IgnoredPeople
 from agentic.agent.side_calls import CheapModel
+from agentic.chat.attachments import AttachmentReader
+from agentic.chat.directory import Directory
 from agentic.chat.outlet import NO_CHANNEL, ChannelView, Outlet
 from agentic.chat.service import ChannelAudience
 from agentic.context.options import Options
@@ -36,27 +28,26 @@ from agentic.context.prompt import Identity
 from agentic.ids import MAX_ID
 from agentic.llm.profiles import PrefillMemory
 from agentic.llm.providers.agent_sdk import AgentSdkModel
-from agentic.llm.types import Drawing, ImagePrompt, Message, Model, Picture, Prompt, Reply
+from agentic.llm.types import Drawing, ImagePrompt, Message, Model, Prompt, Reply
 from agentic.net.images import ImageLimits
-from agentic.personas.prompt import PersonaPrompt
 from agentic.record.memories import MemoryReader
-from agentic.state.budgets import Costs
-from agentic.state.context import KeptWindows, Summaries
+from agentic.state.context import KeptWindows, Resets, Summaries
 from agentic.state.idle import UnaskedMessages
-from agentic.state.rooms import RoomStore
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.call_runner import ToolEvent
-from agentic.tools.mcp.servers import McpServers
-from agentic.tools.own_tools import MAX_RECALLED, MEMORY, Memory, RecallTool
+from agentic.tools.own_tools import MAX_RECALLED, Memory, RecallTool
 from agentic.tools.tool import WEB_SEARCH, Toolbox, ToolContext, is_allowed
-from agentic.tools.toolset import Own, nothing
-
-BargeIn = Literal["yield", "finish", "ignore"]
-ShowTools = Callable[[ChannelView, ToolEvent], None]
+from agentic.tools.toolset import Own, Toolset, nothing
 
 UNASKED_SHARE = 5  # turns that no person asked for may change a memory so many times as often as one person's
 
 log = logging.getLogger(__name__)
+
+
+class ToolDisplay(Protocol):
+    """Shows an agent's tool calls in a channel, beside its turn."""
+
+    def show(self, view: ChannelView, event: ToolEvent) -> None: ...
 
 
 class AgentModel(Protocol):
@@ -101,92 +92,127 @@ class ModelBinding:
     runs_own_tools: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Agent:
-    """An agent as its turns know it. `guild_models` are the models of guilds where another than `model` is set; `names`
-    maps all agents' keys to shown names, `user_id` gives an agent's id in Discord. `options` says what is set for each
-    agent in a channel.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentModels:
+    """The models of an agent: `main`, and those of guilds where another one is set. `cheap` is the process's model for
+    small questions, None if there is none; `prefill` knows which models continue a transcript."""
 
-    `toolbox` has its tools under a channel's options, for a model that searches the web by itself or not;
-    `tool_records` keeps what they brought, `show_tools` shows it in Discord. `may_use` says whether ALLOWED_TOOLS has a
-    tool's name; `find_picture` looks for a picture on the web.
+    main: ModelBinding
+    guilds: Mapping[int, ModelBinding]
+    cheap: CheapModel | None
+    prefill: PrefillMemory
+
+    def for_guild(self, guild_id: int | None) -> ModelBinding:
+        return self.guilds.get(guild_id or 0, self.main)
+
+    def for_writing(self, guild_id: int | None) -> ModelBinding:
+        """The model that writes notes for the coordinator: the cheap one, if there is one."""
+        model, cheap = self.for_guild(guild_id), self.cheap
+        if cheap is None:
+            return model
+        return replace(
+            model,
+            name=cheap.name,
+            complete=cheap.complete,
+            prices=cheap.prices,
+            backoff=cheap.backoff,
+            runs_own_tools=False,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentIdentity:
+    """Who an agent is: `me` as prompts name it, and the color of its embeds. `names` maps the keys of all agents to
+    their shown names, and `directory` knows their user ids."""
+
+    me: Identity
+    names: Mapping[str, str]
+    directory: Directory
+    colour: int
+
+    def ids(self, agents: Iterable[str]) -> dict[int, str]:
+        """The user ids of those agents that have one: id → key."""
+        found = {agent: self.directory.id_of(agent) for agent in agents}
+        return {user_id: agent for agent, user_id in found.items() if user_id is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentMemory:
+    """What an agent knows of channels beside their transcripts, and what of that may be shown to whom.
+
+    `resets` say which messages are context no longer, `record` finds old ones, and `audience` knows who reads which
+    channel.
     """
 
-    identity: Identity
-    names: Mapping[str, str]
-    model: ModelBinding
-    limits: AgentLimits
-    costs: Costs
-    reply_throttle: ReplyThrottle  # of lines that say why there is no answer
-    sign_throttle: ReplyThrottle  # of lines that say what a sign means
-    options: OptionBook
     windows: KeptWindows
-    show_costs: bool
-    colour: int
-    timezone: tzinfo
-    clock: Callable[[], float]
-    rng: random.Random
-    rooms: RoomStore
+    resets: Resets
     summaries: Summaries
-    unasked: UnaskedMessages
+    record: MemoryReader
+    unprompted: UnaskedMessages
+    ignored: IgnoredPeople
+    audience: ChannelAudience
     failed_summaries: set[int] = field(default_factory=set)  # rooms of which that was logged
-    cheap: CheapModel | None = None  # None: there is none
-    asks_cheaply: bool = False  # the cheap model is asked first whether the agent speaks
-    reset: Callable[[int], Awaitable[int]]  # channel → the last message that is context no longer
-    user_id: Callable[[str], int | None]
-    bots_role: int | None = None  # whose mention calls all agents
-    ignores: Callable[[int, frozenset[int], int | None], bool]  # a person, with the roles that are known, in a guild
-    sees: Callable[[int], Callable[[int], bool]]  # a channel → what all of its readers may read
-    memory: MemoryReader = field(default_factory=MemoryReader)
-    guild_models: Mapping[int, ModelBinding]
-    pin_reporter: PinProblemReporter
-    prefill: PrefillMemory
-    overhead: PromptOverhead = field(default_factory=PromptOverhead)  # around the transcript in its prompts
-    toolbox: Callable[[tuple[str, ...], bool], Toolbox]  # the second: its model searches by itself
-    tool_servers: McpServers | None = None  # None: no tools
-    may_use: Callable[[str], bool]
-    find_picture: Callable[[str], Coroutine[Any, Any, Picture | None]] | None = None  # None: not looked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTools:
+    """The tools of the agent `agent`: those of `toolset` (None: no tools) and its `own`. `display` shows their calls in
+    the channel, and `attachments` makes their pictures fit."""
+
+    agent: str
+    toolset: Toolset | None
+    own: Own
+    display: ToolDisplay | None
+    attachments: AttachmentReader
     reported: set[str] = field(default_factory=set)  # what the log has said once
-    tool_records: ToolRecords | None = None
-    fitted: Callable[[Picture, ImageLimits], Awaitable[Picture | None]]  # makes a tool's picture fit
-    show_tools: ShowTools
-    persona: PersonaMemory | None = None  # None: persona files are not read
-    barge_in: BargeIn  # what a person's message does to a conversation's turns
+
+    def box(self, patterns: tuple[str, ...], *, searches: bool = False) -> Toolbox:
+        """The tools that match a channel's option `tools`. `searches`: the model searches the web by itself."""
+        return Toolbox() if self.toolset is None else self.toolset.toolbox(self.agent, patterns, searches, self.own)
 
     @property
-    def key(self) -> str:
-        return self.identity.key
+    def records(self) -> ToolRecords | None:
+        """The log of the calls; None without tools."""
+        return self.toolset.records if self.toolset is not None else None
 
-    def at(self, outlet: Outlet) -> Agent:
-        """The agent with the model of the outlet's guild. A turn asks once, when it begins."""
-        model = self.guild_models.get(outlet.view.guild_id or 0)
-        return self if model is None else replace(self, model=model)
-
-    def options_for(self, outlet: Outlet) -> Options:
-        return self.options.options(self.key, outlet.view)
-
-    def searches_first(self, event: TurnEvent, options: Options) -> bool:
-        """Whether the turn searches the web before its answer. Who leaves web_search out of the tools wins over the
-        option always_search, which the log says once."""
-        if not searches_first(event, options):
-            return False
-        if self.may_use(WEB_SEARCH) and is_allowed(WEB_SEARCH, options.tools):
+    def can_search(self, options: Options) -> bool:
+        """Whether web_search is allowed. If it is not, always_search has no effect, which the log says once."""
+        is_offered = self.toolset is not None and self.toolset.allows(self.agent, WEB_SEARCH)
+        if is_offered and is_allowed(WEB_SEARCH, options.tools):
             return True
         if options.always_search and WEB_SEARCH not in self.reported:
             self.reported.add(WEB_SEARCH)
-            log.warning("%s: always_search has no effect where the tool %s is not allowed", self.key, WEB_SEARCH)
+            log.warning("%s: always_search has no effect where the tool %s is not allowed", self.agent, WEB_SEARCH)
         return False
 
-    async def persona_prompt(self, channel_id: int, options: Options) -> PersonaPrompt:
-        """The agent's persona files as they are now, as far as the channel may hear of them."""
-        if self.persona is None:
-            return PersonaPrompt("", "")
-        writes = options.max_tool_depth > 0 and MEMORY in self.toolbox(options.tools, True)
-        return await self.persona.prompt(channel_id, writes=writes)
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """An agent as its turns know it. `persona` is None if persona files are not read."""
+
+    identity: AgentIdentity
+    models: AgentModels
+    limits: AgentLimits
+    options: OptionBook
+    persona: PersonaMemory | None
+    memory: AgentMemory
+    tools: AgentTools
+    settings: Settings
+
+    @property
+    def key(self) -> str:
+        return self.identity.me.key
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return self.limits.clock()
 
     def today(self) -> str:
         """The local date as Redis keys have it: 2026-11-20."""
-        return datetime.fromtimestamp(self.clock(), self.timezone).date().isoformat()
+        return datetime.fromtimestamp(self.now(), self.settings.timezone).date().isoformat()
+
+    def options_for(self, outlet: Outlet) -> Options:
+        return self.options.options(self.key, outlet.view)
 
 
 def build_agent(
@@ -196,62 +222,56 @@ def build_agent(
     model: Model,
     guild_models: Mapping[int, Model],
     *,
-    show_tools: ShowTools,
     audience: ChannelAudience,
+    display: ToolDisplay | None = None,
 ) -> Agent:
     """Build the agent as its turns know it. Turns reach `model` and `guild_models` only by `asked`; `audience`
-    knows the readers of its channels."""
-    spec, shared, tools = settings.spec, services.settings, services.tools
+    knows the readers of its channels. A persona's tool calls have no `display`: only the record has them."""
+    spec, shared = settings.spec, services.settings
     bind = partial(bind_model, asked=asked, clock=services.clock)
-    persona = persona_memory_of(spec.name, services, audience)
+    persona = build_persona_memory(spec.name, services, audience)
     others = tuple(name for key, name in services.names.items() if key != spec.name)
     personality = shared.personality_of(spec.name) if spec.name in shared.agents else spec.personality
     return Agent(
-        identity=Identity(spec.name, spec.display_name, personality, others),
-        names=services.roster.names,
-        model=bind(settings, model),
-        guild_models={guild: bind(settings.servers[guild], there) for guild, there in guild_models.items()},
+        identity=AgentIdentity(
+            me=Identity(spec.name, spec.display_name, personality, others),
+            names=services.roster.names,
+            directory=services.directory,
+            colour=spec.colour,
+        ),
+        models=AgentModels(
+            main=bind(settings, model),
+            guilds={guild: bind(settings.servers[guild], there) for guild, there in guild_models.items()},
+            cheap=services.cheap,
+            prefill=services.prefill,
+        ),
         limits=AgentLimits(
             spec.name,
-            services.state.limits,
+            services.state,
+            services.clock,
             cooldown=shared.agent_cooldown_seconds,
             daily_max=shared.agent_max_daily,
             unasked_max=shared.daily_unasked,
         ),
-        costs=services.state.limits.costs,
-        reply_throttle=ReplyThrottle(services.clock),
-        sign_throttle=ReplyThrottle(services.clock, EXPLAINED_SECONDS),
         options=services.options,
-        windows=KeptWindows(spec.name, services.state.context.windows),
-        show_costs=shared.show_cost_embeds,
-        colour=spec.colour,
-        timezone=shared.timezone,
-        clock=services.clock,
-        rng=services.rng,
-        barge_in=shared.barge_in,
-        rooms=services.state.coordination.rooms,
-        summaries=services.state.context.summaries,
-        unasked=services.state.posts.proactive,
-        cheap=services.cheap,
-        asks_cheaply=shared.asks_cheaply(spec.name),
-        reset=partial(services.resets.since, spec.name),
-        user_id=services.directory.id_of,
-        bots_role=shared.bots_role_id,
-        ignores=services.is_ignored,
-        sees=audience.may_see,
-        memory=services.memory,
-        pin_reporter=PinProblemReporter(services.notices),
-        prefill=services.prefill,
-        toolbox=partial(tools.toolbox, spec.name, own=own_tools(spec.name, services, persona, audience))
-        if tools
-        else lambda patterns, searches: Toolbox(),
-        tool_servers=tools.servers if tools else None,
-        may_use=partial(tools.allows, spec.name) if tools else lambda name: False,
-        find_picture=tools.pictures.find if tools and tools.pictures else None,
-        tool_records=tools.records if tools else None,
-        fitted=services.attachments.fitted,
-        show_tools=show_tools,
         persona=persona,
+        memory=AgentMemory(
+            windows=KeptWindows(spec.name, services.state.context.windows),
+            resets=services.resets,
+            summaries=services.state.context.summaries,
+            record=services.memory,
+            unprompted=services.state.posts.proactive,
+            ignored=services.ignored,
+            audience=audience,
+        ),
+        tools=AgentTools(
+            agent=spec.name,
+            toolset=services.tools,
+            own=build_own_tools(spec.name, services, persona, audience),
+            display=display,
+            attachments=services.attachments,
+        ),
+        settings=shared,
     )
 
 
@@ -276,7 +296,7 @@ def bind_model(settings: AgentSettings, model: Model, *, asked: AgentModel, cloc
     )
 
 
-def persona_memory_of(agent: str, services: AgentServices, audience: ChannelAudience) -> PersonaMemory | None:
+def build_persona_memory(agent: str, services: AgentServices, audience: ChannelAudience) -> PersonaMemory | None:
     """Return None if no personas are read."""
     if services.personas is None:
         return None
@@ -296,7 +316,9 @@ def persona_memory_of(agent: str, services: AgentServices, audience: ChannelAudi
     return PersonaMemory(services.personas.of(agent), audience, may_write, may_share)
 
 
-def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None, audience: ChannelAudience) -> Own:
+def build_own_tools(
+    agent: str, services: AgentServices, persona: PersonaMemory | None, audience: ChannelAudience
+) -> Own:
     """Return the tools that are made for this agent: those of its files, and recall if there is a record."""
     if not services.settings.records:
         return persona.tools if persona is not None else nothing
@@ -308,7 +330,7 @@ def own_tools(agent: str, services: AgentServices, persona: PersonaMemory | None
             upto = first if first and channel_id == here else MAX_ID
             return await services.resets.since(agent, channel_id), upto
 
-        ignored = services.ignored_people(audience.guild_of(here))
+        ignored = services.ignored.everybody(audience.guild_of(here))
         return await services.memory.recall(query, may_see, MAX_RECALLED, between, ignored)
 
     recall = RecallTool(audience, find, services.settings.timezone)

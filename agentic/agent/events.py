@@ -402,6 +402,11 @@ def looks_things_up(event: TurnEvent) -> bool:
     return isinstance(event, HeartbeatEvent | CronEvent) or is_unasked(event)
 
 
+def is_writing(event: TurnEvent) -> TypeGuard[ReflectionEvent]:
+    """Whether the turn writes a text for the coordinator and nothing else: no hook runs around it."""
+    return isinstance(event, ReflectionEvent) and event.writes
+
+
 def is_unasked(event: TurnEvent) -> TypeGuard[ReflectionEvent]:
     """Whether it may post what nobody asked for."""
     return isinstance(event, ReflectionEvent) and not event.writes

@@ -14,7 +14,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from cachetools import TTLCache
@@ -31,9 +32,10 @@ from agentic.llm.errors import BadKey, ModelError, QuotaUsedUp
 from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, Rates, is_local, price, tokens_of
 from agentic.llm.profiles import ENDPOINTS, Aws, Endpoint, Profile, profile_at, profile_of
 from agentic.llm.types import Usage
-from agentic.state.budgets import Costs, Kind
-from agentic.state.limits import UNLIMITED, LimitRequest, Limits, Verdict
+from agentic.state.budgets import Kind
+from agentic.state.limits import UNLIMITED, LimitRequest, Verdict
 from agentic.state.presence import BackoffStore
+from agentic.state.shared_state import SharedState
 from agentic.themes import theme_named
 from agentic.wire.connection import or_default
 from agentic.wire.messages import Result, TurnUsage
@@ -64,21 +66,46 @@ log = logging.getLogger(__name__)
 _USAGE: TypeAdapter[Usage] = TypeAdapter(Usage)
 
 
-@dataclass(frozen=True, slots=True)
+class PromptOverhead:
+    """Tokens around the transcript in an agent's prompts, learned from recent prompts."""
+
+    def __init__(self) -> None:
+        self.tokens = OVERHEAD_TOKENS
+
+    def note(self, tokens: int) -> None:
+        """Record a prompt's tokens; a high value decays slowly, since parts may be there only at times."""
+        self.tokens = max(OVERHEAD_TOKENS, tokens, self.tokens * 9 // 10)
+
+
+@dataclass(frozen=True)
 class AgentLimits:
-    """Limits of an agent: `cooldown` in seconds (0: none), `daily_max` turns a local day, of which at most the first
-    `unasked_max` may be turns that no person asked for."""
+    """The limits of an agent, its replies about them, and how large its prompts are.
+
+    `cooldown` in seconds (0: none), `daily_max` turns a local day, of which at most the first `unasked_max` may be
+    turns that no person asked for. By default only the budgets apply. `clock` gives unix seconds.
+    """
 
     agent: str
-    store: Limits
-    cooldown: float
-    daily_max: int
-    unasked_max: int
+    state: SharedState
+    clock: Callable[[], float]
+    cooldown: float = 0.0
+    daily_max: int = UNLIMITED
+    unasked_max: int = UNLIMITED
+    overhead: PromptOverhead = field(default_factory=PromptOverhead)  # around the transcript in its prompts
 
-    @classmethod
-    def budgets_alone(cls, agent: str, store: Limits) -> AgentLimits:
-        """Return limits without a cooldown or a daily maximum: only the budgets apply."""
-        return cls(agent, store, cooldown=0.0, daily_max=UNLIMITED, unasked_max=UNLIMITED)
+    @cached_property
+    def replies(self) -> ReplyThrottle:
+        """Of lines that say why there is no answer."""
+        return ReplyThrottle(self.clock)
+
+    @cached_property
+    def explanations(self) -> ReplyThrottle:
+        """Of lines that say what a reaction means."""
+        return ReplyThrottle(self.clock, EXPLAINED_SECONDS)
+
+    def budgets_alone(self) -> AgentLimits:
+        """The same without a cooldown and a daily maximum."""
+        return AgentLimits(self.agent, self.state, self.clock)
 
     def apply_to(
         self, request: LimitRequest, *, cools_down: bool, for_people: bool, is_private: bool = False
@@ -98,20 +125,25 @@ class AgentLimits:
 
         "closing": taken, as the last turn that the conversation has money for.
         """
-        return await self.store.take(request)
+        return await self.state.limits.take(request)
 
     def resume(self, request: LimitRequest, dollars: float) -> None:
         """Continue a turn that another process admitted and that has cost `dollars` so far."""
-        self.store.resume(request, dollars)
+        self.state.limits.resume(request, dollars)
 
     async def reserve_more(self, turn_id: str, dollars: float) -> bool:
         """Whether the turn may cost this sum in total; ask before each further call."""
-        return await self.store.reserve_more(self.agent, turn_id, dollars)
+        return await self.state.limits.reserve_more(self.agent, turn_id, dollars)
 
     async def release_cooldown(self, channel_id: int) -> None:
         """Release the cooldown of a turn that stayed silent."""
         if self.cooldown > 0:
-            await self.store.release_cooldown(self.agent, channel_id)
+            await self.state.limits.release_cooldown(self.agent, channel_id)
+
+    async def day_total(self, date: str, usage: Usage) -> float:
+        """Return the US dollars of the agent's day and the running turn; of the turn alone if Redis is unavailable."""
+        read = or_default(dict[str, float](), "the costs of the day are not shown")(self.state.limits.costs.read)
+        return (await read(self.agent, date)).get("total_cost", 0.0) + usage.cost_usd
 
 
 def access(model: ModelSettings) -> dict[str, Any]:
@@ -211,17 +243,6 @@ class ModelPrices:
         return price(self.provider, self.model, named, free=self.free, rates=self.rates)
 
 
-class PromptOverhead:
-    """Tokens around the transcript in an agent's prompts, learned from recent prompts."""
-
-    def __init__(self) -> None:
-        self.tokens = OVERHEAD_TOKENS
-
-    def note(self, tokens: int) -> None:
-        """Record a prompt's tokens; a high value decays slowly, since parts may be there only at times."""
-        self.tokens = max(OVERHEAD_TOKENS, tokens, self.tokens * 9 // 10)
-
-
 def first_call_usage(
     event: TurnEvent,
     trigger: Trigger,
@@ -296,12 +317,6 @@ class TurnSpending:
         self.reserved = usage.cost_usd
         if self._keep is not None:
             await self._keep(under_way(usage))
-
-
-async def day_total(costs: Costs, agent: str, date: str, usage: Usage) -> float:
-    """Return the US dollars of the agent's day and the running turn; of the turn alone while Redis is unavailable."""
-    booked = await or_default(dict[str, float](), "the costs of the day are not shown")(costs.read)(agent, date)
-    return booked.get("total_cost", 0.0) + usage.cost_usd
 
 
 def on_the_wire(usage: Usage) -> TurnUsage:

@@ -116,9 +116,10 @@ class OptionBook:
         files: OptionFiles | None = None,
         extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer,
         live: LiveOptions | None = None,
+        reporter: PinProblemReporter | None = None,
     ) -> None:
         self._names, self._base, self._extra = names, base, extra_layer
-        self._files, self._live = files, live
+        self._files, self._live, self._reporter = files, live, reporter
         self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], EffectiveOptions]] = OrderedDict()
 
     async def run(self) -> None:
@@ -149,6 +150,11 @@ class OptionBook:
         ]
         layers += [(OptionSource("pin", str(pin.message_id)), pin.layer) for pin in self._of(agent, spot).pins]
         return {option: source for source, layer in layers for option in layer}
+
+    def report(self, agent: str, faults: Iterable[CommandProblem], outlet: Outlet) -> None:
+        """Tell people what of their commands in a channel can't be used."""
+        if self._reporter is not None:
+            self._reporter.report(agent, faults, outlet)
 
     def _of(self, agent: str, spot: _Spot) -> EffectiveOptions:
         key, extra = (agent, spot.channels[-1]), self._extra(agent)
@@ -195,11 +201,13 @@ def load_options(
     names: Mapping[str, str],
     extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer,
     live: LiveOptions | None = None,
+    notices: Notices | None = None,
 ) -> OptionBook:
     """Build the options from the files of these settings, as they are now."""
     files = OptionFiles(settings.config_files_dir, tuple(settings.agents))
     files.refresh()
-    return OptionBook(names, base_layer(settings), files, extra_layer, live)
+    reporter = PinProblemReporter(notices) if notices is not None else None
+    return OptionBook(names, base_layer(settings), files, extra_layer, live, reporter)
 
 
 def reach_of(options: Options) -> int:
@@ -352,14 +360,14 @@ class PinProblemReporter:
     def __init__(self, reported: Notices) -> None:
         self._reported = reported
         self._background = BackgroundTasks()
-        self._seen: set[CommandProblem] = set()
+        self._seen: set[tuple[str, CommandProblem]] = set()
 
-    def report(self, faults: Iterable[CommandProblem], outlet: Outlet) -> None:
+    def report(self, agent: str, faults: Iterable[CommandProblem], outlet: Outlet) -> None:
         """`faults` as they are found in a channel; in a thread, its channel may hold some of the pins."""
         for fault in faults:
-            if fault in self._seen:
+            if (agent, fault) in self._seen:
                 continue
-            self._seen.add(fault)
+            self._seen.add((agent, fault))
             here = fault.command == "history" or any(entry.id == fault.message_id for entry in outlet.view.pins[-1])
             log.info(".%s of message %d not used: %s", fault.command, fault.message_id, "; ".join(fault.lines))
             if (replies := outlet.sink.command_replies) is not None:

@@ -58,6 +58,27 @@ class ServedChannels:
         return own if own is not None or parent_id is None else self.channels.get(parent_id)
 
 
+@dataclass(frozen=True, slots=True)
+class IgnoredPeople:
+    """The people whom the bots ignore: by the owner's settings, or by an order of a manager."""
+
+    settings: Settings
+    silence: Silence
+
+    def has(self, user_id: int, roles: frozenset[int], guild_id: int | None) -> bool:
+        """Whether the bots ignore a person with these roles in a server."""
+        settings = self.settings
+        return (
+            self.silence.is_ignored(user_id, guild_id)
+            or user_id in settings.ignore_user_ids
+            or not roles.isdisjoint(settings.ignore_role_ids)
+        )
+
+    def everybody(self, guild_id: int | None) -> frozenset[int]:
+        """The people whom the bots ignore in a server whatever their roles are."""
+        return self.silence.ignored_people(guild_id) | frozenset(self.settings.ignore_user_ids)
+
+
 @dataclass(frozen=True, kw_only=True)
 class AgentServices:
     """Shared by the agents of a process. `names` maps every bot's key to its shown name, `roster.names` every agent's,
@@ -109,7 +130,7 @@ class AgentServices:
 
     @cached_property
     def room_log(self) -> RoomLog:
-        return RoomLog(self.clock, self.is_ignored)
+        return RoomLog(self.clock, self.ignored.has)
 
     @cached_property
     def message_log(self) -> MessageLog:
@@ -118,7 +139,7 @@ class AgentServices:
             self.channel_readers,
             self.record,
             self.clock,
-            is_ignored=self.is_ignored,
+            is_ignored=self.ignored.has,
             late_seconds=self.settings.mention_catchup_seconds,
             deleted=self.gateway_notes.deleted,
         )
@@ -144,18 +165,9 @@ class AgentServices:
             self.own_memory, self.channel_readers, self.settings, self.roster.names, online=online, fronts=fronts
         )
 
-    def ignored_people(self, guild_id: int | None) -> frozenset[int]:
-        """The people whom the bots ignore in a server whatever their roles are."""
-        return self.silence.ignored_people(guild_id) | frozenset(self.settings.ignore_user_ids)
-
-    def is_ignored(self, user_id: int, roles: frozenset[int], guild_id: int | None) -> bool:
-        """Whether the bots ignore a person with these roles in a server."""
-        settings = self.settings
-        return (
-            self.silence.is_ignored(user_id, guild_id)
-            or user_id in settings.ignore_user_ids
-            or not roles.isdisjoint(settings.ignore_role_ids)
-        )
+    @cached_property
+    def ignored(self) -> IgnoredPeople:
+        return IgnoredPeople(self.settings, self.silence)
 
     @cached_property
     def person_notices(self) -> PersonNotices:

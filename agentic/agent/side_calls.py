@@ -36,7 +36,6 @@ from agentic.llm.pricing import price
 from agentic.llm.types import Message, Model, Prompt, Reply, Usage
 from agentic.state.budgets import ReplayCosts
 from agentic.state.limits import LimitRequest
-from agentic.state.shared_state import SharedState
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import CallRecord, Phases, ReplayNote
@@ -126,10 +125,7 @@ class SideCall:
 async def run_side_call(
     call: SideCall,
     ask: Callable[[], Awaitable[Reply]],
-    *,
-    state: SharedState,
     limits: AgentLimits,
-    clock: Callable[[], float],
 ) -> Reply:
     """Reserve, call, settle. Raises CallRefused, also for a call that was made before, and ModelError."""
     request = LimitRequest(
@@ -146,10 +142,10 @@ async def run_side_call(
         under_way=under_way(call.worst_case),
     )
     request = limits.apply_to(request, cools_down=False, for_people=True)
-    claim, verdict = await state.turns.begin(limits.agent, call.turn_id, call.deadline, "", request)
+    claim, verdict = await limits.state.turns.begin(limits.agent, call.turn_id, call.deadline, "", request)
     if claim.state != "new":
         raise CallRefused("interrupted")
-    began, usage = clock(), Usage()
+    began, usage = limits.clock(), Usage()
     reason: str | None = None
     error: str | None = None
     try:
@@ -172,7 +168,7 @@ async def run_side_call(
             reason=reason,
             usage=on_the_wire(replace(usage, model=usage.model or call.model)),
         )
-        await state.turns.settle(
+        await limits.state.turns.settle(
             limits.agent,
             call.turn_id,
             result.to_wire(),
@@ -180,7 +176,7 @@ async def run_side_call(
             date=call.date,
             spent=cost_fields(result),
             say="",
-            record=_record(call, result, error, began, clock()),
+            record=_record(call, result, error, began, limits.clock()),
         )
 
 

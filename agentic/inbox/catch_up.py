@@ -139,7 +139,7 @@ class CatchUp:
         call, orders = self._calls.detect(heard), self._stop_orders
         if self._services.silence.check(self._channels.place(heard.channel_id)) is not None:
             return None
-        if self._services.is_ignored(heard.author_id, heard.author_roles, heard.guild_id):
+        if self._services.ignored.has(heard.author_id, heard.author_roles, heard.guild_id):
             return None
         if call is Call.ALL and heard.parent_id is not None:  # it may be a room
             return None

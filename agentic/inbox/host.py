@@ -24,10 +24,9 @@ from dataclasses import dataclass, replace
 
 from agent_config import AgentSettings
 from agentic.agent.agent import Agent, PersonaModel, build_agent
-from agentic.agent.limits import AgentLimits, share_backoff
+from agentic.agent.limits import share_backoff
 from agentic.agent.services import AgentServices
 from agentic.automation.automation import Automation
-from agentic.chat.outlet import ChannelView
 from agentic.chat.service import AgentChannels, ChannelAudience, IncomingMessage, Person, PersonReaction
 from agentic.context.commands import Order
 from agentic.context.entries import Entry
@@ -48,7 +47,6 @@ from agentic.llm.types import Model
 from agentic.process.tasks import BackgroundTasks
 from agentic.record.notes import ChannelReader
 from agentic.state.leases import AnyLease
-from agentic.tools.call_runner import ToolEvent
 from agentic.turn.result import BusyReplies
 from agentic.turn.runner import TurnRunner
 from agentic.wire import keys
@@ -70,7 +68,7 @@ class AgentHost:
         self.queue = TurnQueue(runner, services)
         self.automation = Automation(self.name, services, channels, self.queue, runner, ready=self.ready, lease=lease)
         runner.hooks = self.automation.hooks
-        self._busy = BusyReplies(agent.reply_throttle)
+        self._busy = BusyReplies(agent.limits.replies)
         self._calls = CallDetector(self.name, services, channels)
         self._commands = MessageCommands(agent, services, channels, self.queue, self._busy)
         self.bot_mentions = BotMentions(agent, services, channels, self.queue)
@@ -158,7 +156,7 @@ class AgentHost:
         if not (self.acts or (self.holds_lease and heard.is_private)):  # a private chat may have no past to read
             self.catch_up.missed_message()
             return
-        if services.is_ignored(heard.author_id, heard.author_roles, heard.guild_id):
+        if services.ignored.has(heard.author_id, heard.author_roles, heard.guild_id):
             return
         call, transcript = self._calls.detect(heard), services.transcripts.of(channel_id)
         if (
@@ -247,21 +245,18 @@ class PersonaHost:
         self.settings, self._services, self._model, self._is_heard = settings, services, model, hosted.is_heard
         self._tasks: list[asyncio.Task[None]] = []
 
-        def show_nothing(view: ChannelView, event: ToolEvent) -> None:
-            """A persona's tool calls are in the record, and not in its room."""
-
         agent = build_agent(
             settings,
             services,
             PersonaModel(model, services.redact),
             model,
             {},
-            show_tools=show_nothing,
             audience=hosted.audience,
         )
-        agent = replace(agent, identity=replace(agent.identity, others=()))  # a room says who takes part
+        me = replace(agent.identity.me, others=())  # a room says who takes part
+        agent = replace(agent, identity=replace(agent.identity, me=me))
         if not hosted.is_heard:  # it speaks in rooms alone, which people open and which have a limit of turns
-            agent = replace(agent, limits=AgentLimits.budgets_alone(settings.name, services.state.limits))
+            agent = replace(agent, limits=agent.limits.budgets_alone())
         self.host = AgentHost(agent, services, hosted.channels, lease=hosted.lease)
 
     def start(self) -> None:
@@ -270,7 +265,7 @@ class PersonaHost:
         work = {
             "catch-up": host.run_catch_up(),
             "provider back-off": share_backoff(
-                name, host.agent.model.backoff, self._services.state.coordination.backoffs
+                name, host.agent.models.main.backoff, self._services.state.coordination.backoffs
             ),
         }
         if self._is_heard:

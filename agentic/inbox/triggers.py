@@ -297,7 +297,7 @@ class MessageCommands:
 
     async def _show_context(self, event: MentionEvent, outlet: Outlet, replies: CommandReplies | None) -> None:
         """Show the first request that the model would get, with its tools."""
-        asked, agent, sent = event.asked, self._agent.at(outlet), list[Prompt]()
+        asked, agent, sent = event.asked, self._agent, list[Prompt]()
         if replies is None:
             return
         if not asked.may_manage:
@@ -313,7 +313,7 @@ class MessageCommands:
         mode = mode_of(turn, await build_view(turn))
         request = mode.request(0.0)
         await ToolUse(turn, mode, always).run(ask, request.prompt)
-        note, text = f"what {agent.identity.display_name} sees", format_request(sent[0], request.history)
+        note, text = f"what {agent.identity.me.display_name} sees", format_request(sent[0], request.history)
         await replies.send_file(f"context-{agent.key}.txt", text, note, f"{event.id}:context")
 
 

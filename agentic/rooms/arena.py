@@ -13,7 +13,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -30,7 +30,6 @@ from agentic.rooms.closing import cut, plain
 from agentic.rooms.threads import HIDDEN
 from agentic.state.leases import AnyLease
 from agentic.state.rooms import Arena, ArenaAnswer
-from agentic.state.shared_state import SharedState
 from agentic.state.silence import ChannelRef
 from agentic.text import counted
 from agentic.turn.cleaning import clean_text
@@ -151,9 +150,7 @@ class ArenaKeeper:
 
     async def _begin(self, arena: Arena) -> None:
         self._bot(arena)  # no money is spent where nobody could post the answers
-        guild = arena.guild_id or 0  # an agent may have another model in this server
-        agents = [replace(each, model=each.guild_models.get(guild, each.model)) for each in self._agents()]
-        pair = draw_pair(agents, self._rng)
+        pair = draw_pair(self._agents(), arena.guild_id, self._rng)
         if pair is None:
             await self._give_up(arena, TOO_FEW)
             return
@@ -264,25 +261,28 @@ class ArenaPlace:
     parent: ArenaPlace | None = None
 
 
-def draw_pair(agents: Sequence[Agent], rng: random.Random) -> tuple[Agent, Agent] | None:
-    """Two that can answer, by chance, with different models if there are any; None for fewer than two."""
-    able = [agent for agent in agents if not agent.model.runs_own_tools and not agent.model.backoff.seconds_left]
+def draw_pair(agents: Sequence[Agent], guild_id: int | None, rng: random.Random) -> tuple[Agent, Agent] | None:
+    """Two that can answer in a server, by chance, with different models if there are any; None for fewer than two."""
+    models = {agent.key: agent.models.for_guild(guild_id) for agent in agents}
+    able = [agent for agent in agents if not models[agent.key].runs_own_tools]
+    able = [agent for agent in able if not models[agent.key].backoff.seconds_left]
     if len(able) < 2:
         return None
     first = rng.choice(able)
     others = [agent for agent in able if agent.key != first.key]
-    different = [agent for agent in others if agent.model.name != first.model.name]
+    different = [agent for agent in others if models[agent.key].name != models[first.key].name]
     return first, rng.choice(different or others)
 
 
-async def ask_contender(agent: Agent, arena: Arena, state: SharedState) -> ArenaAnswer:
+async def ask_contender(agent: Agent, arena: Arena) -> ArenaAnswer:
     """Ask a contender. Raises NoAnswer."""
+    model = agent.models.for_guild(arena.guild_id)
     persona = await agent.persona.prompt(arena.channel_id, writes=False) if agent.persona is not None else None
-    who = (persona.stable if persona is not None else "") or agent.identity.personality
+    who = (persona.stable if persona is not None else "") or agent.identity.me.personality
     options = agent.options.options(agent.key, ArenaPlace(arena.channel_id, arena.guild_id))
     prompt = Prompt(
         text=arena.question,
-        system=f"You are {agent.identity.display_name}.\n\n{who}\n\n{RULES}",
+        system=f"You are {agent.identity.me.display_name}.\n\n{who}\n\n{RULES}",
         temperature=options.temperature,
         max_output_tokens=min(options.max_output_tokens, ANSWER_TOKENS),
         timeout=ANSWER_SECONDS,
@@ -293,30 +293,30 @@ async def ask_contender(agent: Agent, arena: Arena, state: SharedState) -> Arena
         turn_id=f"arena-{arena.id}-{agent.key}",
         kind="arena",
         channel_id=arena.channel_id,
-        deadline=agent.clock() + ANSWER_SECONDS,
+        deadline=agent.now() + ANSWER_SECONDS,
         date=agent.today(),
-        model=agent.model.name,
-        worst_case=agent.model.prices.worst_case(expected(prompt)),
-        free=agent.model.prices.free,
+        model=model.name,
+        worst_case=model.prices.worst_case(expected(prompt)),
+        free=model.prices.free,
         guild_id=arena.guild_id,
         person_id=arena.asked_by,
         message_id=arena.id,
     )
 
     try:
-        ask = partial(agent.model.complete, prompt, ())
-        reply = await run_side_call(call, ask, state=state, limits=agent.limits, clock=agent.clock)
+        ask = partial(model.complete, prompt, ())
+        reply = await run_side_call(call, ask, agent.limits)
     except CallRefused as refused:
         raise NoAnswer(refused.reason) from refused
     except ModelError as error:
-        agent.model.backoff.failed(error)
+        model.backoff.failed(error)
         raise NoAnswer(error.kind) from error
-    agent.model.backoff.worked()
+    model.backoff.worked()
     text = words_of(reply.text, agent)
     if not text:
         raise NoAnswer("empty")
-    model = reply.usage.model or agent.model.name
-    return ArenaAnswer(agent=agent.key, shown=agent.identity.display_name, model=model, text=text)
+    shown, name = agent.identity.me.display_name, reply.usage.model or model.name
+    return ArenaAnswer(agent=agent.key, shown=shown, model=name, text=text)
 
 
 def words_of(text: str, agent: Agent) -> str:
@@ -327,4 +327,4 @@ def words_of(text: str, agent: Agent) -> str:
             text = parse_decision(text).text or ""
         except UnreadableDecision:
             return ""
-    return cut(clean_text(text, (agent.key, agent.identity.display_name)) or "", MAX_ANSWER)
+    return cut(clean_text(text, (agent.key, agent.identity.me.display_name)) or "", MAX_ANSWER)

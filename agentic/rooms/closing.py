@@ -76,7 +76,7 @@ async def close_room(services: AgentServices, room: Room, posts: Sequence[RoomPo
 async def find_positions(services: AgentServices, room: Room, posts: Sequence[RoomPost]) -> Mapping[str, str]:
     """Member → position; nothing if there is no cheap model, or it fails. The call is charged to the budgets of the
     room's first member and of the person who opened it."""
-    cheap, state, prompt = services.cheap, services.state, prompt_of(room, posts)
+    cheap, prompt = services.cheap, prompt_of(room, posts)
     if cheap is None or cheap.rests or not prompt.text:
         return {}
     now = services.clock()
@@ -93,10 +93,10 @@ async def find_positions(services: AgentServices, room: Room, posts: Sequence[Ro
         free=cheap.prices.free,
         person_id=room.opened_by,
     )
-    limits = AgentLimits.budgets_alone(members_of(room)[0].name, state.limits)
+    limits = AgentLimits(members_of(room)[0].name, services.state, services.clock)
     try:
         ask = partial(cheap.ask, prompt)
-        reply = await run_side_call(call, ask, state=state, limits=limits, clock=services.clock)
+        reply = await run_side_call(call, ask, limits)
     except CallRefused as refused:
         log.info("room %d: its card has first sentences, no model was asked: %s", room.thread_id, refused)
         return {}

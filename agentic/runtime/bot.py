@@ -183,7 +183,7 @@ class BotRun:
                 lambda: keep_present(name, presence, directory, services.names, lambda: self.online)
             ),
             # a back-off may be left from an earlier run of the program
-            "status": self._once_ready(lambda: show_backoff(self.client, self.cog.host.agent.model.backoff)),
+            "status": self._once_ready(lambda: show_backoff(self.client, self.cog.host.agent.models.main.backoff)),
             "commands": self._once_ready(self._keep_commands),
             "rooms": self._once_ready(self._room_opener.run),
             **self._hosting(),
@@ -196,7 +196,7 @@ class BotRun:
             "catch-up": host.run_catch_up(),
             "automation": host.run_automation(),
             "provider back-off": share_backoff(
-                self.agent.spec.name, host.agent.model.backoff, state.coordination.backoffs
+                self.agent.spec.name, host.agent.models.main.backoff, state.coordination.backoffs
             ),
         }
 

@@ -122,8 +122,7 @@ def _keep_arenas(runtime: Runtime, lease: Lease) -> None:
         personas = runtime.personas.agents if runtime.personas is not None else ()
         return [*(cog.host.agent for _, cog, _ in _online(runtime)), *personas]
 
-    answer = partial(ask_contender, state=services.state)
-    keeper = ArenaKeeper(services, online, agents, answer, lease=lease)
+    keeper = ArenaKeeper(services, online, agents, ask_contender, lease=lease)
     runtime.watch(keeper.run, "arenas")
 
 

@@ -216,8 +216,8 @@ def build_services(
     silence = Silence(link, bus, setup.clock)
     state = SharedState(link, setup.clock, holder=setup.holder, caps=caps_of(settings), silence=silence)
     roster = Roster(settings, directory, state.coordination.presence, folder, setup.lacks)
-    live = LiveOptions(link, bus)
-    options = load_options(settings, roster.names, personas.layer if personas else no_layer, live)
+    live, notices = LiveOptions(link, bus), Notices(link)
+    options = load_options(settings, roster.names, personas.layer if personas else no_layer, live, notices)
     transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
     records = tools.records if tools else None
     meaning = meaning_of(settings, setup.make_embedder(settings), state.limits.replay_costs, setup.clock)
@@ -250,7 +250,7 @@ def build_services(
         record=record,
         memory=open_memory(meaning),
         watcher=watcher,
-        notices=Notices(link),
+        notices=notices,
         tools=tools,
         options=options,
         live_options=live,

@@ -7,7 +7,6 @@ import logging
 from dataclasses import replace
 
 from agentic.agent.events import POST_SECONDS, MentionEvent, asked_id
-from agentic.agent.limits import day_total
 from agentic.chat.outlet import Post, Posted, TurnCost
 from agentic.llm.errors import ModelError
 from agentic.llm.types import ImagePrompt, Picture, Usage
@@ -46,7 +45,7 @@ async def _post(turn: Turn, view: TurnView, decision: Decision) -> None:
     agent, event, state, outlet, text = turn.agent, turn.event, turn.state, turn.outlet, decision.text
     picture = drawn = await state.load_picture() or await _draw(turn, decision)
     if drawn is None and text is not None:  # perhaps one was looked for beside the search
-        seconds = min(FOUND_SECONDS, event.deadline - agent.clock() - POST_SECONDS)
+        seconds = min(FOUND_SECONDS, event.deadline - agent.now() - POST_SECONDS)
         picture = await turn.found_picture.take(seconds)
     if text is None and picture is None and (event.forced or decision.react_emoji is None):
         state.done = Done(reason="picture_failed")
@@ -57,7 +56,7 @@ async def _post(turn: Turn, view: TurnView, decision: Decision) -> None:
         topic=decision.topic,
         answers=view.context.answers,
         leaves=decision.leave,
-        next_agent=next_member(state.room, decision.next_speaker, agent.key, agent.options.inner_names(outlet.view)),
+        next_agent=next_member(state.room, decision.next_speaker, agent.key, view.names),
     )
     if text is None and picture is None:
         state.done = decided
@@ -75,8 +74,8 @@ async def _post(turn: Turn, view: TurnView, decision: Decision) -> None:
         )
 
     cost, usage = None, state.spending.total
-    if agent.show_costs:
-        cost = TurnCost(usage, await day_total(agent.costs, agent.key, agent.today(), usage), agent.colour)
+    if agent.settings.show_cost_embeds:
+        cost = TurnCost(usage, await turn.limits.day_total(agent.today(), usage), agent.identity.colour)
     post = Post(
         text=text,
         picture=picture,
@@ -97,20 +96,20 @@ async def _draw(turn: Turn, decision: Decision) -> Picture | None:
     if not decision.generate_image or not decision.image_prompt:
         return None
     agent, event, spending, trace = turn.agent, turn.event, turn.state.spending, turn.state.trace
-    cost = agent.model.prices.picture()  # until more is known of it
+    cost = turn.model.prices.picture()  # until more is known of it
     together = spending.total + cost
-    if not await agent.limits.reserve_more(event.id, together.cost_usd):
+    if not await turn.limits.reserve_more(event.id, together.cost_usd):
         log.info("%s: no picture is drawn, there is no money for it", agent.key)
         return None
-    seconds = event.deadline - agent.clock() - POST_SECONDS
+    seconds = event.deadline - agent.now() - POST_SECONDS
     if seconds <= 0:
         log.info("%s: no picture is drawn, there is no time for it", agent.key)
         return None
     await spending.reserve(together)
     try:
-        with trace.drawing(agent.model.name, decision.image_prompt) as call:
+        with trace.drawing(turn.model.name, decision.image_prompt) as call:
             async with asyncio.timeout(seconds) as limit:
-                drawing = await agent.model.draw(ImagePrompt(decision.image_prompt, turn.outlet.view.guild_id))
+                drawing = await turn.model.draw(ImagePrompt(decision.image_prompt, turn.outlet.view.guild_id))
         cost = drawing.usage
     except ModelError as error:
         log.warning("%s: drawing failed: %s", agent.key, error)

@@ -61,7 +61,7 @@ async def decide(turn: Turn, view: TurnView) -> Decision:
 
     Raises UnreadableDecision, ModelError, TurnAborted("deadline") or ("budget"), and CannotPost.
     """
-    if turn.agent.asks_cheaply and await should_skip(turn, view):
+    if turn.agent.settings.asks_cheaply(turn.agent.key) and await should_skip(turn, view):
         return Decision(skip=True)
     async with streamed(turn, view.options, names_of(turn, view)) as stream:
         mode = mode_of(turn, view, stream)
@@ -69,7 +69,7 @@ async def decide(turn: Turn, view: TurnView) -> Decision:
             try:
                 return await _ask_with_tools(turn, mode)
             except PrefillRefused as error:
-                turn.agent.prefill.refused(error)
+                turn.agent.models.prefill.refused(error)
                 mode = ChatMode(view, mode.cache_key, stream=stream)
         return await _ask_with_tools(turn, mode)
 
@@ -83,7 +83,7 @@ def read_saved_decision(turn: Turn, view: TurnView, answer: SavedAnswer) -> Deci
 def mode_of(turn: Turn, view: TurnView, stream: StreamFilter | None = None) -> AnswerMode:
     """The mode that is set for the channel, as far as the model takes it."""
     cache_key = f"{turn.agent.key}:{turn.event.channel_id}"
-    if view.options.mode == "prefill" and turn.agent.prefill.takes(turn.agent.model.name):
+    if view.options.mode == "prefill" and turn.agent.models.prefill.takes(turn.model.name):
         return PrefillMode(view, cache_key, forced=turn.event.forced, stream=stream)
     return ChatMode(view, cache_key, stream=stream)
 
@@ -96,7 +96,7 @@ async def _ask_with_tools(turn: Turn, mode: AnswerMode) -> Decision:
     try:
         decision = _read_decision(turn, mode, await _get_reply(turn, mode, tools, search), tools)
     except UnreadableDecision as error:
-        worth_it = turn.event.forced or turn.agent.model.prices.free
+        worth_it = turn.event.forced or turn.model.prices.free
         if not worth_it or not await can_afford_calls(turn, 1):
             raise
         log.info("%s: asking once more, the answer could not be read: %s", turn.agent.key, error.reason)
@@ -176,7 +176,7 @@ def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownS
 
 
 def names_of(turn: Turn, view: TurnView) -> Collection[str]:
-    me = turn.agent.identity
+    me = turn.agent.identity.me
     return tuple(dict.fromkeys((me.display_name, me.key, view.context.me.display_name)))
 
 
@@ -185,10 +185,10 @@ def names_of(turn: Turn, view: TurnView) -> Collection[str]:
 
 async def call_model(turn: Turn, prompt: Prompt, history: Sequence[Message], kind: CallKind = "text") -> Reply:
     """Raises ModelError, UnreadableDecision for an answer that is none, and what `_reserve` does."""
-    model, event = turn.agent.model, turn.event
+    model, event = turn.model, turn.event
     cost = model.prices.worst_case(expected(prompt, history))  # until more is known of it
     await _reserve(turn, cost)
-    turn.agent.overhead.note(input_tokens(prompt, ()))
+    turn.limits.overhead.note(input_tokens(prompt, ()))
     continues = event.channel_id if isinstance(event, MentionEvent | InstructionEvent) else None
     # automation is no part of a conversation
     asked = replace(prompt, guild_id=turn.outlet.view.guild_id, conversation=continues)
@@ -234,7 +234,7 @@ async def _reserve(turn: Turn, cost: Usage) -> None:
     """
     spending = turn.state.spending
     together = spending.total + cost
-    if not await turn.agent.limits.reserve_more(turn.event.id, together.cost_usd):
+    if not await turn.limits.reserve_more(turn.event.id, together.cost_usd):
         raise TurnAborted("budget")
     if spending.total.calls or together.cost_usd > spending.reserved:
         await spending.reserve(together)
@@ -249,7 +249,7 @@ def seconds_left(turn: Turn) -> float:
 
 
 def _seconds_until_post(turn: Turn) -> float:
-    return turn.event.deadline - turn.agent.clock() - POST_SECONDS
+    return turn.event.deadline - turn.agent.now() - POST_SECONDS
 
 
 async def can_ask_again(turn: Turn) -> bool:
@@ -270,7 +270,7 @@ async def can_afford_calls(turn: Turn, calls: int) -> bool:
     """Whether there is money for so many calls more, by what the calls have cost so far."""
     total = turn.state.spending.total
     each = max(turn.state.spending.estimate, total.cost_usd / max(1, total.calls))
-    return await turn.agent.limits.reserve_more(turn.event.id, total.cost_usd + calls * each)
+    return await turn.limits.reserve_more(turn.event.id, total.cost_usd + calls * each)
 
 
 # -- a cheap model says whether the agent speaks ----------------------------------------------------------------------
@@ -296,7 +296,7 @@ async def should_skip(turn: Turn, view: TurnView) -> bool:
     conversation, or names who speaks next. If the cheap model fails, has no money, or gives no answer that can be read,
     the agent's own model is asked. Nothing that the cheap model writes is posted or remembered.
     """
-    event, model, context, cheap = turn.event, turn.agent.model, view.context, turn.agent.cheap
+    event, model, context, cheap = turn.event, turn.model, view.context, turn.agent.models.cheap
     if cheap is None or not isinstance(event, InstructionEvent) or event.forced:
         return False
     if context.task.trigger == "starter" or context.task.closing or context.talk.names_next:
@@ -403,12 +403,13 @@ class SearchFirst:
         task = context.task.errand.query if context.task.errand is not None else ""
         self._question = context.task.target.text if context.task.target is not None else task
         self._failed = FAILED if context.task.errand is None else NOTHING_NEW
-        self._tool = agent.toolbox(options.tools, False).get(WEB_SEARCH)
-        self._pictures = agent.find_picture if options.search_pictures and turn.outlet.sink.may_attach else None
+        self._tool = agent.tools.box(options.tools).get(WEB_SEARCH)
+        wants_picture, toolset = options.search_pictures and turn.outlet.sink.may_attach, agent.tools.toolset
+        self._pictures = toolset.pictures if wants_picture and toolset is not None else None
 
     def within(self, box: Toolbox) -> Toolbox:
         """The box in which web_search works once."""
-        model = self._turn.agent.model
+        model = self._turn.model
         known = profile(model.name)
         by_maker = bool(known.search) and (known.tools_with_search or not len(box))
         self._native = by_maker and not (self._mode.is_prefill or model.runs_own_tools)
@@ -418,7 +419,7 @@ class SearchFirst:
 
     def asking(self, ask: Ask) -> Ask:
         """`ask`, so that its model searches once. Words that come before our search are not shown while they grow."""
-        limited = 1 if limits_searches(profile(self._turn.agent.model.name)) else None
+        limited = 1 if limits_searches(profile(self._turn.model.name)) else None
 
         async def asked(prompt: Prompt) -> Reply:
             if self.made:
@@ -464,9 +465,9 @@ class SearchFirst:
         return found if found is not None and await can_ask_again(self._turn) else None
 
     def look_for_picture(self, query: str) -> None:
-        find, self._pictures = self._pictures, None
-        if find is not None:
-            self._turn.found_picture.start(find(query), f"picture for {self._turn.event.id}")
+        pictures, self._pictures = self._pictures, None
+        if pictures is not None:
+            self._turn.found_picture.start(pictures.find(query), f"picture for {self._turn.event.id}")
 
 
 @dataclass(frozen=True, slots=True)

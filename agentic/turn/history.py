@@ -21,6 +21,7 @@ from typing import Any, cast
 
 from agentic.agent.agent import Agent
 from agentic.agent.events import InstructionEvent
+from agentic.agent.options import EffectiveOptions
 from agentic.agent.services import AgentServices
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import ChannelView
@@ -53,13 +54,13 @@ log = logging.getLogger(__name__)
 
 
 async def build_window(
-    turn: Turn, options: Options, names: Mapping[str, str], *, reset: int, begins_after: int = 0
+    turn: Turn, in_force: EffectiveOptions, names: Mapping[str, str], *, reset: int, begins_after: int = 0
 ) -> tuple[Window, Chosen]:
     """Build the window, and choose its pictures and files. A room is shown from its beginning to now, a conversation
     from before its start, anything else by the channel's last messages, of which a theme shows its share if no option
     sets another depth. `names` are the channel's own; `begins_after`: the end of the room's summary."""
-    agent, event, channel_id = turn.agent, turn.event, turn.event.channel_id
-    resolved = await _resolve(turn, options, names, reset)
+    agent, event, channel_id, options = turn.agent, turn.event, turn.event.channel_id, in_force.options
+    resolved = await _resolve(turn, in_force, names, reset)
     kind, whole, share, entries = "recent", False, theme_named(event.theme).window_share, resolved.entries
     if in_room(event):
         kind, whole, share = "room", True, 1.0
@@ -67,28 +68,28 @@ async def build_window(
     elif isinstance(event, InstructionEvent) and not event.cools_down:
         entries = conversation_entries(entries, history_ids(event.instruction))
         kind, whole, share = "conversation", True, 1.0
-    elif agent.options.of(agent.key, turn.outlet.view).own_depth:
+    elif in_force.own_depth:
         share = 1.0
-    await agent.windows.restore(channel_id, kind)
+    await agent.memory.windows.restore(channel_id, kind)
     # A prefix may come from several places, in any order.
     first = min((entry.id for entry in (*resolved.prefix, *entries[:1])), default=0)
-    if kind == "recent" and agent.tool_records is not None:
-        agent.tool_records.prune(agent.key, channel_id, first)
-    window = agent.windows.memory.lay(
+    if kind == "recent" and agent.tools.records is not None:
+        agent.tools.records.prune(agent.key, channel_id, first)
+    window = agent.memory.windows.memory.lay(
         channel_id,
         kind,
         entries,
-        agent.clock(),
+        agent.now(),
         Depth.of(options, share),
         prefix=resolved.prefix,
         tools=tool_lines(agent, channel_id, first),
         marker_depth=options.marker_depth,
         whole=whole,
     )
-    limited = options.model_copy(update={"max_images": min(options.max_images, agent.model.max_pictures)})
-    chosen = agent.windows.memory.choose(channel_id, kind, window, limited)
+    limited = options.model_copy(update={"max_images": min(options.max_images, turn.model.max_pictures)})
+    chosen = agent.memory.windows.memory.choose(channel_id, kind, window, limited)
     if window.fresh:
-        agent.windows.keep(channel_id, kind)
+        agent.memory.windows.keep(channel_id, kind)
     return window, chosen
 
 
@@ -101,18 +102,18 @@ def after(entries: Sequence[Entry], reset: int) -> Sequence[Entry]:
     return [entry for entry in entries if entry.id > reset] if reset else entries
 
 
-async def _resolve(turn: Turn, options: Options, names: Mapping[str, str], reset: int) -> Resolved:
+async def _resolve(turn: Turn, in_force: EffectiveOptions, names: Mapping[str, str], reset: int) -> Resolved:
     """Stages 1 to 4."""
     agent, event, transcript = turn.agent, turn.event, turn.outlet.view.transcript
     entries: Sequence[Entry] = transcript.entries()
     history = event.instruction.conversation_history if isinstance(event, InstructionEvent) else ()
     if history and not event.cools_down:
-        speakers = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
+        speakers = {**{record.agent: clean_name(record.agent) for record in history}, **agent.identity.names}
         entries = merge_history(entries, history, speakers, transcript.deleted)
     entries = after(entries, reset)
     if in_room(event):
         entries = room_entries(entries)
-    own_names = agent.options.of(agent.key, turn.outlet.view).names
+    options, own_names = in_force.options, in_force.names
     source = await _channel_source(turn.outlet.view, entries, options, own_names, reset=reset, alone=in_room(event))
     if renamed := _renamed_ids(agent, names):
         lookup = source.lookup
@@ -136,8 +137,8 @@ def with_channel_names(entries: Sequence[Entry], agent: Agent, names: Mapping[st
 
 def _renamed_ids(agent: Agent, names: Mapping[str, str]) -> Mapping[int, tuple[str, str]]:
     """The user ids of agents with a name of their own in the channel: shown name and name there."""
-    ids = {agent.user_id(key): (agent.names[key], name) for key, name in names.items()}
-    return {user_id: both for user_id, both in ids.items() if user_id is not None}
+    shown = agent.identity.names
+    return {user_id: (shown[key], names[key]) for user_id, key in agent.identity.ids(names).items()}
 
 
 def _rename_mentions(entry: Entry, renamed: Mapping[int, tuple[str, str]]) -> Entry:
@@ -201,11 +202,11 @@ def tool_lines(agent: Agent, channel_id: int, window_start: int) -> list[ToolLin
     No service keeps this part of a context. `window_start` is the id of the oldest message that a context of the
     channel may show. A line always reads the same and stays in its place: a window does not show it a second time.
     """
-    if agent.tool_records is None:
+    if agent.tools.records is None:
         return []
     lines = [
         ToolLine(record.after_message_id, record_text(agent.key, record, LINE_CHARACTERS), record.asked_by)
-        for record in agent.tool_records.for_channel(agent.key, channel_id)
+        for record in agent.tools.records.for_channel(agent.key, channel_id)
         if record.output is not None and record.after_message_id >= window_start
     ]
     return lines[-MAX_LINES:]

@@ -13,13 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import chain
-from typing import TypeGuard
 
-from agentic.agent.agent import Agent
-from agentic.agent.events import ReflectionEvent, TurnEvent
-from agentic.agent.limits import AFTER_DEADLINE, AgentLimits, PromptOverhead, under_way
+from agentic.agent.events import ReflectionEvent
+from agentic.agent.limits import AFTER_DEADLINE, under_way
 from agentic.context.entries import one_line, words
 from agentic.context.render import INDENT
 from agentic.llm.pricing import expected
@@ -66,16 +63,16 @@ async def check_consent(turn: Turn, event: ReflectionEvent) -> None:
     """Raises TurnAborted if the person has said no, and if nobody knows: the record may learn of it later. Nor is
     anything written to or about people whom the bots ignore, or on topics that somebody who reads there could not know
     of."""
-    person_id, may_read = event.person_id, turn.agent.sees(event.channel_id)
+    person_id, may_read = event.person_id, turn.agent.memory.audience.may_see(event.channel_id)
     if is_about_ignored(turn, event) or not all(map(may_read, event.reflection.origins)) or person_id is None:
         raise TurnAborted("unwanted")
-    if await turn.agent.unasked.is_unwanted(person_id):
+    if await turn.agent.memory.unprompted.is_unwanted(person_id):
         raise TurnAborted("unwanted")
 
 
 def is_about_ignored(turn: Turn, event: ReflectionEvent) -> bool:
     guild = turn.outlet.view.guild_id
-    return any(turn.agent.ignores(person, frozenset(), guild) for person in event.about)
+    return any(turn.agent.memory.ignored.has(person, frozenset(), guild) for person in event.about)
 
 
 def text_only(event: ReflectionEvent, decision: Decision) -> Decision:
@@ -92,30 +89,10 @@ def text_only(event: ReflectionEvent, decision: Decision) -> Decision:
     return Decision(text=decision.text, sources=decision.sources)
 
 
-def is_writing(event: TurnEvent) -> TypeGuard[ReflectionEvent]:
-    """Whether the turn writes a text for the coordinator and nothing else: no hook runs around it."""
-    return isinstance(event, ReflectionEvent) and event.writes
-
-
-def as_writer(agent: Agent) -> Agent:
-    """The agent as it writes: with the cheap model, under the budgets alone."""
-    cheap, model = agent.cheap, agent.model
-    if cheap is not None:
-        model = replace(
-            model,
-            name=cheap.name,
-            complete=cheap.complete,
-            prices=cheap.prices,
-            backoff=cheap.backoff,
-            runs_own_tools=False,
-        )
-    limits = AgentLimits.budgets_alone(agent.key, agent.limits.store)
-    return replace(agent, model=model, limits=limits, overhead=PromptOverhead())
-
-
-def writing_request(agent: Agent, event: ReflectionEvent) -> LimitRequest:
+def writing_request(turn: Turn, event: ReflectionEvent) -> LimitRequest:
     """The request to the limits. It is counted apart from the day's turns, as those are whose model costs nothing."""
-    most = agent.model.prices.worst_case(expected(prompt_of(event.reflection, agent.key)))
+    agent = turn.agent
+    most = turn.model.prices.worst_case(expected(prompt_of(event.reflection, agent.key)))
     request = LimitRequest(
         agent=agent.key,
         channel_id=event.channel_id,
@@ -128,7 +105,7 @@ def writing_request(agent: Agent, event: ReflectionEvent) -> LimitRequest:
         is_idle=True,
         under_way=under_way(most),
     )
-    return agent.limits.apply_to(request, cools_down=False, for_people=False)
+    return turn.limits.apply_to(request, cools_down=False, for_people=False)
 
 
 async def write(turn: Turn, event: ReflectionEvent) -> str:

@@ -15,14 +15,14 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TypeVar
+from functools import cached_property, partial
+from typing import Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from agentic.agent.agent import Agent
-from agentic.agent.events import TurnEvent, read_begun
-from agentic.agent.limits import TurnSpending, read_under_way
+from agentic.agent.agent import Agent, ModelBinding
+from agentic.agent.events import TurnEvent, is_writing, read_begun
+from agentic.agent.limits import AgentLimits, TurnSpending, read_under_way
 from agentic.chat.outlet import CannotPost, Outlet
 from agentic.llm.types import Picture, Source, Usage
 from agentic.process.tasks import BackgroundResult
@@ -31,7 +31,7 @@ from agentic.state.rooms import Room
 from agentic.state.shared_state import SharedState
 from agentic.state.turns import Checkpoint, Claim
 from agentic.turn.decision import Decision, as_json
-from agentic.turn.trace import TurnTrace
+from agentic.turn.trace import TurnTrace, TurnWatcher, TurnWatchers
 from agentic.wire.reasons import TurnAborted
 
 log = logging.getLogger(__name__)
@@ -120,8 +120,8 @@ class TurnState:
     """How far a turn came, and the facts of its record. `continued`: an earlier run of the program began it; its posts
     would be behind the message `after`. Methods that save raise CannotPost if another process has the turn."""
 
-    def __init__(self, state: SharedState, agent: str, turn_id: str) -> None:
-        self._state, self._agent, self._turn_id = state, agent, turn_id
+    def __init__(self, shared: SharedState, agent: str, turn_id: str) -> None:
+        self.shared, self._agent, self._turn_id = shared, agent, turn_id
         self.continued = False
         self.lost = False  # another process has taken the turn over
         self.request: LimitRequest | None = None  # to the limits, in the step that claimed it
@@ -142,7 +142,7 @@ class TurnState:
         self.asked_by: int | None = None  # a person
         self.posted: tuple[int, ...] = ()  # messages, in order
 
-    def resume_from(self, left: Claim) -> TurnState:
+    def resume_from(self, left: Claim) -> None:
         """Take over the state that another process saved."""
         self.continued = True
         self.after = read_begun(left.event).after
@@ -150,14 +150,12 @@ class TurnState:
         self.answer = _read(_ANSWER, left.answer)
         self.done = _read(_DONE, left.posted) or Done()
         self.spending.total = read_under_way(left.under_way) or (self.answer.usage if self.answer else Usage())
-        return self
 
-    def begin(self, request: LimitRequest | None, verdict: Verdict | None) -> TurnState:
+    def begin(self, request: LimitRequest | None, verdict: Verdict | None) -> None:
         """Begin a new turn, with the limits' verdict if they were asked in the step that claimed it."""
         self.request, self.verdict = request, verdict
         if request is not None and verdict in ("ok", "closing"):
             self.spending.reserved = request.estimate
-        return self
 
     async def save_closing(self) -> None:
         """The turn is its conversation's last one."""
@@ -173,7 +171,7 @@ class TurnState:
     async def save_picture(self, picture: Picture) -> None:
         if self.answer is None:
             return
-        kept = await self._state.turns.drawn_images.keep(self._agent, self._turn_id, picture.data)
+        kept = await self.shared.turns.drawn_images.keep(self._agent, self._turn_id, picture.data)
         drawn, media_type = (len(picture.data), picture.media_type) if kept else (0, "")
         await self._save_answer(replace(self.answer, usage=self.spending.total, drawn=drawn, media_type=media_type))
 
@@ -181,7 +179,7 @@ class TurnState:
         """The picture of an earlier run; None if it drew none, or the picture is lost."""
         if self.answer is None or not self.answer.drawn:
             return None
-        data = await self._state.turns.drawn_images.read(self._agent, self._turn_id, self.answer.drawn)
+        data = await self.shared.turns.drawn_images.read(self._agent, self._turn_id, self.answer.drawn)
         return Picture(data, self.answer.media_type) if data is not None else None
 
     async def save_posted(self) -> None:
@@ -193,7 +191,7 @@ class TurnState:
         await self._save("answer", _ANSWER.dump_json(answer, exclude_defaults=True).decode())
 
     async def _save(self, name: Checkpoint, text: str) -> None:
-        self.lost = not await self._state.turns.checkpoint(self._agent, self._turn_id, name, text)
+        self.lost = not await self.shared.turns.checkpoint(self._agent, self._turn_id, name, text)
         if self.lost:
             raise CannotPost("not_ours")
 
@@ -206,7 +204,25 @@ def _read(kind: TypeAdapter[T], text: str | None) -> T | None:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnHooks(Protocol):
+    """Run hooks before and after each event's turn; agentic.automation.automation."""
+
+    async def before(self, event: TurnEvent) -> None: ...
+    async def after(self, event: TurnEvent) -> None: ...
+
+
+class NoHooks:
+    async def before(self, event: TurnEvent) -> None:
+        del event
+
+    async def after(self, event: TurnEvent) -> None:
+        del event
+
+
+NO_HOOKS = NoHooks()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Turn:
     """One turn of an agent, as each of its steps takes it."""
 
@@ -214,11 +230,24 @@ class Turn:
     outlet: Outlet
     event: TurnEvent
     state: TurnState
+    hooks: TurnHooks = NO_HOOKS
+    watcher: TurnWatcher = field(default_factory=TurnWatchers)
     cancellation: Cancellation = field(default_factory=Cancellation)
-    found_picture: BackgroundResult[Picture] = field(
-        default_factory=BackgroundResult
-    )  # beside a search, until the answer is posted
+    # beside a search, until the answer is posted
+    found_picture: BackgroundResult[Picture] = field(default_factory=BackgroundResult)
+
+    @cached_property
+    def model(self) -> ModelBinding:
+        """The model of the channel's server, or the one that writes notes."""
+        models, guild_id = self.agent.models, self.outlet.view.guild_id
+        return models.for_writing(guild_id) if is_writing(self.event) else models.for_guild(guild_id)
+
+    @cached_property
+    def limits(self) -> AgentLimits:
+        """Notes have the budgets alone, and prompts of a size of their own."""
+        limits = self.agent.limits
+        return limits.budgets_alone() if is_writing(self.event) else limits
 
     @property
     def can_draw(self) -> bool:
-        return self.agent.model.can_draw and self.outlet.sink.may_attach
+        return self.model.can_draw and self.outlet.sink.may_attach

@@ -20,9 +20,8 @@ from agentic.chat.outlet import CannotPost, ChannelSink, Post, Posted
 from agentic.llm.errors import BadAnswer, Final, ModelError, RateLimited, TimedOut
 from agentic.llm.types import Usage
 from agentic.process.tasks import BackgroundTasks
-from agentic.state.shared_state import SharedState
 from agentic.state.turn_records import MAX_ID_CHARACTERS, Reacted, TurnRecord
-from agentic.turn.progress import Done, TurnState
+from agentic.turn.progress import Done, Turn, TurnState
 from agentic.turn.trace import NO_USAGE
 from agentic.wire.messages import MentionNotice, Result, TurnNotice, TurnUsage, WireMessage
 
@@ -67,7 +66,7 @@ def refused(agent: str, turn_id: str, reason: str) -> Result:
     return result_of(agent, turn_id, Done(reason=reason))
 
 
-async def settle(agent: Agent, shared: SharedState, event: TurnEvent, result: Result, state: TurnState) -> TurnRecord:
+async def settle(agent: Agent, event: TurnEvent, result: Result, state: TurnState) -> TurnRecord:
     """End a turn in one step: keep its result for a repeated instruction, charge its costs, publish the message to the
     coordinator, record the turn. Returns the record."""
     record = make_record(agent.key, event, result, state)
@@ -81,7 +80,7 @@ async def settle(agent: Agent, shared: SharedState, event: TurnEvent, result: Re
             message_id=result.message_id,
             trigger_message_id=event.asked.id,
         )
-    settled = await shared.turns.settle(
+    settled = await state.shared.turns.settle(
         agent.key,
         event.id,
         result.to_wire(),
@@ -237,18 +236,14 @@ def error_line(error: BaseException) -> str:
     return f"I can't answer right now: {type(error).kind}{f' ({name})' if name else ''}. {advice}"
 
 
-async def reply_to_failure(
-    agent: Agent, sink: ChannelSink, event: MentionEvent, reason: str, line: str | None
-) -> Posted | None:
+async def reply_to_failure(turn: Turn, event: MentionEvent, reason: str, line: str | None) -> Posted | None:
     """Reply to a person once a minute and channel, and once more if it fails again within the minute; a provider's
     back-off is reported once in a channel. A reaction is explained once to each person, and once a minute in a channel:
     more would hold the answers back."""
     who = (event.channel_id, event.asked.speaker.id)
     everybody = (event.channel_id, EVERYBODY)
-    replies, signs = agent.reply_throttle, agent.sign_throttle
-    quiet = replies.recently(*who) or (
-        reason == "benched" and not agent.model.backoff.first_notice_in(event.channel_id)
-    )
+    replies, signs = turn.limits.replies, turn.limits.explanations
+    quiet = replies.recently(*who) or (reason == "benched" and not turn.model.backoff.first_notice_in(event.channel_id))
     if quiet and reason in FAILURES and not replies.recently(*who, FAILED_AGAIN):
         replies.note(*who, FAILED_AGAIN)
         quiet, line = False, ("" if reason == "refused" else FAILED_AGAIN) + (line or LINES[reason])
@@ -256,7 +251,7 @@ async def reply_to_failure(
     if explains:  # before anything is awaited: other people ask meanwhile
         signs.note(*who, reason)
         replies.note(*everybody)
-    posted = await post_failure_reply(sink, event, reason, line=line, quiet=quiet, explains=explains)
+    posted = await post_failure_reply(turn.outlet.sink, event, reason, line=line, quiet=quiet, explains=explains)
     if posted is not None:
         replies.note(*who)
     return posted

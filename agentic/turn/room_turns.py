@@ -13,13 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeGuard
 
-from agentic.agent.agent import Agent
 from agentic.agent.events import InstructionEvent, TurnEvent
 from agentic.chat.outlet import Outlet
 from agentic.context.entries import Entry, is_visible
 from agentic.context.prompt import RoomTurn
 from agentic.state.context import Summary
-from agentic.state.rooms import Room
+from agentic.state.rooms import Room, RoomStore
 from agentic.text import calls_in, named
 from agentic.turn.decision import FORM, DecisionForm, room_form
 from agentic.turn.progress import Turn
@@ -35,9 +34,9 @@ def in_room(event: TurnEvent) -> TypeGuard[InstructionEvent]:
 
 
 @or_default(None, "turns in rooms wait")
-async def read_room(agent: Agent, event: TurnEvent) -> Room | None:
+async def read_room(rooms: RoomStore, event: TurnEvent) -> Room | None:
     """The room of a turn as it is now; None if there is none, and while Redis is unavailable."""
-    return await agent.rooms.read(event.channel_id)
+    return await rooms.read(event.channel_id)
 
 
 def is_expected_turn(room: Room | None, event: TurnEvent) -> bool:
@@ -61,7 +60,7 @@ async def admit_to_room(turn: Turn) -> None:
     """
     event, state = turn.event, turn.state
     if in_room(event) and state.room is None:
-        state.room = await wait_for_redis(lambda: turn.agent.rooms.read(event.channel_id))
+        state.room = await wait_for_redis(lambda: turn.state.shared.coordination.rooms.read(event.channel_id))
     if not is_expected_turn(state.room, event):
         raise TurnAborted("out_of_turn")
     ignore_own_lock(turn.outlet, state.room)
@@ -73,7 +72,9 @@ async def check_room(turn: Turn) -> None:
 
     Raises TurnAborted("out_of_turn").
     """
-    read = or_default(turn.state.room, "rooms are not looked at again before posts")(turn.agent.rooms.read)
+    read = or_default(turn.state.room, "rooms are not looked at again before posts")(
+        turn.state.shared.coordination.rooms.read
+    )
     if not is_expected_turn(await read(turn.event.channel_id), turn.event):
         raise TurnAborted("out_of_turn")
 
@@ -130,12 +131,12 @@ def room_entries(entries: Iterable[Entry]) -> list[Entry]:
 async def room_summary(turn: Turn, reset: int) -> Summary | None:
     """The summary that a turn in a room is shown; None if there is none, or it has messages from before the agent's
     last reset. One with a message that was deleted or hidden since is dropped."""
-    summary = await turn.agent.summaries.read(turn.event.channel_id)
+    summary = await turn.agent.memory.summaries.read(turn.event.channel_id)
     if summary is None or summary.first <= reset:
         return None
     transcript = turn.outlet.view.transcript
     hidden = (entry.id for entry in transcript.entries() if not is_visible(entry))
     if not any(map(summary.covers, transcript.deleted)) and not any(each in summary.messages for each in hidden):
         return summary
-    await turn.agent.summaries.drop(turn.event.channel_id)
+    await turn.agent.memory.summaries.drop(turn.event.channel_id)
     return None

@@ -16,8 +16,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Literal, Protocol
+from typing import Literal
 
 from agentic.agent.agent import Agent
 from agentic.agent.events import (
@@ -27,6 +26,7 @@ from agentic.agent.events import (
     ReflectionEvent,
     TurnEvent,
     is_unasked,
+    is_writing,
     save_event,
 )
 from agentic.agent.services import AgentServices
@@ -37,9 +37,8 @@ from agentic.state.leases import AnyLease
 from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silenced
-from agentic.turn.proactive import as_writer, is_writing
-from agentic.turn.progress import Cancellation, Turn, TurnState
-from agentic.turn.result import notice_of, refused, settle
+from agentic.turn.progress import Cancellation, Turn, TurnHooks, TurnState
+from agentic.turn.result import refused, settle
 from agentic.turn.room_turns import ignore_own_lock, in_room, read_room
 from agentic.turn.trace import RecordedWords, TurnTrace
 from agentic.turn.turn import abandoned_result, limit_request, take_turn, with_payer_and_target
@@ -52,13 +51,6 @@ NOTICE_SECONDS = 20.0  # for a post to the owner; the channel's next turn waits 
 log = logging.getLogger(__name__)
 
 TurnStatus = Literal["new", "running"]
-
-
-class TurnHooks(Protocol):
-    """Run hooks before and after each event's turn; agentic.automation.automation."""
-
-    async def before(self, event: TurnEvent) -> None: ...
-    async def after(self, event: TurnEvent) -> None: ...
 
 
 class TurnRunner:
@@ -130,38 +122,43 @@ class TurnRunner:
 
     async def _run_claimed(self, event: TurnEvent, cancellation: Cancellation) -> None:
         """Claim the turn, take it, and settle it: it is ended and reported in one step in Redis."""
-        services, clock = self._services, self._services.clock
+        services, agent, state = self._services, self._agent, TurnState(self._services.state, self.name, event.id)
         if isinstance(event, ReflectionEvent):
             event = replace(event, theme=await self._theme_of_thread(event))
         outlet = await self._find_outlet(event) if cancellation.reason is None else None
-        agent = self._agent if outlet is None else self._agent.at(outlet)
-        if is_writing(event):
-            agent = as_writer(agent)
-        room, request = None, None
+        turn, request = None, None
         if outlet is not None:
-            room = await read_room(agent, event) if in_room(event) else None
-            ignore_own_lock(outlet, room)
-            event = with_payer_and_target(event, outlet.view.transcript, room)
-            request = limit_request(agent, outlet, event, room) if cancellation.reason is None else None
-        state = await self.registry.claim(event, services.transcripts.of(event.channel_id).newest, request)
-        if isinstance(state, str):  # it was interrupted and cannot be continued
+            if in_room(event):
+                state.room = await read_room(services.state.coordination.rooms, event)
+                ignore_own_lock(outlet, state.room)
+            turn = Turn(
+                agent=agent,
+                outlet=outlet,
+                event=with_payer_and_target(event, outlet.view.transcript, state.room),
+                state=state,
+                hooks=self.hooks,
+                watcher=services.watcher,
+                cancellation=cancellation,
+            )
+            event = turn.event
+            request = limit_request(turn) if cancellation.reason is None else None
+        former = await self.registry.claim(event, state, services.transcripts.of(event.channel_id).newest, request)
+        if former == "running":  # it was interrupted and cannot be continued
             await self.give_up(event, "interrupted")
             return
-        if isinstance(state, Result):  # it was done before
+        if isinstance(former, Result):  # it was done before
             if event.reports:
-                self.registry.keep(event.id, state)
-                await self.publish(state)
+                self.registry.keep(event.id, former)
+                await self.publish(former)
             return
-        state.room = room
-        state.trace = TurnTrace(clock, earlier=state.spending.total)
-        state.trace.waited(clock() - event.at if event.at else 0.0)
-        if outlet is None:
+        state.trace = TurnTrace(services.clock, earlier=state.spending.total)
+        state.trace.waited(services.clock() - event.at if event.at else 0.0)
+        if turn is None:
             view = self._channels.view_of(event.channel_id)
-            guild_id = view.guild_id if view is not None else None
-            result = abandoned_result(agent, event, state, cancellation.reason or "unknown_channel", guild_id)
+            state.guild_id = view.guild_id if view is not None else None
+            result = abandoned_result(agent, event, state, cancellation.reason or "unknown_channel")
         else:
-            turn = Turn(agent=agent, outlet=outlet, event=event, state=state, cancellation=cancellation)
-            result = await take_turn(turn, partial(self._on_admitted, event))
+            result = await take_turn(turn)
             if is_unasked(event) and event.person_id is not None and state.posted:
                 # Note whom the post was for, so that this person can end such posts by a reaction.
                 message = UnaskedMessage(event.person_id, self.name, event.reflection.task)
@@ -169,8 +166,8 @@ class TurnRunner:
         is_left = result.reason == "not_ours" and result.skipped
         if state.lost or not is_left:
             self.registry.keep(event.id, result)
-            await self._settle(agent, event, result, state)
-        agent.windows.write()
+            await self._settle(event, result, state)
+        agent.memory.windows.write()
         if is_left:
             self.registry.hand_over(event.id)
         await self._notify_owner()
@@ -178,15 +175,9 @@ class TurnRunner:
             # A process that takes the turn over runs its own hooks around it.
             await self.hooks.after(event)
 
-    async def _on_admitted(self, event: TurnEvent) -> None:
-        """No limit forbids the turn: it begins for those who watch."""
-        self._services.watcher.began(notice_of(self.name, event, "began", self._services.clock()))
-        if not is_writing(event):
-            await self.hooks.before(event)
-
-    async def _settle(self, agent: Agent, event: TurnEvent, result: Result, state: TurnState) -> None:
+    async def _settle(self, event: TurnEvent, result: Result, state: TurnState) -> None:
         """Settle the turn, and hand its record and words to those who watch."""
-        record = await settle(agent, self._services.state, event, result, state)
+        record = await settle(self._agent, event, result, state)
         transcript, trace = self._services.transcripts.of(record.channel_id), state.trace
         posts = [entry for message_id in record.posted if (entry := transcript.get(message_id)) is not None]
         room = None
@@ -201,7 +192,7 @@ class TurnRunner:
         parent = self._channels.parent(event.channel_id)
         if parent is None:
             return event.theme
-        room = await read_room(self._agent, event)
+        room = await read_room(self._services.state.coordination.rooms, event)
         themes = self._services.scope.channels
         return room.theme if room is not None else themes.get(event.channel_id, themes.get(parent, event.theme))
 
@@ -276,24 +267,27 @@ class TurnRegistry:
         await self._state.turns.close(self._agent, results)
 
     async def claim(
-        self, event: TurnEvent, after: int = 0, request: LimitRequest | None = None
-    ) -> TurnState | TurnStatus | Result:
-        """Claim a turn right before it is taken. Returns its state, with what an earlier run saved of it.
+        self, event: TurnEvent, state: TurnState, after: int = 0, request: LimitRequest | None = None
+    ) -> Literal["running"] | Result | None:
+        """Claim a turn right before it is taken, and put into `state` what an earlier run saved of it.
 
         If it cannot be taken, the answer is that of `begin`, over all processes. `after` is the channel's newest
         message; a new turn makes its `request` to the limits in the same step.
         """
         saved = save_event(event, after)
         claim, verdict = await self._state.turns.begin(self._agent, event.id, event.deadline, saved, request)
-        state = TurnState(self._state, self._agent, event.id)
         if claim.state == "done" and claim.result is not None:
             kept = read_result(claim.result)
             if isinstance(kept, Result):
                 self._turns[event.id] = claim.result
                 return kept
-        if claim.state == "new" and isinstance(event, MentionEvent):
-            await self.close(event.joined_ids)
+        if claim.state == "new":
+            if isinstance(event, MentionEvent):
+                await self.close(event.joined_ids)
+            state.begin(request, verdict)
+            return None
         if claim.state == "left":
             log.info("%s: continuing turn %s of an earlier run", self._agent, event.id)
-            return state.resume_from(claim)
-        return state.begin(request, verdict) if claim.state == "new" else "running"
+            state.resume_from(claim)
+            return None
+        return "running"

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 
-from agentic.agent.agent import Agent
 from agentic.agent.events import POST_SECONDS
 from agentic.context.prompt import PromptContext
 from agentic.llm.profiles import PROVIDERS, Profile, profile_of
@@ -45,18 +44,18 @@ def searches_itself(model_name: str) -> bool:
     return bool(known.search) and known.tools_with_search
 
 
-def toolbox_of(agent: Agent, view: TurnView, *, prefilled: bool = False) -> Toolbox:
+def toolbox_of(turn: Turn, view: TurnView, *, prefilled: bool = False) -> Toolbox:
     """The agent's tools in this channel; none in a conversation's last turn. In prefill mode calls are words: any model
     can make them, and none searches by itself. Of our tools a model with its own loop gets its memory alone."""
-    options, model = view.options, agent.model
+    agent, options, model = turn.agent, view.options, turn.model
     takes_any = not prefilled if model.runs_own_tools else prefilled or profile(model.name).tools
     if view.context.abilities.frugal or not options.max_tool_depth or not takes_any:
         return Toolbox()
-    box = agent.toolbox(options.tools, not prefilled and searches_itself(model.name))
+    box = agent.tools.box(options.tools, searches=not prefilled and searches_itself(model.name))
     if model.runs_own_tools:
         return box.allowed((MEMORY,))
     # A room's members see its thread alone: they may not look back beyond their window.
-    can_recall = options.recall and view.context.talk.room is None and agent.memory.is_here
+    can_recall = options.recall and view.context.talk.room is None and agent.memory.record.is_here
     return box if RECALL not in box or can_recall else box.allowed(("*", f"!{RECALL}"))
 
 
@@ -76,12 +75,12 @@ class ToolUse:
 
     def __init__(self, turn: Turn, mode: AnswerMode, may_continue: Callable[[], Awaitable[bool]]) -> None:
         self._turn, self._mode, self._view, self._may_continue = turn, mode, mode.view, may_continue
-        self.box = toolbox_of(turn.agent, mode.view, prefilled=mode.is_prefill)
+        self.box = toolbox_of(turn, mode.view, prefilled=mode.is_prefill)
         self._records: dict[str, ToolRecord] = {}
 
     async def run(self, ask: Ask, prompt: Prompt) -> Reply:
         """The model's last answer; `ask` charges the cost of each call. Raises what `ask` and `may_continue` do."""
-        box, runs_own_tools = self.box, self._turn.agent.model.runs_own_tools
+        box, runs_own_tools = self.box, self._turn.model.runs_own_tools
         if self._mode.tools and not runs_own_tools:
             box, _ = collect_tools((*self._mode.tools, *(tool for name in box.names if (tool := box.get(name)))))
         outcome = await run_tools(
@@ -91,7 +90,7 @@ class ToolUse:
             context=self._context(),
             max_depth=max(1, self._view.options.max_tool_depth),
             seen=self._seen,
-            clock=self._turn.agent.clock,
+            clock=self._turn.agent.limits.clock,
             may_go_on=self._may_continue,
             speaker=self._mode.speaker,
             earlier=calls_before(self._turn),
@@ -101,7 +100,7 @@ class ToolUse:
 
     async def call(self, tool: RunnableTool, call: ToolCall) -> ToolResult:
         """Run a call that the program makes by itself; it is kept and shown as those of the model."""
-        context, clock = self._context(), self._turn.agent.clock
+        context, clock = self._context(), self._turn.agent.limits.clock
         runner = CallRunner(
             Toolbox((tool,)), context, LoopLimits(), self._seen, clock, ends=context.deadline, earlier=self.records
         )
@@ -134,7 +133,7 @@ class ToolUse:
             turn_id=event.id,
             after_message_id=self._view.newest,
             first_message_id=next((entry.id for entry in context.window.entries if entry.id in known), 0),
-            fit=lambda picture: agent.fitted(picture, agent.model.image_limits),
+            fit=lambda picture: agent.tools.attachments.fitted(picture, self._turn.model.image_limits),
         )
 
     def _seen(self, event: ToolEvent) -> None:
@@ -146,16 +145,16 @@ class ToolUse:
         self._records[record.id] = record
         if record.name == RECALL:  # others' words, which a deletion or /forget me would have to find again
             return
-        if agent.tool_records is not None:
-            agent.tool_records.add(record)
-        if self._view.options.tool_output_visible:
-            agent.show_tools(self._turn.outlet.view, event)
+        if agent.tools.records is not None:
+            agent.tools.records.add(record)
+        if self._view.options.tool_output_visible and agent.tools.display is not None:
+            agent.tools.display.show(self._turn.outlet.view, event)
 
 
 def calls_before(turn: Turn) -> Sequence[ToolRecord]:
     """The calls of this turn that are kept: by an earlier run of the program, or before its question was edited."""
     agent, event = turn.agent, turn.event
-    if agent.tool_records is None:
+    if agent.tools.records is None:
         return ()
-    kept = agent.tool_records.for_channel(agent.key, event.channel_id)
+    kept = agent.tools.records.for_channel(agent.key, event.channel_id)
     return [record for record in kept if record.turn_id == event.id]

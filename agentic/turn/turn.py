@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -25,6 +25,7 @@ from agentic.agent.events import (
     TurnEvent,
     asked_id,
     is_unasked,
+    is_writing,
     trigger_of,
 )
 from agentic.agent.limits import AFTER_DEADLINE, KINDS, first_call_usage, under_way
@@ -37,7 +38,7 @@ from agentic.state.rooms import Room
 from agentic.turn.actions import act
 from agentic.turn.decide import can_ask_again, decide, read_saved_decision
 from agentic.turn.decision import UnreadableDecision
-from agentic.turn.proactive import check_consent, is_writing, text_only, write, writing_request
+from agentic.turn.proactive import check_consent, text_only, write, writing_request
 from agentic.turn.progress import Done, Turn, TurnState
 from agentic.turn.result import error_line, log_turn, notice_of, reply_to_failure, result_of
 from agentic.turn.room_turns import admit_to_room, check_room, is_expected_turn
@@ -52,58 +53,53 @@ WITHDRAW_SECONDS = 10.0  # the failure reply comes after it
 
 _FAILURES: Mapping[type[ModelError], str] = {Refused: "refused", SessionLost: "session_lost"}
 
-OnAdmitted = Callable[[], Awaitable[None]]
 
-
-async def take_turn(turn: Turn, on_admitted: OnAdmitted) -> Result:
-    """Take the turn, or continue it, and return how it ended.
-
-    `on_admitted` is awaited once no limit forbids the turn, before anything is read. Raises nothing but CancelledError.
-    """
+async def take_turn(turn: Turn) -> Result:
+    """Take the turn, or continue it, and return how it ended. Raises nothing but CancelledError."""
     agent, event, state = turn.agent, turn.event, turn.state
-    began = agent.clock()
+    began = agent.now()
     state.guild_id, state.asked_by = turn.outlet.view.guild_id, event.person_id
     try:
-        done, line = await _run_with_deadline(turn, on_admitted)
+        done, line = await _run_with_deadline(turn)
     finally:
         turn.found_picture.drop()
     if turn.cancellation.reason is not None and done.is_nothing:
         done = Done(reason=turn.cancellation.reason)
     if done.is_nothing and state.admitted and event.cools_down and done.reason != "not_ours":
-        await agent.limits.release_cooldown(event.channel_id)  # nothing was answered, so the next question may come
+        await turn.limits.release_cooldown(event.channel_id)  # nothing was answered, so the next question may come
     state.posted = done.message_ids
     with state.trace.phase("posting"):
         if done.message_id is None:
             await _withdraw(turn)
         if done.is_nothing and done.reason is not None and isinstance(event, MentionEvent) and event.by_person:
             stays_silent = done.reason == "muted" and event.unaddressed
-            reply = None if stays_silent else await reply_to_failure(agent, turn.outlet.sink, event, done.reason, line)
+            reply = None if stays_silent else await reply_to_failure(turn, event, done.reason, line)
             state.posted = reply.message_ids if reply else state.posted
-    usage, prices = state.spending.total, agent.model.prices
-    state.model, state.seconds = usage.model or f"{prices.provider}/{prices.model}", agent.clock() - began
+    usage, prices = state.spending.total, turn.model.prices
+    state.model, state.seconds = usage.model or f"{prices.provider}/{prices.model}", agent.now() - began
     # The result need not wait for the log.
     asyncio.get_running_loop().call_soon(log_turn, agent.key, event, done, usage, state.seconds)
     return result_of(agent.key, event.id, done, usage)
 
 
-def abandoned_result(agent: Agent, event: TurnEvent, state: TurnState, reason: str, guild_id: int | None) -> Result:
+def abandoned_result(agent: Agent, event: TurnEvent, state: TurnState, reason: str) -> Result:
     """The result of a turn that is not continued: what it has posted and cost by now."""
     done, usage = replace(state.done, reason=reason), state.spending.total
-    state.model, state.guild_id, state.posted = usage.model, guild_id, done.message_ids
+    state.model, state.posted = usage.model, done.message_ids
     log_turn(agent.key, event, done, usage, 0.0)
     return result_of(agent.key, event.id, done, usage)
 
 
-async def _run_with_deadline(turn: Turn, on_admitted: OnAdmitted) -> tuple[Done, str | None]:
+async def _run_with_deadline(turn: Turn) -> tuple[Done, str | None]:
     """Run the steps to their end, whatever that is. Returns also the line for a person, if the cause of a failure is
     known better than its reason says."""
-    seconds = min(turn.event.deadline - turn.agent.clock(), LONGEST_TURN)
+    seconds = min(turn.event.deadline - turn.agent.now(), LONGEST_TURN)
     line = None
     try:
         if seconds <= 0:
             raise TurnAborted("deadline")
         async with turn.cancellation.within(seconds):
-            return await run_steps(turn, on_admitted), None
+            return await run_steps(turn), None
     except (TurnAborted, CannotPost) as error:
         reason = error.reason
     except UnreadableDecision as error:
@@ -120,15 +116,13 @@ async def _run_with_deadline(turn: Turn, on_admitted: OnAdmitted) -> tuple[Done,
     return replace(turn.state.done, reason=reason), line
 
 
-async def run_steps(turn: Turn, on_admitted: OnAdmitted) -> Done:
+async def run_steps(turn: Turn) -> Done:
     """Every step of a turn in order. Raises TurnAborted, CannotPost, UnreadableDecision, and ModelError."""
     event, state = turn.event, turn.state
     if is_writing(event):
-        if turn.agent.model.runs_own_tools:  # a coding agent would run its own tools on what people wrote
+        if turn.model.runs_own_tools:  # a coding agent would run its own tools on what people wrote
             raise TurnAborted("unknown_action")
         await admit(turn)
-        with state.trace.phase("waiting"):
-            await on_admitted()
         return Done(text=await write(turn, event), written=True)
     check_question(turn)
     if is_unasked(event):
@@ -136,7 +130,7 @@ async def run_steps(turn: Turn, on_admitted: OnAdmitted) -> Done:
     await admit(turn)
     with turn.outlet.sink.typing() if event.forced else nullcontext():
         with state.trace.phase("waiting"):
-            await on_admitted()
+            await turn.hooks.before(event)
         view = await build_view(turn)
         check_question(turn)
         if state.answer is not None:
@@ -161,7 +155,7 @@ async def run_steps(turn: Turn, on_admitted: OnAdmitted) -> Done:
             await _check_before_posting(turn, view)
             done = await act(turn, view, decision)
         if done.message_id is not None:
-            if (records := turn.agent.tool_records) is not None:  # the turn's tool calls led to this post
+            if (records := turn.agent.tools.records) is not None:  # the turn's tool calls led to this post
                 records.belongs_to(turn.agent.key, event.channel_id, event.id, done.message_id)
             if state.room is not None:
                 await summarize(turn, view)
@@ -179,20 +173,21 @@ async def admit(turn: Turn) -> None:
         if state.continued or request is None or verdict is None:
             await admit_to_room(turn)
             # A continued turn was admitted when it began: its model may be backing off since.
-            if reason := turn.outlet.sink.refusal() if state.continued else blocking_reason(agent, turn.outlet):
+            if reason := turn.outlet.sink.refusal() if state.continued else blocking_reason(turn):
                 raise TurnAborted(reason)
-            request = _request(agent, turn.outlet, turn.event)
+            request = _request(turn)
             if state.continued:
-                agent.limits.resume(request, state.spending.total.cost_usd)
+                turn.limits.resume(request, state.spending.total.cost_usd)
                 verdict = None
             else:
-                verdict = await agent.limits.take(request)
+                verdict = await turn.limits.take(request)
         if verdict not in ("ok", "closing", None):
             raise TurnAborted(verdict)
         state.spending.estimate = request.estimate
         if verdict == "closing":
             await state.save_closing()
         state.admitted = True
+    turn.watcher.began(notice_of(agent.key, turn.event, "began", agent.now()))
 
 
 def with_payer_and_target(event: TurnEvent, transcript: Transcript, room: Room | None) -> TurnEvent:
@@ -209,26 +204,29 @@ def with_payer_and_target(event: TurnEvent, transcript: Transcript, room: Room |
     return event if asked is None or asked.speaker.kind != "person" else replace(event, on_behalf=asked.speaker.id)
 
 
-def limit_request(agent: Agent, outlet: Outlet, event: TurnEvent, room: Room | None = None) -> LimitRequest | None:
+def limit_request(turn: Turn) -> LimitRequest | None:
     """The request that goes along with the claim; None if the turn will not come that far."""
-    if event.deadline <= agent.clock() or is_withdrawn(event, outlet) or blocking_reason(agent, outlet):
+    event = turn.event
+    if event.deadline <= turn.agent.now() or is_withdrawn(event, turn.outlet) or blocking_reason(turn):
         return None
-    return _request(agent, outlet, event) if is_expected_turn(room, event) else None
+    return _request(turn) if is_expected_turn(turn.state.room, event) else None
 
 
-def blocking_reason(agent: Agent, outlet: Outlet) -> str | None:
+def blocking_reason(turn: Turn) -> str | None:
     """The reason that forbids the turn before the limits are asked."""
-    return outlet.sink.refusal() or ("benched" if agent.model.backoff.seconds_left else None)
+    return turn.outlet.sink.refusal() or ("benched" if turn.model.backoff.seconds_left else None)
 
 
-def _request(agent: Agent, outlet: Outlet, event: TurnEvent) -> LimitRequest:
-    request = writing_request(agent, event) if is_writing(event) else _request_for_turn(agent, outlet, event)
-    notice = notice_of(agent.key, event, "began", agent.clock()).to_wire()
-    return replace(request, guild_id=outlet.view.guild_id, notice=notice)
+def _request(turn: Turn) -> LimitRequest:
+    event = turn.event
+    request = writing_request(turn, event) if is_writing(event) else _request_for_turn(turn)
+    notice = notice_of(turn.agent.key, event, "began", turn.agent.now()).to_wire()
+    return replace(request, guild_id=turn.outlet.view.guild_id, notice=notice)
 
 
-def _request_for_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> LimitRequest:
-    options, prices, trigger = agent.options_for(outlet), agent.model.prices, trigger_of(event)
+def _request_for_turn(turn: Turn) -> LimitRequest:
+    agent, outlet, event = turn.agent, turn.outlet, turn.event
+    options, prices, trigger = agent.options_for(outlet), turn.model.prices, trigger_of(event)
     depth = Depth.of(options)
     most = first_call_usage(
         event,
@@ -237,7 +235,7 @@ def _request_for_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> LimitRe
         outlet.view.transcript,
         options,
         window=depth.messages + depth.step,
-        overhead=agent.overhead.tokens,
+        overhead=turn.limits.overhead.tokens,
     )
     request = LimitRequest(
         agent=agent.key,
@@ -253,7 +251,7 @@ def _request_for_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> LimitRe
         is_idle=is_unasked(event),
         under_way=under_way(most),
     )
-    return agent.limits.apply_to(
+    return turn.limits.apply_to(
         request, cools_down=event.cools_down, for_people=event.for_people, is_private=outlet.view.is_private
     )
 
@@ -289,12 +287,12 @@ async def _check_before_posting(turn: Turn, view: TurnView) -> None:
         if has_new_words:
             raise TurnAborted("person_wrote")
     round_turn = context.task.trigger == "round" and context.talk.room is None
-    yields = turn.agent.barge_in == "yield" and round_turn and context.answers is None
+    yields = turn.agent.settings.barge_in == "yield" and round_turn and context.answers is None
     if yields and has_new_words:
         raise TurnAborted("overtaken")
     if turn.state.room is not None:
         await check_room(turn)
-    if turn.agent.clock() >= turn.event.deadline:  # a machine that slept, or a clock that was set, ends no timer
+    if turn.agent.now() >= turn.event.deadline:  # a machine that slept, or a clock that was set, ends no timer
         raise TurnAborted("deadline")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from random import Random
 
 from agentic.agent.agent import Agent
 from agentic.agent.events import (
@@ -18,12 +19,12 @@ from agentic.agent.events import (
     asked_id,
     is_unasked,
     looks_things_up,
+    searches_first,
     trigger_of,
 )
-from agentic.agent.options import reach_of
+from agentic.agent.options import EffectiveOptions, reach_of
 from agentic.chat.attachments import NOTHING_ATTACHED, AttachmentLimits, TextFile
 from agentic.chat.directory import clean_name, strip_mention
-from agentic.chat.outlet import Outlet
 from agentic.chat.transcript import Transcript
 from agentic.context.blocks import Chosen
 from agentic.context.entries import Entry, is_visible
@@ -44,8 +45,10 @@ from agentic.context.prompt import (
 from agentic.context.render import ReplyChain
 from agentic.context.window import Window
 from agentic.llm.types import Picture
+from agentic.personas.prompt import PersonaPrompt
 from agentic.record.memories import MemoryReader
 from agentic.themes import theme_named
+from agentic.tools.own_tools import MEMORY
 from agentic.tools.tool import WEB_SEARCH, is_allowed
 from agentic.turn.history import ChainPlace, FoundChain, build_window, find_reply_chain, history_ids, with_channel_names
 from agentic.turn.progress import Turn
@@ -61,13 +64,15 @@ ANSWERS: frozenset[Trigger] = frozenset({"mention", "call", "reactive"})  # to t
 class TurnView:
     """The parts of a turn's prompt.
 
-    `pictures` by message id and `files` (their texts) by attachment id are shown beside the words. `newest` is the
+    `names` are those of agents that go by another one in this channel. `pictures` by message id and `files` (their
+    texts) by attachment id are shown beside the words. `newest` is the
     channel's newest message, `wording` a person's question, `about` the words of the messages that an unprompted post
     is about, by id, all as they were when the view was built. `reset` is the last message that no longer is context.
     """
 
     context: PromptContext
     options: Options
+    names: Mapping[str, str]
     newest: int
     wording: str | None = None
     about: Mapping[int, str] = field(default_factory=dict)
@@ -80,16 +85,20 @@ async def build_view(turn: Turn) -> TurnView:
     """Build the view, in the stages of agentic.context.prompt, and note for the record what it is made of."""
     with turn.state.trace.phase("context"):
         agent, channel, event = turn.agent, turn.outlet.view, turn.event
-        options = await _load_options(agent, turn.outlet)
-        if agent.tool_servers is not None and options.max_tool_depth:
-            await agent.tool_servers.ready(agent.key)
-        persona = await agent.persona_prompt(event.channel_id, options)
-        reset = await agent.reset(event.channel_id)
+        in_force = await _load_options(turn)
+        options, toolset = in_force.options, agent.tools.toolset
+        if toolset is not None and options.max_tool_depth:
+            await toolset.servers.ready(agent.key)
+        persona = PersonaPrompt("", "")
+        if agent.persona is not None:  # its files as they are now, as far as the channel may hear of them
+            writes = options.max_tool_depth > 0 and MEMORY in agent.tools.box(options.tools, searches=True)
+            persona = await agent.persona.prompt(event.channel_id, writes=writes)
+        reset = await agent.memory.resets.since(agent.key, event.channel_id)
         names = agent.options.inner_names(channel)
         turn.outlet.sink.know_as(names)
         summary = await room_summary(turn, reset) if in_room(event) else None
         begins_after = summary.upto if summary is not None else 0
-        window, chosen = await build_window(turn, options, names, reset=reset, begins_after=begins_after)
+        window, chosen = await build_window(turn, in_force, names, reset=reset, begins_after=begins_after)
         context = _build_context(turn, options, names, window)
         chain = await _find_reply_chain(turn, context, options, reset)
         # The prompt has of the chain what the window lacks, under the names that the window shows.
@@ -105,6 +114,7 @@ async def build_view(turn: Turn) -> TurnView:
         view = TurnView(
             context=context,
             options=options,
+            names=names,
             newest=channel.transcript.newest,
             wording=wording(event, channel.transcript),
             about={each: entry.text for each in about_ids if (entry := channel.transcript.get(each)) is not None},
@@ -117,38 +127,39 @@ async def build_view(turn: Turn) -> TurnView:
         quoted = dict.fromkeys((*(summary.messages if summary is not None else ()), *chain.sources))
         if is_unasked(event):
             people, quoted = people | event.about, quoted | dict.fromkeys(event.reflection.message_ids)
-        _record_sources(turn, view.context, quoted, people)
+        pins = {pin.message_id: pin.author_id for pin in in_force.pins}  # they set names in the prompt
+        _record_sources(turn, view.context, {**quoted, **pins}, people)
         return view
 
 
 def _record_sources(
     turn: Turn, context: PromptContext, quoted: Mapping[int, int | None], people: frozenset[int]
 ) -> None:
-    """Note for the record what the prompt is made of: pins set names in it, and a question may be of several
-    messages."""
-    agent, event, state, target = turn.agent, turn.event, turn.state, context.task.target
+    """Note for the record what the prompt is made of; a question may be of several messages."""
+    event, state, target = turn.event, turn.state, context.task.target
     state.entries = len(context.window.entries)
     if context.task.trigger == "reactive" and target is not None and target.speaker.kind == "person":
         state.asked_by = target.speaker.id
-    pins = {pin.message_id: pin.author_id for pin in agent.options.of(agent.key, turn.outlet.view).pins}
     asked = authors((event.asked, *event.pieces)) if isinstance(event, MentionEvent) else {}
-    state.trace.sources = Sources(context=context, quoted={**quoted, **pins, **asked}, people=people)
+    state.trace.sources = Sources(context=context, quoted={**quoted, **asked}, people=people)
 
 
-async def _load_options(agent: Agent, outlet: Outlet) -> Options:
+async def _load_options(turn: Turn) -> EffectiveOptions:
     """The options, once the channel's past is known as far as they reach, and its pins."""
-    options = agent.options_for(outlet)
+    agent, outlet = turn.agent, turn.outlet
+    in_force = agent.options.of(agent.key, outlet.view)
     for _ in range(2):  # pins, once they are known, may reach further
         for channel in filter(None, (outlet.view, outlet.view.parent)):
-            channel.transcript.deepen(reach_of(options))
+            channel.transcript.deepen(reach_of(in_force.options))
         await outlet.view.settle()
-        before, options = options, agent.options_for(outlet)
-        if options is before:  # the book returns the same object for as long as nothing changes
+        before, in_force = in_force, agent.options.of(agent.key, outlet.view)
+        if in_force.options is before.options:  # the book returns the same object for as long as nothing changes
             break
-    in_force = agent.options.of(agent.key, outlet.view)
-    histories = malformed(outlet.view.transcript.entries(), roles=options.history_roles, names=in_force.names)
-    agent.pin_reporter.report((*(fault for pin in in_force.pins for fault in pin.faults), *histories), outlet)
-    return options
+    roles, entries = in_force.options.history_roles, outlet.view.transcript.entries()
+    faults = [fault for pin in in_force.pins for fault in pin.faults]
+    faults += malformed(entries, roles=roles, names=in_force.names)
+    agent.options.report(agent.key, faults, outlet)
+    return in_force
 
 
 def _build_context(turn: Turn, options: Options, names: Mapping[str, str], window: Window) -> PromptContext:
@@ -163,14 +174,14 @@ def _build_context(turn: Turn, options: Options, names: Mapping[str, str], windo
     theme = replace(theme, search=theme.search and may_search)
     trigger = trigger_of(event)
     given = event.instruction if isinstance(event, InstructionEvent) else None
-    room = room_turn(given, names, agent.names, reacts=turn.outlet.sink.may_react)
+    room = room_turn(given, names, agent.identity.names, reacts=turn.outlet.sink.may_react)
     is_last = given is not None and given.room is not None and given.room.closing
-    search_first = not closing and agent.searches_first(event, options)
+    search_first = not closing and searches_first(event, options) and agent.tools.can_search(options)
     may_look_up = theme.search or trigger == "starter" or looks_things_up(event)
     chooses_topic = trigger == "starter" and not (given is not None and given.topic)
-    callable_ids = (*map(agent.user_id, agent.names), agent.bots_role)  # whose mention calls an agent
+    called_by = {*agent.identity.ids(agent.identity.names), *filter(None, (agent.settings.bots_role_id,))}
     started_with = None  # from there on the agent hears what people have said in the running conversation
-    if given is not None and agent.barge_in != "ignore":
+    if given is not None and agent.settings.barge_in != "ignore":
         started_with = min(history_ids(given), default=None)
     return PromptContext(
         me=_identity_in_channel(agent, names, room),
@@ -178,7 +189,7 @@ def _build_context(turn: Turn, options: Options, names: Mapping[str, str], windo
             theme=theme,
             membership=service.membership,
             heading=service.heading_of(turn.outlet.view.name),
-            calls=frozenset(each for each in callable_ids if each is not None),
+            calls=frozenset(called_by),
         ),
         window=window,
         task=Task(
@@ -187,13 +198,13 @@ def _build_context(turn: Turn, options: Options, names: Mapping[str, str], windo
             must_answer=given is not None and given.take_up is not None,
             closing=closing or is_last,
             perspective=given.angle if given else None,
-            topic_ideas=tuple(agent.rng.sample(theme.topic_hints, MAX_IDEAS)) if chooses_topic else (),
+            topic_ideas=tuple(Random(event.id).sample(theme.topic_hints, MAX_IDEAS)) if chooses_topic else (),
             errand=event.task if isinstance(event, AutomationEvent) else None,
         ),
         talk=TalkContext(
             topic=given.topic if given else None,
             started_with=started_with,
-            answered=_last_answer(given, {**agent.names, **names}) if given else None,
+            answered=_last_answer(given, {**agent.identity.names, **names}) if given else None,
             round_number=given.round_number if given else 1,
             room=room,
         ),
@@ -204,20 +215,20 @@ def _build_context(turn: Turn, options: Options, names: Mapping[str, str], windo
             search_first=search_first,
             frugal=closing,
         ),
-        now=agent.clock(),
-        timezone=agent.timezone,
+        now=agent.now(),
+        timezone=agent.settings.timezone,
     )
 
 
 def _identity_in_channel(agent: Agent, names: Mapping[str, str], room: RoomTurn | None) -> Identity:
     """The agent's identity in a channel with these names of its own. In a room it knows the members' names too: a
     person may not go by one of them."""
-    me = agent.identity
+    me = agent.identity.me
     shown = names.get(me.key, me.display_name)
-    others = [names.get(key, name) for key, name in agent.names.items() if name in me.others]
+    others = [names.get(key, name) for key, name in agent.identity.names.items() if name in me.others]
     if room is not None:
         others = list(dict.fromkeys((*others, *(name for name in room.names if name != shown))))
-    absent = tuple(name for key, name in agent.names.items() if key != me.key and name not in me.others)
+    absent = tuple(name for key, name in agent.identity.names.items() if key != me.key and name not in me.others)
     return replace(me, display_name=shown, others=tuple(others), absent=absent)
 
 
@@ -245,7 +256,7 @@ def find_target_message(turn: Turn, window: Window) -> Entry | None:
         named = transcript.get(message_id)
         return next(iter(room_entries([named])), None) if named is not None and in_room(event) else named
     heard = window.entries
-    if isinstance(event, InstructionEvent) and turn.agent.barge_in == "ignore":
+    if isinstance(event, InstructionEvent) and turn.agent.settings.barge_in == "ignore":
         heard = tuple(entry for entry in heard if entry.speaker.kind != "person")
     others = (e for e in reversed(heard) if e.speaker.agent != turn.agent.key and not e.speaker.is_service)
     return next(others, None)
@@ -257,25 +268,25 @@ async def _find_reply_chain(turn: Turn, context: PromptContext, options: Options
     asked, channel, agent = context.task.target, turn.outlet.view, turn.agent
     if asked is None or not (context.task.trigger in ANSWERS or context.task.must_answer):
         return FoundChain()
-    above = channel.parent if not (reset or in_room(turn.event)) else None
+    above, ignored = channel.parent if not (reset or in_room(turn.event)) else None, agent.memory.ignored
 
     def may_show(entry: Entry) -> bool:
         is_person = entry.speaker.kind == "person"
-        is_ignored = is_person and agent.ignores(entry.speaker.id, entry.author_roles, channel.guild_id)
+        is_ignored = is_person and ignored.has(entry.speaker.id, entry.author_roles, channel.guild_id)
         return is_visible(entry) and not is_ignored
 
     place = ChainPlace(
         transcripts=[view.transcript for view in (channel, above) if view is not None],
         reset=reset,
         may_show=may_show,
-        may_tell=lambda people: not any(agent.ignores(person, frozenset(), channel.guild_id) for person in people),
+        may_tell=lambda people: not any(ignored.has(person, frozenset(), channel.guild_id) for person in people),
     )
-    memory = MemoryReader() if in_room(turn.event) else agent.memory
+    memory = MemoryReader() if in_room(turn.event) else agent.memory.record
     return await find_reply_chain(asked, place, options.chain_messages, memory)
 
 
 async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnView:
-    options, model, context, asked = view.options, turn.agent.model, view.context, view.context.task.target
+    options, model, context, asked = view.options, turn.model, view.context, view.context.task.target
     limits = AttachmentLimits(
         min(options.max_images, model.max_pictures) if options.include_images else 0,
         model.image_limits,

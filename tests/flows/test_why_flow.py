@@ -53,14 +53,14 @@ async def test_a_rest_goes_on_after_a_restart_and_no_model_is_asked(tmp_path):
                 explained_twice = f.said("casual", "claude")
                 assert len(explained_twice) == 2
                 await f.discord.wait_for(lambda: BACKOFF_TEXT in str(f.discord.gateway.presences.get("claude")))
-                end = runtime.bots["claude"].cog.host.agent.model.backoff.until
+                end = runtime.bots["claude"].cog.host.agent.models.main.backoff.until
             asked = len(f.models.requests)
             f.discord.gateway.presences.clear()
             async with f.running(**both) as runtime:
                 await f.discord.wait_for(lambda: BACKOFF_TEXT in str(f.discord.gateway.presences.get("claude")))
                 await f.discord.say("Alice", "casual", f"<@{claude}> hello")
                 await f.discord.wait_for(lambda: f.said("casual", "claude") == [*explained_twice, LINES["benched"]])
-                assert runtime.bots["claude"].cog.host.agent.model.backoff.until == end
+                assert runtime.bots["claude"].cog.host.agent.models.main.backoff.until == end
                 report = await runtime.coordinator.fire(f.channel("casual"))
                 assert (report.messages, report.total.absences, len(f.models.requests)) == (1, 1, asked + 1)
                 text = await why_not(runtime.services, "claude", ChannelRef(f.channel("casual")), time.time())

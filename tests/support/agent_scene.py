@@ -192,7 +192,7 @@ class Scene:
             directory=self.directory,
             transcripts=self.transcripts,
             attachments=AttachmentReader(fetcher),
-            options=load_options(self.settings, names),
+            options=load_options(self.settings, names, notices=doubles["notices"]),
             clock=self.clock,
             rng=random.Random(1),
             **doubles,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agentic.agent.limits import ModelPrices, ProviderBackoff
@@ -35,12 +36,14 @@ class ScriptedCheap:
         return Reply(text=answer, usage=CHEAP_CALL)
 
 
-def give_cheap(scene: Scene, *answers: Said, first: bool = False, **fields: Any) -> ScriptedCheap:
+def give_cheap(scene: Scene, *answers: Said, first: bool = False) -> ScriptedCheap:
     """Give the first agent of the scene a cheap model; `first`: it is asked first whether the agent speaks."""
     model: Any = ScriptedCheap(*answers)
     prices = ModelPrices("openai", "gpt-6-luna", None)
     backoff = ProviderBackoff("cheap", scene.clock)
     cheap = CheapModel(model=model, prices=prices, redact=lambda text: text.replace("hunter2", "…"), backoff=backoff)
-    for name, value in {"cheap": cheap, "asks_cheaply": first, **fields}.items():
-        object.__setattr__(scene.cog.host.agent, name, value)
+    agent = scene.cog.host.agent
+    settings = agent.settings.with_(cheap_first=("all",) if first else ("none",))
+    for name, value in {"models": replace(agent.models, cheap=cheap), "settings": settings}.items():
+        object.__setattr__(agent, name, value)
     return model

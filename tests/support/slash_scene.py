@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from functools import partial
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +18,7 @@ from agentic.actions.privacy import OwnMemory, Privacy
 from agentic.agent.options import OptionBook, base_layer
 from agentic.agent.persona import FileRights
 from agentic.agent.roster import Roster
-from agentic.agent.services import AgentServices, ServedChannels
+from agentic.agent.services import IgnoredPeople, ServedChannels
 from agentic.chat.directory import Directory
 from agentic.chat.service import Person
 from agentic.chat.transcript import Transcripts
@@ -150,7 +149,7 @@ class Place:
             directory=self.directory,
             record=record,
         )
-        self.services.is_ignored = partial(AgentServices.is_ignored, self.services)
+        self.services.ignored = IgnoredPeople(settings, self.silence)
         self.guilds = {LOUNGE: GUILD, DEBATE: GUILD}  # as the bot sees the channels
         self.application_owners: set[int] = set()
         self.asked_discord = 0

@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from agentic.agent.options import Layer
 from agentic.agent.services import AgentServices
 from agentic.context.options import Options
+from agentic.llm.profiles import PrefillMemory
 from agentic.llm.types import Message, Prompt, Reply, ToolCall
+from agentic.tools.call_log import ToolRecords
 from agentic.tools.toolset import Toolset
 from tests.support.agent_scene import CALL, Scene, ScriptedCog
 
@@ -65,19 +68,36 @@ def let(
     cog: Any = None,
     options: Options | None = None,
     model_name: str = "",
-    **fields: Any,
+    records: ToolRecords | None = None,
+    display: Any = None,
+    pictures: Any = None,
+    prefill: PrefillMemory | None = None,
+    reset: int | None = None,
 ) -> None:
-    """Sets what the agent's own files set of its options, which tools the installation has, its model's name, and any
-    other field of it."""
+    """Sets what the agent's own files set of its options, which tools the installation has, its model's name, and other
+    parts of it. `reset`: the last message that is context no longer."""
     cog = cog or scene.cog  # type: ignore[union-attr]
     agent, services = cog.host.agent, cog.services
     own = options.model_dump(mode="json", include=options.model_fields_set) if options else {}
     services.options._extra = partial(_layer, agent.key, own, services.options._extra)
     services.tools.built_in = tools
     services.tools.allowed, services.tools.allowed_of = ("*",), {}
-    fields["model"] = replace(agent.model, name=model_name or agent.model.name)
-    for name, value in fields.items():
+    if records is not None:
+        services.tools.records = records
+    if pictures is not None:
+        services.tools.pictures = SimpleNamespace(find=pictures)
+    models = replace(agent.models, main=replace(agent.models.main, name=model_name or agent.models.main.name))
+    parts: dict[str, Any] = {"models": replace(models, prefill=prefill or models.prefill)}
+    if display is not None:
+        parts["tools"] = replace(agent.tools, display=SimpleNamespace(show=display))
+    if reset is not None:
+        parts["memory"] = replace(agent.memory, resets=SimpleNamespace(since=partial(_same, reset)))
+    for name, value in parts.items():
         object.__setattr__(agent, name, value)
+
+
+async def _same(value: int, *_: object) -> int:
+    return value
 
 
 def _layer(agent: str, own: Layer, others: Callable[[str], Layer], asked: str) -> Layer:

@@ -244,7 +244,7 @@ class ToolDisplay:
         self._shown: LRUCache[str, int] = LRUCache(REMEMBERED)  # the post of a call, by the record's id
         self._tasks = BackgroundTasks()
 
-    def __call__(self, view: ChannelView, event: ToolEvent) -> None:
+    def show(self, view: ChannelView, event: ToolEvent) -> None:
         if len(self._tasks) >= MAX_WAITING:
             log.warning("channel %d: a call of %s is not shown: too many wait", view.channel_id, event.record.name)
             return

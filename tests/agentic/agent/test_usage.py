@@ -1,12 +1,18 @@
+from types import SimpleNamespace
+
 import pytest
 
-from agentic.agent.limits import cost_fields, day_total
+from agentic.agent.limits import AgentLimits, cost_fields
 from agentic.llm.types import Usage
 from agentic.wire.messages import Result, TurnUsage
 from tests.support.doubles import MemoryCosts
 
 TALK = Usage(model="m", calls=1, input_tokens=100, cached_tokens=80, output_tokens=10, searches=2, text_cost_usd=0.25)
 DAY = "2026-06-10"
+
+
+def limits(costs):
+    return AgentLimits("claude", SimpleNamespace(limits=SimpleNamespace(costs=costs)), lambda: 0.0)
 
 
 def result(**more):
@@ -47,10 +53,10 @@ async def test_the_days_total_holds_the_turn_that_runs():
     costs = MemoryCosts()
     costs.days["claude", DAY]["total_cost"] = 1.0
     costs.days["grok", DAY]["total_cost"] = 9.0
-    assert await day_total(costs, "claude", DAY, TALK) == pytest.approx(1.25)
+    assert await limits(costs).day_total(DAY, TALK) == pytest.approx(1.25)
 
 
 async def test_while_redis_is_away_the_total_is_that_of_the_turn():
     costs = MemoryCosts()
     costs.away = True
-    assert await day_total(costs, "claude", DAY, TALK) == pytest.approx(0.25)
+    assert await limits(costs).day_total(DAY, TALK) == pytest.approx(0.25)

@@ -207,7 +207,7 @@ async def test_where_silence_is_wanted_no_end_of_a_chain_is_shown_either(scene):
 
 async def test_who_set_off_the_chain_pays_for_it_and_it_is_for_them_that_tools_run(scene, tmp_path):
     async with ToolRecords(tmp_path) as records:
-        let(scene, FakeTool("clock", lambda _: "noon"), tool_records=records)
+        let(scene, FakeTool("clock", lambda _: "noon"), records=records)
         scene.answers(calls(("clock", {})), {"text": "It is noon."})
         await scene.hear("talk to each other")
         await from_grok(scene)

@@ -123,7 +123,7 @@ async def test_a_drawing_that_takes_too_long_costs_a_picture(stage):
     assert scene.texts(MEMES) == ["Look."]
     assert (scene.spent()["image_calls"], scene.spent()["image_cost"]) == (
         1,
-        scene.cog.host.agent.model.prices.picture().cost_usd,
+        scene.cog.host.agent.models.main.prices.picture().cost_usd,
     )
 
 
@@ -147,13 +147,13 @@ async def test_a_drawing_is_noted_before_it_is_made_and_charged_by_who_goes_on(s
 async def test_a_picture_for_which_no_time_is_left_is_neither_drawn_nor_paid_for(stage):
     scene = await stage()
     scene.answers(LOOK)
-    complete = scene.cog.host.agent.model.complete
+    complete = scene.cog.host.agent.models.main.complete
 
     async def slow(*asked):
         scene.clock.now += 2
         return await complete(*asked)
 
-    object.__setattr__(scene.cog.host.agent.model, "complete", slow)
+    object.__setattr__(scene.cog.host.agent.models.main, "complete", slow)
     result = await scene.instruct("i1", channel=MEMES, deadline=scene.clock() + 11.5)
     assert (result.text, scene.cog.drawn) == ("Look.", [])
     assert "image_calls" not in scene.spent()
@@ -162,7 +162,7 @@ async def test_a_picture_for_which_no_time_is_left_is_neither_drawn_nor_paid_for
 @pytest.mark.promise(51)
 async def test_a_prompt_that_is_larger_than_was_foreseen_has_more_put_aside_before_it_is_sent(stage):
     scene = await stage(all=0.0021)
-    scene.cog.host.agent.overhead.tokens = 0  # and it has more than 1,000
+    scene.cog.host.agent.limits.overhead.tokens = 0  # and it has more than 1,000
     await scene.ask()
     assert (scene.cog.asked, scene.spent()) == ([], {})
     scene.state.limits.budgets.caps = Caps(all=5.0)
@@ -171,7 +171,7 @@ async def test_a_prompt_that_is_larger_than_was_foreseen_has_more_put_aside_befo
     (name,) = scene.state.limits.budgets.holds
     assert scene.state.limits.budgets.holds[name].amount > 1_000 * 0.1 + 4_000 * 0.5
     assert scene.state.checkpoints == [(name.removeprefix("claude:"), "under_way")]
-    assert scene.cog.host.agent.overhead.tokens > 1_000, "the next one is foreseen better"
+    assert scene.cog.host.agent.limits.overhead.tokens > 1_000, "the next one is foreseen better"
 
 
 @pytest.mark.promise(50)

@@ -159,8 +159,8 @@ async def test_a_persona_has_neither_cooldown_nor_daily_limit_nor_companions_out
         agent = s.hosts._hosts["poet"].host.agent
         limits = agent.limits
         assert (limits.cooldown, limits.daily_max, limits.unasked_max) == (0.0, UNLIMITED, UNLIMITED)
-        assert (agent.identity.display_name, agent.identity.others) == ("Orpheus", ())
-        assert agent.names["poet"] == "Orpheus"
+        assert (agent.identity.me.display_name, agent.identity.me.others) == ("Orpheus", ())
+        assert agent.identity.names["poet"] == "Orpheus"
 
 
 async def test_a_persona_whose_task_fails_starts_again(tmp_path, monkeypatch, caplog):

@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentic.agent.services import AgentServices, ServedChannels
+from agentic.agent.services import IgnoredPeople, ServedChannels
 from agentic.chat.service import IncomingMessage
 from agentic.inbox.triggers import Call, detect_call
 
@@ -73,8 +73,7 @@ def test_without_named_guilds_any_guild_counts():
 def test_who_is_ignored_or_has_an_ignored_role_calls_nobody(lists, ignored):
     settings = SimpleNamespace(ignore_user_ids=lists.get("users", ()), ignore_role_ids=lists.get("roles", ()))
     silence = SimpleNamespace(is_ignored=lambda person, guild: guild == 1 and person in lists.get("by_command", ()))
-    services = SimpleNamespace(settings=settings, silence=silence)
-    assert AgentServices.is_ignored(services, PERSON, frozenset({76, 77}), 1) is ignored
+    assert IgnoredPeople(settings, silence).has(PERSON, frozenset({76, 77}), 1) is ignored
 
 
 def test_a_group_without_a_guild_calls_as_a_channel_does_and_not_as_a_direct_message():

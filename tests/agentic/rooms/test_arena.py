@@ -113,10 +113,14 @@ class KilledArenas(Arenas):
         self._world.done()
 
 
+def named(agent: Agent, model: str) -> Agent:
+    return replace(agent, models=replace(agent.models, main=replace(agent.models.main, name=model)))
+
+
 def agents() -> list[Agent]:
     scene = Scene("claude", "grok")
     made = [cog.host.agent for cog in scene.cogs.values()]
-    return [replace(agent, model=replace(agent.model, name=f"scripted/{agent.key}")) for agent in made]
+    return [named(agent, f"scripted/{agent.key}") for agent in made]
 
 
 @asynccontextmanager
@@ -125,7 +129,9 @@ async def keeper(world: World, **more: object) -> AsyncIterator[tuple[ArenaKeepe
 
     async def answer(agent: Agent, arena: Arena) -> ArenaAnswer:
         world.asked.append(agent.key)
-        return ArenaAnswer(agent=agent.key, shown=agent.key.title(), model=agent.model.name, text=f"Says {agent.key}.")
+        return ArenaAnswer(
+            agent=agent.key, shown=agent.key.title(), model=agent.models.main.name, text=f"Says {agent.key}."
+        )
 
     options = {"agents": agents, "answer": answer, **more}
     async with RedisConnection(world.redis, command_timeout=PATIENT) as link:
@@ -318,20 +324,21 @@ async def test_nobody_is_asked_where_no_bot_could_post_the_answers():
 
 def test_the_two_have_different_models_where_there_are_any():
     first, second = agents()
-    third = replace(second, identity=replace(second.identity, key="third"), model=first.model)
+    identity = replace(second.identity, me=replace(second.identity.me, key="third"))
+    third = replace(second, identity=identity, models=first.models)
     for seed in range(20):
-        pair = draw_pair([first, third, second], random.Random(seed))
+        pair = draw_pair([first, third, second], None, random.Random(seed))
         assert pair is not None
-        assert pair[0].model.name != pair[1].model.name
-    assert {agent.key for agent in draw_pair([first, third], random.Random(1))} == {"claude", "third"}
-    assert draw_pair([first], random.Random(1)) is None
+        assert pair[0].models.main.name != pair[1].models.main.name
+    assert {agent.key for agent in draw_pair([first, third], None, random.Random(1))} == {"claude", "third"}
+    assert draw_pair([first], None, random.Random(1)) is None
 
 
 async def test_an_answer_is_on_the_books_of_its_agent_and_on_the_account_of_the_person():
     scene = Scene("claude", caps=Caps(person=1.0))
     agent, state = scene.cogs["claude"].host.agent, scene.state
     scene.answers(Reply(text="Rayleigh scattering.", usage=CALL))
-    answer = await ask_contender(agent, ASKED.model_copy(update={"at": scene.clock()}), state)
+    answer = await ask_contender(agent, ASKED.model_copy(update={"at": scene.clock()}))
     assert answer == ArenaAnswer(agent="claude", shown="Claude", model="scripted/one", text="Rayleigh scattering.")
     prompt, _ = scene.cog.asked[0]
     assert prompt.text == ASKED.question
@@ -352,7 +359,7 @@ async def test_a_contender_answers_with_its_own_temperature_and_no_more_than_its
     agent = scene.cogs["claude"].host.agent
     agent = replace(agent, options=OptionBook({"claude": "Claude"}, {}, extra_layer=lambda _: persona))
     scene.answers(Reply(text="Rayleigh scattering.", usage=CALL))
-    await ask_contender(agent, ASKED.model_copy(update={"at": scene.clock()}), scene.state)
+    await ask_contender(agent, ASKED.model_copy(update={"at": scene.clock()}))
     prompt, _ = scene.cog.asked[0]
     assert (prompt.temperature, prompt.max_output_tokens) == asked_with
 
@@ -362,7 +369,7 @@ async def test_no_answer_is_settled_too(answer):
     scene = Scene("claude")
     scene.answers(answer)
     with pytest.raises(NoAnswer):
-        await ask_contender(scene.cogs["claude"].host.agent, ASKED, scene.state)
+        await ask_contender(scene.cogs["claude"].host.agent, ASKED)
     (record,) = scene.state.recorded
     assert record.reason == ("model_failed" if isinstance(answer, Exception) else None)
 
@@ -371,7 +378,7 @@ async def test_no_answer_is_settled_too(answer):
 async def test_over_the_person_s_budget_no_model_is_called():
     scene = Scene("claude", caps=Caps(person=0.0))
     with pytest.raises(NoAnswer, match="person_budget"):
-        await ask_contender(scene.cogs["claude"].host.agent, ASKED, scene.state)
+        await ask_contender(scene.cogs["claude"].host.agent, ASKED)
     assert scene.cog.asked == []
 
 

@@ -10,6 +10,7 @@ from agentic.agent.events import InstructionEvent, MentionEvent
 from agentic.agent.limits import AFTER_DEADLINE
 from agentic.context.entries import Entry, Speaker
 from agentic.llm.errors import BadKey
+from agentic.turn.progress import Turn, TurnState
 from agentic.turn.turn import limit_request
 from agentic.wire.messages import Instruction
 from tests.support.agent_scene import LOUNGE, Scene
@@ -31,7 +32,10 @@ def mention(scene, seconds=60.0):
 
 
 def asked(scene, event):
-    return limit_request(scene.cog.host.agent, scene.cog.channels.outlet_of(LOUNGE), event)
+    agent, outlet = scene.cog.host.agent, scene.cog.channels.outlet_of(LOUNGE)
+    return limit_request(
+        Turn(agent=agent, outlet=outlet, event=event, state=TurnState(scene.state, agent.key, event.id))
+    )
 
 
 async def test_a_turn_that_will_be_taken_asks_for_its_money_and_is_noted_before_its_call(scene):
@@ -64,7 +68,7 @@ async def test_a_question_that_was_taken_back_asks_for_nothing(scene):
 
 async def test_an_agent_in_back_off_asks_for_nothing(scene):
     for _ in range(3):
-        scene.cog.host.agent.model.backoff.failed(BadKey())
+        scene.cog.host.agent.models.main.backoff.failed(BadKey())
     assert asked(scene, mention(scene)) is None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -77,9 +76,8 @@ async def test_every_way_to_a_bots_model_passes_its_cog_and_names_the_guild(stag
     scene.answers({"text": "Look.", "generate_image": True, "image_prompt": "a fox"})
     await scene.ask(channel=ABROAD)
     agent = scene.cog.host.agent
-    abroad = replace(agent, model=agent.guild_models[SERVER])
     arena = Arena(id=700, channel_id=ABROAD, guild_id=SERVER, question="Why?", asked_by=71, minutes=5, at=1000.0)
-    await ask_contender(abroad, arena, state=scene.state)
+    await ask_contender(agent, arena)
     assert scene.cog.spoke == ["xai/grok-x"] * 2
     assert scene.cog.painted == ["xai/grok-x"]
     assert [prompt.guild_id for prompt, _ in scene.cog.asked] == [SERVER, SERVER]
@@ -145,7 +143,7 @@ async def test_pictures_are_drawn_where_the_model_of_the_server_can(stage, abroa
 
 async def test_prefill_mode_is_for_the_server_whose_model_goes_on_with_a_begun_answer(stage):
     scene = await stage("ollama/x", "mode: prefill\n")
-    scene.cog.host.agent.prefill.refused(PrefillRefused(provider="scripted", model="one"))
+    scene.cog.host.agent.models.prefill.refused(PrefillRefused(provider="scripted", model="one"))
     await scene.ask()
     home = scene.prompt
     await scene.ask(channel=ABROAD)

@@ -93,7 +93,7 @@ async def test_a_post_for_nobody_is_refused(scene: Scene):
 
 
 async def test_a_coding_agent_writes_nothing_by_its_own_model(scene: Scene):
-    object.__setattr__(scene.cog.host.agent.model, "runs_own_tools", True)
+    object.__setattr__(scene.cog.host.agent.models.main, "runs_own_tools", True)
     result = await reflect(scene, "summarise")
     assert result.reason == "unknown_action"
     assert scene.cog.asked == []
@@ -226,6 +226,6 @@ async def test_the_own_model_gets_a_prompt_that_a_coding_agent_would_not_continu
         assert prompt.conversation is None
         return Reply(text="Alice asked.")
 
-    object.__setattr__(scene.cog.host.agent.model, "complete", complete)
+    object.__setattr__(scene.cog.host.agent.models.main, "complete", complete)
     result = await reflect(scene, "summarise")
     assert result.text == "Alice asked."

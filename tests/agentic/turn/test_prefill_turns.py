@@ -171,7 +171,7 @@ async def test_what_is_done_besides_is_neither_kept_nor_shown_and_tools_are(stag
     async with ToolRecords(tmp_path) as records:
         scene = await stage()
         tool = FakeTool("clock", lambda _: "noon")
-        let(scene, tool, options=options, tool_records=records, show_tools=lambda _, event: shown.append(event))
+        let(scene, tool, options=options, records=records, display=lambda _, event: shown.append(event))
         heard = await scene.hear("what time is it?")
         scene.answers(words(call("clock")), words("Noon.\n" + call("reaction", '{"emoji": "🔥"}')))
         await scene.instruct()

@@ -14,7 +14,13 @@ RESULT = Result(instruction_id="i1", agent_name="claude", text="hi", message_id=
 async def ended(book, shared):
     book.keep("i1", RESULT)
     state = TurnState(shared, "claude", "i1")
-    await settle(SimpleNamespace(key="claude", today=lambda: "2026-06-10"), shared, EVENT, RESULT, state)
+    await settle(SimpleNamespace(key="claude", today=lambda: "2026-06-10"), EVENT, RESULT, state)
+
+
+async def claim(book, shared, agent="claude"):
+    """How the claim ended, and the turn's state."""
+    state = TurnState(shared, agent, "i1")
+    return await book.claim(EVENT, state), state
 
 
 def test_a_turn_is_new_once():
@@ -30,55 +36,55 @@ def test_a_turn_that_was_not_taken_is_new_again():
 
 
 async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_process():
-    state = SceneState(lambda: 0.0)
-    book = TurnRegistry("claude", state)
-    assert isinstance(await book.claim(EVENT), TurnState)
-    await ended(book, state)
+    shared = SceneState(lambda: 0.0)
+    book = TurnRegistry("claude", shared)
+    assert (await claim(book, shared))[0] is None
+    await ended(book, shared)
     assert book.begin("i1") == RESULT
-    after_restart = TurnRegistry("claude", state)
-    assert (after_restart.begin("i1"), await after_restart.claim(EVENT)) == ("new", RESULT)
+    after_restart = TurnRegistry("claude", shared)
+    assert (after_restart.begin("i1"), (await claim(after_restart, shared))[0]) == ("new", RESULT)
     assert after_restart.begin("i1") == RESULT
 
 
 async def test_a_turn_is_claimed_once_while_its_process_lives_and_continued_after_that():
-    state = SceneState(lambda: 0.0)
-    first = await TurnRegistry("claude", state).claim(EVENT)
-    assert (isinstance(first, TurnState) and first.continued) is False
-    assert await TurnRegistry("claude", state).claim(EVENT) == "running"
-    state.crash()
-    second = await TurnRegistry("claude", state).claim(EVENT)
-    assert isinstance(second, TurnState)
-    assert second.continued
+    shared = SceneState(lambda: 0.0)
+    former, first = await claim(TurnRegistry("claude", shared), shared)
+    assert (former, first.continued) == (None, False)
+    assert (await claim(TurnRegistry("claude", shared), shared))[0] == "running"
+    shared.crash()
+    former, second = await claim(TurnRegistry("claude", shared), shared)
+    assert (former, second.continued) == (None, True)
 
 
 async def test_a_turn_that_was_given_up_can_be_claimed_again():
-    book = TurnRegistry("claude", SceneState(lambda: 0.0))
+    shared = SceneState(lambda: 0.0)
+    book = TurnRegistry("claude", shared)
     book.begin("i1")
-    await book.claim(EVENT)
+    await claim(book, shared)
     book.hand_over("i1")
     assert book.begin("i1") == "new"
-    assert isinstance(await book.claim(EVENT), TurnState)
+    assert (await claim(book, shared))[0] is None
 
 
 async def test_the_same_id_is_another_turn_for_another_agent():
-    state = SceneState(lambda: 0.0)
-    claims = [await TurnRegistry(agent, state).claim(EVENT) for agent in ("claude", "grok")]
-    assert [isinstance(claim, TurnState) and claim.continued for claim in claims] == [False, False]
+    shared = SceneState(lambda: 0.0)
+    claims = [await claim(TurnRegistry(agent, shared), shared, agent) for agent in ("claude", "grok")]
+    assert [(former, state.continued) for former, state in claims] == [(None, False), (None, False)]
 
 
 async def test_a_kept_result_that_cannot_be_read_is_no_leave_to_post_again():
-    state = SceneState(lambda: 0.0)
-    await state.turns.close("claude", {"i1": "{broken"})
-    assert await TurnRegistry("claude", state).claim(EVENT) == "running"
+    shared = SceneState(lambda: 0.0)
+    await shared.turns.close("claude", {"i1": "{broken"})
+    assert (await claim(TurnRegistry("claude", shared), shared))[0] == "running"
 
 
 async def test_while_redis_is_away_this_process_remembers(caplog):
-    state = SceneState(lambda: 0.0)
-    state.away = True
-    book = TurnRegistry("claude", state)
+    shared = SceneState(lambda: 0.0)
+    shared.away = True
+    book = TurnRegistry("claude", shared)
     assert book.begin("i1") == "new"
-    assert isinstance(await book.claim(EVENT), TurnState)
-    await ended(book, state)
+    assert (await claim(book, shared))[0] is None
+    await ended(book, shared)
     assert book.begin("i1") == RESULT
     assert "kept in memory only" in caplog.text
 

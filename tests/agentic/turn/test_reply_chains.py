@@ -60,10 +60,7 @@ async def test_ignored_people_and_messages_before_a_reset_are_left_out(scene: Sc
     assert (f"[msg:{first}]" in scene.prompt.text, f"[msg:{second}]" in scene.prompt.text) == (False, True)
     await scene.silence.resume(Scope.person(BOB))
 
-    async def since(_: int) -> int:
-        return first
-
-    let(scene, reset=since, options=SHORT)
+    let(scene, reset=first, options=SHORT)
     await scene.ask("do you know?", **reply(second))
     assert (f"[msg:{first}]" in scene.prompt.text, f"[msg:{second}]" in scene.prompt.text) == (False, True)
 

@@ -96,7 +96,7 @@ async def test_for_a_model_that_cannot_search_the_program_searches_before_it_is_
     tool = web_search()
     scene = await stage(tool, options=Options(always_search=True, max_tool_depth=0 if "rounds" in cannot else 5))
     agent = scene.cog.host.agent
-    object.__setattr__(agent, "model", replace(agent.model, runs_own_tools="loop" in cannot))
+    object.__setattr__(agent.models, "main", replace(agent.models.main, runs_own_tools="loop" in cannot))
     scene.answers(SAID)
     await scene.ask("which tree is the tallest?")
     (prompt,) = prompts(scene)
@@ -152,7 +152,7 @@ async def test_after_a_crash_the_search_that_was_made_is_not_made_again(stage, t
     async with ToolRecords(tmp_path) as records:
         hung, tool = asyncio.Event(), web_search()
         scene = await stage(tool)
-        let(scene, tool, options=SEARCH, tool_records=records)
+        let(scene, tool, options=SEARCH, records=records)
         scene.answers(calls(("web_search", {"query": "tallest tree"})), lambda _: hung.wait())
         await scene.ask()
         await until(lambda: len(scene.cog.asked) == 1 and records.for_channel("claude", scene.channel().id))
@@ -160,7 +160,7 @@ async def test_after_a_crash_the_search_that_was_made_is_not_made_again(stage, t
         scene.state.crash()
         again = await stage(web_search("title: none"), state=scene.state)
         other = web_search("title: none")
-        let(again, other, options=SEARCH, tool_records=records)
+        let(again, other, options=SEARCH, records=records)
         again.answers(calls(("web_search", {"query": "which tree is tallest"})), SAID)
         await again.cog.host.catch_up.resume_open_turns()
         await until(lambda: again.texts())
@@ -180,7 +180,7 @@ async def test_a_found_picture_is_posted_and_its_search_ends_with_the_turn(stage
 
     options = Options(always_search=True, search_pictures=True)
     scene = await stage(web_search(), options=options)
-    let(scene, web_search(), options=options, find_picture=find)
+    let(scene, web_search(), options=options, pictures=find)
     scene.answers(calls(("web_search", {"query": "a tree"})), SAID)
     await scene.ask()
     assert scene.channel().sent[-1].options["files"][0].filename == "picture.png"

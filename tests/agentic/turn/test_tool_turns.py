@@ -65,8 +65,8 @@ async def test_a_picture_that_a_tool_brings_is_made_into_one_that_the_model_take
     Image.new("RGB", (300, 200), "red").save(out, "WEBP")
     brought = ToolOutput("a painting", (Picture(out.getvalue(), "image/webp"), Picture(b"none", "image/webp")))
     scene = await stage(FakeTool("look", lambda _: brought))
-    model = replace(scene.cog.host.agent.model, image_limits=ImageLimits(100, 10_000, frozenset({"image/jpeg"})))
-    object.__setattr__(scene.cog.host.agent, "model", model)
+    model = replace(scene.cog.host.agent.models.main, image_limits=ImageLimits(100, 10_000, frozenset({"image/jpeg"})))
+    object.__setattr__(scene.cog.host.agent.models, "main", model)
     scene.answers(calls(("look", {})), lambda _: asked.set() or NOON)
     await scene.ask()
     await asyncio.wait_for(asked.wait(), 10)  # a picture is scaled in a thread
@@ -149,7 +149,7 @@ async def test_the_last_money_is_for_the_answer_and_without_any_the_turn_ends(st
 async def test_records_have_the_person_and_the_post_and_keep_their_place_in_the_next_context(stage, tmp_path):
     async with ToolRecords(tmp_path) as records:
         scene = await stage(clock())
-        let(scene, clock(), tool_records=records)
+        let(scene, clock(), records=records)
         scene.answers(calls(("clock", {"zone": "UTC"})), NOON)
         question = await scene.ask()
         (record,) = records.for_channel("claude", LOUNGE)
@@ -167,7 +167,7 @@ async def test_records_have_the_person_and_the_post_and_keep_their_place_in_the_
 async def test_lines_of_tools_are_bounded_and_go_with_the_oldest_message(stage, tmp_path):
     async with ToolRecords(tmp_path) as records:
         scene = await stage(clock("x" * 9000))
-        let(scene, clock("x" * 9000), tool_records=records)
+        let(scene, clock("x" * 9000), records=records)
         agent = scene.cog.host.agent
         for number in range(3):
             scene.answers(*(calls(*(("clock", {"n": n + 16 * number}) for n in range(16))), NOON))
@@ -209,7 +209,7 @@ async def test_calls_are_shown_where_the_option_says_so(stage):
             scene,
             clock(),
             options=Options(tool_output_visible=visible),
-            show_tools=lambda outlet, event: shown.append((outlet.channel_id, event.kind, event.record.output)),
+            display=lambda outlet, event: shown.append((outlet.channel_id, event.kind, event.record.output)),
         )
         scene.answers(calls(("clock", {})), NOON)
         await scene.ask()
@@ -240,7 +240,7 @@ async def test_the_options_of_a_completion_reach_the_prompt_and_the_post(stage):
 def with_a_loop_of_its_own(scene):
     """Its model is a coding agent: it runs tools in the midst of its answer."""
     agent = scene.cog.host.agent
-    object.__setattr__(agent, "model", replace(agent.model, runs_own_tools=True))
+    object.__setattr__(agent.models, "main", replace(agent.models.main, runs_own_tools=True))
 
 
 async def test_a_coding_agent_is_given_its_memory_alone_and_calls_it_while_it_answers(stage):

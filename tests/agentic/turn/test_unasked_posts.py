@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +14,11 @@ from agentic.services.discord.channels import READS
 from agentic.state.budgets import Caps
 from agentic.state.rooms import Room
 from agentic.state.silence import Scope
+from agentic.tools.toolset import Toolset
 from tests.support.agent_scene import LOUNGE, MEMES, OWN_ROLE, THREAD, Scene
 from tests.support.doubles import ALICE, BOB, settle, until
 from tests.support.idle_scene import NEWS, begin, cancel, reflect, result_of
+from tests.support.thinking_scene import NoServers
 
 ROOM = Room(thread_id=THREAD, channel_id=LOUNGE, conversation_id="c", topic="Tea?", members=())
 
@@ -79,7 +82,8 @@ async def test_what_it_is_about_is_data_and_it_may_search(scene: Scene):
 
 
 async def test_where_nothing_can_be_looked_up_it_is_asked_to_stay_silent(scene: Scene):
-    object.__setattr__(scene.cog.host.agent, "may_use", lambda tool: True)
+    tools = replace(scene.cog.host.agent.tools, toolset=Toolset((), NoServers(), None, ("*",)))
+    object.__setattr__(scene.cog.host.agent, "tools", tools)
     await reflect(scene, "discover", topics=("rockets",))
     assert "you do not know of anything new: skip this turn" in scene.prompt.text
 

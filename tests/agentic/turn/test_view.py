@@ -57,10 +57,7 @@ async def test_what_lies_before_a_reset_is_not_seen(scene: Scene) -> None:
     reset = await scene.hear("the old plan", author=BOB)
     await scene.hear("the new plan", author=BOB)
 
-    async def since(_: int) -> int:
-        return reset
-
-    let(scene, reset=since)
+    let(scene, reset=reset)
     await scene.instruct()
     assert [("old plan" in text, "new plan" in text) for text in scene.shown] == [(False, True)]
 

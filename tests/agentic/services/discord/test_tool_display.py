@@ -72,13 +72,13 @@ class Poster:
 class Stage:
     def __init__(self):
         self.poster, self.quiet = Poster(), False
-        self.show = ToolDisplay(self.poster, Gate(), lambda channel: None if self.quiet else Spot(channel, FACE))
+        self.display = ToolDisplay(self.poster, Gate(), lambda channel: None if self.quiet else Spot(channel, FACE))
 
     def call(self, record=RECORD):
-        self.show(OUTLET, ToolEvent("call", record))
+        self.display.show(OUTLET, ToolEvent("call", record))
 
     def result(self, output="noon", record=RECORD):
-        self.show(OUTLET, ToolEvent("result", replace(record, output=output)))
+        self.display.show(OUTLET, ToolEvent("result", replace(record, output=output)))
 
     @property
     def posts(self):
@@ -149,7 +149,7 @@ async def test_a_flood_is_cut_off_and_the_end_waits_for_nothing(caplog):
         for number in range(MAX_WAITING + 5):
             stage.call(replace(RECORD, id=f"m5:{number}"))
     assert caplog.text.count("too many wait") == 5
-    await stage.show.aclose()
+    await stage.display.aclose()
     stage.poster.open.set()
     await settle()
     assert stage.posts == []
