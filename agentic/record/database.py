@@ -4,9 +4,9 @@ The file is SQLite in WAL mode: one writer and any number of readers, of any pro
 deleted, so that words that a person had removed are not left in free pages.
 
 Migrations are `migrations/NNNN_name.sql`, or `.py` with a function `up(connection)`. They run in order, a transaction
-each. The table `migrations` has what was applied. A file that a newer program wrote is refused, and so is a file whose
-migrations differ from ours. Before each migration but the first the file is copied beside itself
-(`record.db.before-0002`). Migrating blocks.
+each. The table `migrations` has what was applied. A file that a newer program wrote is refused, and so is a file with
+migrations of other names. (Their texts may differ in comments; a test pins the statements of each.) Before each
+migration but the first the file is copied beside itself (`record.db.before-0002`). Migrating blocks.
 """
 
 from __future__ import annotations
@@ -258,14 +258,14 @@ def _next(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Migratio
 def missing_migrations(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Sequence[Migration]:
     """Return the migrations that the file lacks.
 
-    Raises MigrationError if the file is not of this program, or of a newer or changed version.
+    Raises MigrationError if the file is not of this program, or of a newer or another version.
     """
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if "migrations" not in tables:
         if tables:
             raise MigrationError("this file is another program's: it has tables, and no list of migrations")
         return ours
-    rows = connection.execute("SELECT number, name, digest FROM migrations ORDER BY number").fetchall()
+    rows = connection.execute("SELECT number, name FROM migrations ORDER BY number").fetchall()
     if len(rows) > len(ours):
         first = rows[len(ours)]
         raise MigrationError(
@@ -274,10 +274,10 @@ def missing_migrations(connection: sqlite3.Connection, ours: Sequence[Migration]
             f"(.before-{first['number']:04d})"
         )
     for row, migration in zip(rows, ours, strict=False):
-        if (row["number"], row["digest"]) != (migration.number, migration.digest):
+        if (row["number"], row["name"]) != (migration.number, migration.name):
             raise MigrationError(
-                f"migration {migration} is not the one that this file was made with: a migration that was released "
-                "is never changed, add a new one"
+                f"migration {migration} is not the one that this file was made with, {row['name']}: a migration that "
+                "was released is never replaced, add a new one"
             )
     return ours[len(rows) :]
 

@@ -4,12 +4,14 @@ server, a real Redis. Nothing of it is patched; the set-up chooses addresses and
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 
 from agent_config import AGENTS, Settings, load_settings
 from agentic.local.discord.channels import small_world
@@ -98,12 +100,19 @@ async def flow(
     channels: Mapping[str, str] | None = None,
     redis_url: str | None = None,
     token: str = "token-",  # noqa: S107
+    clock: Callable[[], float] = time.time,
+    ids: Mapping[str, int] = MappingProxyType({}),
     **settings: str,
 ) -> AsyncIterator[Flow]:
-    """`channels` maps names to themes; a bot's token is `token` and its name; further keywords are settings of .env."""
+    """`channels` maps names to themes; a bot's token is `token` and its name; further keywords are settings of .env.
+    `clock` and `ids` are those of the Discord stand-in's world."""
     themes = channels or {"casual": "casual", "debate": "debate"}
     world = small_world(
-        {name: (shown, f"{token}{name}") for name, shown in SHOWN.items()}, tuple(themes), ("Alice", "Bob")
+        {name: (shown, f"{token}{name}") for name, shown in SHOWN.items()},
+        tuple(themes),
+        ("Alice", "Bob"),
+        clock=clock,
+        ids=ids,
     )
     ids = {c.name: c.id for guild in world.guilds.values() for c in guild.channels.values()}
     async with ModelServer(by_provider) as models, DiscordStandIn(world) as discord:
