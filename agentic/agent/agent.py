@@ -26,7 +26,7 @@ from agentic.chat.service import ChannelAudience
 from agentic.context.options import Options
 from agentic.context.prompt import Identity
 from agentic.ids import MAX_ID
-from agentic.llm.profiles import PrefillMemory
+from agentic.llm.provider_table import PrefillMemory
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Drawing, ImagePrompt, Message, Model, Prompt, Reply
 from agentic.net.images import ImageLimits

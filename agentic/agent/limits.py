@@ -30,7 +30,8 @@ from agentic.context.options import Options
 from agentic.context.prompt import Trigger
 from agentic.llm.errors import BadKey, ModelError, QuotaUsedUp
 from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, Rates, is_local, price, tokens_of
-from agentic.llm.profiles import ENDPOINTS, Aws, Endpoint, Profile, profile_at, profile_of
+from agentic.llm.profiles import Aws, Endpoint, Profile
+from agentic.llm.provider_table import ENDPOINTS, profile_at, profile_of
 from agentic.llm.types import Usage
 from agentic.state.budgets import Kind
 from agentic.state.limits import UNLIMITED, LimitRequest, Verdict

@@ -22,7 +22,7 @@ from agentic.chat.service import ServiceRegistry
 from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry
 from agentic.inbox.notices import Cancels, PersonNotices
-from agentic.llm.profiles import PrefillMemory
+from agentic.llm.provider_table import PrefillMemory
 from agentic.process.redaction import Redactor
 from agentic.record.embeddings import Embeddings
 from agentic.record.memories import MemoryReader

@@ -25,7 +25,6 @@ from agentic.llm.registry import build_model
 from agentic.llm.retry import RetryPolicy
 from agentic.services.signal.client import SignalClient, SignalError, Unreachable
 from agentic.services.signal.envelopes import masked
-from agentic.settings.models import LOCAL_PROVIDERS
 from agentic.state.rooms import DEFAULT_TURNS
 
 MODEL_SECONDS = 15.0  # for a provider's answer about one model
@@ -165,7 +164,7 @@ def _report_error(models: _ModelList, model: ModelSettings, error: ModelError, f
 
 def _address(model: ModelSettings) -> str:
     """The setting of the address that was asked, unless it is the provider's default."""
-    return f" and {model.base_url_setting}" if model.base_url or model.provider in LOCAL_PROVIDERS else ""
+    return f" and {model.base_url_setting}" if model.base_url or not model.needs_key else ""
 
 
 def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:

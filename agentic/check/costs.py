@@ -23,7 +23,7 @@ from agentic.agent.side_calls import cheapest, prices_of, usual_call
 from agentic.check.discord import options_in
 from agentic.check.report import Findings
 from agentic.context.options import Options
-from agentic.llm.profiles import profile_of
+from agentic.llm.provider_table import profile_of
 from agentic.personas.files import read_persona
 from agentic.personas.prompt import unclosed_comments
 from agentic.personas.schedules import Job, next_time, parse_cron, parse_heartbeat, parse_hooks

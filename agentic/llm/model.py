@@ -16,7 +16,8 @@ from typing import Any, ClassVar, TypeVar
 from agentic.llm import embeddings, errors, pricing
 from agentic.llm.embeddings import Embedded
 from agentic.llm.errors import ModelError
-from agentic.llm.profiles import Aws, Endpoint, Profile, profile_at, profile_of
+from agentic.llm.profiles import Aws, Endpoint, Profile
+from agentic.llm.provider_table import profile_at, profile_of
 from agentic.llm.retry import Retrier
 from agentic.llm.schemas import schema_for
 from agentic.llm.turns import (
@@ -102,6 +103,10 @@ class ProviderModel:
         else:
             self.provider, self.profile = access.endpoint.name, profile_at(access.endpoint, access.model)
         self._retrier = retrier or Retrier()
+
+    @staticmethod
+    def load() -> None:
+        """Import the SDK, if there is one, and what its first call would import."""
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
 """The price of a call in US dollars, and estimates of what a call consumes. Offline.
 
-genai-prices has dated prices of tokens. Two small tables here add what it lacks: web searches and pictures. An unknown
+genai-prices has dated prices of tokens. What it lacks, web searches and pictures, is in provider_table.py. An unknown
 model costs as much as the most expensive one of its provider, with one warning: if it counted as free it would pass
 every budget.
 
@@ -21,6 +21,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from agentic.llm.provider_table import PROVIDERS, PicturePrice
 from agentic.llm.turns import count_pictures
 from agentic.llm.types import Message, Prompt, Usage
 
@@ -32,44 +33,10 @@ PICTURE_TOKENS = 1_500
 SEARCHES = 3  # of a call with web search: the limit that providers are asked to keep, if they have one
 SEARCH_TOKENS = 4_000  # the input that a search adds
 
-_IDS = {"openai": "openai", "anthropic": "anthropic", "google": "google", "xai": "x-ai", "bedrock": "aws"}
 # The price table has five-minute cache writes, 1.25 times the input; one-hour writes cost twice the input.
 _HOUR_WRITE_SURCHARGE = 0.75
 
-# USD for one search: provider, prefix of the model, price. The first match counts.
-_SEARCHES = (
-    ("google", "gemini-2", 0.035),
-    ("google", "", 0.014),
-    ("openai", "", 0.010),
-    ("anthropic", "", 0.010),
-    ("xai", "", 0.010),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class PicturePrice:
-    """USD per million tokens in and out if the answer counts them, otherwise USD per picture."""
-
-    each: float
-    input_mtok: float = 0.0
-    output_mtok: float = 0.0
-
-
-# Provider, prefix of the image model, price. The first match counts.
-_PICTURES = (
-    ("openai", "gpt-image-1-mini", PicturePrice(0.02, 2.0, 8.0)),
-    ("openai", "gpt-image-1.5", PicturePrice(0.05, 5.0, 32.0)),
-    # gpt-image-2.6 is not listed anywhere yet: assume the price of 2 and 2.5.
-    ("openai", "gpt-image-2", PicturePrice(0.06, 5.0, 30.0)),
-    ("google", "gemini-2.5-flash-image", PicturePrice(0.039, 0.3, 30.0)),
-    ("google", "gemini-3.1-flash-lite-image", PicturePrice(0.034, 0.25, 30.0)),
-    ("google", "gemini-3.1-flash-image", PicturePrice(0.067, 0.5, 60.0)),
-    ("google", "gemini-nano-banana-2", PicturePrice(0.067, 1.5, 30.0)),
-    ("xai", "grok-imagine-image-pro", PicturePrice(0.07)),
-    ("xai", "grok-imagine-image-quality", PicturePrice(0.07)),
-    ("xai", "grok-imagine-image", PicturePrice(0.02)),
-    ("xai", "grok-2-image", PicturePrice(0.07)),
-)
+MAX_SEARCH_PRICE = max(usd for each in PROVIDERS.values() for _, usd in each.search_prices)
 _MOST_EXPENSIVE_PICTURE = PicturePrice(0.25, 10.0, 120.0)
 
 
@@ -137,8 +104,9 @@ def price(
     else:
         cost = _token_cost(provider, model, usage, now or datetime.now(UTC))
     if usage.searches:
-        rows = (each for name, prefix, each in _SEARCHES if name == provider and model.startswith(prefix))
-        cost += usage.searches * next(rows, max(each for _, _, each in _SEARCHES))
+        prices = PROVIDERS[provider].search_prices if provider in PROVIDERS else ()
+        each = next((usd for prefix, usd in prices if model.startswith(prefix)), MAX_SEARCH_PRICE)
+        cost += usage.searches * each
     return replace(usage, text_cost_usd=cost, picture_cost_usd=0.0)
 
 
@@ -167,7 +135,8 @@ def load() -> None:
 
 
 def _picture_row(provider: str, model: str) -> PicturePrice:
-    row = next((row for name, prefix, row in _PICTURES if name == provider and model.startswith(prefix)), None)
+    rows = PROVIDERS[provider].picture_prices if provider in PROVIDERS else ()
+    row = next((row for prefix, row in rows if model.startswith(prefix)), None)
     if row is None:
         _warn_once(provider, model)
     return row or _MOST_EXPENSIVE_PICTURE
@@ -260,13 +229,21 @@ def _row(provider: str, model: str) -> tuple[Provider, ModelInfo]:
 
         snapshot = get_snapshot()
     try:
-        return snapshot.find_provider_model(model, None, _IDS.get(provider, provider), None)
+        return snapshot.find_provider_model(model, None, _seller_of(provider), None)
     except LookupError:
         _warn_once(provider, model)
     usage, now = Usage(input_tokens=1000, output_tokens=1000), datetime.now(UTC)
-    sellers = [seller for seller in snapshot.providers if seller.id in (_IDS.get(provider) or _IDS.values())]
+    known = [provider] if provider in PROVIDERS else PROVIDERS
+    ids = set(map(_seller_of, known))
+    sellers = [seller for seller in snapshot.providers if seller.id in ids]
     rows = [(seller, info) for seller in sellers for info in seller.models]
     return max(rows, key=lambda row: _cost(row[0], row[1], now, usage))
+
+
+def _seller_of(provider: str) -> str:
+    """Return the provider's name in the price table."""
+    known = PROVIDERS.get(provider)
+    return (known.price_list if known else "") or provider
 
 
 def tokens_of(characters: int) -> int:

@@ -1,8 +1,7 @@
 """Models by `provider/model`, built with their SDKs off the event loop.
 
-A provider has a module of its own (PROVIDERS) or is the name of an endpoint, of the table or the owner's, which speaks
-OpenAI's API or Ollama's. The first slash separates the two parts: "openrouter/meta-llama/llama-4-maverick" is
-OpenRouter's "meta-llama/…".
+A provider has a row in provider_table.py, or is the owner's endpoint, which speaks OpenAI's API or Ollama's. The first
+slash separates the two parts: "openrouter/meta-llama/llama-4-maverick" is OpenRouter's "meta-llama/…".
 
 Importing this module imports no SDK. `build_model` does, which blocks for up to a second: call it in a thread, or use a
 LazyModel, which is built at its first call or before. SDKs are imported one after the other, so a call may have to wait
@@ -16,45 +15,21 @@ import gc
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from importlib import import_module
 from typing import Generic, TypeVar
 
 from agentic.llm import pricing
 from agentic.llm.embeddings import Embedded, Embedder
 from agentic.llm.model import Access, ProviderModel
-from agentic.llm.profiles import DEFAULTS, ENDPOINTS, Aws, Defaults, Endpoint
-from agentic.llm.providers import anthropic, bedrock, compatible, gemini, ollama, openai
+from agentic.llm.profiles import Aws, Endpoint
+from agentic.llm.provider_table import KNOWN, PROVIDERS, Provider
 from agentic.llm.retry import Fallbacks, Retrier, RetryPolicy
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 
 T = TypeVar("T", bound=Model | Embedder)
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """A provider's model class, the function that imports its SDK, and about how many seconds that takes."""
-
-    model: type[ProviderModel]
-    load: Callable[[], None]
-    seconds: float
-
-
-_COMPATIBLE = Provider(compatible.CompatibleModel, openai.load, 0.3)
-_OLLAMA = Provider(ollama.OllamaModel, ollama.load, 0.2)
-
-
-def _of_endpoint(endpoint: Endpoint) -> Provider:
-    return _OLLAMA if endpoint.api == "ollama" else _COMPATIBLE
-
-
-PROVIDERS = {
-    "openai": Provider(openai.OpenAIModel, openai.load, 0.3),
-    "anthropic": Provider(anthropic.AnthropicModel, anthropic.load, 0.8),
-    "google": Provider(gemini.GeminiModel, gemini.load, 0.4),
-    "xai": Provider(openai.GrokModel, openai.load, 0.3),
-    "bedrock": Provider(bedrock.BedrockModel, bedrock.load, 1.0),
-    **{name: _of_endpoint(endpoint) for name, endpoint in ENDPOINTS.items()},
-}
+ENDPOINT_SECONDS = 0.3  # for their SDKs to be imported
 
 # Two threads that import packages with shared modules may see a half-imported one, and only slow each other down.
 _importing = threading.Lock()
@@ -66,7 +41,7 @@ def split_model_name(name: str, own: Iterable[str] = ()) -> tuple[str, str]:
     Raises ValueError, with the known providers, for a name without a model or with an unknown provider.
     """
     provider, _, model = name.partition("/")
-    known = {*PROVIDERS, *own}
+    known = {*KNOWN, *own}
     if provider not in known or not model:
         raise ValueError(f"{name!r} is not provider/model; the providers are {', '.join(sorted(known))}")
     return provider, model
@@ -105,15 +80,14 @@ def build_model(
 
     Raises KeyError for an unknown provider, ValueError if the model, region or address is missing.
     """
-    endpoint = endpoint or ENDPOINTS.get(provider)
-    entry = _of_endpoint(endpoint) if endpoint else PROVIDERS[provider]
-    defaults = Defaults(endpoint.model) if endpoint else DEFAULTS.get(provider, Defaults(""))
-    if not (model or defaults.model):
+    known = endpoint or KNOWN[provider]
+    endpoint = known if isinstance(known, Endpoint) else None
+    if not (model or known.model):
         raise ValueError(f"{provider}: no model is given")
     access = Access(
-        model=model or defaults.model,
+        model=model or known.model,
         api_key=api_key,
-        image_model=defaults.image_model if image_model is None else image_model,
+        image_model=known.image_model if image_model is None else image_model,
         base_url=base_url or None,
         free=free or (endpoint is not None and not base_url and pricing.is_local(endpoint.base_url)),
         endpoint=endpoint,
@@ -122,10 +96,18 @@ def build_model(
     )
     retrier = Retrier(policy=retry or RetryPolicy())
     with _importing, _gc_disabled():
-        entry.load()
+        adapter = _import_adapter(known)
         if not access.free:
             pricing.load()
-        return entry.model(access, retrier)
+        return adapter(access, retrier)
+
+
+def _import_adapter(known: Provider | Endpoint) -> type[ProviderModel]:
+    """Import an adapter and its SDK."""
+    module, _, name = known.adapter.partition(":")
+    adapter: type[ProviderModel] = getattr(import_module(module), name)
+    adapter.load()
+    return adapter
 
 
 @contextmanager
@@ -188,7 +170,8 @@ async def warm_up(models: Iterable[LazyModel]) -> None:
     """Build all of them, one after the other: first those that a call is waiting for, then the heaviest."""
 
     def import_seconds(model: LazyModel) -> float:
-        return PROVIDERS.get(model.name.partition("/")[0], _COMPATIBLE).seconds
+        known = PROVIDERS.get(model.name.partition("/")[0])
+        return known.import_seconds if known else ENDPOINT_SECONDS
 
     left = list(models)
     while left:

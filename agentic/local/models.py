@@ -29,13 +29,13 @@ from agent_config import ModelSettings, Settings
 from agentic.check.agents import error_of
 from agentic.llm.errors import BadAnswer, BadKey, Retryable
 from agentic.llm.http import on_loopback
-from agentic.llm.profiles import DEFAULTS, ENDPOINTS
+from agentic.llm.provider_table import ENDPOINTS, PROVIDERS
 from agentic.llm.providers.ollama import MIN_CONTEXT
 from agentic.llm.schemas import json_object, number, part, parts, text
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 from agentic.local.terminal.view import one_line
 from agentic.runtime.bot import cancel
-from agentic.settings.models import KEY_SETTINGS, PROVIDERS, endpoint_key
+from agentic.settings.models import endpoint_key, known_providers
 
 Body = Mapping[str, Any]
 Found = Callable[[], Coroutine[Any, Any, list["RunningServer"]]]
@@ -249,12 +249,12 @@ def check_model(settings: Settings, name: str) -> Verdict:
 async def verdict_on(settings: Settings, name: str) -> Verdict:
     """As `check_model`, in a running loop; the lines do not name the model."""
     provider, _, model = name.partition("/")
-    known = {*PROVIDERS, *settings.endpoints}
-    if provider not in known or (not model and provider in KEY_SETTINGS):
+    known = known_providers(settings.endpoints)
+    if provider not in known or (not model and provider in PROVIDERS):
         expected = f"expected provider/model, such as ollama/llama3.3; the providers are {', '.join(sorted(known))}"
         return Verdict(expected)
     chosen = next(iter(settings.agents.values())).models[0]
-    if provider not in KEY_SETTINGS:
+    if provider not in PROVIDERS:
         return await _ask_endpoint(settings, provider, model, chosen)
     if chosen.lacks:
         return Verdict(f"{chosen.lacks} is not set; set it in .env")
@@ -262,8 +262,8 @@ async def verdict_on(settings: Settings, name: str) -> Verdict:
     if error is None or (isinstance(error, Retryable) and error.status is not None):
         return Verdict()  # a busy provider is no reason not to start
     if error.status == 404:
-        usual = DEFAULTS.get(chosen.provider)
-        return Verdict(f"{chosen.provider} has no such model" + (f"; its usual one is {usual.model}" if usual else ""))
+        usual = PROVIDERS[chosen.provider].model
+        return Verdict(f"{chosen.provider} has no such model" + (f"; its usual one is {usual}" if usual else ""))
     if isinstance(error, BadKey):
         return Verdict(f"the key was refused; correct {chosen.key_setting}")
     return Verdict(f"{error.kind}{f' ({error.status})' if error.status else '; check the network'}")

@@ -18,20 +18,15 @@ from zlib import crc32
 from pydantic import SecretStr
 
 from agentic.llm.pricing import list_price
-from agentic.settings.models import COGS, COMPATIBLE_COG, ModelSettings, Sources, default_of
+from agentic.llm.provider_table import COMPATIBLE_COG, KNOWN, PROVIDERS
+from agentic.settings.models import ModelSettings, Sources, default_of
 
 IdleTask = Literal["summarise", "profile", "follow_up", "discover"]
 IDLE_TASKS: tuple[IdleTask, ...] = get_args(IdleTask)  # by priority
 Unasked = Literal["opt_in", "everyone"]
 
 BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "openai": "OPENAI_BASE_URL",
-        "anthropic": "ANTHROPIC_BASE_URL",
-        "google": "GOOGLE_GEMINI_BASE_URL",
-        "xai": "XAI_BASE_URL",
-        "ollama": "OLLAMA_BASE_URL",
-    }
+    {name: known.base_url_setting for name, known in KNOWN.items() if known.base_url_setting}
 )
 """Provider → the setting of its base URL, named as the provider's own SDK names it, if it does."""
 
@@ -88,11 +83,27 @@ class AgentSpec:
         )
 
 
-_CHATGPT = AgentSpec(
-    name="chatgpt",
-    display_name="ChatGPT",
-    provider="openai",
-    key_setting="OPENAI_API_KEY",
+def _bot(name: str, display_name: str, provider: str, *, colour: int, personality: str) -> AgentSpec:
+    """A row with the usual models of its provider."""
+    known = PROVIDERS[provider]
+    return AgentSpec(
+        name=name,
+        display_name=display_name,
+        provider=provider,
+        key_setting=known.key.setting,
+        personality=personality,
+        model=known.model,
+        image_model=known.image_model or None,
+        colour=colour,
+        cog=known.cog,
+    )
+
+
+_CHATGPT = _bot(
+    "chatgpt",
+    "ChatGPT",
+    "openai",
+    colour=0x10A37F,
     personality=(
         "You are the friend who turns a mess into a plan. You like a question best when it ends in something one"
         " could do tomorrow, and you say which option you would take and why. Warm, quick, a little too fond of"
@@ -100,16 +111,12 @@ _CHATGPT = AgentSpec(
         " grow impatient with doubt that leads nowhere and with provocation for its own sake. When somebody shows you"
         " that your tidy answer left out what mattered, you say so cheerfully and correct it in the open."
     ),
-    model="gpt-6-luna",
-    image_model="gpt-image-2.6-flare",
-    colour=0x10A37F,
-    cog="agent_cogs.openai_agent:OpenAIAgentCog",
 )
-_CLAUDE = AgentSpec(
-    name="claude",
-    display_name="Claude",
-    provider="anthropic",
-    key_setting="ANTHROPIC_API_KEY",
+_CLAUDE = _bot(
+    "claude",
+    "Claude",
+    "anthropic",
+    colour=0xD97757,
     personality=(
         "You listen for the assumption under the sentence. You would rather understand a view you reject than win"
         " against a weak copy of it, so you often state the other side better than it was stated to you, and then say"
@@ -118,16 +125,12 @@ _CLAUDE = AgentSpec(
         " person they forgot; confident numbers make you ask where they came from; a cheap shot gets a raised eyebrow"
         " and a better joke."
     ),
-    model="claude-haiku-5-5",
-    image_model=None,
-    colour=0xD97757,
-    cog="agent_cogs.anthropic_agent:AnthropicAgentCog",
 )
-_GEMINI = AgentSpec(
-    name="gemini",
-    display_name="Gemini",
-    provider="google",
-    key_setting="GEMINI_API_KEY",
+_GEMINI = _bot(
+    "gemini",
+    "Gemini",
+    "google",
+    colour=0x4285F4,
     personality=(
         "You are curious about everything and unable to keep it to yourself. You argue by connection: a quarrel about"
         " pizza reminds you of plate tectonics, and by the third sentence it makes sense. You love a fact with a"
@@ -135,16 +138,12 @@ _GEMINI = AgentSpec(
         " tease those who argue from principle alone, and defend a surprising result against everybody's common"
         " sense. Caught out on a fact, you are delighted to have learned the right one."
     ),
-    model="gemini-3.8-flash",
-    image_model="gemini-3.1-flash-image",
-    colour=0x4285F4,
-    cog="agent_cogs.gemini_agent:GeminiAgentCog",
 )
-_GROK = AgentSpec(
-    name="grok",
-    display_name="Grok",
-    provider="xai",
-    key_setting="XAI_API_KEY",
+_GROK = _bot(
+    "grok",
+    "Grok",
+    "xai",
+    colour=0x8E8E93,
     personality=(
         "You are the one who says what the room avoids. When everybody agrees you get suspicious and take the other"
         " side, seriously enough to defend it for three rounds. Short sentences, quick wit, no reverence for experts,"
@@ -152,10 +151,6 @@ _GROK = AgentSpec(
         " vulnerable, and you stop when somebody is hurt. Underneath the cheek there is a real point each time, and"
         " when you lose the argument you concede in one line and make it funny."
     ),
-    model="grok-4.7",
-    image_model="grok-imagine-image",  # https://docs.x.ai/developers/model-capabilities/images/generation
-    colour=0x8E8E93,
-    cog="agent_cogs.grok_agent:GrokAgentCog",
 )
 
 AGENTS: Mapping[str, AgentSpec] = MappingProxyType({spec.name: spec for spec in (_CHATGPT, _CLAUDE, _GEMINI, _GROK)})
@@ -261,7 +256,10 @@ class AgentSettings:
     @property
     def cog(self) -> str:
         """The cog of its first model's provider, as "module:Class"."""
-        return self.spec.cog if self.provider == self.spec.provider else COGS.get(self.provider, COMPATIBLE_COG)
+        if self.provider == self.spec.provider:
+            return self.spec.cog
+        known = PROVIDERS.get(self.provider)
+        return known.cog if known else COMPATIBLE_COG
 
 
 COLOURS = (0x4E79A7, 0xF28E2B, 0x59A14F, 0xB07AA1, 0xE15759, 0x76B7B2, 0x9C755F, 0xEDC948)

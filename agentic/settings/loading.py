@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dotenv.parser import parse_stream
 from pydantic import SecretStr, ValidationError, create_model
 
-from agentic.llm.profiles import DEFAULTS
+from agentic.llm.provider_table import KNOWN, PROVIDERS
 from agentic.settings.agents import (
     BASE_URL_SETTINGS,
     AgentSettings,
@@ -421,7 +421,7 @@ def _coding(agent: AgentSettings, settings: Settings, hidden: Collection[str]) -
 def _cheap_models(chosen: str | None, sources: Sources, problems: list[str]) -> tuple[ModelSettings, ...]:
     """The model of CHEAP_MODEL; if that is not set, the default of each provider whose key is."""
     if chosen is None:
-        defaults = (sources.model(provider, known.model) for provider, known in DEFAULTS.items())
+        defaults = (sources.model(name, known.model) for name, known in PROVIDERS.items() if known.model)
         return tuple(model for model in defaults if model.api_key is not None)
     if chosen.lower() == "none":
         return ()
@@ -434,12 +434,12 @@ def _cheap_models(chosen: str | None, sources: Sources, problems: list[str]) -> 
 
 
 def _embedding_model(chosen: str | None, sources: Sources, problems: list[str]) -> ModelSettings | None:
-    """The model of EMBEDDING_MODEL: OpenAI's, or an endpoint's. The other providers' APIs have another shape, or
-    none."""
+    """The model of EMBEDDING_MODEL, of a provider that embeds or of an endpoint."""
     provider, _, name = (chosen or "none").partition("/")
     if provider.lower() == "none" and not name:
         return None
-    if not name or not sources.knows(provider) or provider in set(KEY_SETTINGS) - {"openai"}:
+    known = KNOWN.get(provider)
+    if not name or not sources.knows(provider) or (known is not None and not known.embeds):
         problems.append("EMBEDDING_MODEL: expected provider/model, with the provider openai or an endpoint, or none")
         return None
     return _with_key("EMBEDDING_MODEL", sources.model(provider, name), problems)

@@ -18,34 +18,12 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, ValidationError
 
-from agentic.llm.profiles import ENDPOINTS
+from agentic.llm.provider_table import ENDPOINTS, KNOWN, PROVIDERS
 from agentic.settings.fields import HTTP, HttpAddress
 
-KEY_SETTINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "openai": "OPENAI_API_KEY",
-        "anthropic": "ANTHROPIC_API_KEY",
-        "google": "GEMINI_API_KEY",
-        "xai": "XAI_API_KEY",
-        "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
-    }
-)
+KEY_SETTINGS: Mapping[str, str] = MappingProxyType({name: known.key.setting for name, known in PROVIDERS.items()})
 """Provider → the setting of its key. Bedrock works without: AWS has other credentials."""
-HOSTED = ("openrouter", "deepseek", "mistral", "groq", "qwen")  # endpoints that need a key
-LOCAL_PROVIDERS = ("ollama", "llamacpp", "lmstudio", "vllm")  # endpoints on this machine
-PROVIDERS = (*KEY_SETTINGS, *HOSTED, *LOCAL_PROVIDERS)  # as agentic.llm.registry knows them
 ENDPOINT_KEY = re.compile(r"ENDPOINT_[A-Z0-9_]{1,40}_KEY")
-COGS: Mapping[str, str] = MappingProxyType(
-    {
-        "openai": "agent_cogs.openai_agent:OpenAIAgentCog",
-        "anthropic": "agent_cogs.anthropic_agent:AnthropicAgentCog",
-        "google": "agent_cogs.gemini_agent:GeminiAgentCog",
-        "xai": "agent_cogs.grok_agent:GrokAgentCog",
-        "bedrock": "agent_cogs.bedrock_agent:BedrockAgentCog",
-    }
-)
-"""Provider → the cog of its agents; all others have COMPATIBLE_COG."""
-COMPATIBLE_COG = "agent_cogs.compatible_agent:CompatibleAgentCog"
 
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}\Z")]
 _Price = Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)]
@@ -138,11 +116,11 @@ class Sources:
     aws: AwsSettings | None = None
 
     def knows(self, provider: str) -> bool:
-        return provider in PROVIDERS or provider in self.endpoints
+        return provider in known_providers(self.endpoints)
 
     def split_model_name(self, name: str, own: str) -> tuple[str, str]:
         """Provider and model of a name; without a known provider it is a model of the agent's `own`. A provider alone
-        stands for its default model, if it has one in `agentic.llm.profiles`."""
+        stands for its default model, if it has one in `agentic.llm.provider_table`."""
         provider, model = provider_and_model(name)
         return (provider, model) if model and self.knows(provider) else (own, name)
 
@@ -164,7 +142,8 @@ class Sources:
         """The last three come from the table of agents, for the agent's own provider."""
         endpoint = self.endpoints.get(provider)
         if needs_key is None:
-            needs_key = provider not in LOCAL_PROVIDERS and not (endpoint and endpoint.base_url)
+            known = ENDPOINTS.get(provider)
+            needs_key = (known is None or known.key is not None) and not (endpoint and endpoint.base_url)
         key_setting = key_setting or KEY_SETTINGS.get(provider) or endpoint_key(provider)
         return ModelSettings(
             provider=provider,
@@ -177,6 +156,11 @@ class Sources:
             endpoint=endpoint,
             aws=self.aws if provider == "bedrock" else None,
         )
+
+
+def known_providers(own: Iterable[str]) -> set[str]:
+    """The names of all providers; `own` are those of the owner's endpoints."""
+    return {*KNOWN, *own}
 
 
 def default_of(provider: str) -> str:
@@ -238,7 +222,7 @@ def _read_endpoint(name: str, entry: object, found: dict[str, EndpointSettings])
                 words = "unknown key; docs/providers.md lists the known ones"
             problems.append(f"{'.'.join(map(str, (name, *problem['loc'])))}: {words or f'expected {HTTP}'}")
         return problems
-    if endpoint.base_url is None and name not in PROVIDERS:
+    if endpoint.base_url is None and name not in ENDPOINTS:
         return [f"{name}.base_url: expected {HTTP}"]
     found[name] = endpoint
     return ()
@@ -259,7 +243,7 @@ def chosen_models(folder: Path, agents: Iterable[str], own: Iterable[str]) -> tu
     `own` are the names of the owner's endpoints. The option is read once, at start: a model's client lives as long as
     its agent. Later levels override earlier ones: shared, guild, bot, bot in a guild.
     """
-    known = {*PROVIDERS, *own}
+    known = known_providers(own)
     problems: list[str] = []
 
     def by_server(prefix: str) -> dict[int, tuple[str, ...]]:
@@ -279,7 +263,7 @@ def chosen_models(folder: Path, agents: Iterable[str], own: Iterable[str]) -> tu
 
 def shared_models(folder: Path, own: Iterable[str]) -> tuple[str, ...]:
     """The `model` option of config/shared.yaml; `chosen_models` reports one that cannot be used."""
-    return _model_option(folder / "shared.yaml", {*PROVIDERS, *own}, [])
+    return _model_option(folder / "shared.yaml", known_providers(own), [])
 
 
 def _model_option(path: Path, known: set[str], problems: list[str]) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ from agentic.check.discord import (
 )
 from agentic.check.run import quiet
 from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp, Retryable, TimedOut
+from agentic.llm.provider_table import KNOWN
 from agentic.services.signal.client import SignalClient, SignalError
 from agentic.setup.dialogue import Dialogue
 
@@ -53,11 +54,7 @@ ASKED = frozenset((*_OF_BOTS, *_OTHERS))
 channels of it."""
 _VISIBLE = 16  # characters; of a shorter secret not even the end is shown
 _KEY_SHAPES = {
-    "anthropic": re.compile(r"sk-ant-.+"),
-    "openrouter": re.compile(r"sk-or-.+"),
-    "xai": re.compile(r"xai-.+"),
-    "google": re.compile(r"AIza[\w-]{30,}"),
-    "openai": re.compile(r"sk-(proj|svcacct|admin)-.+"),
+    name: re.compile(known.key.shape) for name, known in KNOWN.items() if known.key is not None and known.key.shape
 }
 """Provider → the beginning that only its keys have."""
 _OTHER_SHAPES = {
@@ -71,17 +68,6 @@ _OTHER_SHAPES = {
 _NO_WORD = "That has spaces or characters that no token and no key has. Copy it again."
 _TOKEN = re.compile(r"[\w-]{22,30}\.[\w-]{6,7}\.[\w-]{27,45}")
 _WRAPPED = re.compile(r"""(?:export\s+)?[A-Z][A-Z0-9_]*=\s*(?P<rest>.+)""")
-_PAGES: Mapping[str, tuple[str, str]] = {
-    "openai": ("OpenAI", "https://platform.openai.com/api-keys"),
-    "anthropic": ("Anthropic", "https://console.anthropic.com/settings/keys"),
-    "google": ("Google", "https://aistudio.google.com/apikey"),
-    "xai": ("xAI", "https://console.x.ai/"),
-    "openrouter": ("OpenRouter", "https://openrouter.ai/settings/keys"),
-    "deepseek": ("DeepSeek", "https://platform.deepseek.com/api_keys"),
-    "mistral": ("Mistral", "https://console.mistral.ai/api-keys"),
-    "groq": ("Groq", "https://console.groq.com/keys"),
-}
-"""Provider → its name, and the page where keys are made."""
 
 
 @dataclass
@@ -313,14 +299,14 @@ def wrong_key(text: str, provider: str) -> str | None:
         return "That is the token of a Discord bot. Here the key of the model's provider is needed."
     if re.match(r"https?://", text):
         return "That is a link. Open it in a browser and copy the key that is made there."
-    own = _PAGES[provider][0] if provider in _KEY_SHAPES else ""
+    own = KNOWN[provider].title if provider in _KEY_SHAPES else ""
     if own and (found := _provider(text)) and found != own:
         return f"That is a key of {found}, and {own}'s is needed here."
     return None
 
 
 def _provider(text: str) -> str | None:
-    return next((_PAGES[name][0] for name, shape in _KEY_SHAPES.items() if shape.fullmatch(text)), None)
+    return next((KNOWN[name].title for name, shape in _KEY_SHAPES.items() if shape.fullmatch(text)), None)
 
 
 def _is_word(text: str) -> bool:
@@ -350,7 +336,9 @@ def ask_keys(session: Session, agent: str, *, kept: bool) -> None:
 def _ask_key(session: Session, agent: str, model: ModelSettings, kept: bool) -> None:
     """Ask until a key is accepted, goes unchecked, or is left out."""
     talk, setting = session.talk, model.key_setting
-    provider, page = _PAGES.get(model.provider, (model.provider, ""))
+    known = KNOWN.get(model.provider)
+    provider = (known.title if known else "") or model.provider
+    page = known.key.page if known is not None and known.key is not None else ""
     before = key = session.answers.get(setting)
     if key and not kept:
         place = " in the environment" if session.answers.in_environment(setting) == key else ""

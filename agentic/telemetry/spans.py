@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from agentic.llm.provider_table import KNOWN
 from agentic.state.record_stream import TurnWords
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import CallRecord, CallWords
@@ -39,8 +40,6 @@ MISSING = (
 MAX_WAITING = 200  # turns whose spans are not made yet
 SEND_SECONDS = 5.0  # for a request
 LAST_WAIT = 3.0  # seconds to send at the end of the process
-# Our names of providers → the conventions' names, if they differ.
-PROVIDERS = {"google": "gcp.gemini", "xai": "x_ai", "bedrock": "aws.bedrock", "mistral": "mistral_ai"}
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +196,8 @@ def operation(call: CallRecord) -> str:
 def provider(model: str) -> str:
     """Return the conventions' name of the provider of `provider/model`."""
     name = model.partition("/")[0]
-    return PROVIDERS.get(name, name)
+    known = KNOWN.get(name)
+    return (known.convention if known else "") or name
 
 
 def model_name(model: str) -> str:

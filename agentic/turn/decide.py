@@ -25,6 +25,7 @@ from agentic.llm.errors import BadAnswer, ModelError, PrefillRefused
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources
 from agentic.llm.pricing import expected, input_tokens
 from agentic.llm.profiles import limits_searches
+from agentic.llm.provider_table import profile_named
 from agentic.llm.turns import cut_at_stop
 from agentic.llm.types import Message, Prompt, Reply, Source, Tool, ToolCall, Usage
 from agentic.tools.call_log import ToolRecord
@@ -43,7 +44,7 @@ from agentic.turn.loose_json import objects
 from agentic.turn.prefill_mode import PrefillMode
 from agentic.turn.progress import SavedAnswer, Turn
 from agentic.turn.streaming import StreamFilter, streamed
-from agentic.turn.tools import ToolUse, calls_before, profile, words_of_asker
+from agentic.turn.tools import ToolUse, calls_before, words_of_asker
 from agentic.turn.trace import CallKind
 from agentic.turn.view import TurnView
 from agentic.wire.reasons import TurnAborted
@@ -410,7 +411,7 @@ class SearchFirst:
     def within(self, box: Toolbox) -> Toolbox:
         """The box in which web_search works once."""
         model = self._turn.model
-        known = profile(model.name)
+        known = profile_named(model.name)
         by_maker = bool(known.search) and (known.tools_with_search or not len(box))
         self._native = by_maker and not (self._mode.is_prefill or model.runs_own_tools)
         self.offered = self._native or WEB_SEARCH in box
@@ -419,7 +420,7 @@ class SearchFirst:
 
     def asking(self, ask: Ask) -> Ask:
         """`ask`, so that its model searches once. Words that come before our search are not shown while they grow."""
-        limited = 1 if limits_searches(profile(self._turn.model.name)) else None
+        limited = 1 if limits_searches(profile_named(self._turn.model.name)) else None
 
         async def asked(prompt: Prompt) -> Reply:
             if self.made:

@@ -10,11 +10,10 @@ in the records, so no call that succeeded is run twice.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache
 
 from agentic.agent.events import POST_SECONDS
 from agentic.context.prompt import PromptContext
-from agentic.llm.profiles import PROVIDERS, Profile, profile_of
+from agentic.llm.provider_table import profile_named
 from agentic.llm.types import Prompt, Reply, ToolCall, ToolResult
 from agentic.tools.call_log import ToolRecord, record_text
 from agentic.tools.call_runner import CallRunner, LoopLimits, ToolEvent
@@ -31,16 +30,9 @@ REPAIR_CHARACTERS = 8_000  # of each result, if an answer is asked for once more
 Ask = Callable[[Prompt], Awaitable[Reply]]
 
 
-@lru_cache(maxsize=64)
-def profile(model_name: str) -> Profile:
-    """The profile of `provider/model`; a provider of another name is an OpenAI-compatible address."""
-    provider, _, model = model_name.partition("/")
-    return profile_of(provider if provider in PROVIDERS else "compatible", model)
-
-
 def searches_itself(model_name: str) -> bool:
     """Whether the model has a web search of its own that works beside other tools."""
-    known = profile(model_name)
+    known = profile_named(model_name)
     return bool(known.search) and known.tools_with_search
 
 
@@ -48,7 +40,7 @@ def toolbox_of(turn: Turn, view: TurnView, *, prefilled: bool = False) -> Toolbo
     """The agent's tools in this channel; none in a conversation's last turn. In prefill mode calls are words: any model
     can make them, and none searches by itself. Of our tools a model with its own loop gets its memory alone."""
     agent, options, model = turn.agent, view.options, turn.model
-    takes_any = not prefilled if model.runs_own_tools else prefilled or profile(model.name).tools
+    takes_any = not prefilled if model.runs_own_tools else prefilled or profile_named(model.name).tools
     if view.context.abilities.frugal or not options.max_tool_depth or not takes_any:
         return Toolbox()
     box = agent.tools.box(options.tools, searches=not prefilled and searches_itself(model.name))

@@ -12,7 +12,7 @@ from typing import Any
 from agentic.agent.options import Layer
 from agentic.agent.services import AgentServices
 from agentic.context.options import Options
-from agentic.llm.profiles import PrefillMemory
+from agentic.llm.provider_table import PrefillMemory
 from agentic.llm.types import Message, Prompt, Reply, ToolCall
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.toolset import Toolset

@@ -64,17 +64,17 @@ _STATUSES: Mapping[str, int] = {
 _GROWING = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
-def load() -> None:
-    """Import the SDK and what its first call would import. Takes about a second."""
-    import anthropic  # noqa: F401
-
-    http.ssl_context()
-
-
 class AnthropicModel(ProviderModel):
     """A Claude model. It draws nothing."""
 
     provider = "anthropic"
+
+    @staticmethod
+    def load() -> None:
+        """Import the SDK and what its first call would import. Takes about a second."""
+        import anthropic  # noqa: F401
+
+        http.ssl_context()
 
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
         super().__init__(access, retrier)

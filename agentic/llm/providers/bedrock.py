@@ -29,13 +29,6 @@ OLD_VERSION = "bedrock-2023-05-31"
 _VERSIONED = re.compile(r"-v\d+(:\d+)?(:\w+)?$")
 
 
-def load() -> None:
-    """Import the package and the signing library. Takes a second."""
-    claude.load()
-    with contextlib.suppress(NotInstalled):  # a Bedrock API key works without it; building a model raises if needed
-        _signing_errors("")
-
-
 def is_invoked(model: str) -> bool:
     """Whether a model uses the older API: its name ends in a version, or it is an ARN."""
     return model.startswith("arn:") or _VERSIONED.search(model) is not None
@@ -46,6 +39,13 @@ class BedrockModel(claude.AnthropicModel):
 
     provider = "bedrock"
     doubts_schema = True
+
+    @staticmethod
+    def load() -> None:
+        """Import the package and the signing library. Takes a second."""
+        claude.AnthropicModel.load()
+        with contextlib.suppress(NotInstalled):  # a Bedrock API key works without it; building a model raises if needed
+            _signing_errors("")
 
     def _connected(self, access: Access, transport: httpx2.AsyncClient) -> claude.Client:
         import anthropic

@@ -45,19 +45,19 @@ _RETRY_DELAY = re.compile(r'"retryDelay":\s*"(\d{1,6}(?:\.\d{1,9})?)s"')
 _ODD_ANSWERS = (AttributeError, KeyError, TypeError)  # what the SDK raises for them
 
 
-def load() -> None:
-    """Import the SDK and build its options, which it defers to their first use. Takes a third of a second."""
-    from google import genai  # noqa: F401
-
-    _options(1.0, {})
-    http.ssl_context()
-
-
 class GeminiModel(ProviderModel):
     """A Gemini model, and its image model."""
 
     provider = "google"
     draws = True
+
+    @staticmethod
+    def load() -> None:
+        """Import the SDK and build its options, which it defers to their first use. Takes a third of a second."""
+        from google import genai  # noqa: F401
+
+        _options(1.0, {})
+        http.ssl_context()
 
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
         super().__init__(access, retrier)

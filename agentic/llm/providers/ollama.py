@@ -49,19 +49,19 @@ _SENT = ("type", "items", "description", "enum")
 log = logging.getLogger(__name__)
 
 
-def load() -> None:
-    """Import what the first call needs."""
-    import ollama  # noqa: F401
-
-    http.ssl_context()
-
-
 class OllamaModel(ProviderModel):
     """A model of an `Endpoint` with `api` "ollama", whose name is its provider. It draws nothing and has no search of
     its own."""
 
     provider = "ollama"
     doubts_schema = True
+
+    @staticmethod
+    def load() -> None:
+        """Import what the first call needs."""
+        import ollama  # noqa: F401
+
+        http.ssl_context()
 
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
         assert access.endpoint is not None

@@ -32,19 +32,19 @@ _LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 _STOPS: Mapping[str, StopReason] = {"max_output_tokens": "length", "content_filter": "refusal"}
 
 
-def load() -> None:
-    """Import the SDK and what its first call would import. Takes a third of a second."""
-    import openai  # noqa: F401
-
-    http.ssl_context()
-
-
 class OpenAIModel(ProviderModel):
     """A model behind the Responses API, and its image model."""
 
     provider = "openai"
     home: str | None = None  # the SDK knows its own address
     draws = True
+
+    @staticmethod
+    def load() -> None:
+        """Import the SDK and what its first call would import. Takes a third of a second."""
+        import openai  # noqa: F401
+
+        http.ssl_context()
 
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
         super().__init__(access, retrier)

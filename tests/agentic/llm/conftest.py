@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.llm.profiles import DEFAULTS
+from agentic.llm.provider_table import PROVIDERS
 
 
-@pytest.fixture(params=list(DEFAULTS))
+@pytest.fixture(params=[name for name, known in PROVIDERS.items() if known.model])
 def provider(request: pytest.FixtureRequest) -> str:
     return str(request.param)

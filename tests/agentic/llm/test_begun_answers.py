@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentic.llm.errors import BadAnswer, PrefillRefused
-from agentic.llm.profiles import PrefillMemory, takes_prefill
+from agentic.llm.provider_table import PrefillMemory, profile_named
 from agentic.llm.types import Message, Picture, Prompt
 from tests.support.models.model_doubles import SCHEMA, talking
 from tests.support.models.wire.values import SMALL_PNG, Answer
@@ -51,7 +51,7 @@ BEGUN = Prompt(text="", system="CLI", prefill="Claude:", stop=("Ann:",))
     ],
 )
 def test_the_table_knows_who_goes_on_with_a_begun_answer(name: str, takes: bool) -> None:
-    assert takes_prefill(name) is takes
+    assert profile_named(name).prefill is takes
     assert PrefillMemory().takes(name) is takes
 
 

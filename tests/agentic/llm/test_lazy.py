@@ -8,7 +8,6 @@ import threading
 
 import pytest
 
-from agentic.llm import registry
 from agentic.llm.registry import LazyModel, build_model, warm_up
 from agentic.llm.types import Model, Prompt
 from tests.support.models.model_doubles import talking
@@ -58,8 +57,7 @@ async def test_what_somebody_waits_for_comes_next() -> None:
 
 def test_no_garbage_is_looked_for_during_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
-    watched = registry.Provider(registry.PROVIDERS["openai"].model, lambda: seen.append(gc.isenabled()), 0.1)
-    monkeypatch.setitem(registry.PROVIDERS, "openai", watched)
+    monkeypatch.setattr("agentic.llm.providers.openai.OpenAIModel.load", lambda: seen.append(gc.isenabled()))
     build_model("openai", api_key="k", model="gpt-6-luna", base_url="http://127.0.0.1:9/v1")
     assert seen == [False]
     assert gc.isenabled()

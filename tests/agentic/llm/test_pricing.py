@@ -12,7 +12,7 @@ from genai_prices.types import Usage as TableUsage
 
 from agentic.llm import pricing
 from agentic.llm.pricing import Rates, _token_prices, is_local, list_price, picture_price, price
-from agentic.llm.profiles import DEFAULTS
+from agentic.llm.provider_table import PROVIDERS
 from agentic.llm.registry import build_model
 from agentic.llm.types import Usage
 
@@ -71,7 +71,9 @@ def test_the_table_is_asked_once_for_each_model_and_prompts_length(monkeypatch: 
 
 
 def test_every_default_model_has_a_price_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
-    for provider, models in DEFAULTS.items():
+    for provider, models in PROVIDERS.items():
+        if not models.model:
+            continue
         assert price(provider, models.model, Usage(input_tokens=100, output_tokens=100)).text_cost_usd > 0
         if models.image_model:
             assert price(provider, models.image_model, Usage(pictures=1)).picture_cost_usd > 0

@@ -8,13 +8,13 @@ import json
 import pytest
 
 from agentic.llm.errors import BadAnswer, BadRequest, CannotDraw, RateLimited, Refused, ServerFailed
-from agentic.llm.profiles import DEFAULTS
+from agentic.llm.provider_table import PROVIDERS
 from agentic.llm.types import Message, Picture, Prompt, Source
 from tests.support.models.model_doubles import KEY, SCHEMA, talking
 from tests.support.models.wire.values import SMALL_PNG, Answer
 
 PIXEL = Picture(SMALL_PNG, "image/png")
-DRAWING = [name for name in DEFAULTS if name != "anthropic"]
+DRAWING = [name for name, known in PROVIDERS.items() if known.image_model]
 
 
 async def test_the_request_has_system_history_and_tail_in_order(provider: str) -> None:

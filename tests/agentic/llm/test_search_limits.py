@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agentic.llm.pricing import SEARCHES, expected
-from agentic.llm.profiles import limits_searches, profile_of, with_max_searches
+from agentic.llm.profiles import limits_searches, with_max_searches
+from agentic.llm.provider_table import profile_of
 from agentic.llm.types import Prompt
 
 LIMITED = [("openai", "gpt-6-luna"), ("anthropic", "claude-haiku-5-5"), ("anthropic", "claude-sonnet-4-5")]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic.llm.errors import BadAnswer
-from agentic.llm.profiles import profile_of
+from agentic.llm.provider_table import profile_of
 from agentic.llm.turns import RAW, arguments_of, arguments_text, is_strict, parameters_of
 from agentic.llm.types import Message, Picture, Prompt, Reply, Tool, ToolCall, ToolResult, ToolRound
 from tests.support.models.model_doubles import SCHEMA, talking

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from agentic.llm.profiles import ENDPOINTS, Profile, profile_at, profile_of
+from agentic.llm.profiles import Profile
+from agentic.llm.provider_table import ENDPOINTS, profile_at, profile_of
 from agentic.llm.registry import build_model, in_order, split_model_name
 from agentic.llm.retry import Fallbacks
 from agentic.llm.schemas import schema_for

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,9 @@ from pydantic import SecretStr
 
 from agent_config import AGENTS, BASE_URL_SETTINGS, Settings, SettingsError, load_settings, missing_key_message
 from agentic.agent.limits import ModelPrices, access, is_free
-from agentic.llm import profiles as endpoints
-from agentic.llm import registry
+from agentic.llm.pricing import is_local
 from agentic.llm.profiles import Aws, Profile
+from agentic.llm.provider_table import ENDPOINTS, KNOWN, PROVIDERS
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.providers.compatible import CompatibleModel
 from agentic.llm.providers.ollama import OllamaModel
@@ -20,7 +21,7 @@ from agentic.llm.retry import Fallbacks
 from agentic.process.root import ROOT
 from agentic.runtime.bot import cog_class, runnable
 from agentic.runtime.services import make_guild_models, provider_model
-from agentic.settings.models import HOSTED, LOCAL_PROVIDERS, PROVIDERS, ProfileSettings, Sources
+from agentic.settings.models import ProfileSettings, Sources
 
 
 def load(folder: Path | None = None, **environ: str) -> Settings:
@@ -34,9 +35,13 @@ def problems_of(folder: Path | None = None, **environ: str) -> list[str]:
 
 
 def test_the_settings_know_the_providers_that_the_models_know() -> None:
-    assert set(PROVIDERS) == set(registry.PROVIDERS)
-    assert set(HOSTED + LOCAL_PROVIDERS) == set(endpoints.ENDPOINTS)
-    assert {spec.provider for spec in AGENTS.values()} <= set(BASE_URL_SETTINGS) <= {*PROVIDERS, *endpoints.ENDPOINTS}
+    for name, known in PROVIDERS.items():
+        assert cog_class(known.cog).provider == name
+        module, _, adapter = known.adapter.partition(":")
+        assert getattr(import_module(module), adapter).provider == name
+    for name, endpoint in ENDPOINTS.items():
+        assert (endpoint.key is None) == is_local(endpoint.base_url), name
+    assert {spec.provider for spec in AGENTS.values()} <= set(BASE_URL_SETTINGS) <= set(KNOWN)
     assert set(ProfileSettings.model_fields) <= set(Profile.__dataclass_fields__)
 
 

@@ -13,7 +13,7 @@ from agentic.agent.events import HeartbeatEvent, WebhookEvent
 from agentic.context.options import Options
 from agentic.context.prompt import RoomTurn
 from agentic.llm.errors import PrefillRefused
-from agentic.llm.profiles import PrefillMemory
+from agentic.llm.provider_table import PrefillMemory
 from agentic.state.budgets import Caps
 from agentic.tools.call_log import ToolRecords
 from agentic.turn.chat_mode import ChatMode

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agentic.llm.errors import BadAnswer, BadKey, BadRequest, QuotaUsedUp, RateLimited, Refused, ServerFailed
-from agentic.llm.profiles import ENDPOINTS, Endpoint
+from agentic.llm.profiles import Endpoint
+from agentic.llm.provider_table import ENDPOINTS
 from agentic.llm.registry import build_model
 from agentic.llm.turns import RAW
 from agentic.llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound

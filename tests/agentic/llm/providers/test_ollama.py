@@ -20,7 +20,8 @@ from agentic.llm.errors import (
     ServerFailed,
     TimedOut,
 )
-from agentic.llm.profiles import ENDPOINTS, Endpoint
+from agentic.llm.profiles import Endpoint
+from agentic.llm.provider_table import ENDPOINTS
 from agentic.llm.providers.ollama import MAX_CONTEXT, MIN_CONTEXT, context_for
 from agentic.llm.registry import build_model
 from agentic.llm.retry import RetryPolicy
