@@ -178,7 +178,7 @@ class OptionBook:
             self._known.popitem(last=False)
         return found
 
-    def inner_names(self, place: OptionScope) -> dict[str, str]:
+    def channel_names(self, place: OptionScope) -> dict[str, str]:
         """Agents with another name than their own in the channel: key → that name."""
         spot = _Spot.of(place)
         found = {agent: self._of(agent, spot).options.name for agent in self._names}

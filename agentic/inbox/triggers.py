@@ -170,7 +170,7 @@ class BotMentions:
         room = await room_of_thread(services, channel_id, self._channels.parent(channel_id))
         if room is not None and room.status == "active" and room.member(key) is not None:
             return  # it speaks there in its turns alone
-        await outlet.view.settle()
+        await outlet.view.ensure_history()
         options = self._agent.options_for(outlet)
         if not options.bot_mentions:
             return
@@ -277,7 +277,7 @@ class MessageCommands:
         command, outlet = parse_m(asked.text), self._channels.outlet_of(channel_id)
         if command is None or outlet is None:
             return
-        await outlet.view.settle()
+        await outlet.view.ensure_history()
         entries, agent_of = outlet.view.transcript.entries(), self._services.directory.agent_of
         if call is None:
             names_an_agent = any(agent_of(user_id) for user_id in (*asked.mentions, asked.replied_to or 0))

@@ -189,7 +189,7 @@ async def _channel_source(
                 wanted = [interval for interval in lacking() if interval not in found][: MAX_INTERVALS - len(found)]
                 if not wanted:
                     break
-                brought = await asyncio.gather(*(channel.reach(interval, messages) for interval in wanted))
+                brought = await asyncio.gather(*(channel.fetch_history(interval, messages) for interval in wanted))
                 found.update(zip(wanted, brought, strict=True))
     except TimeoutError:
         log.warning("channel %d: reading .history timed out, the prompt has a part of it", channel.channel_id)

@@ -94,8 +94,8 @@ async def build_view(turn: Turn) -> TurnView:
             writes = options.max_tool_depth > 0 and MEMORY in agent.tools.box(options.tools, searches=True)
             persona = await agent.persona.prompt(event.channel_id, writes=writes)
         reset = await agent.memory.resets.since(agent.key, event.channel_id)
-        names = agent.options.inner_names(channel)
-        turn.outlet.sink.know_as(names)
+        names = agent.options.channel_names(channel)
+        turn.outlet.sink.set_channel_names(names)
         summary = await room_summary(turn, reset) if in_room(event) else None
         begins_after = summary.upto if summary is not None else 0
         window, chosen = await build_window(turn, in_force, names, reset=reset, begins_after=begins_after)
@@ -151,7 +151,7 @@ async def _load_options(turn: Turn) -> EffectiveOptions:
     for _ in range(2):  # pins, once they are known, may reach further
         for channel in filter(None, (outlet.view, outlet.view.parent)):
             channel.transcript.deepen(reach_of(in_force.options))
-        await outlet.view.settle()
+        await outlet.view.ensure_history()
         before, in_force = in_force, agent.options.of(agent.key, outlet.view)
         if in_force.options is before.options:  # the book returns the same object for as long as nothing changes
             break

@@ -193,7 +193,7 @@ async def test_an_inner_name_is_what_the_model_reads_and_writes(tmp_path):
         assert "You are Rocky" in next(r.system for r in f.models.requests if r.provider == "xai")
 
 
-async def test_what_a_history_brings_is_told_under_inner_names_too(tmp_path):
+async def test_what_a_history_brings_is_told_under_channel_names_too(tmp_path):
     config = tmp_path / "config"
     (config / "bots").mkdir(parents=True)
     (config / "bots" / "grok.yaml").write_text("name: Rocky\n")

@@ -62,7 +62,7 @@ class DiscordSink:
         self._view, self._channel = view, view.channel
         self._posting_gate = view.gate.under(posting)
         self._names = names
-        self._inner_names: Mapping[str, str] = {}
+        self._channel_names: Mapping[str, str] = {}
         self._writer = MessageWriter(view.channel, view.gate, view.transcripts, posting=posting, lease=lease)
         self._streaming: DiscordStreamingPost | None = None
         self._typing: set[TypingSign] = set()
@@ -80,9 +80,9 @@ class DiscordSink:
         """The thread is locked by ourselves, against its audience: write in it all the same."""
         self._writer.our_lock = True
 
-    def know_as(self, inner_names: Mapping[str, str]) -> None:
+    def set_channel_names(self, channel_names: Mapping[str, str]) -> None:
         """Sets further names of agents, by key: `@name` in what the bot writes is then a mention."""
-        self._inner_names = inner_names
+        self._channel_names = channel_names
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
         """Posts text and picture as one message, or as several if the text is too long. It completes the turn's
@@ -144,7 +144,7 @@ class DiscordSink:
         return PostParts(self._writer, turn_id, EarlierPosts(own), ping, reply_to)
 
     def _split(self, text: str, limit: int, *, growing: bool = False) -> list[str]:
-        return split_cleaned(self._view, text, limit, self._names, self._inner_names, growing=growing)
+        return split_cleaned(self._view, text, limit, self._names, self._channel_names, growing=growing)
 
     async def react(self, message_id: int, emoji: str) -> bool:
         """Adds a reaction. False when the message is not one of this channel's, Discord refuses the emoji, or a person

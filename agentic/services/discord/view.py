@@ -147,16 +147,16 @@ class DiscordView:
         above = self.parent
         return (*(above.pins if above else ()), tuple(self.transcript.pinned()))
 
-    async def settle(self) -> None:
+    async def ensure_history(self) -> None:
         """Waits, a short while at most, for the history and the pins of the channel, and of a thread's parent."""
         above = self.parent
         own = self._fetcher.whole(self.channel.id, self.read_page, self.read_pins)
         if above is None:
             await own
         else:
-            await asyncio.gather(own, above.settle())
+            await asyncio.gather(own, above.ensure_history())
 
-    async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
+    async def fetch_history(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
         """The newest `messages` up to the last one of an interval, oldest first, in any channel of this server. None
         where the bot, or somebody who reads this channel, may not read them."""
         source: object = self.channel

@@ -369,16 +369,16 @@ class WebhookSink(SinkWithoutSigns):
         lease: AnyLease,
     ) -> None:
         self._view, self._names = view, names
-        self._inner_names: Mapping[str, str] = {}
+        self._channel_names: Mapping[str, str] = {}
         self._writer = WebhookWriter(view, webhooks, face, lease=lease)
 
     def refusal(self) -> str | None:
         """Why the persona may not take a turn here. A locked thread is open to webhooks."""
         return None if may_use_webhooks(self._view.channel) else "not_permitted"
 
-    def know_as(self, inner_names: Mapping[str, str]) -> None:
+    def set_channel_names(self, channel_names: Mapping[str, str]) -> None:
         """Sets further names of agents, by key: `@name` in what the persona writes is then a mention."""
-        self._inner_names = inner_names
+        self._channel_names = channel_names
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
         """Posts text and picture as one message, or as several if the text is too long. It pings nobody.
@@ -390,7 +390,7 @@ class WebhookSink(SinkWithoutSigns):
         parts = PostParts(self._writer, turn_id, earlier)
         text = without_mark(text_with_sources(post))
         texts: list[str | None] = [
-            *split_cleaned(self._view, text, text_limit(post, LIMIT), self._names, self._inner_names)
+            *split_cleaned(self._view, text, text_limit(post, LIMIT), self._names, self._channel_names)
         ] or [None]
         return await put_all(parts, texts, await extras_of(post, self._view.channel, embeds=True), noted)
 

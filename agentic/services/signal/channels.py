@@ -81,10 +81,10 @@ class SignalView:
     def transcript(self) -> Transcript:
         return self.account.transcript(self.chat)
 
-    async def settle(self) -> None:
+    async def ensure_history(self) -> None:
         """Return at once: what was heard is all that there is."""
 
-    async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
+    async def fetch_history(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
         """Return the newest `messages` of this chat up to the last one of an interval, oldest first; None for another
         chat."""
         if interval.channel_id != self.channel_id:
@@ -151,7 +151,7 @@ class SignalSink(SinkWithoutSigns):
             return "not_permitted"
         return None
 
-    def know_as(self, inner_names: Mapping[str, str]) -> None:
+    def set_channel_names(self, channel_names: Mapping[str, str]) -> None:
         """Nobody is mentioned by a post."""
 
     # -- posts --------------------------------------------------------------------------------------------------------

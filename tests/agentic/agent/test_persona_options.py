@@ -69,7 +69,7 @@ def test_an_agent_goes_by_its_key_and_its_inner_name():
     book = OptionBook(NAMES, {}, Files(claude={"name": "Opus"}))
     assert book.of("claude", Place()).names == {"claude", "Opus"}
     assert book.of("grok", Place()).names == {"grok", "Grok"}
-    assert book.inner_names(Place()) == {"claude": "Opus"}
+    assert book.channel_names(Place()) == {"claude": "Opus"}
     assert book.options("claude", Place(((pin(1, "opus\n---\nmax_images: 1"),),))).max_images == 1
 
 

@@ -63,7 +63,7 @@ class Place:
         self.reads.append(before)
         return await self.gate.history(self.channel, limit, before)
 
-    async def settle(self):
+    async def ensure_history(self):
         await self.fetcher.whole(CHANNEL, self.page, lambda: self.gate.pins(self.channel))
 
     async def edited(self, message_id, text, **more):
@@ -78,8 +78,8 @@ async def test_pins_are_read_once_with_the_past_however_old_they_are():
     place = Place()
     place.channel.past = [place.said(50, "new")]
     place.has_pinned(place.said(3, ".config\n---\nmode: chat"), place.said(2, "rules"))
-    await place.settle()
-    await place.settle()
+    await place.ensure_history()
+    await place.ensure_history()
     assert pinned(place.transcript) == [(2, "rules"), (3, ".config\n---\nmode: chat")]
     assert (place.channel.pin_reads, place.reads) == (1, [None])
     assert place.transcript.pinned()[1].hidden
@@ -88,17 +88,17 @@ async def test_pins_are_read_once_with_the_past_however_old_they_are():
 async def test_all_pages_of_pins_are_read():
     place = Place()
     place.has_pinned(*(place.said(number, f"p{number}") for number in range(1, 121)))
-    await place.settle()
+    await place.ensure_history()
     assert len(place.transcript.pinned()) == 120
     assert place.channel.pin_reads == 3
 
 
 async def test_a_change_of_the_pins_is_read_by_the_next_turn():
     place = Place()
-    await place.settle()
+    await place.ensure_history()
     place.has_pinned(place.said(2, "rules"))
     await place.cog.on_guild_channel_pins_update(place.channel, None)
-    await place.settle()
+    await place.ensure_history()
     assert (pinned(place.transcript), place.channel.pin_reads) == ([(2, "rules")], 2)
     assert place.reads == [None], "the past is not read again"
 
@@ -121,14 +121,14 @@ async def test_pins_that_change_while_they_are_read_are_read_again():
 async def test_pins_that_cannot_be_read_hold_nobody():
     place = Place()
     place.channel.wrong = [None, http_error(403)]
-    await place.settle()
-    await place.settle()
+    await place.ensure_history()
+    await place.ensure_history()
     assert (place.transcript.whole, place.transcript.pins.known, place.channel.pin_reads) == (True, False, 1)
 
 
 async def test_a_message_that_is_pinned_edited_and_unpinned_is_followed_without_a_request():
     place = Place()
-    await place.settle()
+    await place.ensure_history()
     await place.edited(2, ".config\n---\nmode: chat", pinned=True)
     assert pinned(place.transcript) == [(2, ".config\n---\nmode: chat")]
     await place.edited(2, ".config\n---\nmode: prefill", pinned=True)
@@ -140,7 +140,7 @@ async def test_a_message_that_is_pinned_edited_and_unpinned_is_followed_without_
 async def test_a_pin_that_is_deleted_is_no_pin():
     place = Place()
     place.has_pinned(place.said(2, "rules"))
-    await place.settle()
+    await place.ensure_history()
     await place.cog.on_raw_message_delete(SimpleNamespace(channel_id=CHANNEL, message_id=2))
     assert pinned(place.transcript) == []
     await place.edited(2, "rules", pinned=True)
@@ -151,7 +151,7 @@ async def test_a_message_of_the_record_says_that_it_is_pinned():
     place = Place()
     place.channel.past = [place.said(2, "rules")]
     place.has_pinned(place.said(2, "rules"))
-    await place.settle()
+    await place.ensure_history()
     assert place.transcript.get(2).pinned
     await place.edited(2, "rules", pinned=False)
     assert not place.transcript.get(2).pinned
@@ -177,11 +177,11 @@ def test_an_edit_seen_without_the_message_content_intent_removes_no_text():
 async def test_a_record_that_shall_be_deeper_is_read_again_and_further():
     place = Place()
     place.channel.past = [place.said(number, f"m{number}") for number in range(700, 0, -1)]
-    await place.settle()
+    await place.ensure_history()
     assert len(place.transcript) == 400
     place.transcript.deepen(650)
     assert not place.transcript.whole
-    await place.settle()
+    await place.ensure_history()
     assert (len(place.transcript), place.transcript.whole, place.transcript.begins) == (650, True, False)
     place.transcript.deepen(500)
     assert place.transcript.whole, "less is there already"
@@ -190,7 +190,7 @@ async def test_a_record_that_shall_be_deeper_is_read_again_and_further():
 async def test_a_channel_that_is_known_from_its_beginning_is_not_read_again_for_more():
     place = Place()
     place.channel.past = [place.said(number, "hi") for number in range(PAGE + 5, 0, -1)]
-    await place.settle()
+    await place.ensure_history()
     place.transcript.deepen(MAX_DEPTH + 1)
     assert (place.transcript.whole, place.transcript.depth) == (True, MAX_DEPTH)
 
@@ -201,7 +201,7 @@ async def test_posts_of_our_webhooks_are_known_by_their_ids_alone():
     place = Place(posts)
     hook = {"author": 900, "name": "Grok", "bot": True, "webhook_id": "900"}
     place.channel.past = [place.said(3, ".Grok>[search]: x", **hook), place.said(2, "I am Grok", **hook)]
-    await place.settle()
+    await place.ensure_history()
     foreign, own = place.transcript.entries()
     assert (foreign.speaker.kind, foreign.speaker.agent, foreign.webhook) == ("stranger", None, True)
     assert (own.speaker.kind, own.speaker.agent, own.hidden) == ("agent", "grok", True)

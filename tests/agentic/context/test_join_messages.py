@@ -37,6 +37,6 @@ def test_files_and_reactions_are_united_and_the_later_ids_still_lead_to_it():
     assert holder_of([entry, answer], 9) is None
 
 
-def test_agents_stand_under_their_inner_names_and_people_under_their_own():
+def test_agents_stand_under_their_channel_names_and_people_under_their_own():
     entries = shown([said(1, Speaker(3, "Claude Nick", "agent", "claude")), said(2, ALICE)], {"claude": "Claude"})
     assert [entry.speaker.name for entry in entries] == ["Claude", "Alice"]

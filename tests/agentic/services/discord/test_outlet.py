@@ -311,11 +311,11 @@ async def test_a_past_that_the_bot_may_not_read_is_not_asked_for():
 async def test_a_history_is_not_read_where_the_bot_may_not(lacking):
     place = Place()
     place.channel.past = [message(place.channel, 5, "hi")]
-    assert [entry.text for entry in await place.view.reach(Interval(place.channel.id, None, 5), 1)] == ["hi"]
+    assert [entry.text for entry in await place.view.fetch_history(Interval(place.channel.id, None, 5), 1)] == ["hi"]
     barred = Place()
     barred.channel.past = [message(barred.channel, 5, "hi")]
     barred.channel.permissions.update(**{lacking: False})
-    assert await barred.view.reach(Interval(barred.channel.id, None, 5), 1) is None
+    assert await barred.view.fetch_history(Interval(barred.channel.id, None, 5), 1) is None
     assert barred.channel.reads == []
 
 

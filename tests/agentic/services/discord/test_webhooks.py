@@ -189,7 +189,7 @@ async def test_a_webhook_of_somebody_else_is_not_ours_whatever_its_name():
             webhook.name = NAME
         await h.webhooks().send(h.gate, h.channel, ".mine", CLAUDE)
         assert h.asked(*MAKE) == 1
-        await h.outlet().view.settle()
+        await h.outlet().view.ensure_history()
         entries = h.outlet().view.transcript.entries()
         assert [(e.text, e.speaker.kind) for e in entries] == [("I am Claude", "stranger"), (".mine", "agent")]
 
@@ -396,7 +396,7 @@ async def test_a_pinned_command_has_its_authors_rights():
         for user_id in members.keys() - {h.bot.user.id}:  # as with the program's own cache flags
             del members[user_id]
         outlet = h.outlet()
-        await outlet.view.settle()
+        await outlet.view.ensure_history()
         ((entry,),) = outlet.view.pins
         owner = h.server.world.guild.owner_id == entry.speaker.id
         assert (entry.hidden, entry.pinned, entry.may_manage) == (True, True, owner)
@@ -404,7 +404,7 @@ async def test_a_pinned_command_has_its_authors_rights():
         later = await h.server.say("you", "debate", ".config\n---\nmode: prefill")
         await h.server.pin("you", "debate", int(later["id"]))
         await h.server.wait_for(lambda: not outlet.view.transcript.pins.known)
-        await outlet.view.settle()
+        await outlet.view.ensure_history()
         assert [e.text for e in outlet.view.pins[-1]] == [".config\n---\nmode: chat", ".config\n---\nmode: prefill"]
         await h.server.pin("you", "debate", int(pin["id"]), pinned=False)
         await h.server.wait_for(lambda: len(outlet.view.pins[-1]) == 1)
@@ -417,7 +417,7 @@ async def test_a_thread_has_its_parents_pins_before_its_own():
             pin = await h.server.say("you", place, text)
             await h.server.pin("you", place, int(pin["id"]))
         outlet = h.outlet(thread)
-        await outlet.view.settle()
+        await outlet.view.ensure_history()
         assert [[entry.text for entry in pins] for pins in outlet.view.pins] == [["above"], ["below"]]
 
 
@@ -426,10 +426,10 @@ async def test_a_bot_that_may_not_read_the_past_says_nothing_of_the_pins(monkeyp
         pin = await h.server.say("you", "debate", "rules")
         await h.server.pin("you", "debate", int(pin["id"]))
         outlet = h.outlet()
-        await outlet.view.settle()
+        await outlet.view.ensure_history()
         outlet.view.transcript.pins.doubt()
         monkeypatch.setattr(type(outlet.view.channel), "permissions_for", lambda *_: discord.Permissions.none())
-        await outlet.view.settle()
+        await outlet.view.ensure_history()
         assert [entry.text for entry in outlet.view.pins[-1]] == ["rules"]
         assert not outlet.view.transcript.pins.known
 
@@ -441,7 +441,7 @@ async def test_attached_files_are_shown_as_pictures_that_fit_and_as_text_once():
         await h.server.say("you", "debate", "look", attachments=[(*file, None) for file in files])
         await h.server.say("you", "debate", "again", attachments=[("copy.md", notes, None)])
         outlet = h.outlet()
-        await outlet.view.settle()
+        await outlet.view.ensure_history()
         entries = outlet.view.transcript.entries()
         found = await outlet.view.attached(entries, AttachmentLimits(characters=6))
         ((picture,),) = found.pictures.values()
@@ -481,5 +481,5 @@ async def test_a_wrong_pin_is_answered_with_a_hidden_line_and_a_context_is_a_fil
         assert reply.content == ". mode: must be chat or prefill, @everyone [redacted]"
         assert (reply.reference["message_id"], reply.mentions, reply.mention_everyone) == (str(pin), [], False)
         assert (file.content, file.attachments[0].content) == (". The context.", b"system: [redacted]")
-        await h.outlet().view.settle()
+        await h.outlet().view.ensure_history()
         assert all(entry.hidden for entry in h.outlet().view.transcript.entries())

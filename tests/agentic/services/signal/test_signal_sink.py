@@ -30,7 +30,7 @@ async def test_a_chat_is_an_outlet_of_the_program():
         assert (view.channel_id, view.own_name, view.own_ids) == (chat.channel_id, "Penny", {scene.account.me.person})
         assert outlet.sink.command_replies is None
         assert outlet.sink.refusal() is None
-        await view.settle()
+        await view.ensure_history()
         assert view.transcript.whole
 
 
@@ -251,7 +251,7 @@ async def test_the_past_of_a_chat_is_what_was_heard_of_it():
     async with SignalServer() as server, signal_scene(server) as scene:
         heard = [await scene.hear(str(number)) for number in range(4)]
         view = scene.view(heard[0].chat)
-        upto = await view.reach(Interval(view.channel_id, None, heard[2].entry.id), 2)
+        upto = await view.fetch_history(Interval(view.channel_id, None, heard[2].entry.id), 2)
         assert [entry.text for entry in upto or ()] == ["1", "2"]
-        assert await view.reach(Interval(5, None, 7), 2) is None
+        assert await view.fetch_history(Interval(5, None, 7), 2) is None
         assert scene.account.contacts.find(Address(ACCOUNT)) is scene.account.me
