@@ -129,7 +129,7 @@ class TranscriptCog(discord.Cog):
         """Comes for threads too."""
         transcript = self._transcripts.known(channel.id)
         if transcript is not None:
-            transcript.pins.doubt()
+            transcript.pins.mark_stale()
 
     @discord.Cog.listener()
     async def on_guild_channel_delete(self, channel: discord.abc.GuildChannel) -> None:

@@ -1014,7 +1014,7 @@ class LifeTests(CogCase):
             channel.past = [message(channel, number, f"old {number}") for number in (3, 2, 1)]
             channel.last_message_id = 3
         await scene.start()
-        await until(lambda: scene.transcripts.of(LOUNGE).whole)
+        await until(lambda: scene.transcripts.of(LOUNGE).is_complete)
         await scene.ask()
         self.assertEqual(sum(len(client.channels[LOUNGE].reads) for client in scene.clients.values()), 1)
         self.assertEqual([line.partition(": ")[2] for line in scene.shown[:3]], ["old 1", "old 2", "old 3"])
@@ -1039,7 +1039,7 @@ class LifeTests(CogCase):
         await scene.cog.on_ready()
         await scene.hear("live", message_id=last + 3)
         await settle()
-        self.assertFalse(scene.transcripts.of(LOUNGE).whole)
+        self.assertFalse(scene.transcripts.of(LOUNGE).is_complete)
         channel.last_message_id = last + 3
         await scene.cog.on_ready()
         await loop.run(30)

@@ -261,7 +261,7 @@ def first_call_usage(
     may = trigger == "starter" or looks_things_up(event) or theme_named(event.theme).search
     by_maker = searches_first(event, options) and bool(profile_of(prices.provider, prices.model).search)
     searches = SEARCHES * (may or by_maker)
-    shown, whole = transcript.last(window), transcript.whole
+    shown, whole = transcript.last(window), transcript.is_complete
     tokens = (
         prompt_tokens(shown, said, options, window=window, whole=whole, overhead=overhead) + searches * SEARCH_TOKENS
     )

@@ -49,7 +49,7 @@ class Pins:
         else:
             self.entries.pop(entry.id, None)
 
-    def doubt(self) -> None:
+    def mark_stale(self) -> None:
         """Marks the list as doubtful: something was pinned or unpinned."""
         self.known = False
         self.changes += 1
@@ -106,9 +106,9 @@ class Transcript:
         self.channel_id = channel_id
         self._report = report
         self.depth = depth
-        self.whole = False
+        self.is_complete = False
         self.begins = False  # the oldest entry is the channel's first message
-        self.was_whole = False  # nothing is missing but a gap at the end
+        self.was_complete = False  # nothing is missing but a gap at the end
         self.gap_after = 0  # the newest message before that gap
         self._ids: list[int] = []
         self._entries: dict[int, Entry] = {}
@@ -145,13 +145,13 @@ class Transcript:
             return
         self.depth = depth
         if not self.begins:
-            self.whole = self.was_whole = False
+            self.is_complete = self.was_complete = False
 
     def note_gap(self) -> None:
         """Notes that messages may be missing at the end."""
-        if self.whole:
-            self.was_whole, self.gap_after = True, self.newest
-        self.whole = False
+        if self.is_complete:
+            self.was_complete, self.gap_after = True, self.newest
+        self.is_complete = False
 
     def get(self, message_id: int) -> Entry | None:
         entry = self._entries.get(message_id)

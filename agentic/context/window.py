@@ -150,7 +150,7 @@ class WindowMemory:
         """Restore a window of an earlier run, unless it is already known."""
         self._windows.setdefault((channel_id, kind), _Laid(state, ()))
 
-    def lay(
+    def build(
         self,
         channel_id: int,
         kind: str,

@@ -312,7 +312,7 @@ class MissedOrders:
             self._met = False
             for channel in self._channels.known():
                 transcript = self._services.transcripts.known(channel.channel_id)
-                if transcript is not None and transcript.whole:
+                if transcript is not None and transcript.is_complete:
                     await self.read(channel.channel_id)
         if self._looked == self._sessions:
             return

@@ -196,7 +196,7 @@ class BotMentions:
         before = spoken_before(entry, entries, instructed)
         if called_already(entry, before, me):
             return "no"
-        if last_person(entry, entries) is None and not (transcript.whole or transcript.begins):
+        if last_person(entry, entries) is None and not (transcript.is_complete or transcript.begins):
             log.info("%s: skipped message %d: what came before it is not known", self._agent.key, entry.id)
             return "no"
         return "call" if links(entry, before) < limit else "end"

@@ -75,7 +75,7 @@ async def build_window(
     first = min((entry.id for entry in (*resolved.prefix, *entries[:1])), default=0)
     if kind == "recent" and agent.tools.records is not None:
         agent.tools.records.prune(agent.key, channel_id, first)
-    window = agent.memory.windows.memory.lay(
+    window = agent.memory.windows.memory.build(
         channel_id,
         kind,
         entries,
@@ -179,7 +179,7 @@ async def _channel_source(
         parent=above.transcript.entries() if above is not None else (),
         branched_from=channel.channel_id if above is not None else None,
     )
-    if above is not None and not above.transcript.whole:  # it is being read: a turn has waited for that already
+    if above is not None and not above.transcript.is_complete:  # it is being read: a turn has waited for that already
         found[Interval(above.channel_id, None, channel.channel_id)] = None
     messages = options.max_messages
     lacking = partial(needed, source, roles=options.history_roles, names=own_names, messages=messages)

@@ -76,11 +76,11 @@ class HistoryFetcher:
         channel's newest message."""
         transcript = self._transcripts.of(channel_id)
         if last is None:
-            transcript.whole = transcript.begins = transcript.pins.known = True
+            transcript.is_complete = transcript.begins = transcript.pins.known = True
         elif last > transcript.newest and last not in transcript.deleted:
             self._upto[channel_id] = max(last, self._upto.get(channel_id, 0))
             transcript.note_gap()
-            transcript.pins.doubt()
+            transcript.pins.mark_stale()
         self.want(channel_id, reader, pins)
 
     def want(self, channel_id: int, reader: Reader, pins: PinReader | None = None) -> None:
@@ -103,11 +103,11 @@ class HistoryFetcher:
 
     def _lacks(self, channel_id: int, pins: PinReader | None) -> bool:
         transcript = self._transcripts.of(channel_id)
-        return not transcript.whole or (pins is not None and not transcript.pins.known)
+        return not transcript.is_complete or (pins is not None and not transcript.pins.known)
 
     async def known(self, channel_id: int) -> bool:
         """Waits for a queued or running read of the channel's history; returns whether the transcript is whole then."""
-        while (transcript := self._transcripts.known(channel_id)) is None or not transcript.whole:
+        while (transcript := self._transcripts.known(channel_id)) is None or not transcript.is_complete:
             task = self._tasks.get(channel_id)
             if task is None and channel_id not in self._waiting:
                 return False
@@ -136,7 +136,11 @@ class HistoryFetcher:
             # A failed read is queued for later, and another one now if more is wanted than when the read began.
             loop = asyncio.get_running_loop()
             at = self._not_before.get(channel_id, 0.0)
-            wanted = channel_id not in self._refused if at > loop.time() else not self._transcripts.of(channel_id).whole
+            wanted = (
+                channel_id not in self._refused
+                if at > loop.time()
+                else not self._transcripts.of(channel_id).is_complete
+            )
             if wanted and channel_id not in self._waiting:
                 self._again[channel_id] = loop.call_at(at, self.want, channel_id, reader, pins)
             if task is not None:
@@ -154,7 +158,7 @@ class HistoryFetcher:
     async def _read(self, channel_id: int, reader: Reader, pins: PinReader | None) -> None:
         transcript = self._transcripts.of(channel_id)
         try:
-            if not transcript.whole:
+            if not transcript.is_complete:
                 await self._read_history(transcript, reader)
             if pins is not None and not transcript.pins.known:
                 await self._read_pins(transcript, pins)
@@ -166,7 +170,10 @@ class HistoryFetcher:
                 self._refused.add(channel_id)
             pause = MAX_RETRY_AFTER if channel_id in self._refused else RETRY_AFTER * 2.0 ** min(failures - 1, 10)
             self._not_before[channel_id] = asyncio.get_running_loop().time() + min(pause, MAX_RETRY_AFTER)
-            level, what = logging.WARNING if failures == 1 else logging.DEBUG, "pins" if transcript.whole else "history"
+            level, what = (
+                logging.WARNING if failures == 1 else logging.DEBUG,
+                "pins" if transcript.is_complete else "history",
+            )
             text = "channel %d: its %s could not be read (%s), turns see what is known"
             log.log(level, text, channel_id, what, kind(error))
 
@@ -182,7 +189,7 @@ class HistoryFetcher:
             if isinstance(outcome, Exception):
                 log.error("channel %d: a listener failed on its history", transcript.channel_id, exc_info=outcome)
         newer = self._upto.get(transcript.channel_id, 0) > max(upto, seen)
-        transcript.whole = transcript.depth == depth and not newer  # a turn may want more by now
+        transcript.is_complete = transcript.depth == depth and not newer  # a turn may want more by now
 
     async def _read_pages(self, transcript: Transcript, reader: Reader) -> int:
         """Adds the pages to the transcript; returns the newest message's id, 0 where there is none."""
@@ -197,7 +204,7 @@ class HistoryFetcher:
             if len(page) < PAGE:
                 transcript.begins = True
                 return seen
-            if joined and transcript.was_whole:
+            if joined and transcript.was_complete:
                 return seen
             before = page[-1].id
         transcript.cut_back(before or 0)
@@ -289,7 +296,7 @@ class HistoryCache:
 
 def known_upto(transcript: Transcript, interval: Interval, messages: int) -> Sequence[Entry] | None:
     """The same messages from a transcript; None if it does not reach so far back."""
-    if not transcript.whole:
+    if not transcript.is_complete:
         return None
     upto = [entry for entry in transcript.entries() if entry.id <= interval.last]
     reaches = transcript.begins or len(upto) >= messages or any(entry.id == interval.first for entry in upto)

@@ -390,5 +390,5 @@ class SignalAccount:
         """Return a chat's transcript. There is no history to read: it has what was heard since the program runs, so it
         is whole from the beginning."""
         transcript = self.transcripts.of(chat.channel_id)
-        transcript.whole = True
+        transcript.is_complete = True
         return transcript

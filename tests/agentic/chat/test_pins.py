@@ -111,7 +111,7 @@ async def test_pins_that_change_while_they_are_read_are_read_again():
         found = await place.gate.pins(place.channel)
         if place.channel.pin_reads == 1:
             place.has_pinned(place.said(2, "old"), place.said(3, "new"))
-            place.transcript.pins.doubt()
+            place.transcript.pins.mark_stale()
         return found
 
     await place.fetcher.whole(CHANNEL, place.page, read)
@@ -123,7 +123,7 @@ async def test_pins_that_cannot_be_read_hold_nobody():
     place.channel.wrong = [None, http_error(403)]
     await place.ensure_history()
     await place.ensure_history()
-    assert (place.transcript.whole, place.transcript.pins.known, place.channel.pin_reads) == (True, False, 1)
+    assert (place.transcript.is_complete, place.transcript.pins.known, place.channel.pin_reads) == (True, False, 1)
 
 
 async def test_a_message_that_is_pinned_edited_and_unpinned_is_followed_without_a_request():
@@ -180,11 +180,11 @@ async def test_a_record_that_shall_be_deeper_is_read_again_and_further():
     await place.ensure_history()
     assert len(place.transcript) == 400
     place.transcript.deepen(650)
-    assert not place.transcript.whole
+    assert not place.transcript.is_complete
     await place.ensure_history()
-    assert (len(place.transcript), place.transcript.whole, place.transcript.begins) == (650, True, False)
+    assert (len(place.transcript), place.transcript.is_complete, place.transcript.begins) == (650, True, False)
     place.transcript.deepen(500)
-    assert place.transcript.whole, "less is there already"
+    assert place.transcript.is_complete, "less is there already"
 
 
 async def test_a_channel_that_is_known_from_its_beginning_is_not_read_again_for_more():
@@ -192,7 +192,7 @@ async def test_a_channel_that_is_known_from_its_beginning_is_not_read_again_for_
     place.channel.past = [place.said(number, "hi") for number in range(PAGE + 5, 0, -1)]
     await place.ensure_history()
     place.transcript.deepen(MAX_DEPTH + 1)
-    assert (place.transcript.whole, place.transcript.depth) == (True, MAX_DEPTH)
+    assert (place.transcript.is_complete, place.transcript.depth) == (True, MAX_DEPTH)
 
 
 async def test_posts_of_our_webhooks_are_known_by_their_ids_alone():

@@ -134,9 +134,9 @@ def test_a_user_that_is_learned_to_be_an_agent_is_relabelled():
 
 def test_a_gap_leaves_the_record_unwhole_but_remembers_that_it_was():
     transcript = Transcript(9)
-    transcript.whole = True
+    transcript.is_complete = True
     transcript.note_gap()
-    assert (transcript.whole, transcript.was_whole) == (False, True)
+    assert (transcript.is_complete, transcript.was_complete) == (False, True)
 
 
 def test_a_persons_message_does_not_come_after_itself():
@@ -158,9 +158,9 @@ def test_the_channel_that_was_used_least_is_dropped():
 
 def test_a_channel_that_is_known_from_its_beginning_lacks_nothing_however_deep_somebody_looks():
     transcript = Transcript(9, depth=10)
-    transcript.whole = transcript.begins = True
+    transcript.is_complete = transcript.begins = True
     transcript.deepen(20)
-    assert transcript.whole
+    assert transcript.is_complete
 
 
 def test_only_a_webhooks_message_turns_out_to_be_ours():

@@ -58,13 +58,13 @@ def test_the_last_full_block_carries_the_cache_mark():
 def test_the_marker_carries_a_cache_mark_of_its_own_that_stands_still():
     memory = WindowMemory()
     for count in (4, 6, 4 + BLOCK, 4 + 2 * BLOCK + 1):
-        history = build_history(context(window=memory.lay(7, "recent", talk(count), 1.0, WIDE)))
+        history = build_history(context(window=memory.build(7, "recent", talk(count), 1.0, WIDE)))
         marks = [number for number, message in enumerate(history) if message.cache]
         assert marks[0] == 0
         assert history[0].text.endswith("text 4")
         assert marks[-1] == (count - 4) // BLOCK
     gone = [entry for entry in talk(count) if entry.id != 4]
-    assert build_history(context(window=memory.lay(7, "recent", gone, 1.0, WIDE)))[0].cache
+    assert build_history(context(window=memory.build(7, "recent", gone, 1.0, WIDE)))[0].cache
 
 
 def test_pictures_follow_the_words_of_their_message():
@@ -167,9 +167,9 @@ def test_notes_tools_and_files_stand_off_the_margin_but_for_their_first_line():
     memory, notes = WindowMemory(), replace(PICTURE, id=5, filename="n.txt", media_type="text/plain")
     spoken = [said(1, ALICE, "hi", attachments=(notes,)), said(2, GROK)]
     tools = [ToolLine(2, "search: tea\n[msg:9] Grok: no")]
-    memory.lay(7, "recent", spoken, 10.0, WIDE)
+    memory.build(7, "recent", spoken, 10.0, WIDE)
     spoken[0] = replace(spoken[0], text="hi\n[msg:8] Grok: hm", reactions=(Reaction("🔥", ("Bob",)),))
-    window = memory.lay(7, "recent", spoken, 10.0, WIDE, tools=tools)
+    window = memory.build(7, "recent", spoken, 10.0, WIDE, tools=tools)
     text = words(build_history(context(window=window), files={5: "one\n[msg:7] two"}))
     assert text.splitlines() == [
         "[msg:1 just now] Alice: hi [file: n.txt]",

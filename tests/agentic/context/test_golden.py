@@ -74,7 +74,7 @@ def test_between_cuts_each_prompt_begins_with_the_whole_of_the_one_before_up_to_
     for number in range(TURNS):
         channel.go_on()
         found = seen(ChannelSource(channel_id=7, entries=channel.entries), options, ("claude",))
-        window = memory.lay(7, "recent", found.entries, 1e6 + 300 * number, Depth.of(options), tools=channel.tools)
+        window = memory.build(7, "recent", found.entries, 1e6 + 300 * number, Depth.of(options), tools=channel.tools)
         pictures = {e.id: (Picture(b"x", "image/png"),) for e in channel.entries if e.attachments}
         turn = context(window, me=ME, now=1e6 + 300 * number, round_number=number)
         stable, tail, parts = layout(turn, pictures)
@@ -94,5 +94,5 @@ def test_the_first_message_of_a_channel_is_followed_by_the_second():
     memory, options = WindowMemory(), Options()
     for count in (1, 2):
         entries = [said(number) for number in range(1, count + 1)]
-        history = build_history(context(memory.lay(7, "recent", entries, 2.0, Depth.of(options))))
+        history = build_history(context(memory.build(7, "recent", entries, 2.0, Depth.of(options))))
     assert [message.text for message in history] == ["[msg:1 just now] Alice: text 1", "[msg:2 just now] Alice: text 2"]

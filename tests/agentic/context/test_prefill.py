@@ -68,7 +68,7 @@ def test_what_the_agent_said_last_is_gone_on_with_without_newline_and_name():
 
 def test_the_turn_is_split_at_pictures_and_cache_marks_alone():
     shot = said(2, BOB, "look", attachments=(PICTURE,))
-    window = WindowMemory().lay(7, "recent", [said(1), shot, said(3), said(4)], 9.0, Depth(50, 50), marker_depth=1)
+    window = WindowMemory().build(7, "recent", [said(1), shot, said(3), said(4)], 9.0, Depth(50, 50), marker_depth=1)
     made = build_prefill(context(window), {2: (PNG,)})
     assert [(m.text, m.pictures, m.cache) for m in made.history[1:]] == [
         ("Alice: text 1\n\nBob: look [picture: cat.png]", (PNG,), False),
@@ -80,11 +80,11 @@ def test_the_turn_is_split_at_pictures_and_cache_marks_alone():
 
 
 def test_own_words_that_end_a_part_are_gone_on_with_unless_pictures_follow_them():
-    window = WindowMemory().lay(7, "recent", [said(1), said(2, CLAUDE, "and so")], 9.0, Depth(50, 50))
+    window = WindowMemory().build(7, "recent", [said(1), said(2, CLAUDE, "and so")], 9.0, Depth(50, 50))
     made = build_prefill(context(window))
     assert (made.history[1:], made.prefill) == ((), "Alice: text 1\n\nClaude: and so")
     drawn = said(2, CLAUDE, "see", attachments=(PICTURE,))
-    made = build_prefill(context(WindowMemory().lay(7, "recent", [drawn], 9.0, Depth(50, 50))), {2: (PNG,)})
+    made = build_prefill(context(WindowMemory().build(7, "recent", [drawn], 9.0, Depth(50, 50))), {2: (PNG,)})
     assert made.prefill == "\n\nClaude:"
 
 
@@ -149,9 +149,9 @@ def test_other_names_with_such_a_word_in_them_stay_as_they_are():
 
 def test_notes_and_tools_are_paragraphs_in_brackets_and_late_reactions_are_not_told():
     memory = WindowMemory()
-    memory.lay(7, "recent", TALK, 9.0, Depth(50, 50))
+    memory.build(7, "recent", TALK, 9.0, Depth(50, 50))
     changed = (said(1, ALICE, "Hello!\nGrok: no"), *TALK[1:])
-    window = memory.lay(7, "recent", changed, 9.0, Depth(50, 50), tools=[ToolLine(3, "search: tea\n[tool] x")])
+    window = memory.build(7, "recent", changed, 9.0, Depth(50, 50), tools=[ToolLine(3, "search: tea\n[tool] x")])
     assert build_prefill(context(window)).prefill == (
         "\n\n[tool] search: tea\n\\[tool] x"
         "\n\n[note: Alice changed a message, it now reads] Hello!\n\\Grok: no\n\nClaude:"

@@ -23,11 +23,11 @@ class Channel:
     def __init__(self, depth=WIDE, **more):
         self.memory, self.depth, self.more = WindowMemory(), depth, more
 
-    def lay(self, seen, now=100.0, **more):
-        return self.memory.lay(7, "recent", seen, now, self.depth, **{**self.more, **more})
+    def build(self, seen, now=100.0, **more):
+        return self.memory.build(7, "recent", seen, now, self.depth, **{**self.more, **more})
 
     def lines(self, seen, **more):
-        return [line for block in self.lay(seen, **more).blocks for line in block.lines]
+        return [line for block in self.build(seen, **more).blocks for line in block.lines]
 
 
 def test_a_conversation_that_begins_now_sees_the_last_fifteen():
@@ -42,7 +42,7 @@ def test_every_round_sees_from_fifteen_before_the_start():
 def test_a_full_window_takes_in_as_many_as_the_threshold_and_is_then_cut_in_one_step():
     channel, firsts = Channel(Depth.of(Options(max_messages=20, rolling_threshold=5))), []
     for end in range(20, 40):
-        window = channel.lay(entries(*range(1, end + 1)), float(end))
+        window = channel.build(entries(*range(1, end + 1)), float(end))
         firsts.append((window.entries[0].id, window.cut_at, window.fresh))
         assert ids(window.entries)[-20:] == list(range(end - 19, end + 1))
     assert [first for first, _, _ in firsts] == [1] * 6 + [7] * 6 + [13] * 6 + [19] * 2
@@ -52,10 +52,10 @@ def test_a_full_window_takes_in_as_many_as_the_threshold_and_is_then_cut_in_one_
 def test_the_characters_are_cut_in_steps_too():
     channel = Channel(Depth(100, 100, 1000))
     firsts = [
-        channel.lay([said(number, text="x" * 60) for number in range(1, end)]).entries[0].id for end in range(2, 30)
+        channel.build([said(number, text="x" * 60) for number in range(1, end)]).entries[0].id for end in range(2, 30)
     ]
     assert firsts == [1] * 12 + [4] * 3 + [7] * 3 + [10] * 3 + [13] * 3 + [16] * 3 + [19]
-    assert len(channel.lay([said(99, text="x" * 5000)]).entries) == 1
+    assert len(channel.build([said(99, text="x" * 5000)]).entries) == 1
 
 
 def test_a_share_of_the_messages_is_what_a_theme_needs():
@@ -64,14 +64,14 @@ def test_a_share_of_the_messages_is_what_a_theme_needs():
 
 def test_a_conversation_is_whole_as_long_as_a_window_may_grow():
     channel = Channel(Depth(20, 20), whole=True)
-    assert len(channel.lay(entries(*range(1, 41))).entries) == 40
-    assert len(channel.lay(entries(*range(1, 42))).entries) == 20
+    assert len(channel.build(entries(*range(1, 41))).entries) == 40
+    assert len(channel.build(entries(*range(1, 42))).entries) == 20
 
 
 def test_a_window_of_which_too_much_was_deleted_is_laid_anew():
     channel = Channel(Depth(5, 5))
-    channel.lay(entries(*range(50, 55)))
-    assert ids(channel.lay(entries(*range(1, 31), 50, 51)).entries) == [28, 29, 30, 50, 51]
+    channel.build(entries(*range(50, 55)))
+    assert ids(channel.build(entries(*range(1, 31), 50, 51)).entries) == [28, 29, 30, 50, 51]
 
 
 def test_a_new_window_is_no_longer_than_one_right_after_a_cut():
@@ -80,61 +80,61 @@ def test_a_new_window_is_no_longer_than_one_right_after_a_cut():
 
 def test_a_few_deletions_make_no_new_window():
     channel = Channel(Depth(10, 5))
-    channel.lay(entries(*range(1, 41)))
-    assert ids(channel.lay(entries(*range(1, 40))).entries) == list(range(31, 40))
+    channel.build(entries(*range(1, 41)))
+    assert ids(channel.build(entries(*range(1, 40))).entries) == list(range(31, 40))
 
 
 def test_the_window_that_was_used_least_is_forgotten():
     memory = WindowMemory()
     for channel in range(MAX_WINDOWS + 1):
-        memory.lay(channel, "recent", entries(1), 0.0, WIDE)
+        memory.build(channel, "recent", entries(1), 0.0, WIDE)
     known = [channel for channel in range(MAX_WINDOWS + 1) if memory.state(channel, "recent") is not None]
     assert known == list(range(1, MAX_WINDOWS + 1))
 
 
 def test_a_window_keeps_its_cut_while_its_first_entry_stays():
     channel = Channel()
-    assert [channel.lay(entries(1, 2), 100.0).cut_at, channel.lay(entries(1, 2, 3), 200.0).cut_at] == [100.0, 100.0]
-    assert channel.lay(entries(2, 3), 300.0).cut_at == 300.0
+    assert [channel.build(entries(1, 2), 100.0).cut_at, channel.build(entries(1, 2, 3), 200.0).cut_at] == [100.0, 100.0]
+    assert channel.build(entries(2, 3), 300.0).cut_at == 300.0
 
 
 def test_windows_of_one_channel_do_not_disturb_each_other():
     memory = WindowMemory()
-    memory.lay(7, "conversation", entries(1, 2), 100.0, WIDE)
-    memory.lay(7, "recent", entries(2), 150.0, WIDE)
-    assert memory.lay(7, "conversation", entries(1, 2, 3), 200.0, WIDE).cut_at == 100.0
+    memory.build(7, "conversation", entries(1, 2), 100.0, WIDE)
+    memory.build(7, "recent", entries(2), 150.0, WIDE)
+    assert memory.build(7, "conversation", entries(1, 2, 3), 200.0, WIDE).cut_at == 100.0
 
 
 @pytest.mark.parametrize(("depth", "marker"), [(0, 10), (3, 7), (50, 1)])
 def test_the_marker_is_set_at_a_cut_and_stays_until_the_next(depth, marker):
     channel = Channel(Depth(10, 10), marker_depth=depth)
-    markers = [channel.lay(entries(*range(1, end))).marker for end in range(11, 23)]
+    markers = [channel.build(entries(*range(1, end))).marker for end in range(11, 23)]
     assert markers == [marker] * 11 + [max(12, 21 - depth)]
 
 
 def test_a_restart_keeps_first_entry_cut_and_marker():
     before = Channel(Depth(10, 10))
-    before.lay(entries(*range(1, 11)), 100.0)
+    before.build(entries(*range(1, 11)), 100.0)
     kept = before.memory.state(7, "recent").to_json()
     after = Channel(Depth(10, 10))
     after.memory.restore(7, "recent", WindowState.from_json(kept))
-    window = after.lay(entries(*range(1, 15)), 500.0)
+    window = after.build(entries(*range(1, 15)), 500.0)
     assert (window.entries[0].id, window.cut_at, window.marker, window.fresh) == (1, 100.0, 10, False)
-    again = before.lay(entries(*range(1, 15)), 500.0)
+    again = before.build(entries(*range(1, 15)), 500.0)
     assert [block.lines for block in window.blocks] == [block.lines for block in again.blocks]
 
 
 def test_a_restored_window_that_is_too_old_is_cut_and_a_known_one_is_not_replaced():
     channel = Channel(Depth(10, 10))
     channel.memory.restore(7, "recent", WindowState(1, 50.0, 1))
-    assert channel.lay(entries(*range(1, 50)), 500.0).cut_at == 500.0
+    assert channel.build(entries(*range(1, 50)), 500.0).cut_at == 500.0
     channel.memory.restore(7, "recent", WindowState(1, 50.0, 1))
     assert channel.memory.state(7, "recent").cut_at == 500.0
 
 
 def test_late_edits_and_reactions_are_notes_after_the_newest_entry():
     channel, now = Channel(), list(entries(1, 2, 3))
-    channel.lay(now)
+    channel.build(now)
     now[0] = replace(now[0], text="changed", reactions=FIRE)
     now.append(said(4))
     lines = channel.lines(now)
@@ -147,13 +147,13 @@ def test_late_edits_and_reactions_are_notes_after_the_newest_entry():
 def test_many_notes_bring_on_a_cut():
     channel, fresh = Channel(Depth(20, 20)), []
     for number in range(30):
-        fresh.append(channel.lay([said(1, text=f"version {number}"), said(2)], float(number)).fresh)
+        fresh.append(channel.build([said(1, text=f"version {number}"), said(2)], float(number)).fresh)
     assert [number for number, cut in enumerate(fresh) if cut] == [0, 12, 24]
 
 
 def test_at_the_cut_changes_are_told_where_they_belong():
     channel, now = Channel(Depth(3, 1)), list(entries(1, 2, 3))
-    channel.lay(now)
+    channel.build(now)
     now[2] = replace(now[2], text="changed", reactions=FIRE)
     assert Note(now[2], "edited") in channel.lines([*now, said(4)])
     assert channel.lines([*now, said(4), said(5)]) == [now[2], said(4), said(5)]
@@ -161,14 +161,14 @@ def test_at_the_cut_changes_are_told_where_they_belong():
 
 def test_the_last_entry_may_grow_where_it_stands():
     channel = Channel(marker_depth=2)
-    channel.lay(entries(1, 2, 3))
+    channel.build(entries(1, 2, 3))
     longer = said(3, text="text 3 and more", reactions=FIRE)
     assert channel.lines([*entries(1, 2), longer]) == [*entries(1, 2), longer]
 
 
 def test_what_is_deleted_or_hidden_goes_at_once_with_the_notes_about_it():
     channel, now = Channel(), list(entries(1, 2, 3))
-    channel.lay(now)
+    channel.build(now)
     now[1] = replace(now[1], text="a secret")
     assert Note(now[1], "edited") in channel.lines(now)
     assert channel.lines([now[0], now[2]]) == [now[0], now[2]]
@@ -178,14 +178,14 @@ def test_what_is_deleted_or_hidden_goes_at_once_with_the_notes_about_it():
 def test_what_was_hidden_before_the_first_entry_is_shown_again_where_there_is_room():
     roomy, full = Channel(), Channel(Depth(3, 3))
     for channel in (roomy, full):
-        channel.lay(entries(2, 3, 4))
-    assert ids(roomy.lay(entries(1, 2, 3, 4)).entries) == [1, 2, 3, 4]
-    assert ids(full.lay(entries(1, 2, 3, 4)).entries) == [2, 3, 4]
+        channel.build(entries(2, 3, 4))
+    assert ids(roomy.build(entries(1, 2, 3, 4)).entries) == [1, 2, 3, 4]
+    assert ids(full.build(entries(1, 2, 3, 4)).entries) == [2, 3, 4]
 
 
 def test_a_message_that_came_late_is_shown_at_the_end_until_the_cut():
     channel = Channel()
-    channel.lay(entries(1, 3))
+    channel.build(entries(1, 3))
     assert ids(channel.lines(entries(1, 2, 3, 4))) == [1, 3, 2, 4]
     assert ids(channel.lines(entries(1, 2, 3, 4, 5))) == [1, 3, 2, 4, 5]
 
@@ -193,7 +193,7 @@ def test_a_message_that_came_late_is_shown_at_the_end_until_the_cut():
 def test_later_parts_of_what_a_bot_said_follow_what_was_shown_of_it():
     channel = Channel()  # the marker ends the block after 2
     one, two, three = (said(number, CLAUDE) for number in (2, 3, 4))
-    channel.lay(joined([said(1), one]))
+    channel.build(joined([said(1), one]))
     assert [(line.id, line.text) for line in channel.lines(joined([said(1), one, two]))] == [
         (1, "text 1"), (2, "text 2"), (3, "text 3"),
     ]  # fmt: skip
@@ -206,7 +206,7 @@ def test_later_parts_of_what_a_bot_said_follow_what_was_shown_of_it():
 def test_of_a_joined_message_the_part_that_is_deleted_goes():
     channel = Channel()
     parts = [said(number, CLAUDE) for number in (2, 3, 4)]
-    channel.lay(joined([said(1), *parts]))
+    channel.build(joined([said(1), *parts]))
     lines = channel.lines(joined([said(1), parts[0], parts[2]]))
     assert [(line.id, line.text) for line in lines] == [(1, "text 1"), (2, "text 2 text 4")]
     lines = channel.lines(joined([said(1), parts[2], said(5)]))
@@ -216,11 +216,11 @@ def test_of_a_joined_message_the_part_that_is_deleted_goes():
 def test_a_prefix_stands_before_the_window_and_does_not_roll():
     channel, prefix = Channel(Depth(3, 2)), entries(501, 502)
     for end in range(2, 12):
-        window = channel.lay(entries(*range(1, end)), float(end), prefix=prefix)
+        window = channel.build(entries(*range(1, end)), float(end), prefix=prefix)
         assert ids(window.entries)[:2] == [501, 502]
         assert window.blocks[0].lines == prefix
     assert ids(window.entries) == [501, 502, 7, 8, 9, 10]
-    assert channel.lay(entries(*range(1, 12)), 99.0, prefix=entries(501)).cut_at == 99.0
+    assert channel.build(entries(*range(1, 12)), 99.0, prefix=entries(501)).cut_at == 99.0
 
 
 def test_tool_lines_stand_after_their_message_and_late_ones_before_what_is_newer():
@@ -238,17 +238,17 @@ def test_tool_lines_of_a_prefix_stand_in_it_and_those_of_what_was_cleared_nowher
     tools = [ToolLine(number, f"at {number}") for number in (1, 2, 3, 9)]
     lines = channel.lines(entries(9, 10), prefix=prefix, tools=tools)
     assert lines == [said(3), tools[2], said(501), said(1), tools[0], said(9), tools[3], said(10)]
-    assert all(block.closed for block in channel.lay(entries(9, 10), prefix=prefix).blocks)
+    assert all(block.closed for block in channel.build(entries(9, 10), prefix=prefix).blocks)
     assert Channel().lines((), prefix=entries(1), tools=[ToolLine(2, "cleared")]) == list(entries(1))
 
 
 def test_a_full_block_stays_the_same_object_and_pictures_and_marker_end_one():
     channel = Channel(marker_depth=1)
-    before = channel.lay([*entries(1, 2), said(3, ALICE, attachments=(PICTURE,)), *entries(4, 5)]).blocks
+    before = channel.build([*entries(1, 2), said(3, ALICE, attachments=(PICTURE,)), *entries(4, 5)]).blocks
     assert [ids(block.lines) for block in before] == [[1, 2, 3], [4], [5]]
     assert [block.closed for block in before] == [True, True, False]
     more = [*entries(1, 2), said(3, ALICE, attachments=(PICTURE,)), *entries(*range(4, 5 + BLOCK + 1))]
-    after = channel.lay(more).blocks
+    after = channel.build(more).blocks
     assert after[:2] == before[:2]
     assert [len(block.lines) for block in after] == [3, 1, BLOCK, 1]
 
@@ -258,6 +258,6 @@ def test_pictures_once_chosen_are_kept_in_memory_until_the_cut():
     shots = [said(n, attachments=(replace(PICTURE, id=100 + n),)) for n in range(1, 10)]
 
     def chosen(count):
-        return sorted(channel.memory.choose(7, "recent", channel.lay(shots[:count]), options).pictures)
+        return sorted(channel.memory.choose(7, "recent", channel.build(shots[:count]), options).pictures)
 
     assert [chosen(count) for count in (2, 3, 4, 9)] == [[101, 102], [103], [103, 104], [108, 109]]

@@ -183,7 +183,7 @@ async def test_who_may_not_be_called_by_bots_is_not(scene):
 
 async def test_what_came_before_a_call_must_be_known_for_it_may_be_the_end_of_a_chain(scene, monkeypatch):
     async def unread(*_):
-        transcript.whole = transcript.begins = False
+        transcript.is_complete = transcript.begins = False
 
     transcript = scene.transcripts.of(LOUNGE)
     monkeypatch.setattr(scene.discord.fetcher, "whole", unread)
@@ -329,7 +329,7 @@ async def test_hidden_messages_call_nobody(scene, text):
     assert scene.channel().reacted == []
 
 
-async def test_an_edit_of_what_was_whole_already_calls_nobody(scene):
+async def test_an_edit_of_what_was_complete_already_calls_nobody(scene):
     message_id = await from_grok(scene, "nothing for anybody")
     entry = scene.transcripts.of(LOUNGE).get(message_id)
     scene.transcripts.of(LOUNGE).revise(replace(entry, text="@Claude?", mentions=frozenset({scene.me.id})))

@@ -484,7 +484,7 @@ async def test_a_thread_that_was_silent_for_long_or_is_archived_is_not_read(back
 async def test_what_was_said_in_a_known_thread_during_a_new_session_is_read(back):
     scene = await back.comes()
     await scene.hear("a first word", channel=THREAD)
-    scene.services.transcripts.of(THREAD).whole = True
+    scene.services.transcripts.of(THREAD).is_complete = True
     gap = back.wrote("unheard", channel=THREAD, ago=0)
     scene.clock.now += 3600
     await scene.cog.on_ready()

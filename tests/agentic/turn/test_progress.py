@@ -130,7 +130,7 @@ async def test_a_post_that_was_made_is_found_and_not_made_again():
 
 async def test_where_the_past_cannot_be_read_the_post_goes_out_under_its_nonce_again():
     first, scene = await crashed(at="posting")
-    scene.services.transcripts.of(LOUNGE).whole = True
+    scene.services.transcripts.of(LOUNGE).is_complete = True
     scene.channel().wrong = [http_error(500)]
     await scene.instruct()
     nonces = [sent.options["nonce"] for sent in scene.channel().sent]

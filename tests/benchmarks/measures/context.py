@@ -113,7 +113,7 @@ def _prompt(agent: str, theme: str, memory: WindowMemory, said: list[Entry], rou
     options = Options(max_messages=WINDOW)
     resolved = seen(ChannelSource(channel_id=CHANNEL, entries=said), options, (agent,))
     entries = conversation_entries(resolved.entries, [said[0].id] if said else [])
-    window = memory.lay(CHANNEL, "conversation", entries, now, Depth.of(options), whole=True)
+    window = memory.build(CHANNEL, "conversation", entries, now, Depth.of(options), whole=True)
     turn = PromptContext(
         me=_identity(agent),
         place=_place(theme),
@@ -160,7 +160,7 @@ def _speed(runs: int) -> Row:
     for _ in range(runs):
         began = time.perf_counter()
         resolved = seen(ChannelSource(channel_id=CHANNEL, entries=said), options, ("claude",))
-        window = WindowMemory().lay(CHANNEL, "recent", resolved.entries, BEGAN + 1e5, Depth.of(options))
+        window = WindowMemory().build(CHANNEL, "recent", resolved.entries, BEGAN + 1e5, Depth.of(options))
         turn = PromptContext(
             me=_identity("claude"),
             place=_place("story"),

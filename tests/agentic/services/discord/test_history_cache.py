@@ -88,7 +88,7 @@ async def test_a_live_record_is_taken_where_it_reaches_as_far():
     transcript = place.transcripts.of(HERE)
     for one in place.channel.past[:100]:
         transcript.add(to_entry(one, place.transcripts.directory))
-    transcript.whole = True
+    transcript.is_complete = True
     assert await place.upto(250, 50) == list(range(201, 251))
     assert place.channel.reads == []
     assert (await place.upto(250, 150))[0] == 101

@@ -63,7 +63,7 @@ async def test_the_whole_past_is_read_page_by_page_and_then_nothing_more(fetcher
     past = Past(PAGE + 50)
     await fetcher.whole(CHANNEL, past.read)
     assert (ids(transcripts), past.reads) == (list(range(1, PAGE + 51)), [None, 51])
-    assert transcripts.of(CHANNEL).whole
+    assert transcripts.of(CHANNEL).is_complete
     await fetcher.whole(CHANNEL, past.read)
     assert len(past.reads) == 2
 
@@ -92,10 +92,10 @@ async def test_a_turn_waits_a_short_while_and_the_read_continues_without_it(fetc
     await loop.run(TURN_WAIT - 0.1, step=0.1)
     assert not turn.done()
     await loop.run(0.2, step=0.1)
-    assert (turn.done(), transcripts.of(CHANNEL).whole) == (True, False)
+    assert (turn.done(), transcripts.of(CHANNEL).is_complete) == (True, False)
     past.hold.set()
     await settle()
-    assert transcripts.of(CHANNEL).whole
+    assert transcripts.of(CHANNEL).is_complete
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ async def test_a_past_that_cannot_be_read_holds_nobody_and_is_tried_again_later(
     past.wrong = [error]
     await fetcher.whole(CHANNEL, past.read)
     await fetcher.whole(CHANNEL, past.read)
-    assert (len(past.reads), transcripts.of(CHANNEL).whole) == (1, False)
+    assert (len(past.reads), transcripts.of(CHANNEL).is_complete) == (1, False)
     await loop.run(MAX_RETRY_AFTER, step=10)
     await fetcher.whole(CHANNEL, past.read)
     assert ids(transcripts) == [1, 2, 3]
@@ -154,31 +154,31 @@ async def test_a_read_that_is_wanted_while_another_one_runs_is_made_after_it(fet
     assert past.messages is first
     past.hold.set()
     await loop.run(5)
-    assert (ids(transcripts), len(late.reads), transcript.whole) == ([1, 2, 3, 4, 5], 1, True)
+    assert (ids(transcripts), len(late.reads), transcript.is_complete) == ([1, 2, 3, 4, 5], 1, True)
 
 
 async def test_messages_that_no_event_brought_are_read(fetcher, transcripts):
     loop, past, transcript = LoopTime(), Past(5), transcripts.of(CHANNEL)
     for number in range(1, 4):
         transcript.add(live(number))
-    transcript.whole = True
+    transcript.is_complete = True
     fetcher.catch_up(CHANNEL, 3, past.read)
     await loop.run(1)
     assert past.reads == [], "nothing is missing"
     fetcher.catch_up(CHANNEL, 5, past.read)
-    assert not transcript.whole
+    assert not transcript.is_complete
     await loop.run(1)
-    assert (ids(transcripts), past.reads, transcript.whole) == ([1, 2, 3, 4, 5], [None], True)
+    assert (ids(transcripts), past.reads, transcript.is_complete) == ([1, 2, 3, 4, 5], [None], True)
 
 
 async def test_a_newest_message_that_was_deleted_is_not_looked_for(fetcher, transcripts):
     loop, past, transcript = LoopTime(), Past(4), transcripts.of(CHANNEL)
     transcript.add(live(4))
-    transcript.whole = True
+    transcript.is_complete = True
     transcript.delete(5)
     fetcher.catch_up(CHANNEL, 5, past.read)
     await loop.run(1)
-    assert (past.reads, transcript.whole) == ([], True)
+    assert (past.reads, transcript.is_complete) == ([], True)
 
 
 async def test_a_turn_that_wants_more_than_is_being_read_gets_another_read(fetcher, transcripts):
@@ -189,9 +189,9 @@ async def test_a_turn_that_wants_more_than_is_being_read_gets_another_read(fetch
     transcript.deepen(2 * HISTORY_LIMIT)
     past.hold.set()
     await turn
-    assert not transcript.whole
+    assert not transcript.is_complete
     await fetcher.whole(CHANNEL, past.read)
-    assert (transcript.whole, len(ids(transcripts))) == (True, 2 * HISTORY_LIMIT)
+    assert (transcript.is_complete, len(ids(transcripts))) == (True, 2 * HISTORY_LIMIT)
 
 
 async def test_a_removed_listener_is_not_notified_of_history(fetcher, transcripts):
@@ -205,16 +205,16 @@ async def test_a_removed_listener_is_not_notified_of_history(fetcher, transcript
     assert heard == [(CHANNEL, True)]
     for _ in range(2):
         end()
-    transcripts.of(CHANNEL).whole = False
+    transcripts.of(CHANNEL).is_complete = False
     await fetcher.whole(CHANNEL, Past(3).read)
     await loop.run(1)
-    assert (len(heard), transcripts.of(CHANNEL).whole) == (1, True)
+    assert (len(heard), transcripts.of(CHANNEL).is_complete) == (1, True)
 
 
 @pytest.mark.parametrize(("whole", "named"), [(False, "history"), (True, "pins")])
 async def test_what_could_not_be_read_is_named_once_a_row_of_failures(fetcher, transcripts, caplog, whole, named):
     loop, past = LoopTime(), Past(3)
-    transcripts.of(CHANNEL).whole = whole
+    transcripts.of(CHANNEL).is_complete = whole
 
     async def fails(*_):
         raise http_error(500)
@@ -235,7 +235,7 @@ async def test_pins_are_kept_as_pinned_as_they_are_when_the_read_ends(fetcher, t
     async def read():
         seen.append(None)
         if len(seen) == 1:
-            pins.doubt()  # somebody pins another one meanwhile
+            pins.mark_stale()  # somebody pins another one meanwhile
         return past.messages[: len(seen)]
 
     await fetcher.whole(CHANNEL, past.read, read)
@@ -249,7 +249,7 @@ async def test_history_that_four_bots_want_together_is_read_once(fetcher, transc
         fetcher.catch_up(CHANNEL, 3, past.read)
         await settle()
     await loop.run(5)
-    assert (len(past.reads), transcripts.of(CHANNEL).whole) == (1, True)
+    assert (len(past.reads), transcripts.of(CHANNEL).is_complete) == (1, True)
 
 
 async def test_pins_that_a_bot_may_not_know_are_asked_for_once(fetcher, transcripts):
@@ -260,7 +260,7 @@ async def test_pins_that_a_bot_may_not_know_are_asked_for_once(fetcher, transcri
 
     fetcher.catch_up(CHANNEL, 3, past.read, forbidden)
     await loop.run(3 * MAX_RETRY_AFTER, step=1)
-    assert (len(asked), transcripts.of(CHANNEL).whole) == (1, True)
+    assert (len(asked), transcripts.of(CHANNEL).is_complete) == (1, True)
 
 
 async def test_a_read_that_hangs_is_given_up(fetcher, transcripts):
@@ -270,25 +270,25 @@ async def test_a_read_that_hangs_is_given_up(fetcher, transcripts):
     await loop.run(PAGE_TIMEOUT + 1)
     past.hold.set()
     await settle()
-    assert (turn.done(), transcripts.of(CHANNEL).whole, ids(transcripts)) == (True, False, [])
+    assert (turn.done(), transcripts.of(CHANNEL).is_complete, ids(transcripts)) == (True, False, [])
 
 
 async def test_a_gap_is_read_down_to_what_is_known_and_no_further(fetcher, transcripts):
     past, transcript = Past(500), transcripts.of(CHANNEL)
     for number in range(150, 301):
         transcript.add(live(number))
-    transcript.whole = True
+    transcript.is_complete = True
     transcript.note_gap()
     await fetcher.whole(CHANNEL, past.read)
     assert (ids(transcripts)[-250:], past.reads) == (list(range(251, 501)), [None, 401, 301])
-    assert transcript.whole
+    assert transcript.is_complete
 
 
 async def test_a_message_that_comes_before_the_read_does_not_hide_the_gap(fetcher, transcripts):
     past, transcript = Past(500), transcripts.of(CHANNEL)
     for number in range(1, 301):
         transcript.add(live(number))
-    transcript.whole = True
+    transcript.is_complete = True
     transcript.note_gap()
     transcript.add(live(500))
     await fetcher.whole(CHANNEL, past.read)
@@ -299,7 +299,7 @@ async def test_a_second_gap_before_the_first_is_closed_leaves_none_open(fetcher,
     past, transcript = Past(400), transcripts.of(CHANNEL)
     for number in range(1, 101):
         transcript.add(live(number))
-    transcript.whole = True
+    transcript.is_complete = True
     transcript.note_gap()
     transcript.add(live(250))
     transcript.note_gap()
@@ -311,7 +311,7 @@ async def test_a_gap_that_is_closed_leaves_the_beginning_known(fetcher, transcri
     past, transcript = Past(250), transcripts.of(CHANNEL)
     for number in range(1, 201):
         transcript.add(live(number))
-    transcript.whole = transcript.begins = True
+    transcript.is_complete = transcript.begins = True
     transcript.note_gap()
     await fetcher.whole(CHANNEL, past.read)
     assert (len(past.reads), transcript.begins, ids(transcripts)) == (1, True, list(range(1, 251)))
@@ -321,7 +321,7 @@ async def test_a_gap_that_is_too_wide_to_be_closed_leaves_no_hole(fetcher, trans
     past, transcript = Past(900), transcripts.of(CHANNEL)
     for number in range(1, 401):
         transcript.add(live(number))
-    transcript.whole = transcript.begins = True
+    transcript.is_complete = transcript.begins = True
     transcript.note_gap()
     await fetcher.whole(CHANNEL, past.read)
     assert (transcript.begins, ids(transcripts)) == (False, list(range(501, 901)))
@@ -360,7 +360,7 @@ async def test_a_turns_channel_does_not_wait_for_the_others_and_is_not_read_agai
     assert ids(transcripts) == [1, 2]
     slow.hold.set()
     await loop.run(2 * READ_PACE)
-    assert (transcripts.of(1).whole, len(quick.reads)) == (True, 1)
+    assert (transcripts.of(1).is_complete, len(quick.reads)) == (True, 1)
 
 
 async def test_closing_ends_what_is_read_and_what_waits(transcripts):
@@ -372,4 +372,4 @@ async def test_closing_ends_what_is_read_and_what_waits(transcripts):
     await fetcher.aclose()
     past.hold.set()
     await settle()
-    assert (len(past.reads), transcripts.of(1).whole) == (1, False)
+    assert (len(past.reads), transcripts.of(1).is_complete) == (1, False)

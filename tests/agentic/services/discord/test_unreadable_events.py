@@ -237,7 +237,7 @@ async def test_an_odd_message_among_the_past_is_left_out_of_the_record():
         await fetcher.whole(s.channel.id, read)
         await fetcher.aclose()
         transcript = transcripts.of(s.channel.id)
-        assert ([entry.text for entry in transcript.entries()], transcript.whole) == (["m5"], True)
+        assert ([entry.text for entry in transcript.entries()], transcript.is_complete) == (["m5"], True)
 
 
 @pytest.mark.promise(83)

@@ -427,7 +427,7 @@ async def test_a_bot_that_may_not_read_the_past_says_nothing_of_the_pins(monkeyp
         await h.server.pin("you", "debate", int(pin["id"]))
         outlet = h.outlet()
         await outlet.view.ensure_history()
-        outlet.view.transcript.pins.doubt()
+        outlet.view.transcript.pins.mark_stale()
         monkeypatch.setattr(type(outlet.view.channel), "permissions_for", lambda *_: discord.Permissions.none())
         await outlet.view.ensure_history()
         assert [entry.text for entry in outlet.view.pins[-1]] == ["rules"]

@@ -31,7 +31,7 @@ async def test_a_chat_is_an_outlet_of_the_program():
         assert outlet.sink.command_replies is None
         assert outlet.sink.refusal() is None
         await view.ensure_history()
-        assert view.transcript.whole
+        assert view.transcript.is_complete
 
 
 async def test_a_long_answer_becomes_several_messages_and_the_first_quotes():
