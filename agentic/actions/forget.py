@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from agentic.agent.events import read_begun
+from agentic.agent.events import read_saved_event
 from agentic.chat.service import ChatService
 from agentic.personas.files import PersonaError
 from agentic.personas.memory import Notes, forget_person
@@ -284,7 +284,7 @@ def _forget_notes(personas: Path | None, user_id: int) -> tuple[Notes, bool]:
 async def _drop_open_turns(turns: Turns, agent: str, user_id: int) -> int:
     forgotten = 0
     for turn_id in await turns.open_ids(agent):
-        mention = read_begun(await turns.left(agent, turn_id)).mention
+        mention = read_saved_event(await turns.left(agent, turn_id)).mention
         if mention is not None and mention.asked.speaker.id == user_id:
             await turns.drop(agent, turn_id)
             forgotten += 1

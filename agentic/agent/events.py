@@ -444,7 +444,7 @@ def trigger_of(event: TurnEvent) -> Trigger:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class SavedEvent:
     """The event that a turn began with. `after` is the channel's newest message then, 0 for none."""
 
     after: int = 0
@@ -461,7 +461,7 @@ class Begun:
         return called or self.heartbeat or self.cron or self.webhook
 
 
-_BEGUN: TypeAdapter[Begun] = TypeAdapter(Begun)
+_SAVED: TypeAdapter[SavedEvent] = TypeAdapter(SavedEvent)
 
 
 def save_event(event: TurnEvent, after: int) -> str:
@@ -471,16 +471,16 @@ def save_event(event: TurnEvent, after: int) -> str:
     texts for the coordinator, which asks again while it waits for them.
     """
     field = "mention" if isinstance(event, MentionEvent) else event.kind
-    if field not in Begun.__slots__ or (isinstance(event, ReflectionEvent) and event.writes):
+    if field not in SavedEvent.__slots__ or (isinstance(event, ReflectionEvent) and event.writes):
         return ""
     begun: dict[str, Any] = {"after": after, field: event}
-    return _BEGUN.dump_json(Begun(**begun), exclude_defaults=True).decode()
+    return _SAVED.dump_json(SavedEvent(**begun), exclude_defaults=True).decode()
 
 
-def read_begun(text: str | None) -> Begun:
+def read_saved_event(text: str | None) -> SavedEvent:
     """Read what `save_event` wrote; without an event if it can't be read."""
     try:
-        return _BEGUN.validate_json(text or "{}")
+        return _SAVED.validate_json(text or "{}")
     except ValidationError as error:
         log.warning("a turn's event cannot be read, so the turn is not continued: %d errors", error.error_count())
-        return Begun()
+        return SavedEvent()

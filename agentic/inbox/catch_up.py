@@ -12,7 +12,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from agentic.agent.events import mention_id, read_begun
+from agentic.agent.events import mention_id, read_saved_event
 from agentic.agent.services import AgentServices
 from agentic.chat.service import AgentChannels, ChannelInfo
 from agentic.context.entries import Entry, visible
@@ -86,7 +86,7 @@ class CatchUp:
         turns, events = self._services.state.turns, []
         for turn_id in await turns.open_ids(self._agent):
             if turn_id not in self._queue:
-                events.append(read_begun(await turns.left(self._agent, turn_id)).event)
+                events.append(read_saved_event(await turns.left(self._agent, turn_id)).event)
         for event in filter(None, events):
             self._queue.enqueue(event)
 

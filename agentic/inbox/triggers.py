@@ -25,7 +25,7 @@ from typing import Literal
 from cachetools import LRUCache
 
 from agentic.agent.agent import Agent
-from agentic.agent.events import InstructionEvent, MentionEvent, read_begun
+from agentic.agent.events import InstructionEvent, MentionEvent, read_saved_event
 from agentic.agent.services import AgentServices
 from agentic.chat.outlet import CommandReplies, Outlet, is_unfinished
 from agentic.chat.service import AgentChannels, IncomingMessage
@@ -217,7 +217,7 @@ class BotMentions:
         """The instruction in the channel that the agent carries out now."""
         turns = self._services.state.turns
         for turn_id in await turns.open_ids(agent):
-            event = read_begun(await turns.left(agent, turn_id)).event
+            event = read_saved_event(await turns.left(agent, turn_id)).event
             if isinstance(event, InstructionEvent) and event.channel_id == channel_id:
                 return event
         return None

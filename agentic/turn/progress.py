@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from agentic.agent.agent import Agent, ModelBinding
-from agentic.agent.events import TurnEvent, is_writing, read_begun
+from agentic.agent.events import TurnEvent, is_writing, read_saved_event
 from agentic.agent.limits import AgentLimits, TurnSpending, read_under_way
 from agentic.chat.outlet import CannotPost, Outlet
 from agentic.llm.types import Picture, Source, Usage
@@ -145,7 +145,7 @@ class TurnState:
     def resume_from(self, left: Claim) -> None:
         """Take over the state that another process saved."""
         self.continued = True
-        self.after = read_begun(left.event).after
+        self.after = read_saved_event(left.event).after
         self.closing = bool(left.closing)
         self.answer = _read(_ANSWER, left.answer)
         self.done = _read(_DONE, left.posted) or Done()

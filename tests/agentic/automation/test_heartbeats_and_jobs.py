@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, read_begun
+from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, read_saved_event
 from agentic.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock, TargetResolver, Tick
 from agentic.chat.outlet import NO_CHANNEL
 from agentic.chat.service import ChannelInfo
@@ -293,7 +293,7 @@ async def test_a_job_that_ran_by_a_clock_a_minute_ahead_does_not_run_twice() -> 
 async def test_the_turn_of_a_tick_is_kept_with_it() -> None:
     day = Day(check(), jobs=(job("30 12 * * *"),))
     await day.passes(0.6)
-    assert {read_begun(kept).event for kept in day.ticks.kept.values()} == {event for _, event in day.entered}
+    assert {read_saved_event(kept).event for kept in day.ticks.kept.values()} == {event for _, event in day.entered}
 
 
 async def test_a_job_runs_at_its_local_time_also_where_summer_time_begins() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentic.agent.events import HeartbeatEvent, HookEvent, TurnEvent, read_begun, save_event
+from agentic.agent.events import HeartbeatEvent, HookEvent, TurnEvent, read_saved_event, save_event
 from agentic.automation.automation import STARTUP_AGAIN, LifecycleHooks
 from agentic.automation.clock import TargetResolver
 from agentic.automation.webhook_server import WebhookPayload
@@ -293,7 +293,7 @@ async def test_an_errand_that_a_crash_cut_off_is_gone_on_with(scene: Scene) -> N
     await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert scene.texts() == ["All is green."]
-    assert read_begun(save_event(event, 7)).event == event
+    assert read_saved_event(save_event(event, 7)).event == event
 
 
 async def test_a_hook_of_an_earlier_run_is_left() -> None:

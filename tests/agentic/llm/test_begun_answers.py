@@ -1,4 +1,4 @@
-"""Begun answers: who takes them, the memory of who did not, and how Anthropic is asked."""
+"""SavedEvent answers: who takes them, the memory of who did not, and how Anthropic is asked."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, read_begun, save_event
+from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, read_saved_event, save_event
 from agentic.agent.limits import read_under_way
 from agentic.context.entries import Attachment, Entry, Speaker
 from agentic.state.budgets import Caps
@@ -303,13 +303,13 @@ EVENTS = [
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.id)
 def test_an_event_comes_back_as_it_was(event):
-    begun = read_begun(save_event(event, 77))
+    begun = read_saved_event(save_event(event, 77))
     assert (begun.event, begun.after) == (event, 77)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "nonsense", '{"mention": {"id": 3}}', '{"mention": null}', None])
 def test_an_event_that_cannot_be_read_is_none(text):
-    assert read_begun(text).event is None
+    assert read_saved_event(text).event is None
 
 
 def test_an_event_of_another_kind_is_not_saved():
