@@ -20,7 +20,7 @@ import discord
 
 from agent_config import AgentSettings
 from agentic.agent.agent import build_agent
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.directory import NOBODY, clean_name
 from agentic.chat.transcript import Transcripts
 from agentic.context.commands import order_in
@@ -185,7 +185,7 @@ class BaseAgentCog(TranscriptCog):
         self,
         bot: discord.Bot,
         settings: AgentSettings,
-        services: AgentServices,
+        services: Services,
         model: Model,
         guild_models: Mapping[int, Model] = MappingProxyType({}),
         *,

@@ -59,7 +59,7 @@ from agentic.actions.room_create import Problem, RoomCreation
 from agentic.actions.rooms import Completions, RoomCommands
 from agentic.actions.status import read_status
 from agentic.agent.persona import MANAGERS_ONLY, FileRights
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.directory import clean_name
 from agentic.chat.service import Person
 from agentic.inbox.stop_orders import may_stop
@@ -296,7 +296,7 @@ class SlashHandlers:
 
     def __init__(
         self,
-        services: AgentServices,
+        services: Services,
         rights: FileRights,
         opener: RoomOpener,
         room_problem: Problem,

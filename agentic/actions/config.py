@@ -27,7 +27,7 @@ from agentic.actions.base import (
 from agentic.agent.options import OptionSource, Pins
 from agentic.agent.persona import FileRights
 from agentic.agent.roster import RosterEntry
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.context.options import LIVE, OWNERS_LIVE, Options, read_options, wanted
 from agentic.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
 
@@ -113,7 +113,7 @@ class CommandPlace:
 class ConfigCommands:
     """The handlers of /config. `managers` need the Manage Server permission."""
 
-    def __init__(self, services: AgentServices, rights: FileRights) -> None:
+    def __init__(self, services: Services, rights: FileRights) -> None:
         self._services, self._rights = services, rights
         self.managers: Mapping[str, Handle] = {"config show": self._show, "config set": self._set}
 

@@ -32,7 +32,7 @@ from agentic.actions.base import (
     unknown_value,
 )
 from agentic.actions.rooms import NOBODY_ANSWERS, RoomActions
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, snowflake
 from agentic.services.discord.messages import question_text
@@ -98,7 +98,7 @@ REFUSALS: Mapping[str, tuple[int, str]] = {
 class ConversationCommands:
     """`is_here` says whether a channel is in the server of the command."""
 
-    def __init__(self, services: AgentServices, is_here: IsHere) -> None:
+    def __init__(self, services: Services, is_here: IsHere) -> None:
         self._services, self._is_here = services, is_here
 
     async def start(self, command: ActionRequest) -> str:
@@ -153,7 +153,7 @@ class ConversationCommands:
 class QuestionCommands:
     """`everyone` are the handlers, by command."""
 
-    def __init__(self, services: AgentServices) -> None:
+    def __init__(self, services: Services) -> None:
         self._services = services
         self.everyone: Mapping[str, Handle] = {"ask": self.ask, "arena": self.arena}
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from urllib.parse import quote
 
 from agentic.actions.status import unasked_waits
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.ids import sent_at
 from agentic.state.conversations import Pull, Pulls, Running
 from agentic.state.shared_state import SharedState
@@ -145,7 +145,7 @@ class AgentState:
     outside: bool = False  # the channel is the thread of a room in which it takes no part
 
 
-async def why_not(services: AgentServices, agent: str, place: ChannelRef, now: float) -> str:
+async def why_not(services: Services, agent: str, place: ChannelRef, now: float) -> str:
     """Why an agent is silent in a channel, the decisive reason first."""
     shared, settings, silence, channel_id = services.state, services.settings, services.silence, place.channel_id
     silenced = silence.check(place)

@@ -36,7 +36,7 @@ from agentic.actions.base import (
 )
 from agentic.agent.persona import front_of
 from agentic.agent.roster import KEY, RosterEntry, find, without_mentions
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.splitting import length
 from agentic.context.entries import RESERVED, skeleton
 from agentic.personas.files import PERSONA_FILES, Ambiguous, FileCache, NotFound, PersonaError, read_file
@@ -166,7 +166,7 @@ class PersonaFileEditor:
 class PersonaCommands:
     """`everyone`, `managers` and `owners` are the handlers for those who may use them, by command."""
 
-    def __init__(self, services: AgentServices) -> None:
+    def __init__(self, services: Services) -> None:
         self._services = services
         self._folder, self._roster = services.settings.personas_dir, services.roster
         self._folder_of = services.settings.persona_folder

@@ -37,7 +37,7 @@ from agentic.actions.base import (
     unknown_value,
 )
 from agentic.agent.roster import RosterEntry, find, members_of, without_mentions
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.rooms.closing import cut
 from agentic.rooms.opening import AWAY, Opening, RoomDraft, RoomOpener, opening_text, room_of, thread_name, topic_of
 from agentic.state.budgets import CLOSING_SHARE
@@ -135,7 +135,7 @@ class NoRoomSide:
 class RoomCreation:
     """`problem` says why Discord lets the bot open no room in a channel. `managers` are its handlers, by command."""
 
-    def __init__(self, services: AgentServices, opener: RoomOpener, problem: Problem, is_here: IsHere) -> None:
+    def __init__(self, services: Services, opener: RoomOpener, problem: Problem, is_here: IsHere) -> None:
         self._services, self._opener, self._problem, self._is_here = services, opener, problem, is_here
         self.managers: Mapping[str, Handle] = {
             "room create": self.create,

@@ -30,7 +30,7 @@ from agentic.actions.base import (
 from agentic.actions.config import option_choices
 from agentic.actions.room_create import NO_BOT, OWNER
 from agentic.agent.roster import Called, Named, Roster, RosterEntry, find, without_mentions
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, snowflake
 from agentic.personas.memory import MaySee
@@ -114,7 +114,7 @@ class RoomCommands:
     """`everyone` and `managers` are the handlers for those who may use them, by command. `may_see`: of a channel, which
     others all of its readers may read."""
 
-    def __init__(self, services: AgentServices, may_see: Callable[[int], MaySee]) -> None:
+    def __init__(self, services: Services, may_see: Callable[[int], MaySee]) -> None:
         self._services, self._may_see = services, may_see
         self.everyone: Mapping[str, Handle] = {"room status": self.status, "room list": self.list}
         self.managers: Mapping[str, Handle] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from agentic.actions.base import ActionRequest
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.state.conversations import Running
 from agentic.state.idle import UNASKED, IdleState, TaskState, task_key
 from agentic.text import counted, dollars, lasting, listed
@@ -106,7 +106,7 @@ class ServerStatus:
         return f"a conversation is running{theme}, round {running.round_number}{speaker}"
 
 
-async def read_status(services: AgentServices, command: ActionRequest) -> ServerStatus:
+async def read_status(services: Services, command: ActionRequest) -> ServerStatus:
     """Read the status of the server and the channel where it is asked for. Raises StateUnavailable."""
     state, silence, now = services.state, services.silence, services.clock()
     channel_id, parent_id, guild_id = command.channel_id, command.parent_id, command.guild_id

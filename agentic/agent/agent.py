@@ -17,7 +17,7 @@ from agent_config import AgentSettings, Settings
 from agentic.agent.limits import AgentLimits, ModelPrices, ProviderBackoff, profile
 from agentic.agent.options import OptionBook
 from agentic.agent.persona import PersonaMemory, only_guild
-from agentic.agent.services import AgentServices, IgnoredPeople
+from agentic.agent.services import IgnoredPeople, Services
 from agentic.agent.side_calls import CheapModel
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
@@ -217,7 +217,7 @@ class Agent:
 
 def build_agent(
     settings: AgentSettings,
-    services: AgentServices,
+    services: Services,
     asked: AgentModel,
     model: Model,
     guild_models: Mapping[int, Model],
@@ -296,7 +296,7 @@ def bind_model(settings: AgentSettings, model: Model, *, asked: AgentModel, cloc
     )
 
 
-def build_persona_memory(agent: str, services: AgentServices, audience: ChannelAudience) -> PersonaMemory | None:
+def build_persona_memory(agent: str, services: Services, audience: ChannelAudience) -> PersonaMemory | None:
     """Return None if no personas are read."""
     if services.personas is None:
         return None
@@ -316,9 +316,7 @@ def build_persona_memory(agent: str, services: AgentServices, audience: ChannelA
     return PersonaMemory(services.personas.of(agent), audience, may_write, may_share)
 
 
-def build_own_tools(
-    agent: str, services: AgentServices, persona: PersonaMemory | None, audience: ChannelAudience
-) -> Own:
+def build_own_tools(agent: str, services: Services, persona: PersonaMemory | None, audience: ChannelAudience) -> Own:
     """Return the tools that are made for this agent: those of its files, and recall if there is a record."""
     if not services.settings.records:
         return persona.tools if persona is not None else nothing

@@ -318,7 +318,7 @@ class MentionEvent(TurnEvent):
         seconds: float = MENTION_SECONDS,
         **more: Any,
     ) -> MentionEvent:
-        """`seconds` is how long the turn may take; `more` are further fields. See AgentServices.mention."""
+        """`seconds` is how long the turn may take; `more` are further fields. See Services.mention."""
         return cls(
             id=mention_id(asked.id),
             channel_id=channel_id,

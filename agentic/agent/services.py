@@ -80,7 +80,7 @@ class IgnoredPeople:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentServices:
+class Services:
     """Shared by the agents of a process. `names` maps every bot's key to its shown name, `roster.names` every agent's,
     personas without a bot among them."""
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from agentic.agent.events import HookEvent, TurnEvent, WebhookEvent, save_event
 from agentic.agent.persona import Persona
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.automation.clock import AutomationClock, Target, TargetResolver
 from agentic.automation.webhook_server import Outcome, WebhookPayload
 from agentic.chat.service import AgentChannels
@@ -52,7 +52,7 @@ class Automation:
     def __init__(
         self,
         agent: str,
-        services: AgentServices,
+        services: Services,
         channels: AgentChannels,
         queue: TurnQueue,
         runner: TurnRunner,

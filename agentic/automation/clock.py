@@ -20,7 +20,7 @@ from typing import Any
 
 from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, save_event
 from agentic.agent.persona import Persona
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.outlet import NO_CHANNEL
 from agentic.chat.service import AgentChannels
 from agentic.inbox.inbox import TurnQueue
@@ -144,7 +144,7 @@ class AutomationClock:
         self,
         agent: str,
         persona: Persona,
-        services: AgentServices,
+        services: Services,
         queue: TurnQueue,
         targets: TargetResolver,
         *,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from agentic.agent.events import mention_id, read_saved_event
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.service import AgentChannels, ChannelInfo
 from agentic.context.entries import Entry, visible
 from agentic.inbox.inbox import TurnQueue
@@ -34,7 +34,7 @@ class CatchUp:
     def __init__(
         self,
         agent: str,
-        services: AgentServices,
+        services: Services,
         channels: AgentChannels,
         queue: TurnQueue,
         stop_orders: StopOrders,

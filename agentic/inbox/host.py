@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from agent_config import AgentSettings
 from agentic.agent.agent import Agent, PersonaModel, build_agent
 from agentic.agent.limits import share_backoff
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.automation.automation import Automation
 from agentic.chat.service import AgentChannels, ChannelAudience, IncomingMessage, Person, PersonReaction
 from agentic.context.commands import Order
@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 class AgentHost:
     """One agent at work. `lease` says whether this process holds its lease."""
 
-    def __init__(self, agent: Agent, services: AgentServices, channels: AgentChannels, *, lease: AnyLease) -> None:
+    def __init__(self, agent: Agent, services: Services, channels: AgentChannels, *, lease: AnyLease) -> None:
         self.agent, self.name, self.ready = agent, agent.key, asyncio.Event()
         self._services, self._channels, self._lease, self._closing = services, channels, lease, False
         runner = TurnRunner(agent, services, channels, lease=lease)
@@ -241,7 +241,7 @@ class HostedChannels:
 class PersonaHost:
     """A persona at work."""
 
-    def __init__(self, settings: AgentSettings, services: AgentServices, model: Model, hosted: HostedChannels) -> None:
+    def __init__(self, settings: AgentSettings, services: Services, model: Model, hosted: HostedChannels) -> None:
         self.settings, self._services, self._model, self._is_heard = settings, services, model, hosted.is_heard
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -304,7 +304,7 @@ class PersonaHosts:
 
     def __init__(
         self,
-        services: AgentServices,
+        services: Services,
         make_model: Callable[[AgentSettings], Model],
         channels_of: Callable[[AgentSettings], HostedChannels | None],
         *,

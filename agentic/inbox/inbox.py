@@ -30,7 +30,7 @@ from functools import partial
 from cachetools import LRUCache
 
 from agentic.agent.events import InstructionEvent, MentionEvent, ReflectionEvent, TurnEvent, mention_id, save_event
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.directory import Directory
 from agentic.context.entries import Entry
 from agentic.process.tasks import BackgroundTasks
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 class TurnQueue:
     """The inbox of one agent, in front of its `runner`."""
 
-    def __init__(self, runner: TurnRunner, services: AgentServices) -> None:
+    def __init__(self, runner: TurnRunner, services: Services) -> None:
         self._runner, self._services, self.registry = runner, services, runner.registry
         settings = services.settings
         self._pace = PrivatePace(settings.mentions_per_minute, services.clock)

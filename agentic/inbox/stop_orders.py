@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, asked_id, is_unasked
 from agentic.agent.limits import ReplyThrottle
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.service import AgentChannels, IncomingMessage, Person, PersonReaction, ReactionView
 from agentic.chat.transcript import Transcripts
 from agentic.context.commands import Order
@@ -39,7 +39,7 @@ MUTES_LAST = 7 * 86400.0  # seconds after its message; far less than 🔕 is kno
 class OptOutReactions:
     """Obeys 🔕, for one agent."""
 
-    def __init__(self, services: AgentServices, channels: AgentChannels) -> None:
+    def __init__(self, services: Services, channels: AgentChannels) -> None:
         self._consents, self._notices, self._channels = services.consents, services.notices, channels
         self._unasked, self._memory = services.state.posts.proactive, services.memory
 
@@ -93,7 +93,7 @@ def answers(event: TurnEvent, user_id: int, transcripts: Transcripts, before: fl
 class StopOrders:
     """Obeys stop orders for the agent that has these channels, and whose turns are in `queue`."""
 
-    def __init__(self, services: AgentServices, channels: AgentChannels, queue: TurnQueue) -> None:
+    def __init__(self, services: Services, channels: AgentChannels, queue: TurnQueue) -> None:
         self._channels, self._queue = channels, queue
         self._sign_throttle = ReplyThrottle(services.clock)
         self._silence, self._transcripts, self._directory = services.silence, services.transcripts, services.directory
@@ -257,7 +257,7 @@ class MissedOrders:
     def __init__(
         self,
         agent: str,
-        services: AgentServices,
+        services: Services,
         channels: AgentChannels,
         stop_orders: StopOrders,
         opt_outs: OptOutReactions,

@@ -26,7 +26,7 @@ from cachetools import LRUCache
 
 from agentic.agent.agent import Agent
 from agentic.agent.events import InstructionEvent, MentionEvent, read_saved_event
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.outlet import CommandReplies, Outlet, is_unfinished
 from agentic.chat.service import AgentChannels, IncomingMessage
 from agentic.context.commands import parse_m
@@ -68,7 +68,7 @@ class Call(Enum):
 class CallDetector:
     """Says whether and how people's messages call one agent."""
 
-    def __init__(self, agent: str, services: AgentServices, channels: AgentChannels) -> None:
+    def __init__(self, agent: str, services: Services, channels: AgentChannels) -> None:
         self._agent, self._services, self._channels = agent, services, channels
 
     def detect(self, heard: IncomingMessage) -> Call | None:
@@ -118,7 +118,7 @@ def says_nothing(asked: Entry, heard: IncomingMessage, call: Call | None) -> boo
 
 
 @or_default(None, "threads count as no rooms")
-async def room_of_thread(services: AgentServices, channel_id: int, parent_id: int | None) -> Room | None:
+async def room_of_thread(services: Services, channel_id: int, parent_id: int | None) -> Room | None:
     """The room of a thread, whatever its status; None for any other channel, and if Redis is unavailable."""
     if parent_id is None:
         return None
@@ -126,7 +126,7 @@ async def room_of_thread(services: AgentServices, channel_id: int, parent_id: in
 
 
 @or_default(False, "messages in rooms get no turn")
-async def request_room_turn(services: AgentServices, agent: str, room: Room, asked: Entry) -> bool:
+async def request_room_turn(services: Services, agent: str, room: Room, asked: Entry) -> bool:
     """Ask for the agent's next turn in the room to answer a message; False if it has to answer it by itself."""
     if room.status != "active" or room.member(agent) is None:
         return False
@@ -144,7 +144,7 @@ async def request_room_turn(services: AgentServices, agent: str, room: Room, ask
 class BotMentions:
     """Finds the messages of other agents that call `agent`, and enqueues them."""
 
-    def __init__(self, agent: Agent, services: AgentServices, channels: AgentChannels, queue: TurnQueue) -> None:
+    def __init__(self, agent: Agent, services: Services, channels: AgentChannels, queue: TurnQueue) -> None:
         self._agent, self._services, self._channels, self._queue = agent, services, channels, queue
         self._growing: LRUCache[int, None] = LRUCache(MAX_GROWING)
 
@@ -268,7 +268,7 @@ class MessageCommands:
     that."""
 
     def __init__(
-        self, agent: Agent, services: AgentServices, channels: AgentChannels, queue: TurnQueue, busy: BusyReplies
+        self, agent: Agent, services: Services, channels: AgentChannels, queue: TurnQueue, busy: BusyReplies
     ) -> None:
         self._agent, self._services, self._channels, self._queue, self._busy = agent, services, channels, queue, busy
 

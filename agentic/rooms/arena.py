@@ -19,7 +19,7 @@ from typing import Protocol
 
 from agentic.agent.agent import Agent
 from agentic.agent.options import Pins
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.agent.side_calls import CallRefused, SideCall, run_side_call
 from agentic.chat.outlet import CannotPost
 from agentic.llm.errors import ModelError
@@ -69,7 +69,7 @@ class ArenaKeeper:
 
     def __init__(
         self,
-        services: AgentServices,
+        services: Services,
         bots: Callable[[], Sequence[ArenaBot]],
         agents: Callable[[], Sequence[Agent]],
         answer: Answer,

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import partial
 
 from agentic.agent.limits import AgentLimits
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.agent.side_calls import CallRefused, SideCall, run_side_call
 from agentic.chat.splitting import length
 from agentic.llm.errors import ModelError
@@ -50,7 +50,7 @@ _MARKS = re.compile(r"[`*_~|<>#\[\]]|https?://\S+")
 log = logging.getLogger(__name__)
 
 
-async def close_room(services: AgentServices, room: Room, posts: Sequence[RoomPost]) -> str:
+async def close_room(services: Services, room: Room, posts: Sequence[RoomPost]) -> str:
     """Note the contest and return the card. If no model says what a member holds, the first sentence of its last post
     stands for that."""
     positions = {**first_sentences(room, posts), **await find_positions(services, room, posts)}
@@ -73,7 +73,7 @@ async def close_room(services: AgentServices, room: Room, posts: Sequence[RoomPo
     return closing_card(room, posts, {member.name: positions.get(member.name, "") for member in members_of(room)})
 
 
-async def find_positions(services: AgentServices, room: Room, posts: Sequence[RoomPost]) -> Mapping[str, str]:
+async def find_positions(services: Services, room: Room, posts: Sequence[RoomPost]) -> Mapping[str, str]:
     """Member → position; nothing if there is no cheap model, or it fails. The call is charged to the budgets of the
     room's first member and of the person who opened it."""
     cheap, prompt = services.cheap, prompt_of(room, posts)

@@ -20,7 +20,7 @@ from typing import Protocol
 
 import pydantic
 
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost
 from agentic.context.entries import one_line
 from agentic.state.leases import AnyLease
@@ -156,7 +156,7 @@ class Opening:
 class RoomOpener:
     """Opens rooms by the bot of `agent`. `lease`: whether this process holds its lease."""
 
-    def __init__(self, agent: str, services: AgentServices, threads: Threads, *, lease: AnyLease) -> None:
+    def __init__(self, agent: str, services: Services, threads: Threads, *, lease: AnyLease) -> None:
         self._agent, self._threads, self._lease = agent, threads, lease
         self._openings, self._orders, self._clock = (
             services.state.coordination.room_openings,

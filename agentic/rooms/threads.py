@@ -26,7 +26,7 @@ from math import inf
 from typing import Literal, Protocol, TypeVar
 
 from agentic.agent.roster import LOOK_EVERY
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.opening import escaped
 from agentic.services.discord.room_threads import RoomPost, ThreadNow
@@ -100,7 +100,7 @@ class RoomThreadManager:
 
     def __init__(
         self,
-        services: AgentServices,
+        services: Services,
         bots: ThreadBots,
         close: CloseRoom,
         *,
@@ -495,7 +495,7 @@ class ThreadWatch:
     def __init__(
         self,
         agent: str,
-        services: AgentServices,
+        services: Services,
         *,
         lease: AnyLease,
         may_write: Callable[[Room], bool | None],

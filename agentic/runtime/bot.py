@@ -27,7 +27,7 @@ from agent_config import AgentSettings, Settings, missing_key_message, shared_to
 from agentic.actions.room_create import RoomCreation
 from agentic.agent.limits import share_backoff
 from agentic.agent.persona import FileRights
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Model
 from agentic.personas.files import PERSONA_FILES
@@ -323,7 +323,7 @@ class BotSupervisor:
     def __init__(
         self,
         agent: AgentSettings,
-        services: AgentServices,
+        services: Services,
         lease: Lease,
         model: Model,
         guild_models: Mapping[int, Model],

@@ -20,7 +20,7 @@ from agent_config import AgentSettings, Settings, SettingsError, load_settings, 
 from agentic.actions.room_create import NO_BOT, OpenedRoom, Seat
 from agentic.agent.limits import is_free, rates
 from agentic.agent.persona import read_fronts
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import is_unfinished, without_mark
 from agentic.console.app import console_app, serve_app
@@ -190,7 +190,7 @@ class ConsoleReplayer:
 class TranscriptChannels:
     """Implements agentic.console's LiveChannels. `bots` gives those of this process."""
 
-    def __init__(self, services: AgentServices, bots: Callable[[], Iterable[BotSupervisor]]) -> None:
+    def __init__(self, services: Services, bots: Callable[[], Iterable[BotSupervisor]]) -> None:
         self._services, self._bots = services, bots
         self._fetching = asyncio.Semaphore(PICTURES_AT_ONCE)
         self._listed: tuple[float, Sequence[Channel]] = (float("-inf"), ())
@@ -318,7 +318,7 @@ def model_prices(agent: AgentSettings, *, free_at_home: bool = True) -> Sequence
 class ConsoleRooms:
     """Implements agentic.console's RoomSide. `bots` gives those of this process."""
 
-    def __init__(self, services: AgentServices, bots: Callable[[], Iterable[BotSupervisor]]) -> None:
+    def __init__(self, services: Services, bots: Callable[[], Iterable[BotSupervisor]]) -> None:
         self._services, self._bots = services, bots
 
     def seats(self) -> Sequence[Seat]:
@@ -349,7 +349,7 @@ class ConsoleRooms:
 class AgentColours(Mapping[str, int]):
     """0xRRGGBB of each agent of the roster, which changes."""
 
-    def __init__(self, services: AgentServices) -> None:
+    def __init__(self, services: Services) -> None:
         self._services = services
 
     def __getitem__(self, agent: str) -> int:

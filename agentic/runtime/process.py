@@ -20,7 +20,7 @@ from aiohttp import web
 from agent_config import AgentSettings, Settings
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.agent.side_calls import meaning_of
 from agentic.automation.webhook_server import Receive
 from agentic.inbox.host import AgentHost, PersonaHosts
@@ -66,9 +66,7 @@ T = TypeVar("T")
 class Runtime:
     """A running process. `stop` ends it; `failed` is true once something essential has ended by itself."""
 
-    def __init__(
-        self, setup: Setup, services: AgentServices, chats: Sequence[HostedService], link: RedisConnection
-    ) -> None:
+    def __init__(self, setup: Setup, services: Services, chats: Sequence[HostedService], link: RedisConnection) -> None:
         self.setup, self.services, self.chats = setup, services, chats
         self.bots: dict[str, BotSupervisor] = {}
         self.coordinator: Coordinator | None = None

@@ -18,7 +18,7 @@ import aiohttp
 
 from agent_config import Settings, process_environment
 from agentic.actions.forget import CompletedRequests
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.automation.webhook_server import WebhookServer, serve_webhooks
 from agentic.chat.service import ServiceRegistry
 from agentic.llm.registry import LazyModel, warm_up
@@ -90,7 +90,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
 
 async def _open(
     setup: Setup, chats: Sequence[HostedService], stack: AsyncExitStack
-) -> tuple[RedisConnection, AgentServices, Watching]:
+) -> tuple[RedisConnection, Services, Watching]:
     """Open the connections and build what all agents share; the stack closes them."""
     settings = setup.settings
     place = await stack.enter_async_context(
@@ -139,7 +139,7 @@ def _open_memory(settings: Settings, stack: AsyncExitStack, meaning: Embeddings 
     return memory
 
 
-async def _read_shared_state(services: AgentServices) -> None:
+async def _read_shared_state(services: Services) -> None:
     """Read the silence, live options and known agents that are in Redis, and subscribe to changes."""
     for state in (services.silence, services.live_options):
         state.start()

@@ -23,7 +23,7 @@ from agentic.agent.limits import ProviderBackoff, access, is_free
 from agentic.agent.options import load_options, no_layer
 from agentic.agent.persona import Personas, read_fronts
 from agentic.agent.roster import Lacks, Roster, lacking_key
-from agentic.agent.services import AgentServices, ServedChannels
+from agentic.agent.services import ServedChannels, Services
 from agentic.agent.side_calls import CheapModel, cheapest, meaning_of, prices_of
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
@@ -205,7 +205,7 @@ def build_services(
     record: Notes,
     open_memory: Callable[[Embeddings | None], MemoryReader],
     watcher: TurnWatcher,
-) -> AgentServices:
+) -> Services:
     """Build the services over open connections; `open_memory` opens the record for recalling."""
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
@@ -227,7 +227,7 @@ def build_services(
         backoff = ProviderBackoff("the cheap model", setup.clock)
         prices = replace(prices_of(chosen), free=model.free)
         cheap = CheapModel(model=model, prices=prices, redact=redact.secrets, backoff=backoff)
-    return AgentServices(
+    return Services(
         settings=settings,
         scope=ServedChannels(
             settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None

@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.service import ChatService
 from agentic.inbox.host import AgentHost
 from agentic.state.leases import AnyLease
@@ -23,7 +23,7 @@ class ServiceContext(Protocol):
     """What a service may use: agentic.runtime.process.Runtime. `accounts` are the agents of this process that have an
     account of their own on a service, with a bot or without one."""
 
-    services: AgentServices
+    services: Services
 
     @property
     def accounts(self) -> tuple[str, ...]: ...

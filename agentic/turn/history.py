@@ -22,7 +22,7 @@ from typing import Any, cast
 from agentic.agent.agent import Agent
 from agentic.agent.events import InstructionEvent
 from agentic.agent.options import EffectiveOptions
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import ChannelView
 from agentic.chat.transcript import Transcript
@@ -337,7 +337,7 @@ class AgentSessions:
         await self._store.drop(self._agent, channel_id)
 
 
-async def reset_conversation(services: AgentServices, agents: Iterable[str], channel_id: int, message_id: int) -> None:
+async def reset_conversation(services: Services, agents: Iterable[str], channel_id: int, message_id: int) -> None:
     """Reset the agents' conversations in the channel: messages up to this one are no context. Raises
     StateUnavailable."""
     names = tuple(agents)

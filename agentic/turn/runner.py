@@ -29,7 +29,7 @@ from agentic.agent.events import (
     is_writing,
     save_event,
 )
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.outlet import NO_CHANNEL, CannotPost, Outlet, Post, silent_outlet
 from agentic.chat.service import AgentChannels
 from agentic.state.idle import UnaskedMessage
@@ -56,7 +56,7 @@ TurnStatus = Literal["new", "running"]
 class TurnRunner:
     """The turns of one agent. `lease` says whether this process holds its lease."""
 
-    def __init__(self, agent: Agent, services: AgentServices, channels: AgentChannels, *, lease: AnyLease) -> None:
+    def __init__(self, agent: Agent, services: Services, channels: AgentChannels, *, lease: AnyLease) -> None:
         self.name = agent.key
         self.registry = TurnRegistry(self.name, services.state)
         self.hooks: TurnHooks  # set before the first turn: hooks are turns too, run by this

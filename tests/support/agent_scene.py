@@ -15,7 +15,7 @@ from agent_config import AGENTS, AgentSpec, load_settings
 from agentic.agent.limits import is_free
 from agentic.agent.options import load_options
 from agentic.agent.roster import Roster
-from agentic.agent.services import AgentServices, ServedChannels
+from agentic.agent.services import ServedChannels, Services
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.service import ServiceRegistry
@@ -169,7 +169,7 @@ class Scene:
         self.cog: Any = next(iter(self.cogs.values()))
         self.client = next(iter(self.clients.values()))
 
-    def _services(self) -> AgentServices:
+    def _services(self) -> Services:
         names = {name: agent.display_name for name, agent in self.settings.agents.items()}
         self.silence = lone_silence(self.clock)
         self.watcher, self.record = Watcher(), KeptNotes()
@@ -183,7 +183,7 @@ class Scene:
         self.discord.share(self.transcripts, Redactor())
         no_webhooks: Any = NoWebhooks()
         self.discord.webhooks = no_webhooks
-        return AgentServices(
+        return Services(
             settings=self.settings,
             scope=ServedChannels(self.settings.channels, frozenset(self.settings.guild_ids)),
             names=names,

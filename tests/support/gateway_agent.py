@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentic.agent.persona import Personas
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.automation.automation import STARTUP
 from agentic.automation.webhook_server import WebhookPayload
 from agentic.llm.providers.agent_sdk import AgentSdkModel
@@ -45,7 +45,7 @@ class Gateway(ThinkingScene):
         self.cog.coder = coder
         self._events = 0
 
-    def _services(self) -> AgentServices:
+    def _services(self) -> Services:
         return replace(super()._services(), personas=Personas(self.settings))
 
     def write(self, files: Mapping[str, str | None]) -> None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from agentic.agent.options import Layer
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.context.options import Options
 from agentic.llm.provider_table import PrefillMemory
 from agentic.llm.types import Message, Prompt, Reply, ToolCall
@@ -57,7 +57,7 @@ class NoServers:
 class ThinkingScene(Scene):
     """Its agents may use every tool that there is."""
 
-    def _services(self) -> AgentServices:
+    def _services(self) -> Services:
         tools: Any = Toolset((), NoServers(), None, ("*",))  # type: ignore[arg-type]
         return replace(super()._services(), tools=tools)
 

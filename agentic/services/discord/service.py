@@ -21,7 +21,7 @@ import discord
 from cachetools import LRUCache
 
 from agent_config import AgentSettings
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.directory import Directory, WebhookPostStore
 from agentic.chat.outlet import Outlet
 from agentic.chat.service import AgentChannels, ChannelInfo, HistoryListener, ReactionView
@@ -123,7 +123,7 @@ class DiscordChannels:
         self,
         settings: AgentSettings,
         bot: discord.Bot,
-        services: AgentServices,
+        services: Services,
         gate: Gate,
         *,
         lease: AnyLease,
@@ -267,7 +267,7 @@ class PersonaChannels:
     def __init__(
         self,
         settings: AgentSettings,
-        services: AgentServices,
+        services: Services,
         bots: Callable[[], Sequence[DiscordChannels]],
         *,
         arriving: Callable[[], bool],

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import ClassVar
 
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.attachments import DEFAULT_LIMITS, Attached, AttachmentLimits
 from agentic.chat.outlet import (
     CannotPost,
@@ -362,7 +362,7 @@ class SignalChannels:
 
     arriving = False  # what is known is known at once
 
-    def __init__(self, agent: str, account: SignalAccount, services: AgentServices, *, lease: AnyLease) -> None:
+    def __init__(self, agent: str, account: SignalAccount, services: Services, *, lease: AnyLease) -> None:
         self._agent, self._account, self._services, self.lease = agent, account, services, lease
 
     def own_id(self, channel_id: int) -> int | None:

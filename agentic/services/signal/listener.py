@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import aiohttp
 from cachetools import LRUCache
 
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.service import Person, PersonReaction
 from agentic.context.commands import MAX_ORDER, order_in
 from agentic.inbox.host import AgentHost
@@ -437,7 +437,7 @@ class SignalHandler:
         self,
         agent: str,
         account: SignalAccount,
-        services: AgentServices,
+        services: Services,
         channels: SignalChannels,
         host: Callable[[], AgentHost | None],
     ) -> None:

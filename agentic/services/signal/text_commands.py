@@ -19,7 +19,7 @@ from functools import partial
 
 from agentic.actions.explain import NO_RECORD, unasked_text, why
 from agentic.actions.status import unasked_waits
-from agentic.agent.services import AgentServices
+from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost, Post
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.channels import SignalChannels
@@ -77,7 +77,7 @@ def _wanted(words: str) -> str:
 class TextCommands:
     """The commands of one agent on Signal. `channels` are those in which it answers, also while it is stopped."""
 
-    def __init__(self, agent: str, account: SignalAccount, services: AgentServices, channels: SignalChannels) -> None:
+    def __init__(self, agent: str, account: SignalAccount, services: Services, channels: SignalChannels) -> None:
         self._agent, self._account, self._services, self._channels = agent, account, services, channels
         self._waiting = BackgroundTasks()
         self._answers: Mapping[str, str | Answer] = {
