@@ -72,8 +72,8 @@ class TurnView:
 
     context: PromptContext
     options: Options
-    names: Mapping[str, str]
     newest: int
+    names: Mapping[str, str] = field(default_factory=dict)
     wording: str | None = None
     about: Mapping[int, str] = field(default_factory=dict)
     reset: int = 0

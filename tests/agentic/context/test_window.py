@@ -75,7 +75,7 @@ def test_a_window_of_which_too_much_was_deleted_is_laid_anew():
 
 
 def test_a_new_window_is_no_longer_than_one_right_after_a_cut():
-    assert len(Channel(Depth(20, 20)).lay(entries(*range(1, 31))).entries) == 20
+    assert len(Channel(Depth(20, 20)).build(entries(*range(1, 31))).entries) == 20
 
 
 def test_a_few_deletions_make_no_new_window():
