@@ -29,7 +29,7 @@ from agentic.settings.agents import (
     ReadFronts,
     no_fronts,
 )
-from agentic.settings.fields import NO_LIMIT
+from agentic.settings.fields import NO_LIMIT, Keys
 from agentic.settings.loading import (
     OLD_NAMES,
     OTHER_NAMES,
@@ -48,7 +48,8 @@ from agentic.settings.loading import (
     with_other_names,
 )
 from agentic.settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
-from agentic.settings.settings import DEFAULT_BUDGET, USER_SHARE, Settings
+from agentic.settings.services import SERVICES, loaded, service_settings, settings_class, with_accounts
+from agentic.settings.settings import ALL, DEFAULT_BUDGET, USER_SHARE, Settings
 from agentic.settings.validation import conflicts, shared_tokens, warnings_of, with_ranges
 
 LIVE_ONLY = frozenset(
@@ -56,10 +57,10 @@ LIVE_ONLY = frozenset(
         *("GUILD_IDS", "AGENT_CHANNEL_IDS", "CHANNEL_THEME_MAP", "COORDINATOR_PRIORITY_CHANNELS"),
         *("OWNER_CHANNEL_ID", "OUTPUT_CHANNEL_ID", "BOT_IDS", "BOTS_ROLE_ID", "IGNORE_USER_IDS", "IGNORE_ROLE_IDS"),
         *("MODERATOR_IDS", "STOP_ROLE_IDS", "STOP_USER_IDS", "OWNER_USER_IDS", "REDIS_URL", "DISCORD_BOT_TOKEN"),
-        *("MENTIONS_PER_MINUTE", "CHANNEL", "SIGNAL_NUMBERS", "SIGNAL_ALLOWED", "LINKED_PEOPLE"),
+        *("MENTIONS_PER_MINUTE", "CHANNEL"),
     )
 )
-"""Settings that only a real Discord server, Signal and its Redis need, besides the bots' tokens."""
+"""Settings that only a real Discord server and its Redis need, besides the bots' tokens and other chat services."""
 
 
 class SettingsError(Exception):
@@ -81,10 +82,14 @@ def process_environment() -> Mapping[str, str]:
     return os.environ
 
 
+def names_in(settings: type[Keys]) -> list[str]:
+    """The names of the settings that a class has."""
+    return [str(info.validation_alias) for info in settings.model_fields.values() if info.validation_alias]
+
+
 def setting_names(agents: Mapping[str, AgentSpec] = AGENTS) -> tuple[str, ...]:
     """The names of all settings, AGENT_NAME included, without repetition and without old names."""
-    keys = [str(info.validation_alias) for info in Settings.model_fields.values() if info.validation_alias]
-    keys = [key for key in keys if key not in OLD_NAMES]
+    keys = [key for key in names_in(settings_class()) if key not in OLD_NAMES]
     keys += [
         *KEY_SETTINGS.values(),
         *BASE_URL_SETTINGS.values(),
@@ -113,6 +118,7 @@ def load_settings(
     given = {**in_file, **in_environment}
     if local:
         live_only = LIVE_ONLY | {spec.token_setting for spec in agents.values()}
+        live_only |= {name for service in service_settings().values() for name in names_in(service)}
         given = {key: text for key, text in given.items() if key.upper() not in live_only}
         given = {"CONSOLE": "true", **given}
     both = with_other_names(given, problems)
@@ -121,13 +127,13 @@ def load_settings(
     wrong = {key for key, text in texts.items() if not is_text(text)}
     problems += [f"{key}: expected text in UTF-8, without NUL bytes" for key in texts if key in wrong]
     texts = {key: text for key, text in texts.items() if key not in wrong}
-    settings, wrong_settings = validated(Settings, texts, problems)
+    settings, wrong_settings = validated(settings_class(), texts, problems)
     endpoint_keys = tuple(sorted(filter(ENDPOINT_KEY.fullmatch, texts)))
     keys, wrong_keys = validated(agent_keys(tuple(agents.values()), endpoint_keys), texts, problems)
     wrong |= wrong_settings | wrong_keys
     # Without an .env file the owner's folder is not read either, unless CONFIG_FILES_DIR names it.
     folder = settings.config_files_dir if env_file is not None or "CONFIG_FILES_DIR" in texts else None
-    settings = with_ranges(settings).with_(
+    settings = with_ranges(with_accounts(settings)).with_(
         keys={key.upper(): value for key, value in keys if isinstance(value, SecretStr)},
         named=named_in(folder / "mcp.yaml", both) if folder else {},
         timezone=settings.timezone if "TIMEZONE" in texts else machine_timezone(environ),
@@ -178,15 +184,16 @@ def _own_names(agents: Mapping[str, AgentSpec]) -> set[str]:
 
 
 def missing_tokens_message(settings: Settings) -> str:
-    """Four lines for a start without any bot token: what is missing, where it goes, Signal alone, a try without."""
+    """Lines for a start without any bot token: what is missing, where it goes, other services alone, a try without."""
     tokens = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
-    also = " (CHANNEL=both)" if settings.channel == "both" else ""
+    also = f" (CHANNEL={ALL})" if settings.channel == ALL else ""
+    alone = "".join(f"{service.alone}\n" for service in service_settings().values() if service.alone)
     lacking = dict.fromkeys(agent.spec.key_setting for agent in settings.agents.values() if agent.api_key is None)
     keys = f", and its key ({', '.join(lacking)})" if lacking else ""
     return (
         f"No bot token is set{also}. Set at least one of {tokens}{keys}.\n"
         "To go live: make setup asks for all of it; or copy .env.example to .env and fill it in (README, Going live).\n"
-        "To go live on Signal alone, without a Discord token: docs/signal.md has the steps.\n"
+        f"{alone}"
         "To try it on this machine, without tokens or keys: make local (which runs python run_all.py --local)"
     )
 

@@ -131,7 +131,7 @@ def _idle_from(settings: Settings, fronts: Mapping[str, FrontMatter]) -> IdleCon
             unasked=front.unasked or settings.unasked,
         )
         for agent, front in fronts.items()
-        if agent in in_discord or agent in settings.numbers
+        if agent in in_discord or agent in settings.account_agents
     }
     return IdleConfig(
         agents={agent: its for agent, its in agents.items() if its.tasks},

@@ -25,6 +25,7 @@ from agent_config import (
 )
 from agentic.agent.persona import read_fronts
 from agentic.process.root import ROOT
+from agentic.services.signal.settings import SignalSettings
 from agentic.settings.fields import NO_LIMIT, POLICIES
 from agentic.settings.loading import OLD_NAMES
 from agentic.settings.validation import shared_tokens
@@ -754,15 +755,16 @@ def test_the_names_of_a_companion_for_one_person_are_read() -> None:
     read = load(
         SIGNAL_NUMBER="+49 151 12345678", OLLAMA_API_URL="http://10.0.0.5:11434", CLAUDE_MODEL="ollama/llama3.3"
     )
-    assert read.signal_numbers == {"penny": "+4915112345678"}
+    assert SignalSettings.of(read).signal_numbers == {"penny": "+4915112345678"}
     assert read.agents["claude"].models[0].base_url == "http://10.0.0.5:11434/v1"
     assert "SIGNAL_NUMBER: read as SIGNAL_NUMBERS, of AGENT_NAME or penny" in read.warnings
     assert "OLLAMA_API_URL: read as OLLAMA_BASE_URL" in read.warnings
-    assert load(SIGNAL_NUMBER="+4915112345678", AGENT_NAME="claude").signal_numbers == {"claude": "+4915112345678"}
+    named = load(SIGNAL_NUMBER="+4915112345678", AGENT_NAME="claude")
+    assert SignalSettings.of(named).signal_numbers == {"claude": "+4915112345678"}
     same = load(SIGNAL_NUMBER="+4915112345678", SIGNAL_NUMBERS="penny:+4915112345678")
     assert not [line for line in same.warnings if "SIGNAL_NUMBER" in line]
     other = load(SIGNAL_NUMBER="+4915100000000", SIGNAL_NUMBERS="penny:+4915112345678", OLLAMA_BASE_URL="http://a/v1/")
-    assert other.signal_numbers == {"penny": "+4915112345678"}
+    assert SignalSettings.of(other).signal_numbers == {"penny": "+4915112345678"}
     assert "SIGNAL_NUMBER: ignored, since SIGNAL_NUMBERS is set" in other.warnings
 
 

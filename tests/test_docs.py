@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 from agent_cogs.slash_definitions import SLASH, SUB_COMMAND, command_list
-from agent_config import AGENTS, OTHER_NAMES, AgentSpec, Settings, load_settings, setting_names
+from agent_config import AGENTS, OTHER_NAMES, AgentSpec, load_settings, setting_names
 from agent_coordinator.idle import tasks as results
 from agentic.agent.limits import ModelPrices
 from agentic.check.costs import INPUT_TOKENS, OUTPUT_TOKENS, room_cost
@@ -40,6 +40,7 @@ from agentic.runtime.runtime import running
 from agentic.runtime.services import Setup
 from agentic.settings.fields import DEFAULT_TOOLS
 from agentic.settings.loading import OLD_NAMES
+from agentic.settings.services import settings_class
 from agentic.state.idle import Asking
 from agentic.state.silence import MAX_PAUSE_SECONDS
 from agentic.themes import THEMES
@@ -89,7 +90,7 @@ def test_the_page_of_settings_has_every_setting_and_no_other() -> None:
 
 
 def defaults() -> Iterator[tuple[str, object]]:
-    for info in Settings.model_fields.values():
+    for info in settings_class().model_fields.values():
         if info.validation_alias and isinstance(info.default, bool | int | float | str | Path):
             yield str(info.validation_alias), info.default
     for spec in AGENTS.values():

@@ -152,7 +152,7 @@ class Services:
     @cached_property
     def privacy(self) -> Privacy:
         """The answers to people who ask what is kept."""
-        acting = self.settings.signal_numbers
+        acting = self.settings.account_agents
 
         @or_default((), "/privacy names this process's bots only")
         async def online() -> Collection[str]:

@@ -150,13 +150,6 @@ HistoryListener = Callable[[int], Awaitable[None]]
 S = TypeVar("S", bound=ChatService)
 
 
-SERVICES: Mapping[str, str] = {
-    "discord": "agentic.services.discord.service:DiscordService",
-    "signal": "agentic.services.signal.service:SignalService",
-}
-"""The chat services: key, and where the class is that the runtime opens."""
-
-
 class ServiceRegistry:
     """The chat services in use. The first one's words stand in prompts where there is no channel."""
 

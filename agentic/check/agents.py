@@ -1,9 +1,8 @@
-"""Checks the keys and models of bots and personas, accounts on Signal, and servers of Ollama, at no cost.
+"""Checks the keys and models of bots and personas, and servers of Ollama, at no cost.
 
 Each provider is asked to describe its models. Which personas can sit in rooms, and why the others cannot, comes from
-their folders alone. For Signal: whether its server answers and knows the agents' numbers, and whether they have a model
-and people. For Ollama: which models each server has pulled, and which configured ones it lacks (one GET /api/tags a
-server; servers behind Ollama's OpenAI-compatible address, `api: openai`, are not asked).
+their folders alone. For Ollama: which models each server has pulled, and which configured ones it lacks (one GET
+/api/tags a server; servers behind Ollama's OpenAI-compatible address, `api: openai`, are not asked).
 """
 
 from __future__ import annotations
@@ -18,13 +17,11 @@ from agentic.agent.limits import access, endpoint_of
 from agentic.agent.roster import PersonaFolders, RosterEntry, listed
 from agentic.agent.side_calls import cheapest
 from agentic.check.costs import prices_in, room_cost
-from agentic.check.report import Findings
+from agentic.findings import Findings
 from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp, Retryable, TimedOut
 from agentic.llm.providers.ollama import OllamaModel
 from agentic.llm.registry import build_model
 from agentic.llm.retry import RetryPolicy
-from agentic.services.signal.client import SignalClient, SignalError, Unreachable
-from agentic.services.signal.envelopes import masked
 from agentic.state.rooms import DEFAULT_TURNS
 
 MODEL_SECONDS = 15.0  # for a provider's answer about one model
@@ -37,7 +34,7 @@ class _ModelList:
     """The models of an agent, or those set for one server. `setting` is what the owner has to correct, `instead` the
     advice besides setting a model's key."""
 
-    def __init__(self, agent: AgentSettings, server: int | None = None) -> None:
+    def __init__(self, agent: AgentSettings, server: int | None = None, account_setting: str = "") -> None:
         self.agent, self.server, self.alone = agent, server, len(agent.models) == 1
         self.is_persona = not agent.spec.cog  # the agent is a folder's, and no row of the table
         self.setting = "`model` in the option files of this server"
@@ -50,21 +47,21 @@ class _ModelList:
         elif self.is_persona:
             self.instead = f"name another model in identity.md of {agent.name}"
         else:
-            on_signal = f"{agent.name} from SIGNAL_NUMBERS"
-            self.instead = f"remove {agent.spec.token_setting if agent.token is not None else on_signal}"
+            there = agent.spec.token_setting if agent.token is not None else f"{agent.name} from {account_setting}"
+            self.instead = f"remove {there}"
 
     def subject(self, what: str) -> str:
         return what if self.server is None else f"{what} in server {self.server}"
 
 
-async def check_key(agent: AgentSettings, found: Findings) -> None:
+async def check_key(agent: AgentSettings, found: Findings, account_setting: str = "") -> None:
     """Check each model and its key, those of single servers, and the picture model.
 
     A problem with one of several models is a warning; a model without a fallback must be right. A bot works without its
     picture model.
     """
     known: dict[str, bool] = {}
-    await _check_list(_ModelList(agent), known, found)
+    await _check_list(_ModelList(agent, account_setting=account_setting), known, found)
     for server, there in agent.servers.items():
         await _check_list(_ModelList(there, server), known, found)
     drawing = (each for each in (agent, *agent.servers.values()) if each.image_model is not None)
@@ -168,7 +165,7 @@ def _address(model: ModelSettings) -> str:
 
 
 def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
-    """One line for all that can speak, and one for each reason why others cannot; on Signal alone there are no rooms.
+    """One line for all that can speak, and one for each reason why others cannot; without Discord there are no rooms.
     Returns them all."""
     agents = listed(settings, PersonaFolders(settings.personas_dir).refresh())
     personas = [one for one in agents if one.key not in settings.agents]
@@ -195,52 +192,6 @@ def _names(personas: Iterable[RosterEntry]) -> str:
     return ", ".join(one.shown for one in personas)
 
 
-async def check_signal(settings: Settings, found: Findings) -> None:
-    """Check what agents need to be on Signal: people to answer, a model each, the server, and an account each there."""
-    if not settings.numbers:
-        return
-    if not settings.signal_allowed:
-        found.wrong("Signal", "no person is heard: nobody is named", "set SIGNAL_ALLOWED")
-    elif "all" in settings.signal_allowed:
-        found.warn("Signal", "everybody who knows a number is answered, at your cost", "name people in SIGNAL_ALLOWED")
-    else:
-        count = len(settings.signal_allowed)
-        found.ok("Signal", f"{count} {'person or account is' if count == 1 else 'people or accounts are'} answered")
-    by_key = {one.key: one for one in listed(settings, PersonaFolders(settings.personas_dir).refresh())}
-    for key in settings.numbers:
-        agent = by_key.get(key)
-        if agent is None or agent.settings is None:  # a key that is missing is reported with the agent
-            why = agent.why_not if agent is not None else f"{settings.personas_dir / key} cannot be read"
-            found.wrong("Signal", f"{key} cannot answer: {why}", f"correct identity.md of {key}, or the setting")
-    place = _host(settings.signal_api_url)
-    async with SignalClient(settings.signal_api_url) as client:
-        try:
-            mode = await client.identify(next(iter(settings.numbers.values())))
-        except SignalError:
-            advice = "start it (docker compose --profile signal up -d signal), or correct SIGNAL_API_URL"
-            found.wrong("Signal", f"no answer of signal-cli-rest-api at {place}", advice)
-            return
-        if mode is None:
-            advice = "correct SIGNAL_API_URL; llama.cpp's server has the same port by default, 8080"
-            found.wrong("Signal", f"what answers at {place} is another web server, not signal-cli-rest-api", advice)
-            return
-        found.ok("Signal", f"signal-cli-rest-api answers at {place}")
-        if mode and not mode.startswith("json-rpc"):
-            wrong = f"signal-cli-rest-api runs with MODE={mode[:20]}, in which it hands over no messages"
-            found.wrong("Signal", wrong, "start it with MODE=json-rpc, as compose.yaml does")
-        for key, number in settings.numbers.items():
-            # The server lists an account's groups; for a number that it does not know it says no.
-            try:
-                await client.groups(number)
-            except Unreachable as error:
-                found.warn("Signal", f"{key}: the account {masked(number)} was not looked at: {error}", "check again")
-            except SignalError as error:
-                advice = "register the number, or correct SIGNAL_NUMBERS; docs/signal.md has the steps"
-                found.wrong("Signal", f"{key}: the server has no account {masked(number)}: {error}", advice)
-            else:
-                found.ok("Signal", f"{key} has the account {masked(number)}")
-
-
 async def check_pulled(settings: Settings, personas: Iterable[RosterEntry], found: Findings) -> None:
     """A line for each server, and a warning for each configured model that it has not pulled."""
     wanted: dict[str, dict[str, ModelSettings]] = defaultdict(dict)
@@ -254,7 +205,7 @@ async def check_pulled(settings: Settings, personas: Iterable[RosterEntry], foun
 
 def _models_in_use(settings: Settings, personas: Iterable[RosterEntry]) -> Iterator[ModelSettings]:
     for agent in settings.agents.values():
-        if agent.token is not None or agent.name in settings.signal_numbers:
+        if agent.token is not None or agent.name in settings.account_agents:
             yield from (model for each in (agent, *agent.servers.values()) for model in each.usable)
     for persona in personas:
         if persona.settings is not None and persona.why_not is None:

@@ -21,8 +21,8 @@ from agentic.agent.options import OptionFiles
 from agentic.agent.roster import answering
 from agentic.agent.side_calls import cheapest, prices_of, usual_call
 from agentic.check.discord import options_in
-from agentic.check.report import Findings
 from agentic.context.options import Options
+from agentic.findings import Findings
 from agentic.llm.provider_table import profile_of
 from agentic.personas.files import read_persona
 from agentic.personas.prompt import unclosed_comments

@@ -29,9 +29,10 @@ from discord.http import HTTPClient
 from agent_config import AgentSettings, Settings
 from agentic.agent.options import load_options
 from agentic.agent.persona import Personas
-from agentic.check.report import Findings, ReportSection
+from agentic.check.report import ReportSection
 from agentic.context.entries import Entry
 from agentic.context.options import Options
+from agentic.findings import Findings
 
 Json = Mapping[str, Any]
 OptionsIn = Callable[[int | None], Options]  # by server; None: any other

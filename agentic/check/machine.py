@@ -16,8 +16,8 @@ from pathlib import Path
 
 from agent_config import Settings
 from agentic.check.discord import options_in
-from agentic.check.report import Finding, Findings
 from agentic.context.options import MAX_MESSAGES
+from agentic.findings import Finding, Findings
 from agentic.llm.pricing import is_local
 from agentic.process.root import ROOT
 from agentic.tools.own_tools import FILE_TOOLS, MEMORY, RECALL
@@ -108,7 +108,7 @@ def _warn_of_memory(settings: Settings, found: Findings) -> None:
     if settings.records:
         return
     speaking = {agent.name: agent.display_name for agent in settings.agents.values() if agent.token is not None}
-    for key, shown in {**{name: name.title() for name in settings.signal_numbers}, **speaking}.items():
+    for key, shown in {**{name: name.title() for name in settings.account_agents}, **speaking}.items():
         options = options_in(key, settings)
         for name in ("message_log", "recall"):
             if any(getattr(options(server), name) for server in (None, *settings.guild_ids)):

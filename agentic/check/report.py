@@ -1,7 +1,6 @@
-"""Findings of the checks, and their report: a table on a terminal, plain lines elsewhere.
+"""The report of the checks' findings: a table on a terminal, plain lines elsewhere.
 
-Checks append findings as they go, so that a failing check keeps what it found before. Names come from strangers and
-errors from libraries, so secrets and control characters are removed from every line.
+Names come from strangers and errors from libraries, so secrets and control characters are removed from every line.
 """
 
 from __future__ import annotations
@@ -9,50 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from agent_config import Settings
+from agentic.findings import Findings, Level
 from agentic.process.redaction import Redactor
-
-
-class Level(Enum):
-    OK = "ok"
-    NOTE = "note"  # not set up
-    WARNING = "warning"  # the bots start, but something does not work
-    WRONG = "wrong"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the report: what was found about a subject, and the advice what to do."""
-
-    level: Level
-    subject: str
-    text: str
-    advice: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.subject}: {self.text}; {self.advice}"
-
-
-class Findings(list[Finding]):
-    """Findings in the order of the checks."""
-
-    def ok(self, subject: str, text: str) -> None:
-        self.append(Finding(Level.OK, subject, text))
-
-    def note(self, subject: str, text: str, advice: str = "") -> None:
-        self.append(Finding(Level.NOTE, subject, text, advice))
-
-    def warn(self, subject: str, text: str, advice: str) -> None:
-        self.append(Finding(Level.WARNING, subject, text, advice))
-
-    def wrong(self, subject: str, text: str, advice: str) -> None:
-        self.append(Finding(Level.WRONG, subject, text, advice))
 
 
 @dataclass(slots=True)

@@ -17,10 +17,15 @@ from agent_config import AgentSettings, Settings, process_environment
 from agentic.agent.roster import answering
 from agentic.check import costs, machine, report
 from agentic.check import discord as bots
-from agentic.check.agents import check_key, check_personas, check_pulled, check_signal
+from agentic.check.agents import check_key, check_personas, check_pulled
 from agentic.check.discord import BotView, cause
-from agentic.check.report import Findings, Level, ReportSection
+from agentic.check.report import ReportSection
+from agentic.findings import Findings, Level
 from agentic.process.logs import version_line
+from agentic.services.context import load_services
+from agentic.settings.services import account_setting_of
+from agentic.settings.settings import DISCORD
+from agentic.text import listed
 
 T = TypeVar("T")
 
@@ -81,7 +86,8 @@ async def check_all(
     costs.check_costs(settings, shared.findings, clock(), servers)
     costs.check_cheap(settings, shared.findings)
     personas = check_personas(settings, shared.findings)
-    await _guarded(check_signal(settings, shared.findings), shared.findings, "Signal", seconds)
+    for service in load_services(settings):
+        await _guarded(service.check(settings, shared.findings), shared.findings, service.info.name, seconds)
     await _guarded(check_pulled(settings, personas, shared.findings), shared.findings, "Ollama", seconds)
     bots.check_identities(views, sections)
     strays = bots.check_bot_ids(views, settings, sections)
@@ -96,7 +102,7 @@ async def check_all(
 def _check_discord(settings: Settings, shared: Findings) -> None:
     """Check what at least one bot needs, if the program is on Discord at all."""
     if not settings.on_discord:
-        shared.note("Discord", "not used, only Signal", "CHANNEL=both and a bot's token would use it too")
+        shared.note("Discord", f"not used, only {_others(settings)}", "CHANNEL=both and a bot's token would use it too")
         return
     if not any(agent.token for agent in settings.agents.values()):
         names = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
@@ -105,17 +111,22 @@ def _check_discord(settings: Settings, shared: Findings) -> None:
         shared.wrong("channels", "none is set, so the bots would not speak", "set CHANNEL_THEME_MAP")
 
 
+def _others(settings: Settings) -> str:
+    """The services in use besides Discord."""
+    return listed([service.info.name for service in load_services(settings) if service.info.key != DISCORD])
+
+
 async def _check_agent(
     agent: AgentSettings, settings: Settings, section: ReportSection, seconds: float
 ) -> BotView | None:
-    if agent.token is None and agent.name not in settings.numbers:
+    if agent.token is None and agent.name not in settings.account_agents:
         if settings.on_discord:
             section.findings.note("token", "not set up", f"set {agent.spec.token_setting} to run this bot")
         return None
     key, view = Findings(), None
-    checking_key = _guarded(check_key(agent, key), key, "key", seconds)
+    checking_key = _guarded(check_key(agent, key, account_setting_of(agent.name, settings)), key, "key", seconds)
     if agent.token is None:
-        section.findings.note("token", "none: this agent is on Signal alone")
+        section.findings.note("token", f"none: this agent is on {_others(settings)} alone")
         await checking_key
     else:
         checking_bot = _guarded(bots.check_bot(agent, settings, section), section.findings, "Discord", seconds)

@@ -377,11 +377,11 @@ class PersonaHosts:
         refused: dict[str, str | None] = {
             one.key: one.why_not
             for one in self._services.roster.personas
-            if one.why_not is not None and (one.key not in settings.agents or one.key in settings.numbers)
+            if one.why_not is not None and (one.key not in settings.agents or one.key in settings.account_agents)
         }
         for key, why in refused.items():
             if self._refused.get(key) != why:
-                if key in settings.numbers:  # somebody writes to it, and gets no answer
+                if key in settings.account_agents:  # somebody writes to it, and gets no answer
                     log.error("%s answers nobody, and takes no part in rooms: %s", key, why)
                 elif settings.on_discord:  # there are no rooms elsewhere
                     log.warning("%s takes no part in rooms: %s", key, why)

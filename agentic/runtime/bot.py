@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import aiohttp
@@ -23,7 +22,7 @@ from agent_cogs.slash import Slash, SlashHandlers
 from agent_cogs.slash_definitions import command_list
 from agent_cogs.slash_sync import CommandOwnership, CommandSync, priority_of
 from agent_cogs.thread_events import ThreadEvents
-from agent_config import AgentSettings, Settings, missing_key_message, shared_tokens
+from agent_config import AgentSettings, Settings, loaded, missing_key_message, shared_tokens
 from agentic.actions.room_create import RoomCreation
 from agentic.agent.limits import share_backoff
 from agentic.agent.persona import FileRights
@@ -77,8 +76,7 @@ def intents(*, direct: bool = False) -> discord.Intents:
 
 def cog_class(path: str) -> type[BaseAgentCog]:
     """Import the cog class of an agent, given as "module:Class"."""
-    module, _, name = path.partition(":")
-    found = getattr(import_module(module), name)
+    found = loaded(path)
     if not (isinstance(found, type) and issubclass(found, BaseAgentCog)):
         raise TypeError(f"{path} is not a BaseAgentCog")
     return found

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     if options.local:
         return _ended(settings, lambda: _run_local(settings, options))
-    known = tuple(dict.fromkeys((*settings.agents, *settings.numbers)))
+    known = tuple(dict.fromkeys((*settings.agents, *settings.account_agents)))
     if unknown := [name for name in (*options.only, *options.without) if name not in known]:
         _parser().error(f"unknown bot {', '.join(unknown)}; choose from {', '.join(known)}")
     _set_up_logging(settings)
@@ -101,7 +101,7 @@ def main_one_bot(arguments: Sequence[str] = ()) -> int:
             f"AGENT_NAME is not set. Run it as: AGENT_NAME=claude python run_bot.py (agents: {names})", file=sys.stderr
         )
         return 2
-    if settings.agent_name in settings.numbers:  # with a bot or without one
+    if settings.agent_name in settings.account_agents:  # with a bot or without one
         _log_start(settings)
         return _serve(settings, only=(settings.agent_name,), coordinator=False)
     agent = settings.agents[settings.agent_name]
@@ -156,7 +156,7 @@ def _serve(
     from agentic.runtime.services import Setup, cheap_model, embedder_of
 
     agents = runnable(settings, only, without)
-    accounts = tuple(name for name in settings.numbers if (not only or name in only) and name not in without)
+    accounts = tuple(name for name in settings.account_agents if (not only or name in only) and name not in without)
     if not (agents or accounts):
         log.error("no bot can start: none of the chosen bots has a token of its own and an API key")
         return 2

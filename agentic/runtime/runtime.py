@@ -31,8 +31,8 @@ from agentic.runtime.bot import cancel
 from agentic.runtime.health import serving_health
 from agentic.runtime.process import Runtime, Watching, metrics_routes
 from agentic.runtime.rooms import serve_rooms
-from agentic.runtime.services import Setup, build_services, load_services, open_tools, recall_agents
-from agentic.services.context import HostedService
+from agentic.runtime.services import Setup, build_services, open_tools, recall_agents
+from agentic.services.context import HostedService, load_services
 from agentic.tools.toolset import Toolset
 from agentic.wire.connection import RedisConnection
 from agentic.wire.server import locate_redis

@@ -9,10 +9,9 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 
 import aiohttp
 
@@ -27,7 +26,7 @@ from agentic.agent.services import ServedChannels, Services
 from agentic.agent.side_calls import CheapModel, cheapest, meaning_of, prices_of
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
-from agentic.chat.service import SERVICES, ServiceRegistry
+from agentic.chat.service import ServiceRegistry
 from agentic.chat.transcript import MAX_ENTRIES, Transcripts
 from agentic.console.parts import People
 from agentic.llm.embeddings import Embedder
@@ -41,7 +40,6 @@ from agentic.process.redaction import Redactor
 from agentic.record.embeddings import Embeddings
 from agentic.record.idle_queries import IdleMemory
 from agentic.record.memories import MemoryReader
-from agentic.services.context import HostedService
 from agentic.state.budgets import Caps
 from agentic.state.context import Resets
 from agentic.state.leases import this_process
@@ -68,7 +66,7 @@ RENEW_FIRST = 3600.0  # this one lives for a month
 
 def coordinator_config(settings: Settings) -> CoordinatorConfig:
     """The coordinator's part of the settings, with the personas that have no bot, only a number on Signal."""
-    personas = [agent for agent in settings.numbers if agent not in settings.agents]
+    personas = [agent for agent in settings.account_agents if agent not in settings.agents]
     fronts = read_fronts(settings.personas_dir, personas)
     config = from_settings(settings, tuple(settings.agents), fronts)
     # On Signal alone there is no channel to plan conversations for.
@@ -258,15 +256,6 @@ def build_services(
         cheap=cheap,
         meaning=meaning,
     )
-
-
-def load_services(settings: Settings) -> Iterator[HostedService]:
-    """Import the chat services that the settings use."""
-    for key, path in SERVICES.items():
-        if settings.is_on(key):
-            module, _, name = path.partition(":")
-            service: HostedService = getattr(import_module(module), name)()
-            yield service
 
 
 @asynccontextmanager

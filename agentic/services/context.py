@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Protocol
 
+from agent_config import SERVICES, Settings, loaded
 from agentic.agent.services import Services
 from agentic.chat.service import ChatService
+from agentic.findings import Findings
 from agentic.inbox.host import AgentHost
 from agentic.state.leases import AnyLease
 
@@ -44,6 +46,9 @@ class ServiceContext(Protocol):
 class HostedService(ChatService):
     """A chat service with its beginning and its end."""
 
+    async def check(self, settings: Settings, found: Findings) -> None:
+        """Check what the service needs, for --check. It is not open."""
+
     @abstractmethod
     async def open(self, context: ServiceContext) -> None:
         """Make the agents' channels known, before any host exists. Nothing is heard yet."""
@@ -56,3 +61,11 @@ class HostedService(ChatService):
 
     async def aclose(self) -> None:
         """Close what `open` opened."""
+
+
+def load_services(settings: Settings) -> Iterator[HostedService]:
+    """Import the chat services that the settings use."""
+    for row in SERVICES:
+        if settings.is_on(row.key):
+            service: HostedService = loaded(row.service)()
+            yield service

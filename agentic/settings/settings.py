@@ -6,7 +6,6 @@ agent_config reads the settings; import them from there.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
@@ -14,65 +13,19 @@ from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import Field, SecretStr
 
 from agentic.settings import fields as f
 from agentic.settings.agents import AgentSettings, IdleTask, PersonaModels, Unasked
-from agentic.settings.fields import Keys, from_text, kebab, setting, split_list, split_pairs
+from agentic.settings.fields import Keys, from_text, setting, split_list
 from agentic.settings.models import EndpointSettings, ModelSettings
-from agentic.themes import DEFAULT_THEME, THEMES
+from agentic.themes import DEFAULT_THEME
 
+DISCORD, ALL = "discord", "both"  # of CHANNEL
 MIN_REDACTED = 6  # characters of what config/mcp.yaml refers to; a shorter text would be redacted in ordinary words
 DEFAULT_BUDGET = 5.0  # US dollars a day, until BUDGET_DAILY_USD says otherwise
 USER_SHARE = 0.2
 PEOPLES_SHARE = 0.25  # of a bot's daily turns, unless AGENT_MAX_DAILY_UNASKED is set
-
-_NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")  # E.164
-_ACCOUNT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # a person who hides their number has only this
-_SPACES = str.maketrans("", "", " ()/.-\u00a0")
-
-NUMBERS = "agent:number pairs such as penny:+4915112345678, separated by commas"
-PEOPLE = "phone numbers with + and country code, or Signal's account ids, separated by commas, or all"
-LINKS = "number:id pairs, a person's phone number and Discord id, separated by commas"
-
-
-def _signal_address(text: str) -> str | None:
-    """A phone number as +4915112345678, or a Signal account id; None for anything else."""
-    plain = text.strip().lower()
-    if _ACCOUNT.fullmatch(plain):
-        return plain
-    number = plain.translate(_SPACES)
-    return number if _NUMBER.fullmatch(number) else None
-
-
-def _read_numbers(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, number_text in split_pairs(text, NUMBERS):
-        agent, number = name.lower(), _signal_address(number_text)
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,31}", agent) or number is None or not number.startswith("+"):
-            raise ValueError(f"expected {NUMBERS}")
-        if agent in found or number in found.values():
-            raise ValueError("an agent, or a number, is named twice")
-        found[agent] = number
-    return found
-
-
-def _read_people(text: str) -> tuple[str | None, ...]:
-    parts = split_list(text)
-    if [part.lower() for part in parts] == ["all"]:
-        return ("all",)
-    people = tuple(_signal_address(part) for part in parts)
-    if None in people:
-        raise ValueError(f"expected {PEOPLE}")
-    return people
-
-
-def _read_links(text: str) -> dict[str | None, str]:
-    pairs = split_pairs(text, LINKS)
-    people = {_signal_address(person): user_id for person, user_id in pairs}
-    if None in people or len(people) != len(pairs):
-        raise ValueError(f"expected {LINKS}")
-    return people
 
 
 def _read_tasks(text: str) -> tuple[str, ...]:
@@ -80,19 +33,10 @@ def _read_tasks(text: str) -> tuple[str, ...]:
     return () if names == ("none",) else names
 
 
-def _check_theme(value: str) -> str:
-    theme = kebab(value)
-    if theme not in THEMES:
-        raise ValueError(f"unknown theme; expected one of {', '.join(THEMES)}")
-    return theme
-
-
 class Settings(Keys):
     """Ids are Discord's, times are seconds, hours are local to `timezone`.
 
-    `idle_tasks` and `unasked` apply to agents whose persona says nothing else. `signal_numbers`: agent → the number of
-    its account. `linked_people`: a person's number or account id on Signal → their id in Discord.
-    """
+    `idle_tasks` and `unasked` apply to agents whose persona says nothing else."""
 
     # What agents do while nobody writes, and what is stored for it
     idle_tasks: Annotated[tuple[IdleTask, ...], from_text(_read_tasks)] = setting(
@@ -113,15 +57,7 @@ class Settings(Keys):
     unasked_channel_hours: f.Hours = setting("UNASKED_CHANNEL_HOURS", 6.0)
     message_log_days: f.Days = setting("MESSAGE_LOG_DAYS", 30)
     embedding_model: str | None = setting("EMBEDDING_MODEL", None, "provider/model, or none")
-    # Signal: which agent speaks under which number, and with whom
-    channel: Annotated[Literal["discord", "signal", "both"] | None, from_text(lambda text: text.strip().lower())] = (
-        setting("CHANNEL", None, "discord, signal or both")
-    )
-    signal_api_url: f.HttpAddress = setting("SIGNAL_API_URL", "http://127.0.0.1:8080")
-    signal_numbers: Annotated[dict[str, str], from_text(_read_numbers)] = setting("SIGNAL_NUMBERS", {}, NUMBERS)
-    signal_allowed: Annotated[tuple[str, ...], from_text(_read_people)] = setting("SIGNAL_ALLOWED", (), PEOPLE)
-    signal_theme: Annotated[str, AfterValidator(_check_theme)] = setting("SIGNAL_THEME", DEFAULT_THEME, "a theme")
-    linked_people: Annotated[dict[str, f.Id], from_text(_read_links)] = setting("LINKED_PEOPLE", {}, LINKS)
+    channel: Annotated[str | None, from_text(lambda text: text.strip().lower())] = setting("CHANNEL", None, "a service")
     # The rest
     guild_ids: f.Ids = setting("GUILD_IDS", ())
     channel_theme_map: f.ThemeMap = setting("CHANNEL_THEME_MAP", {})
@@ -220,6 +156,7 @@ class Settings(Keys):
     stop_user_ids: f.Ids = setting("STOP_USER_IDS", ())
     # Read from elsewhere
     agents: dict[str, AgentSettings] = Field(default_factory=dict)
+    accounts: dict[str, dict[str, str]] = Field(default_factory=dict)  # chat service → agent → its account there
     endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
     cheap_models: tuple[ModelSettings, ...] = ()  # that of CHEAP_MODEL, else those of which the least expensive is used
     embedding: ModelSettings | None = None  # that of EMBEDDING_MODEL
@@ -236,26 +173,24 @@ class Settings(Keys):
         ids = self.channel_ids or tuple(self.channel_theme_map)
         return {channel: self.channel_theme_map.get(channel, DEFAULT_THEME) for channel in ids}
 
+    def is_on(self, service: str) -> bool:
+        """Whether the program is on a chat service: CHANNEL says so, or there are credentials. It is on Discord if
+        there is nothing else."""
+        if self.channel is not None:
+            return self.channel in (service, ALL)
+        if service != DISCORD:
+            return bool(self.accounts.get(service))
+        return not any(self.accounts.values()) or any(agent.token for agent in self.agents.values())
+
     @property
     def on_discord(self) -> bool:
-        """Whether the program is on Discord: CHANNEL says so, or a bot has a token, or there is nothing else."""
-        if self.channel is not None:
-            return self.channel != "signal"
-        return not self.signal_numbers or any(agent.token for agent in self.agents.values())
-
-    def is_on(self, service: str) -> bool:
-        """Whether the program is on a chat service."""
-        return self.on_discord if service == "discord" else self.on_signal
+        return self.is_on(DISCORD)
 
     @property
-    def on_signal(self) -> bool:
-        """Whether the program is on Signal: CHANNEL says so, or an agent has a number."""
-        return self.channel != "discord" if self.channel is not None else bool(self.signal_numbers)
-
-    @property
-    def numbers(self) -> dict[str, str]:
-        """Agent → its number on Signal; none if the program is not on Signal."""
-        return dict(self.signal_numbers) if self.on_signal else {}
+    def account_agents(self) -> tuple[str, ...]:
+        """The agents that have an account of their own on a service in use, with a bot or without one."""
+        used = (agents for service, agents in self.accounts.items() if self.is_on(service))
+        return tuple(dict.fromkeys(agent for agents in used for agent in agents))
 
     @property
     def moderators(self) -> frozenset[int]:

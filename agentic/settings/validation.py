@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentic.settings.agents import AgentSettings
-from agentic.settings.settings import Settings
+from agentic.settings.services import SERVICES, service_settings
+from agentic.settings.settings import ALL, Settings
 
 PERSONA_SIGNS = ("identity.md", "soul.md")  # a folder with one of them is a persona's
 _PAIRS = (("schedule_min", "schedule_max"), ("turn_delay_min", "turn_delay_max"))
@@ -58,14 +59,14 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
             ("CONSOLE_HOST", "CONSOLE_TOKEN"),
             "CONSOLE_HOST: expected CONSOLE_TOKEN too, since others can reach that address (127.0.0.1 needs none)",
         )
-    runs = tuple(dict.fromkeys((*settings.agents, *settings.numbers)))
+    runs = tuple(dict.fromkeys((*settings.agents, *settings.account_agents)))
     if settings.agent_name and settings.agent_name not in runs:
         yield ("AGENT_NAME",), f"AGENT_NAME: expected one of {', '.join(runs)}"
     for bot in settings.agents.values():
         if bot.token is not None and any(model.provider == "bedrock" and not model.aws for model in bot.models):
             yield ("AWS_REGION",), f"AWS_REGION: expected the region of {bot.name}'s models on Bedrock"
             break
-    yield from _signal_conflicts(settings)
+    yield from _account_conflicts(settings)
     for agent, name in settings.persona_folders.items():
         folder = settings.personas_dir / name
         if agent not in settings.agents:
@@ -81,20 +82,25 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("COMMANDS_BOT",), f"COMMANDS_BOT: expected one of {', '.join(settings.agents)}"
 
 
-def _signal_conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
-    if settings.channel in ("signal", "both") and not settings.signal_numbers:
-        expected = "expected SIGNAL_NUMBERS too, such as penny:+4915112345678"
-        yield ("CHANNEL", "SIGNAL_NUMBERS"), f"CHANNEL: {expected}"
-    for name in settings.numbers:
-        if owner := next((agent for agent, its in settings.persona_folders.items() if its == name), None):
-            line = f"SIGNAL_NUMBERS: {name} is the persona of {owner} (PERSONA_FOLDERS): write {owner} here"
-            yield ("SIGNAL_NUMBERS", "PERSONA_FOLDERS"), line
-            continue
-        folder = settings.personas_dir / name
-        if name not in settings.agents and not any((folder / file).is_file() for file in PERSONA_SIGNS):
-            known = f"{', '.join(settings.agents)}, or a folder below {settings.personas_dir}"
-            line = f"SIGNAL_NUMBERS: {name} is no agent: expected one of {known}"
-            yield ("SIGNAL_NUMBERS", "PERSONAS_DIR"), line
+def _account_conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    """A service that CHANNEL names without accounts, and accounts of nobody."""
+    keys = [row.key for row in SERVICES]
+    if settings.channel not in (None, ALL, *keys):
+        yield ("CHANNEL",), f"CHANNEL: expected {', '.join(keys)} or {ALL}"
+    for key, service in service_settings().items():
+        setting, accounts = service.accounts_setting(), settings.accounts[key]
+        is_wanted = settings.channel == key or (settings.channel == ALL and not settings.account_agents)
+        if is_wanted and not accounts:
+            yield ("CHANNEL", setting), f"CHANNEL: expected {setting} too, such as {service.accounts_example}"
+        for name in accounts if settings.is_on(key) else ():
+            if owner := next((agent for agent, its in settings.persona_folders.items() if its == name), None):
+                line = f"{setting}: {name} is the persona of {owner} (PERSONA_FOLDERS): write {owner} here"
+                yield (setting, "PERSONA_FOLDERS"), line
+                continue
+            folder = settings.personas_dir / name
+            if name not in settings.agents and not any((folder / file).is_file() for file in PERSONA_SIGNS):
+                known = f"{', '.join(settings.agents)}, or a folder below {settings.personas_dir}"
+                yield (setting, "PERSONAS_DIR"), f"{setting}: {name} is no agent: expected one of {known}"
 
 
 def shared_tokens(settings: Settings) -> list[tuple[str, ...]]:
@@ -123,7 +129,7 @@ def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]
         yield f"COORDINATOR_POLICIES: ignored, since not among the bots' channels: {', '.join(strays)}"
     if not channels and any(agent.token for agent in settings.agents.values()):
         yield "CHANNEL_THEME_MAP: no channel is set, so the bots stay silent; set at least one"
-    yield from _signal_warnings(settings)
+    yield from _service_warnings(settings)
     if settings.budget_daily_usd is None:
         yield "BUDGET_DAILY_USD: no limit, so the bots may spend any amount in a day"
     for field, key in _SPENDING.items():  # elsewhere a limit of 0 often means no limit
@@ -138,18 +144,12 @@ def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]
         )
 
 
-def _signal_warnings(settings: Settings) -> Iterator[str]:
-    if not settings.on_signal:
-        if settings.signal_numbers:
-            yield f"SIGNAL_NUMBERS: not used, since CHANNEL={settings.channel}"
-        return
-    if not settings.signal_allowed:
-        yield "SIGNAL_ALLOWED: nobody is named, so no person is heard on Signal; name people, or write all"
-    if settings.signal_allowed == ("all",) and settings.budget_daily_usd is None:
-        yield "SIGNAL_ALLOWED=all: anybody who knows a number may spend any amount; set BUDGET_DAILY_USD"
-    ours = [number for number in settings.signal_numbers.values() if number in settings.linked_people]
-    if ours:
-        yield "LINKED_PEOPLE: a number of an agent is named there; it is for people's own numbers"
+def _service_warnings(settings: Settings) -> Iterator[str]:
+    for key, service in service_settings().items():
+        if settings.is_on(key):
+            yield from service.warnings_of(settings)
+        elif settings.accounts[key]:
+            yield f"{service.accounts_setting()}: not used, since CHANNEL={settings.channel}"
 
 
 def _model_warnings(agent: AgentSettings) -> Iterator[str]:

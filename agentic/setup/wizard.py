@@ -22,9 +22,10 @@ from rich.console import Console
 
 from agent_config import DEFAULT_BUDGET, SettingsError, machine_timezone
 from agentic.check.costs import forecast_day
-from agentic.check.report import Findings
+from agentic.findings import Findings
 from agentic.process.redaction import Redactor
 from agentic.process.tasks import INTERRUPTED
+from agentic.services.signal.settings import SignalSettings
 from agentic.setup.answers import (
     ASKED,
     BUDGET,
@@ -132,7 +133,7 @@ def _ask_all(session: Session) -> bool:
     """Ask everything; False if the owner sets up no bot and no number on Signal."""
     set_up_bots(session)
     ask_signal(session)
-    while not any(agent.token for agent in session.agents()) and not session.answers.settings().numbers:
+    while not any(agent.token for agent in session.agents()) and not session.answers.settings().account_agents:
         session.talk.bad("No bot has a token yet, so there is nothing to run.")
         if not session.talk.agrees("Begin with the bots again?"):
             return False
@@ -204,9 +205,9 @@ def _summarize(session: Session, place: EnvPlace) -> None:
         f"  {'Time zone':<10} {answers.get(TIME_ZONE)}",
         f"  {'Budget':<10} {'no limit' if budget.lower() == 'none' else f'${budget} a day'}",
     )
-    if settings.numbers:
-        allowed = ", ".join(settings.signal_allowed) or "nobody yet"
-        talk.say(f"  {'Signal':<10} {', '.join(settings.numbers)}; may be written to by {allowed}")
+    if settings.account_agents:
+        allowed = ", ".join(SignalSettings.of(settings).signal_allowed) or "nobody yet"
+        talk.say(f"  {'Signal':<10} {', '.join(settings.account_agents)}; may be written to by {allowed}")
     if OLD_CHANNELS in answers.changes():
         talk.say(f"  {OLD_CHANNELS} is emptied, since CHANNEL_THEME_MAP lists all channels.")
     _warn_of_environment(session)
@@ -230,7 +231,8 @@ def ask_signal(session: Session) -> None:
         f"  Before a number stands the name of a bot or persona, such as {USUAL_AGENT}:+4915112345678.",
     )
     _ask_setting(session, SIGNAL_NUMBERS, "Which number has the agent, with + and country code")
-    server = _ask_setting(session, SIGNAL_SERVER, "Address of signal-cli-rest-api", answers.settings().signal_api_url)
+    usual = SignalSettings.of(answers.settings()).signal_api_url
+    server = _ask_setting(session, SIGNAL_SERVER, "Address of signal-cli-rest-api", usual)
     with talk.waiting("Asking the server"):
         is_there = answers_on_signal(server)
     if is_there:

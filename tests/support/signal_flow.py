@@ -15,6 +15,7 @@ from agent_config import AGENTS, Settings, load_settings
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
 from agentic.runtime.services import Setup, provider_model
+from agentic.services.signal.settings import SignalSettings
 from tests.support.flow import QUICK, by_provider
 from tests.support.models.model_server import ModelServer
 from tests.support.redis_server import until
@@ -49,7 +50,7 @@ class SignalFlow:
         fields = {
             "settings": self.settings,
             "agents": (),
-            "accounts": tuple(self.settings.numbers),
+            "accounts": self.settings.account_agents,
             "use_default_redis": False,
             "make_model": partial(provider_model, free_at_home=False),
             **more,
@@ -60,7 +61,7 @@ class SignalFlow:
     async def running(self, *, stands_by: bool = False, **more: object) -> AsyncIterator[Runtime]:
         """Run the program until its agents act, or only listen if it stands by for another process that acts."""
         async with running(self.setup(**more)) as runtime:
-            for number in self.settings.numbers.values():
+            for number in SignalSettings.of(self.settings).signal_numbers.values():
                 await self.signal.connected(number)
             hosts = runtime.host_of
             await until(

@@ -32,6 +32,7 @@ from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.client import NOT_SENT, MessageRef, NotConnected, Quoted, Refused, SignalError, Unreachable
 from agentic.services.signal.contacts import Chat, SignalAccount
 from agentic.services.signal.envelopes import file_id, masked, message_id, timestamp_of
+from agentic.services.signal.settings import SignalSettings
 from agentic.services.signal.styled_text import Run, Style, parse, plain, split_runs, styled
 from agentic.state.leases import AnyLease, ConditionalLease
 from agentic.state.silence import ChannelRef
@@ -370,7 +371,8 @@ class SignalChannels:
         return self._account.me.person
 
     def known(self) -> Sequence[ChannelInfo]:
-        theme, chats = self._services.settings.signal_theme, self._account.chats.of_account(self._account.number)
+        theme = SignalSettings.of(self._services.settings).signal_theme
+        chats = self._account.chats.of_account(self._account.number)
         return [ChannelInfo(chat.channel_id, chat.name, theme, group=chat.is_group) for chat in chats]
 
     def parent(self, channel_id: int) -> int | None:

@@ -31,6 +31,7 @@ from agentic.services.signal.envelopes import (
     timestamp_of,
 )
 from agentic.services.signal.messages import Heard, MessageReader, name_of, read_words
+from agentic.services.signal.settings import SignalSettings
 from agentic.services.signal.stores import VanishingMessages
 from agentic.services.signal.text_commands import TextCommands
 
@@ -442,6 +443,7 @@ class SignalHandler:
         host: Callable[[], AgentHost | None],
     ) -> None:
         self._agent, self._account, self._services, self._host = agent, account, services, host
+        self._theme = SignalSettings.of(services.settings).signal_theme
         self._commands = TextCommands(agent, account, services, channels)
 
     async def aclose(self) -> None:
@@ -459,12 +461,11 @@ class SignalHandler:
                 return
         if await self._commands.answered(heard):
             return
-        await host.on_message(facts, self._services.settings.signal_theme)
+        await host.on_message(facts, self._theme)
 
     async def on_agent_message(self, heard: Heard) -> None:
         if (host := self._host()) is not None:
-            theme = self._services.settings.signal_theme
-            await host.on_bot_message(heard.facts.channel_id, heard.facts.message_id, theme)
+            await host.on_bot_message(heard.facts.channel_id, heard.facts.message_id, self._theme)
 
     async def on_edit(self, heard: Heard) -> None:
         """A person edited a message: a turn that is about it reads it again by itself."""

@@ -14,17 +14,21 @@ from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 
+from agent_config import Settings
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.service import AgentChannels
 from agentic.chat.transcript import Transcripts
+from agentic.findings import Findings
 from agentic.ids import is_snowflake
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.context import HostedService, ServiceContext
 from agentic.services.signal.channels import SIGNAL, SignalChannels
+from agentic.services.signal.check import check_signal
 from agentic.services.signal.client import SignalClient, SignalFetcher
 from agentic.services.signal.contacts import Chat, Chats, Contact, Contacts, SignalAccount, to_text
 from agentic.services.signal.envelopes import direct_chat_id
 from agentic.services.signal.listener import SignalHandler, SignalListener
+from agentic.services.signal.settings import SignalSettings
 from agentic.services.signal.stores import AddressBook, VanishingMessages
 
 AGAIN_SECONDS = 5.0  # until a listener that failed begins again
@@ -44,20 +48,23 @@ class SignalService(HostedService):
         self._listeners: dict[str, SignalListener] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
+    async def check(self, settings: Settings, found: Findings) -> None:
+        await check_signal(settings, found)
+
     async def open(self, context: ServiceContext) -> None:
         """Open the accounts. The addresses of earlier runs are read first."""
         self._context, services = context, context.services
-        settings, names = services.settings, services.roster.names
+        settings, names = SignalSettings.of(services.settings), services.roster.names
         client = await self._stack.enter_async_context(SignalClient(settings.signal_api_url))
         files = SignalFetcher(client)
-        agents = {number: (agent, names.get(agent, agent)) for agent, number in settings.numbers.items()}
+        agents = {number: (agent, names.get(agent, agent)) for agent, number in settings.signal_numbers.items()}
         self._contacts = Contacts(agents, allowed=settings.signal_allowed, linked=settings.linked_people)
         self._chats, attachments = Chats(self._contacts), AttachmentReader(files)
         book = AddressBook(services.state.link)
         self._keeper = AddressKeeper(book, self._contacts, self._chats, services.transcripts)
         await self._keeper.restore()
         self._stack.push_async_callback(self._keeper.aclose)
-        for agent, number in settings.numbers.items():
+        for agent, number in settings.signal_numbers.items():
             services.directory.learn_also(agent, self._contacts.ours(number).person)
             shared = self._contacts, self._chats, services.transcripts
             self._accounts[agent] = SignalAccount(number, client, *shared, files, attachments)

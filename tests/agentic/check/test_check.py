@@ -15,8 +15,8 @@ import pytest
 from rich.console import Console
 
 from agent_config import AGENTS
-from agentic.check.report import Findings
 from agentic.check.run import _guarded
+from agentic.findings import Findings
 from agentic.local.discord import channels as worlds
 from agentic.local.discord.backend import RestFault
 from agentic.local.discord.world import Channel, Overwrite

@@ -8,9 +8,10 @@ import pytest
 from aiohttp import web
 
 from agent_config import Settings, load_settings
-from agentic.check.agents import check_personas, check_signal
-from agentic.check.report import Findings, Level
+from agentic.check.agents import check_personas
 from agentic.check.run import check_all
+from agentic.findings import Findings, Level
+from agentic.services.signal.check import check_signal
 from tests.support.models.model_server import ModelServer
 from tests.support.signal_server import ACCOUNT, ANNA, SignalServer, refused
 

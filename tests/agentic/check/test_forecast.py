@@ -5,7 +5,7 @@ import pytest
 from agent_config import load_settings
 from agentic.agent.limits import ModelPrices
 from agentic.check.costs import automation_turns_a_day, check_costs, expected_rounds, forecast, mention_cost, turn_cost
-from agentic.check.report import Findings, Level
+from agentic.findings import Findings, Level
 from agentic.themes import theme_named
 
 LUNA = ModelPrices("openai", "gpt-6-luna", "gpt-image-2.6-flare")

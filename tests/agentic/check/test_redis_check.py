@@ -10,7 +10,7 @@ import pytest
 
 from agent_config import load_settings
 from agentic.check.machine import check_redis
-from agentic.check.report import Finding, Findings, Level
+from agentic.findings import Finding, Findings, Level
 from tests.support.redis_group import free_port, running, wait_until_asked
 
 HIGHEST_OF_CLUSTER = 55_535  # the servers of a cluster talk to each other at the port 10,000 above

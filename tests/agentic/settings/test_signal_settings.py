@@ -39,8 +39,8 @@ def test_the_services_are_found_from_what_is_set_unless_channel_names_them(
     given: dict[str, str], discord: bool, signal: bool
 ) -> None:
     settings = load(**given)
-    assert (settings.on_discord, settings.on_signal) == (discord, signal)
-    assert settings.numbers == ({"claude": NUMBER} if signal else {})
+    assert (settings.on_discord, settings.is_on("signal")) == (discord, signal)
+    assert settings.account_agents == (("claude",) if signal else ())
     assert (settings.agents["claude"].token is not None) == (discord and "BOT_TOKEN_CLAUDE" in given)
 
 
@@ -59,7 +59,7 @@ def test_a_number_belongs_to_an_agent_or_to_a_personas_folder(tmp_path: Path) ->
     assert line.startswith("SIGNAL_NUMBERS: penny is no agent: expected one of chatgpt, claude, ")
     (tmp_path / "penny").mkdir()
     (tmp_path / "penny" / "soul.md").write_text("Curious.")
-    assert load(**given).numbers == {"penny": NUMBER}
+    assert load(**given).account_agents == ("penny",)
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_who_wants_both_and_has_no_token_is_told_so() -> None:
 
 def test_trying_it_locally_leaves_signal_alone() -> None:
     settings = load_settings(ON_SIGNAL | {"CHANNEL": "signal"}, None, local=True)
-    assert (settings.on_discord, settings.on_signal) == (True, False)
+    assert (settings.on_discord, settings.is_on("signal")) == (True, False)

@@ -11,6 +11,7 @@ from agent_config import AGENTS
 from agentic.local.discord import channels as worlds
 from agentic.local.discord.backend import RestFault
 from agentic.local.discord.world import Overwrite
+from agentic.services.signal.settings import SignalSettings
 from tests.support.check_doubles import KEYS, TOKENS
 from tests.support.setup_scene import CHANNELS, HABITS, YES, only, setup_scene
 from tests.support.signal_server import SignalServer
@@ -326,8 +327,12 @@ async def test_an_agent_may_be_on_signal_too_or_alone(tmp_path: Path) -> None:
         ]
         assert await scene.run(*only(), *typed, *HABITS, *YES) == 0
         settings = scene.settings()
-        assert settings.numbers == {"claude": "+4915112345678"}
-        assert (settings.signal_allowed, settings.signal_api_url) == (("+4917212345678",), signal.url)
+        assert SignalSettings.of(settings).signal_numbers == {"claude": "+4915112345678"}
+        own = SignalSettings.of(settings)
+        assert (own.signal_allowed, own.signal_api_url) == (
+            ("+4917212345678",),
+            signal.url,
+        )
         assert "SIGNAL_NUMBERS: expected agent:number pairs" in scene.printed
         assert "SIGNAL_NUMBERS: nobody is no agent" in scene.printed
         assert f"{signal.url} answers" in scene.printed
@@ -335,8 +340,8 @@ async def test_an_agent_may_be_on_signal_too_or_alone(tmp_path: Path) -> None:
         again += [("Who may write to it: phone numbers with commas between them, or all [+4917212345678]", "")]
         assert await scene.run(*only("grok"), *again, *CHANNELS, ("Time zone", ""), ("At most", ""), *YES) == 0
         assert "No answer there yet" in scene.printed
-        assert scene.settings().numbers == {"claude": "+4915112345678"}
+        assert SignalSettings.of(scene.settings()).signal_numbers == {"claude": "+4915112345678"}
         off = [("number on Signal? [Yes/no]", "n"), ("In which channels", ""), ("Time zone", ""), ("At most", ""), *YES]
         keep = [("Set up ChatGPT?", "n"), ("Set up Claude?", "n"), ("Set up Gemini?", "n"), ("Grok has", "")]
         assert await scene.run(*keep, *off) == 0
-        assert scene.settings().numbers == {}
+        assert scene.settings().account_agents == ()

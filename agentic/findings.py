@@ -1,0 +1,42 @@
+"""What the checks of a set-up find. Each appends as it goes, so that one that fails keeps what it found before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Level(Enum):
+    OK = "ok"
+    NOTE = "note"  # not set up
+    WARNING = "warning"  # the bots start, but something does not work
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report: what was found about a subject, and the advice what to do."""
+
+    level: Level
+    subject: str
+    text: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.text}; {self.advice}"
+
+
+class Findings(list[Finding]):
+    """Findings in the order of the checks."""
+
+    def ok(self, subject: str, text: str) -> None:
+        self.append(Finding(Level.OK, subject, text))
+
+    def note(self, subject: str, text: str, advice: str = "") -> None:
+        self.append(Finding(Level.NOTE, subject, text, advice))
+
+    def warn(self, subject: str, text: str, advice: str) -> None:
+        self.append(Finding(Level.WARNING, subject, text, advice))
+
+    def wrong(self, subject: str, text: str, advice: str) -> None:
+        self.append(Finding(Level.WRONG, subject, text, advice))

@@ -1,0 +1,92 @@
+"""The table of chat services, and what the settings of one are.
+
+A service is a package with two classes: `service` is what the runtime opens (agentic.services.context.HostedService),
+`settings` is mixed into the program's settings. Discord's are among the program's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from types import new_class
+from typing import Any, ClassVar, NamedTuple, Self, cast
+
+from agentic.settings.fields import Keys
+from agentic.settings.settings import DISCORD, Settings
+
+
+class ServiceRow(NamedTuple):
+    """A chat service by its key, with "module:Class" of the service and of its settings."""
+
+    key: str
+    service: str
+    settings: str = ""
+
+
+SERVICES: tuple[ServiceRow, ...] = (
+    ServiceRow(DISCORD, "agentic.services.discord.service:DiscordService"),
+    ServiceRow(
+        "signal", "agentic.services.signal.service:SignalService", "agentic.services.signal.settings:SignalSettings"
+    ),
+)
+
+
+class ServiceSettings(Keys):
+    """The settings of a service on which agents have accounts of their own. They are a part of the program's, so each
+    question is asked of the class, about all settings."""
+
+    accounts_field: ClassVar[str]  # agent → its account
+    accounts_example: ClassVar[str]
+    alone: ClassVar[str] = ""  # a line that says how to go live without a bot's token
+
+    @classmethod
+    def of(cls, settings: object) -> Self:
+        """Return all settings as these."""
+        assert isinstance(settings, cls)
+        return settings
+
+    @classmethod
+    def accounts_setting(cls) -> str:
+        return str(cls.model_fields[cls.accounts_field].validation_alias)
+
+    @classmethod
+    def warnings_of(cls, settings: Settings) -> Iterator[str]:
+        """Yield a line for each setting that has no effect, or a dangerous one. The service is used."""
+        del settings
+        yield from ()
+
+
+def loaded(path: str) -> Any:
+    """Import "module:Class"."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+def service_settings() -> Mapping[str, type[ServiceSettings]]:
+    """Return the settings of each service that has some, by its key."""
+    return {row.key: loaded(row.settings) for row in SERVICES if row.settings}
+
+
+def settings_class() -> type[Settings]:
+    """Return the class of all settings, with those of the chat services."""
+    return _mixed(tuple(service_settings().values()))
+
+
+@cache  # pydantic takes longer to make a model than to fill it
+def _mixed(services: tuple[type[ServiceSettings], ...]) -> type[Settings]:
+    return cast("type[Settings]", new_class("Settings", (*services, Settings)))
+
+
+def with_accounts(settings: Settings) -> Settings:
+    """Return the settings with the accounts that those of the services name."""
+    found = {key: dict(getattr(settings, its.accounts_field)) for key, its in service_settings().items()}
+    return settings.with_(accounts=found)
+
+
+def account_setting_of(agent: str, settings: Settings) -> str:
+    """Return the name of the setting that gives an agent an account on a service in use; empty if it has none."""
+    for key, service in service_settings().items():
+        if settings.is_on(key) and agent in settings.accounts[key]:
+            return service.accounts_setting()
+    return ""
