@@ -417,7 +417,6 @@ class SlashHandlers:
 
     async def _forget(self, command: ActionRequest) -> str:
         forgotten = await self._services.forgetting.forget(command.who.user_id)
-        self._services.own_memory.forget(command.who.user_id)
         return forgotten.text if forgotten.whole else NOT_ALL
 
     async def _why(self, command: ActionRequest) -> str:

@@ -61,6 +61,7 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
     file = _option(TEXT, "file", "Which file", required=True, choices=_choices({name: name for name in files}))
     message = _option(TEXT, "message", "Link or id of the message", required=True)
     unasked = _option(TEXT, "unasked", "Whether bots may write to you unasked", choices=_choices(ON_OFF))
+    export = _option(TEXT, "export", "Send what is kept about you", choices=_choices({"file": "as a file"}))
     arena = "Let two hidden agents answer, and vote on who is better"
     return [
         _slash("bots", "The bots of this server", *_bots_parts(agents, themes, bot, channel)),
@@ -79,7 +80,7 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
             _part("edit", "Change your topics, in a form"),
             _part("delete", "Remove your topics"),
         ),
-        _slash("privacy", "What is kept here and about you, and who reads it", unasked),
+        _slash("privacy", "What is kept here and about you, and who reads it", unasked, export),
         _slash("forget", "Your data", _part("me", "Remove what the bots keep about you")),
         _slash("why", "Explain why a bot posted a message", message),
         _slash("why-not", "Explain why a bot is silent here", bot),

@@ -1,11 +1,11 @@
-"""/forget me: remove what the program keeps of a person.
+"""/forget me: remove what the program keeps of a person, as STORED says (agentic/record/personal_data.py).
 
     /forget me → a request in Redis ─┬─ this process: what is in Redis, and this machine's files
                                      ├─ every other process: its own files, immediately or when it is back
                                      └─ the recorder (agentic.record): the durable record
 
-Files are tool-call records and the memories of all personas in the folder. The time of the last completed request is
-kept beside them, so that no request removes what came after it. What fails is logged and retried at the next start.
+The rows of STORED name the stores of what is not in the record. The time of the last completed request is kept beside
+the files, so that no request removes what came after it. What fails is logged and retried at the next start.
 
 The reply lists what stays: counts against today's limits, since removing them would refill them; an ignore by the
 owner; notes on other people's words too; and what this program cannot remove.
@@ -18,19 +18,22 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from agentic.agent.events import read_saved_event
 from agentic.chat.service import ChatService
+from agentic.ids import is_snowflake
 from agentic.personas.files import PersonaError
-from agentic.personas.memory import Notes, forget_person
-from agentic.state.forget_requests import KEEP_DAYS, RemovedWords
+from agentic.personas.memory import forget_person, notes_about
+from agentic.record.personal_data import STORED
+from agentic.state.forget_requests import KEEP_DAYS
 from agentic.state.shared_state import SharedState
-from agentic.state.turns import Turns
 from agentic.text import counted
 from agentic.tools.call_log import ToolRecords
 from agentic.wire.bus import Bus
@@ -96,35 +99,32 @@ class CompletedRequests:
         return int(text) if text.isdigit() and len(text) < 20 else 0
 
 
+Rows = list[dict[str, Any]]
+Forget = Callable[[int], Awaitable[Mapping[str, int]]]
+Export = Callable[[int], Awaitable[Rows]]
+FAILED = "failed"  # counts what could not be removed
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalStore:
+    """A store that STORED names. `forget` removes a person and returns counts for the reply, `export` returns what it
+    has about them. Both may raise StateUnavailable and OSError."""
+
+    forget: Forget
+    export: Export | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ForgetOutcome:
-    """Counts of what was removed. `notes` also counts those that stay because they are based on other people's words.
-    `whole` is false where a file could not be rewritten; the log names it. `words` is what the recorder removed from
-    the durable record; `words_follow`: it has not answered yet."""
+    """Counts of what was removed. `follows`: the recorder has not answered yet."""
 
-    records: int = 0
-    open_turns: int = 0
-    tool_calls: int = 0
-    notes: Notes = field(default_factory=Notes)
-    whole: bool = True
-    words: RemovedWords | None = None
-    words_follow: bool = False
+    counts: Counter[str]
+    follows: bool = False
 
-    def __add__(self, other: ForgetOutcome) -> ForgetOutcome:
-        words = self.words or other.words
-        if self.words is not None and other.words is not None:
-            counts = ("prompts", "turns", "reactions", "messages")
-            sums = {name: getattr(self.words, name) + getattr(other.words, name) for name in counts}
-            words = RemovedWords(at=max(self.words.at, other.words.at), **sums)
-        return ForgetOutcome(
-            self.records + other.records,
-            self.open_turns + other.open_turns,
-            self.tool_calls + other.tool_calls,
-            self.notes + other.notes,
-            self.whole and other.whole,
-            words,
-            self.words_follow or other.words_follow,
-        )
+    @property
+    def whole(self) -> bool:
+        """Return whether all that can be removed was; otherwise the log says what remained."""
+        return not self.counts[FAILED]
 
     @property
     def text(self) -> str:
@@ -132,22 +132,23 @@ class ForgetOutcome:
 
     def text_with(self, messages: str) -> str:
         """The reply; `messages` says what becomes of the messages themselves."""
+        counts = self.counts
         lines = [
-            f"Removed: {counted(self.records, 'record')} of turns that you asked for,"
-            f" {counted(self.open_turns, 'question')} that waited for an answer,"
-            f" {counted(self.tool_calls, 'record')} of tool calls made for you, and"
-            f" {counted(self.notes.gone, 'note')} that bots took from your words, in old versions of their files too."
+            f"Removed: {counted(counts['records'], 'record')} of turns that you asked for,"
+            f" {counted(counts['questions'], 'question')} that waited for an answer,"
+            f" {counted(counts['tool_calls'], 'record')} of tool calls made for you, and"
+            f" {counted(counts['notes'], 'note')} that bots took from your words, in old versions of their files too."
         ]
-        if (words := self.words) is not None:
+        if "prompts" in counts:
             lines.append(
-                f"Removed from the record: {counted(words.prompts, 'prompt')} with your words, with their answers,"
-                f" {counted(words.reactions, 'reaction')}, {counted(words.messages, 'logged message')} of yours, and"
-                f" your id on {counted(words.turns, 'turn')}."
+                f"Removed from the record: {counted(counts['prompts'], 'prompt')} with your words, with their answers,"
+                f" {counted(counts['reactions'], 'reaction')}, {counted(counts['messages'], 'logged message')} of"
+                f" yours, and your id on {counted(counts['turns'], 'turn')}."
             )
-        elif self.words_follow:
+        elif self.follows:
             lines.append("The record of prompts follows within minutes.")
-        if self.notes.kept:
-            notes = counted(self.notes.kept, "note")
+        if counts["kept_notes"]:
+            notes = counted(counts["kept_notes"], "note")
             lines.append(
                 f"Kept without your id: {notes} on other people's words too. You can ask a bot to forget a note."
             )
@@ -158,7 +159,7 @@ class Forgetting:
     """Carry out forget requests in one process. Call `start` before the bus runs, and `run()` in a task.
 
     `names` are the agents, also those that come later; `personas` holds a folder for each persona, or is None if
-    none are read.
+    none are read. `stores` are those that STORED names.
     """
 
     def __init__(
@@ -172,9 +173,21 @@ class Forgetting:
         personas: Path | None = None,
     ) -> None:
         self._forgets, self._state, self._names, self._done = state.requests, state, names, done
-        self._chats, self._tools, self._personas = chats, tools, personas
+        self._chats = chats
         self._last, self._whole = done.last, True
         self._one_at_a_time = asyncio.Lock()
+        self.stores = {
+            "open turns": PersonalStore(self._drop_open_turns),
+            "turn records": PersonalStore(self._forget_records, self._export_records),
+            "room summaries": PersonalStore(self._forget_summaries),
+            "waiting turns": PersonalStore(self._forget_waiting),
+            "chats": PersonalStore(self._forget_in_chats, self._export_chats),
+            **({"tool calls": PersonalStore(partial(_forget_tool_calls, tools))} if tools is not None else {}),
+            "notes": PersonalStore(
+                lambda user_id: asyncio.to_thread(_forget_notes, personas, user_id),
+                lambda user_id: asyncio.to_thread(_read_notes, personas, user_id),
+            ),
+        }
 
     def start(self, bus: Bus) -> None:
         self._forgets.start(bus)
@@ -192,52 +205,61 @@ class Forgetting:
                 self._forgets.news.set()
                 await asyncio.sleep(RETRY_EVERY)
 
+    def ids_of(self, user_id: int) -> list[int]:
+        """Return the person's id, and then their other ones."""
+        others = {each for service in self._chats for each in service.other_ids(user_id)}
+        return [user_id, *sorted(others - {user_id})]
+
     async def forget(self, user_id: int) -> ForgetOutcome:
         """Remove what is kept of the person in all processes, by each id of theirs; in this one before it returns.
 
         Raises StateUnavailable, possibly after a part was removed.
         """
-        others = {each for service in self._chats for each in service.other_ids(user_id)} - {user_id}
-        outcome = await self._forget(user_id)
-        for other in sorted(others):
-            outcome += await self._forget(other)
-        return outcome
+        counts, follows = Counter[str](), False
+        for each in self.ids_of(user_id):
+            outcome = await self._forget(each)
+            counts.update(outcome.counts)
+            follows = follows or outcome.follows
+        return ForgetOutcome(counts, follows)
+
+    async def export(self, user_id: int) -> dict[str, Rows]:
+        """Return what the stores have about a person, by the name of the store. Raises StateUnavailable, OSError."""
+        found: dict[str, Rows] = {}
+        for name, store in self.stores.items():
+            if store.export is not None:
+                found[name] = [row for each in self.ids_of(user_id) for row in await store.export(each)]
+        return found
 
     async def _forget(self, user_id: int) -> ForgetOutcome:
         async with self._one_at_a_time:
-            chats = await self._state.turns.records.direct_messages(user_id, self._names)
+            asked = await self._state.turns.records.of_person(user_id, self._names)
+            chats = {each.channel_id for each in asked if each.guild_id is None and is_snowflake(each.channel_id)}
             chats.update(*(service.private_chats(user_id) for service in self._chats))
             ordered = await self._forgets.order(user_id, chats, after=self._last)
             try:
-                open_turns = sum([await _drop_open_turns(self._state.turns, agent, user_id) for agent in self._names])
-                records = await self._state.turns.records.forget_person(user_id, self._names)
-                await self._state.context.summaries.forget_person(user_id)
+                counts = await self._run_stores(user_id, each_process=False)
                 done = await self._complete_new()
-                here = done[user_id] if user_id in done else await self._carry_out(user_id)
+                counts.update(done[user_id] if user_id in done else await self._run_stores(user_id, each_process=True))
             finally:  # notified last: a process with the same files would change the counts here
                 await self._forgets.tell()
-        words, follow = await self._await_recorder(user_id, ordered)
-        return replace(here, records=records, open_turns=open_turns, words=words, words_follow=follow)
-
-    async def _await_recorder(self, user_id: int, ordered: int) -> tuple[RemovedWords | None, bool]:
-        """The answer of the recorder, in another process or here; and whether it still has to come."""
         try:
             async with asyncio.timeout(RECORDER_SECONDS):
-                while await self._forgets.recorder_acts():
-                    if (words := await self._forgets.answered(user_id, ordered)) is not None:
-                        return words, False
+                while await self._forgets.recorder_acts():  # in another process, or here
+                    if (removed := await self._forgets.answered(user_id, ordered)) is not None:
+                        counts.update(removed.model_dump(exclude={"at"}))
+                        break
                     await asyncio.sleep(ASK_EVERY)
         except (TimeoutError, StateUnavailable):
-            return None, True
-        return None, False
+            return ForgetOutcome(counts, follows=True)
+        return ForgetOutcome(counts)
 
-    async def _complete_new(self) -> Mapping[int, ForgetOutcome]:
-        """Carry out requests since the last completed one; outcomes by person. Raises StateUnavailable."""
-        done: dict[int, ForgetOutcome] = {}
+    async def _complete_new(self) -> Mapping[int, Counter[str]]:
+        """Carry out requests since the last completed one; counts by person. Raises StateUnavailable."""
+        done: dict[int, Counter[str]] = {}
         for at, user_id in await self._forgets.after(self._last):
-            done[user_id] = await self._carry_out(user_id)
+            done[user_id] = await self._run_stores(user_id, each_process=True)
             before, self._last = self._last, at
-            self._whole = self._whole and done[user_id].whole
+            self._whole = self._whole and not done[user_id][FAILED]
             if self._whole:
                 try:
                     await asyncio.to_thread(partial(self._done.keep, at, before=before))
@@ -245,47 +267,75 @@ class Forgetting:
                     log.error("/forget me: completion not stored: %s; the request runs again at the next start", error)
         return done
 
-    async def _carry_out(self, user_id: int) -> ForgetOutcome:
-        """Remove what this process and this machine's files keep. Raises StateUnavailable."""
+    async def _run_stores(self, user_id: int, *, each_process: bool) -> Counter[str]:
+        """Remove a person from the stores that each process has, or from those in Redis. Raises StateUnavailable."""
+        counts = Counter[str]()
+        for row in STORED:
+            if row.each_process == each_process and (store := self.stores.get(row.store)) is not None:
+                try:
+                    counts.update(await store.forget(user_id))
+                except OSError as error:
+                    log.error("/forget me: not all of %s removed: %s; retried at the next start", row.table, error)
+                    counts[FAILED] += 1
+        return counts
+
+    async def _drop_open_turns(self, user_id: int) -> Mapping[str, int]:
+        turns, dropped = self._state.turns, 0
+        for agent in self._names:
+            for turn_id in await turns.open_ids(agent):
+                mention = read_saved_event(await turns.left(agent, turn_id)).mention
+                if mention is not None and mention.asked.speaker.id == user_id:
+                    await turns.drop(agent, turn_id)
+                    dropped += 1
+        return {"questions": dropped}
+
+    async def _forget_records(self, user_id: int) -> Mapping[str, int]:
+        return {"records": await self._state.turns.records.forget_person(user_id, self._names)}
+
+    async def _export_records(self, user_id: int) -> Rows:
+        return [each.model_dump() for each in await self._state.turns.records.of_person(user_id, self._names)]
+
+    async def _forget_summaries(self, user_id: int) -> Mapping[str, int]:
+        return {"summaries": await self._state.context.summaries.forget_person(user_id)}
+
+    async def _forget_waiting(self, user_id: int) -> Mapping[str, int]:
         self._state.turns.anonymize(user_id)
         await self._state.link.write_queued()  # or it would come back after it was removed
+        return {}
+
+    async def _forget_in_chats(self, user_id: int) -> Mapping[str, int]:
         for service in self._chats:
             await service.forget(user_id)
-        tool_calls, whole = 0, True
-        if self._tools is not None:
-            try:
-                tool_calls = await self._tools.forget_person(user_id)
-            except OSError as error:
-                log.error("/forget me: not all tool calls removed: %s; retried at the next start", error)
-                whole = False
-        notes, memories_whole = await asyncio.to_thread(_forget_notes, self._personas, user_id)
-        return ForgetOutcome(tool_calls=tool_calls, notes=notes, whole=whole and memories_whole)
+        return {}
+
+    async def _export_chats(self, user_id: int) -> Rows:
+        return [dict(row) for service in self._chats for row in service.export(user_id)]
 
 
-def _forget_notes(personas: Path | None, user_id: int) -> tuple[Notes, bool]:
-    """Remove the person from the memories of all personas, running here or not; false if one failed. Blocks."""
-    notes, whole = Notes(), True
-    try:
-        folders = sorted(folder for folder in personas.iterdir() if folder.is_dir()) if personas else []
-    except FileNotFoundError:
-        folders = []
-    except OSError as error:
-        log.error("/forget me: memories not read: %s; retried at the next start", error.strerror)
-        return notes, False
-    for folder in folders:
+async def _forget_tool_calls(tools: ToolRecords, user_id: int) -> Mapping[str, int]:
+    return {"tool_calls": await tools.forget_person(user_id)}
+
+
+def _folders(personas: Path | None) -> Iterator[Path]:
+    """Return the folders of all personas, running here or not. Raises OSError."""
+    with suppress(FileNotFoundError):
+        yield from sorted(folder for folder in personas.iterdir() if folder.is_dir()) if personas else ()
+
+
+def _forget_notes(personas: Path | None, user_id: int) -> Counter[str]:
+    """Remove the person from the memories of all personas. Blocks."""
+    counts = Counter[str]()
+    for folder in _folders(personas):
         try:
-            notes += forget_person(folder, user_id)
+            notes = forget_person(folder, user_id)
+            counts.update(notes=notes.gone, kept_notes=notes.kept)
         except PersonaError as error:
             log.error("/forget me: memory of %s not rewritten: %s; retried at the next start", folder.name, error)
-            whole = False
-    return notes, whole
+            counts[FAILED] += 1
+    return counts
 
 
-async def _drop_open_turns(turns: Turns, agent: str, user_id: int) -> int:
-    forgotten = 0
-    for turn_id in await turns.open_ids(agent):
-        mention = read_saved_event(await turns.left(agent, turn_id)).mention
-        if mention is not None and mention.asked.speaker.id == user_id:
-            await turns.drop(agent, turn_id)
-            forgotten += 1
-    return forgotten
+def _read_notes(personas: Path | None, user_id: int) -> Rows:
+    """Return the notes that bots took from the person's words alone. Blocks."""
+    notes = ((folder.name, text) for folder in _folders(personas) for text in notes_about(folder, user_id))
+    return [{"agent": name, "text": text} for name, text in notes]

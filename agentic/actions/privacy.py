@@ -7,18 +7,23 @@ shown from here.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from datetime import datetime
+import json
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 from cachetools import TTLCache
 
 from agent_config import FrontMatter, Settings
 from agentic.actions.base import FORM, ActionRequest, CommandReply, Form, FormField, Handle, Response
+from agentic.actions.forget import Forgetting, PersonalStore
 from agentic.record.memories import Kept, MemoryReader, Profile
 from agentic.record.notes import ChannelReaders, Consents
+from agentic.record.personal_data import STORED
 from agentic.state.idle import UNASKED
 from agentic.state.record_stream import Notes
-from agentic.text import listed
+from agentic.text import counted, listed
 from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, ProfileNote, topics_in
 
 ON_THE_WAY_SECONDS = 60.0
@@ -31,10 +36,19 @@ ELSEWHERE = (
 )
 NO_PROFILE = "No topics are noted of you."
 DELETED = "Your profile is removed, and what you wrote before now makes no other one."
-MORE = "`/forget me` removes what is kept about you, `/profile` shows and changes your topics."
+MORE = (
+    "`/privacy export` sends you what is kept about you as a file, `/forget me` removes it, `/profile` shows and"
+    " changes your topics."
+)
+EXPORT_FILE = "my-data.json"
+MAX_EXPORT = 8_000_000  # bytes; Discord takes 10 MB
+EXPORTED = "What is kept about you is in this file. What has other people's words is not, as the file says."
+EXPORT_FAILED = "What is kept about you can't be read just now. Please try again in a few minutes."
 PROFILE = "profile"  # the form, and the file of a long profile
 TOPICS = "topics"  # its field
 MAX_CHARACTERS = 1_900  # of a reply without a file
+
+log = logging.getLogger(__name__)
 
 
 class OwnMemory:
@@ -47,8 +61,11 @@ class OwnMemory:
         consents: Consents,
         clock: Callable[[], float],
         settings: Settings,
+        forgetting: Forgetting,
     ) -> None:
         self._memory, self._notes, self._consents, self._clock = memory, notes, consents, clock
+        self._forgetting = forgetting
+        forgetting.stores["changes"] = PersonalStore(self._forget)
         self._records, self._timezone = settings.records, settings.timezone
         self._agent = next(iter(settings.agents), "")  # in whose stream a person's profile travels
         self._new_profiles: TTLCache[int, Profile] = TTLCache(MAX_ON_THE_WAY, ON_THE_WAY_SECONDS, clock)
@@ -128,10 +145,58 @@ class OwnMemory:
     async def kept(self, user_id: int) -> Kept:
         return await self._memory.kept_about(user_id)
 
-    def forget(self, user_id: int) -> None:
+    async def export(self, user_id: int) -> CommandReply:
+        """Return what is kept about the person as a file. Raises StateUnavailable."""
+        record = await self._memory.export(self._forgetting.ids_of(user_id))
+        if record is None and not self.problem:
+            return CommandReply(EXPORT_FAILED)
+        try:
+            stores = await self._forgetting.export(user_id)
+        except OSError as error:
+            log.error("/privacy export: files not read: %s", error)
+            return CommandReply(EXPORT_FAILED)
+        sent, withheld = list[dict[str, Any]](), list[dict[str, str]]()
+        for row in STORED:
+            columns = [name for each in STORED if each.table == row.table for name in each.export.split()]
+            rows = (record or {}).get(row.table) if row.place == "sqlite" else stores.get(row.store)
+            if row.name and columns and rows is not None:
+                found = [{name: _readable(name, each.get(name)) for name in dict.fromkeys(columns)} for each in rows]
+                sent.append({"what": row.name, "rows": found})
+            elif row.name and (why := row.withheld or row.stays or self.problem):
+                withheld.append({"what": row.name, "why": why})
+        left_out = _shorten([each["rows"] for each in sent])
+        made = datetime.fromtimestamp(self._clock(), UTC).isoformat()
+        file = {"made": made, "kept about you": sent, "kept, but not in this file": withheld}
+        too_large = f"It would be too large for one message, so the {left_out} oldest entries are left out."
+        lines = [EXPORTED, self.problem, too_large if left_out else ""]
+        text = json.dumps(file, ensure_ascii=False, indent=1)
+        return CommandReply("\n".join(filter(None, lines)), file=(EXPORT_FILE, text))
+
+    async def _forget(self, user_id: int) -> Mapping[str, int]:
         """Drop what is shown from here: the person asked to be forgotten."""
         self._new_profiles.pop(user_id, None)
         self._new_consents.pop(user_id, None)
+        return {}
+
+
+def _readable(name: str, value: object) -> object:
+    """Return a value as people read it: times as dates, lists as lists, and ids as texts, which no reader rounds."""
+    if name.endswith("at") and isinstance(value, float):
+        return datetime.fromtimestamp(value, UTC).isoformat()
+    if name == "topics":
+        return json.loads(str(value))
+    return str(value) if isinstance(value, int) and value > 2**53 else value
+
+
+def _shorten(lists: Sequence[list[Any]]) -> int:
+    """Remove the oldest rows, which come last, of the longest lists until all fit; return how many."""
+    removed = 0
+    while (excess := sum(sizes := [len(json.dumps(each, indent=1)) for each in lists]) - MAX_EXPORT) > 0:
+        longest = lists[sizes.index(max(sizes))]
+        count = min(len(longest), len(longest) * excess // max(sizes) + 1)
+        del longest[-count:]
+        removed += count
+    return removed
 
 
 class Privacy:
@@ -183,14 +248,13 @@ class Privacy:
         if self._own.problem:
             return f"**Kept about you**: {self._own.problem}"
         kept = await self._own.kept(user_id)
+        counts = [counted(number, noun) for noun, number in kept.counts.items() if number]
+        counts += [f"a profile of {counted(kept.topics, 'topic')}"] if kept.topics else []
         since = ""
-        if kept.since is not None and kept.messages:
-            since = f" since {datetime.fromtimestamp(kept.since, self._settings.timezone):%Y-%m-%d}"
-        profile = f"a profile of {_counted(kept.topics, 'topic', 'topics')}" if kept.topics else "no profile"
-        return (
-            f"**Kept about you** in all channels: {_counted(kept.messages, 'message', 'messages')} in the log{since},"
-            f" {_counted(kept.summaries, 'summary', 'summaries')} with your words, and {profile}."
-        )
+        if kept.since is not None:
+            oldest = datetime.fromtimestamp(kept.since, self._settings.timezone)
+            since = f". The oldest logged message is of {oldest:%Y-%m-%d}"
+        return f"**Kept about you** in all channels: {listed(counts, 'nothing')}{since}."
 
     async def _unasked_line(self, user_id: int) -> str:
         consent = None if self._own.problem else await self._own.consent(user_id)
@@ -216,10 +280,6 @@ def unasked_writers(fronts: Mapping[str, FrontMatter], settings: Settings) -> di
         if not UNASKED.isdisjoint(tasks):
             found[agent] = (front.unasked or settings.unasked) == "everyone"
     return found
-
-
-def _counted(number: int, one: str, several: str) -> str:
-    return f"{number or 'no'} {one if number == 1 else several}"
 
 
 class MemoryCommands:
@@ -263,4 +323,6 @@ class MemoryCommands:
         who = command.who.user_id
         if (wanted := command.values.get("unasked")) is not None:
             return await self._own.set_unasked(who, wanted == "on")
+        if command.values.get("export") is not None:
+            return await self._own.export(who)
         return await self._privacy.text(who, command.channel_id)

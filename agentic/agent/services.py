@@ -147,7 +147,7 @@ class Services:
     @cached_property
     def own_memory(self) -> OwnMemory:
         """The profiles and wishes that people may see and change."""
-        return OwnMemory(self.memory, self.record, self.consents, self.clock, self.settings)
+        return OwnMemory(self.memory, self.record, self.consents, self.clock, self.settings, self.forgetting)
 
     @cached_property
     def privacy(self) -> Privacy:

@@ -134,6 +134,11 @@ class ChatService(ABC):
     async def forget(self, person: int) -> None:  # noqa: B027 - most services keep nothing of people
         """Remove what the service keeps of a person. Raises StateUnavailable."""
 
+    def export(self, person: int) -> Sequence[Mapping[str, str | None]]:
+        """Return what the service keeps of a person by this id, for their own eyes."""
+        del person
+        return ()
+
     async def knows_history(self, channel_id: int) -> bool:
         """Wait for a read of the channel's history that runs; return whether the transcript is complete then."""
         del channel_id

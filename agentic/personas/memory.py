@@ -22,7 +22,15 @@ from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
-from agentic.personas.files import MAX_FILE_BYTES, Ambiguous, NotFound, OutOfBounds, TooLarge
+from agentic.personas.files import (
+    MAX_FILE_BYTES,
+    Ambiguous,
+    FileCache,
+    NotFound,
+    OutOfBounds,
+    TooLarge,
+    read_file,
+)
 from agentic.personas.markdown import plain
 from agentic.personas.store import change, rewrite
 
@@ -285,6 +293,12 @@ def forget_person(folder: Path, user_id: int) -> Notes:
     """
     before = rewrite(folder, FILE, lambda text: without_person(text, user_id)[0])
     return without_person(before, user_id)[1]
+
+
+def notes_about(folder: Path, user_id: int) -> list[str]:
+    """Return the entries of the memory in this folder that were noted for this person's words alone."""
+    text = read_file(folder, FILE, FileCache()) or ""
+    return [block.said for block in blocks_of(text) if block.people == {user_id}]
 
 
 def without_person(text: str, user_id: int) -> tuple[str, Notes]:

@@ -25,7 +25,7 @@ from agentic.state.forget_requests import RemovedWords
 from agentic.wire.entries import DeletionNote
 
 FORGOTTEN, DELETED = "forgotten", "deleted"  # why a prompt has lost its words
-MAX_EXPORTED = 5_000  # rows of a table, the newest
+MAX_EXPORTED = 20_000  # rows of a table
 
 # Of Discord, chats with one agent alone that any row knows. A turn may lack the server of its channel, which was gone
 # by then. So nothing that any row knows in a server, or with another person or a second agent, is private, whoever
@@ -144,17 +144,30 @@ async def apply(
     return done.rowcount
 
 
+def _of_people(row: StoredData, people: Collection[int]) -> tuple[str, dict[str, Any]]:
+    """Return the FROM and WHERE of a query for a person's rows, and its values. An id may be kept as a text."""
+    only = f" AND {row.only[0]} = :only" if row.only else ""
+    where = f"CAST({row.person} AS INTEGER) IN (SELECT value FROM json_each(:people)){only}"
+    return f"FROM {row.table} WHERE {where}", {"people": json.dumps([*people]), "only": row.only and row.only[1]}
+
+
+def count_person(db: sqlite3.Connection, person: int) -> dict[str, int]:
+    """Return how much the record has of a person, by the nouns of STORED."""
+    counts: dict[str, int] = {}
+    for row in RECORD:
+        if row.noun:
+            query, values = _of_people(row, [person])
+            counts[row.noun] = db.execute(f"SELECT count(*) {query}", values).fetchone()[0]
+    return counts
+
+
 def export_person(db: sqlite3.Connection, people: Collection[int]) -> dict[str, list[dict[str, Any]]]:
-    """Return what the record has of a person, by their ids: the newest rows of each kind of data that is theirs."""
+    """Return what the record has of a person, by their ids: the rows of each table that are theirs, newest first."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in RECORD:
         if row.person and row.export:
-            only = f" AND {row.only[0]} = :only" if row.only else ""
-            query = (
-                f"SELECT {', '.join(row.export.split())} FROM {row.table}"
-                f" WHERE CAST({row.person} AS INTEGER) IN (SELECT value FROM json_each(:people)){only}"
-                f" ORDER BY {row.at or row.sent} DESC LIMIT {MAX_EXPORTED}"
-            )
-            values = {"people": json.dumps([*people]), "only": row.only[1] if row.only else None}
-            found.setdefault(row.table, []).extend(map(dict, db.execute(query, values)))
+            query, values = _of_people(row, people)
+            newest = f"{query} ORDER BY {row.at or row.sent} DESC LIMIT {MAX_EXPORTED}"
+            rows = db.execute(f"SELECT {', '.join(row.export.split())} {newest}", values)
+            found.setdefault(row.table, []).extend(map(dict, rows))
     return found

@@ -12,18 +12,19 @@ import logging
 import re
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from agentic.ids import MAX_ID, id_at
 from agentic.record import recall
 from agentic.record.database import RecordError, connect_blocking, identity
 from agentic.record.embeddings import Embeddings, find_near
+from agentic.record.forgetting import count_person, export_person
 from agentic.record.personal_data import MODEL, PERSON
 from agentic.record.recall import Reach
 from agentic.state.idle import MAX_MATERIAL
@@ -31,6 +32,7 @@ from agentic.tools.own_tools import Memory
 from agentic.wire.entries import MAX_TOPICS, LoggedMessage, UnaskedNote
 
 QUESTION_SECONDS = 2.0  # then a question has found nothing
+EXPORT_SECONDS = 60.0
 STEPS = 20_000  # of SQLite's machine between two looks at the clock
 MEANING_SECONDS = 5.0  # for the vector of a question
 MAX_IN_CHAIN = 50  # as the option `chain_messages`
@@ -95,11 +97,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Counts of what is kept about a person: their messages in the log, summaries with their words, topics of their
-    profile. `since`: when the oldest of these messages was sent, unix seconds, None without one."""
+    """How much is kept about a person: `counts` by noun (STORED), and the topics of their profile. `since`: when their
+    oldest logged message was sent, unix seconds, None without one."""
 
-    messages: int = 0
-    summaries: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
     topics: int = 0
     since: float | None = None
 
@@ -178,6 +179,16 @@ class MemoryReader:
 
     async def kept_about(self, user_id: int) -> Kept:
         return await self._ask(lambda db: kept_about(db, user_id), Kept())
+
+    async def export(self, people: Collection[int]) -> Mapping[str, list[dict[str, Any]]] | None:
+        """Return what is kept about a person, by their ids; None if it can't be read. Turns do not wait for it."""
+        if self._path is None:
+            return None
+        questions = QuestionThread(self._path, seconds=EXPORT_SECONDS)
+        try:
+            return await questions.ask(lambda db: export_person(db, people), None)
+        finally:
+            await questions.aclose()
 
     async def unasked(self, message_id: int) -> UnaskedNote | None:
         """Return why an agent posted it unprompted; None if it didn't."""
@@ -421,7 +432,6 @@ def _join_topics(lists: Iterable[sqlite3.Row]) -> tuple[str, ...]:
 
 
 def kept_about(db: sqlite3.Connection, user_id: int) -> Kept:
-    messages, since = db.execute("SELECT count(*), min(at) FROM message_log WHERE author_id = ?", (user_id,)).fetchone()
-    summaries = db.execute("SELECT count(*) FROM summary_people WHERE user_id = ?", (user_id,)).fetchone()[0]
+    since = db.execute("SELECT min(at) FROM message_log WHERE author_id = ?", (user_id,)).fetchone()[0]
     shown = profile(db, user_id)
-    return Kept(messages, summaries, len(shown.topics) if shown else 0, since)
+    return Kept(count_person(db, user_id), len(shown.topics) if shown else 0, since)

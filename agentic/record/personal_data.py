@@ -61,8 +61,9 @@ class StoredData:
     names the store that forgets what is in no table (agentic/actions/forget.py); with `each_process` every process does
     so, otherwise the process that the person asked.
 
-    `counted` is its count in the answer to a request. `export` has the columns that a person is sent, `rest` other
-    columns with ids or names. `stays` and `withheld` say why it isn't forgotten, and why it isn't sent.
+    `counted` is its count in the answer to a request, `noun` what `/privacy` calls one. `export` has the columns that a
+    person is sent, `rest` other columns with ids or names. `stays` and `withheld` say why it isn't forgotten, and why
+    it isn't sent.
     """
 
     table: str
@@ -85,6 +86,7 @@ class StoredData:
     key: str = ""
     age: str = "at"
     counted: str = ""
+    noun: str = ""
     store: str = ""
     each_process: bool = False
     export: str = ""
@@ -161,7 +163,7 @@ STORED: tuple[StoredData, ...] = (
     StoredData("pictures", rest="message_id"),
     StoredData(
         "turns", entry=TurnRecord, person="asked_by", sent="asked_message_id", counted="turns",
-        on_forget={"asked_by": None, "asked_message_id": None}, export=f"{_TURN} guild_id conversation_id",
+        noun="turn", on_forget={"asked_by": None, "asked_message_id": None}, export=f"{_TURN} guild_id conversation_id",
     ),
     StoredData(
         "turns", "a record of each turn: who asked, models and tools, times and costs, no text",
@@ -173,11 +175,11 @@ STORED: tuple[StoredData, ...] = (
     StoredData(
         "reactions", "reactions to the bots' posts, with the ids of those who gave them", ReactionNote,
         person="user_id", message="message_id", expires="record", key="message_id, user_id, emoji", age="message_id",
-        counted="reactions", export="message_id emoji at",
+        counted="reactions", noun="reaction", export="message_id emoji at",
     ),
     StoredData(
         "actions", "what owners and moderators ordered", ActionNote, person="by", on_forget={"by": "forgotten"},
-        expires="record", key="id", export="at action channel_id agent outcome",
+        expires="record", key="id", noun="order", export="at action channel_id agent outcome",
     ),
     StoredData(
         "conversations", "conversations of the bots, with their topics", expires="record", key="id", age="started_at",
@@ -187,11 +189,11 @@ STORED: tuple[StoredData, ...] = (
         "room_messages", "messages in rooms, the newest 400 of each, with names and ids", RoomWords,
         person="author_id", sent="message_id", at="", message="message_id", channel="thread_id",
         expires="prompts", key="message_id", age="message_id", export="message_id thread_id name text at",
-        rest="author",
+        noun="room message", rest="author",
     ),
     StoredData(
         "rooms", "rooms, with their topics and who opened them", RoomNote, person="opened_by", at="opened_at",
-        on_forget={"opened_by": None}, expires="record", key="thread_id", age="changed_at",
+        on_forget={"opened_by": None}, noun="room", expires="record", key="thread_id", age="changed_at",
         export="thread_id channel_id guild_id topic status opened_at", rest="conversation_id",
     ),
     StoredData(
@@ -201,7 +203,7 @@ STORED: tuple[StoredData, ...] = (
     ),
     StoredData(
         "contests", entry=ContestNote, person="asked_by", on_forget={"asked_by": None},
-        export="id kind at channel_id question",
+        noun="vote", export="id kind at channel_id question",
     ),
     StoredData(
         "contests", "votes on bots: the question, who asked it, and counts without names",
@@ -219,12 +221,15 @@ STORED: tuple[StoredData, ...] = (
         gone=f"message_id IN (SELECT summary_id FROM summary_sources WHERE message_id IN ({IDS}))",
         expires="messages", key="message_id", age="message_id", withheld=_OTHERS,
     ),
-    StoredData("summary_people", person="user_id", on_forget="keep", rest="summary_id", withheld=_OTHERS),
+    StoredData(
+        "summary_people", person="user_id", on_forget="keep", noun="summarized talk", rest="summary_id",
+        withheld=_OTHERS,
+    ),
     StoredData("summary_sources", rest="message_id summary_id"),
     StoredData(
         "message_log", "messages of channels whose log is on, with names, ids, and what they answer", LoggedMessage,
         person="author_id", sent="message_id", message="message_id", channel="channel_id",
-        expires="messages", key="message_id", age="message_id", counted="messages",
+        expires="messages", key="message_id", age="message_id", counted="messages", noun="logged message",
         export="message_id channel_id guild_id service name text reply_to at", rest="author",
     ),
     StoredData(
@@ -243,7 +248,7 @@ STORED: tuple[StoredData, ...] = (
     StoredData(
         "unasked", "messages that bots sent unprompted: to whom, why, and the text", UnaskedNote, person="person_id",
         message="message_id", channel="channel_id", on_forget={"text": "", "cause": "", "person_id": None},
-        on_delete={"text": "", "cause": ""}, expires="record", key="message_id",
+        on_delete={"text": "", "cause": ""}, expires="record", key="message_id", noun="unprompted message",
         export="message_id agent task channel_id cause text at",
     ),
     StoredData(
@@ -273,11 +278,11 @@ STORED: tuple[StoredData, ...] = (
     StoredData("changed topics and consents", place="memory", store="changes", each_process=True),
     StoredData(
         "coordinator:signal_people", "people on Signal: names, account ids, and phone numbers", place="redis",
-        store="signal", each_process=True, export="name number account",
+        store="chats", each_process=True, export="name number account",
         expires="until 2,000 newer ones replace them, or 90 days after the last message on Signal",
     ),
     StoredData(
-        "coordinator:signal_chats", "chats and groups on Signal: ids and names", place="redis", store="signal chats",
+        "coordinator:signal_chats", "chats and groups on Signal: ids and names", place="redis",
         expires="as people on Signal", stays="groups; private chats go", withheld="your phone shows them",
     ),
     StoredData(

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from agentic.ids import is_snowflake, sent_at
+from agentic.ids import sent_at
 from agentic.wire import keys
 from agentic.wire.connection import Store
 from agentic.wire.entries import CallRecord, Phases, StoredValue, ToolCallRecord
@@ -135,10 +135,9 @@ class Records(Store):
             end = f"({page[-1][0]}"
         return found[:count]
 
-    async def direct_messages(self, user_id: int, agents: Iterable[str]) -> set[int]:
-        """The channels of Discord outside of any server in which the person asked for a turn."""
-        found = [record for agent in agents async for _, record in self._asked_by(keys.turns(agent), user_id)]
-        return {each.channel_id for each in found if each.guild_id is None and is_snowflake(each.channel_id)}
+    async def of_person(self, user_id: int, agents: Iterable[str]) -> list[TurnRecord]:
+        """The turns that a person asked for, oldest first for each agent."""
+        return [record for agent in agents async for _, record in self._asked_by(keys.turns(agent), user_id)]
 
     async def forget_person(self, user_id: int, agents: Iterable[str]) -> int:
         """Removes the records of the turns that a person asked for; how many there were."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,7 +21,6 @@ from agentic.actions.forget import ForgetOutcome
 from agentic.agent.persona import MANAGERS_ONLY
 from agentic.chat.service import Person
 from agentic.ids import id_at
-from agentic.personas.memory import Notes
 from agentic.state.budgets import Caps
 from agentic.state.idle import IdleState, TaskState
 from agentic.state.limits import LimitRequest
@@ -568,7 +568,7 @@ async def test_the_status_in_a_thread_of_a_stopped_channel_says_so():
 
 async def test_who_asks_to_be_forgotten_is_told_what_came_of_it():
     async with a_place() as place:
-        outcome, asked = ForgetOutcome(records=2, notes=Notes(gone=1)), list[int]()
+        outcome, asked = ForgetOutcome(Counter(records=2, notes=1)), list[int]()
 
         async def forget(user_id: int) -> ForgetOutcome:
             asked.append(user_id)
@@ -576,7 +576,7 @@ async def test_who_asks_to_be_forgotten_is_told_what_came_of_it():
 
         place.services.forgetting = SimpleNamespace(forget=forget)
         assert await place.use("forget me", MEMBER) == outcome.text
-        outcome = replace(outcome, whole=False)
+        outcome = ForgetOutcome(Counter(failed=1))
         assert await place.use("forget me", MEMBER) == NOT_ALL
         assert asked == [BOB, BOB]
 

@@ -13,6 +13,7 @@ import pytest
 
 from agentic.chat import transcript
 from agentic.record.memories import is_shared
+from agentic.record.personal_data import STORED
 from agentic.runtime import services as presence
 from agentic.runtime.process import Runtime
 from agentic.services.signal.envelopes import group_chat_id
@@ -89,9 +90,28 @@ async def test_a_person_sees_and_changes_on_signal_what_is_kept_of_them(tmp_path
         )
 
 
+async def test_a_person_gets_their_data_as_a_file_in_their_own_chat_and_nobody_elses(tmp_path: Path) -> None:
+    logged = config(tmp_path, shared="message_log: true\n")
+    async with signal_flow(tmp_path, **logged) as f, f.running() as runtime:
+        assert runtime.services.own_memory
+        assert {*runtime.services.forgetting.stores} == {row.store for row in STORED if row.store}
+        f.models.answer = lambda _: decision("I see.")
+        await f.say("@Claude my tomatoes are ripe", group=GROUP)
+        await f.say("@Claude my password is swordfish", BEN, group=GROUP)
+        await f.answered(2, group_id(GROUP))
+        record = runtime.setup.settings.record_file
+        await until(lambda: recorded(record.parent, "SELECT count(*) FROM message_log") == [(4,)])
+        assert "is in this file" in await told(f, "/privacy export")
+        (file,) = (data for sent in f.signal.sent for data in sent.pictures)
+        assert "my tomatoes are ripe" in file.decode()
+        assert ANNA in file.decode()
+        assert "swordfish" not in file.decode()
+        assert BEN not in file.decode()
+
+
 async def test_what_is_kept_of_a_person_is_not_shown_in_a_group(tmp_path: Path) -> None:
     async with signal_flow(tmp_path) as f, f.running():
-        for private in ("/profile", "/privacy"):
+        for private in ("/profile", "/privacy", "/privacy export"):
             assert await told(f, private, group_id(GROUP), group=GROUP) == (
                 "Others read here. Write that to me in a chat of our own."
             )

@@ -120,7 +120,8 @@ class Place:
         )
         record.log = lambda _, entry: self.notes.append(entry)
         consents = Consents(record, self.state.posts.proactive, self.clock)
-        own = OwnMemory(self.memory, record, consents, self.clock, settings)  # type: ignore[arg-type]
+        forgetting = Forgetting(self.state, NAMES, done)
+        own = OwnMemory(self.memory, record, consents, self.clock, settings, forgetting)  # type: ignore[arg-type]
 
         async def online() -> Collection[str]:
             return await self.state.coordination.presence.online(NAMES)
@@ -138,7 +139,7 @@ class Place:
             bus=self.bus,
             state=self.state,
             silence=self.silence,
-            forgetting=Forgetting(self.state, NAMES, done),
+            forgetting=forgetting,
             orders=self.orders,
             tools=None,
             clock=self.clock,

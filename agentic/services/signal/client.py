@@ -263,14 +263,19 @@ class SignalClient:
         text: str,
         *,
         pictures: Sequence[Picture] = (),
+        file: tuple[str, str] | None = None,
         quoted: Quoted | None = None,
         may_send: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Send a message of styled text, and return its time in milliseconds. `may_send` is asked before each try; if
-        it says no, Refused has the status NOT_SENT. Raises NotConnected if the server never got the message."""
+        """Send a message of styled text, and return its time in milliseconds. `file` is a JSON file by name and text.
+        `may_send` is asked before each try; if it says no, Refused has the status NOT_SENT. Raises NotConnected if the
+        server never got the message."""
         body: dict[str, object] = {"number": number, "recipients": [recipient], "message": text, "text_mode": "styled"}
         if pictures:
             body["base64_attachments"] = [_as_data(picture) for picture in pictures]
+        if file is not None:
+            data = base64.b64encode(file[1].encode()).decode()
+            body["base64_attachments"] = [f"data:application/json;filename={file[0]};base64,{data}"]
         if quoted is not None:
             body["quote_timestamp"] = quoted.message.timestamp
             body["quote_author"] = quoted.message.author

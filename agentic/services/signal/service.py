@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 
@@ -128,6 +128,13 @@ class SignalService(HostedService):
 
     async def forget(self, person: int) -> None:
         await self._keeper.forget(person)
+
+    def export(self, person: int) -> Sequence[Mapping[str, str | None]]:
+        """A person's address is of one of their ids."""
+        who = self._contacts.of(person)
+        if who is None or who.person != person:
+            return ()
+        return ({"name": who.name, "number": who.number, "account": who.account},)
 
     async def knows_history(self, channel_id: int) -> bool:
         """What was heard since the start is all that there is."""

@@ -23,6 +23,7 @@ from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost, Post
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.channels import SignalChannels
+from agentic.services.signal.client import SignalError
 from agentic.services.signal.contacts import SignalAccount
 from agentic.services.signal.messages import Heard
 from agentic.text import counted, dollars, listed
@@ -30,6 +31,7 @@ from agentic.wire.connection import StateUnavailable
 
 NOTHING_POSTED = "I have posted nothing here that I know of. Quote a message of mine and write /why."
 REDIS_AWAY = "That did not work: a part of the program is away. Please try again in a minute."
+NOT_SENT = "The file could not be sent. Please try again in a minute."
 NOT_ALL = "Not everything could be removed; my owner's log says what. The rest is removed when I start again."
 CONFIRM = (
     "This removes what I keep of you: records, notes, your profile, the log of your messages, here and on Discord"
@@ -42,13 +44,14 @@ STOP – I am silent here; STOP 30 for 30 minutes. RESUME – I speak again.
 /why – why I wrote the message that you quote, or my last one
 /status – my day: turns, money, limits
 /privacy – who reads here, and what is kept of you; /privacy unasked off, or on – may I write to you unasked?
+/privacy export – what is kept of you, as a file
 /profile – topics that are noted of you; /profile edit tea, ships – only these; /profile delete – none
 /forget me – remove what I keep of you
 /help – this list
 A 🛑 at a message of mine stops me too."""
 
 HOW_TO_EDIT = "Write /profile edit and all topics that may be noted of you, with commas between them."
-PRIVATE = ("privacy", "profile", "profile show")  # not answered in a group
+PRIVATE = ("privacy", "privacy export", "profile", "profile show")  # not answered in a group
 IN_OUR_CHAT = "Others read here. Write that to me in a chat of our own."
 
 TAKE_OVER_SECONDS = 15.0  # within which another process takes an agent over
@@ -85,6 +88,7 @@ class TextCommands:
             "why": self._why,
             "status": self._status,
             "privacy": self._privacy,
+            "privacy export": self._export,
             "privacy unasked on": partial(self._set_unasked, True),
             "privacy unasked off": partial(self._set_unasked, False),
             "profile": self._profile,
@@ -131,6 +135,8 @@ class TextCommands:
         if not await self._services.state.posts.claims.first(self._agent, f"command {heard.facts.message_id}"):
             return
         text = await self._answer(words, heard)
+        if not text:  # it was sent with a file
+            return
         if (outlet := self._channels.answering(heard.facts.channel_id)) is None:
             return
         try:
@@ -211,6 +217,20 @@ class TextCommands:
     async def _privacy(self, heard: Heard) -> str:
         return await self._services.privacy.text(heard.facts.author_id, heard.facts.channel_id)
 
+    async def _export(self, heard: Heard) -> str:
+        reply = await self._services.own_memory.export(heard.facts.author_id)
+        if reply.file is None:
+            return reply.text
+        account, lease = self._account, self._channels.lease
+        recipient = account.chats.recipient(heard.chat) or ""
+        file = reply.file[0], self._services.redact(reply.file[1])
+        try:
+            await account.client.send(account.number, recipient, reply.text, file=file, may_send=lambda: lease.is_held)
+        except SignalError as error:
+            log.warning("%s: chat %d did not get its data: %s", self._agent, heard.chat.channel_id, error)
+            return NOT_SENT
+        return ""
+
     async def _set_unasked(self, wanted: bool, heard: Heard) -> str:
         return await self._services.own_memory.set_unasked(heard.facts.author_id, wanted)
 
@@ -222,7 +242,6 @@ class TextCommands:
 
     async def _forget(self, heard: Heard) -> str:
         forgotten = await self._services.forgetting.forget(heard.facts.author_id)
-        self._services.own_memory.forget(heard.facts.author_id)
         return forgotten.text_with(MESSAGES) if forgotten.whole else NOT_ALL
 
     def _plain(self, text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from agentic.actions.forget import DONE_FILE, CompletedRequests, ForgetOutcome, 
 from agentic.agent.events import MentionEvent, save_event
 from agentic.chat.service import AgentChannels, ChatService
 from agentic.context.entries import Entry, Speaker
-from agentic.personas.memory import Notes, Origin, append
+from agentic.personas.memory import Origin, append
 from agentic.services.discord.gate import MAX_TEXT
 from agentic.services.signal.stores import AddressBook
 from agentic.state.forget_requests import ForgetRequests, RemovedWords
@@ -48,6 +49,10 @@ class Chat(ChatService):
 
     async def forget(self, person: int) -> None:
         await self._forget(person)
+
+
+def removed(**counts: int) -> ForgetOutcome:
+    return ForgetOutcome(Counter(counts))
 
 
 class Machine:
@@ -138,11 +143,11 @@ async def test_what_redis_holds_of_a_person_goes_and_nobody_elses(link: RedisCon
         await ask(here.state, ANN, 2)
         for number, person in enumerate((BOB, BOB, ANN)):
             await record(here.state, number, person)
-        assert await here.forgetting.forget(BOB) == ForgetOutcome(records=2, open_turns=1)
+        assert await here.forgetting.forget(BOB) == removed(records=2, questions=1)
         assert await here.state.turns.open_ids("claude") == ["m2"]
         assert await link.commands.exists(keys.turn("claude", "m1")) == 0
         assert [record.asked_by for record in await here.state.turns.records.last("grok", count=9)] == [ANN]
-        assert await here.forgetting.forget(BOB) == ForgetOutcome()
+        assert await here.forgetting.forget(BOB) == removed()
 
 
 @pytest.mark.promise(544)
@@ -161,7 +166,7 @@ async def test_a_new_redis_whose_clock_is_behind_forgets_all_the_same(
         await there.forgetting.forget(ANN)
         await until(lambda: heard == [ANN])
         await record(here.state, 1, BOB)
-        assert await here.forgetting.forget(BOB) == ForgetOutcome(records=1)
+        assert await here.forgetting.forget(BOB) == removed(records=1)
         assert heard == [ANN, BOB]
 
 
@@ -176,7 +181,8 @@ async def test_what_the_files_hold_of_a_person_goes_in_every_process(
             link.present.clear()
             await record(machine.state, 1, BOB)
             link.present.set()
-        assert await here.forgetting.forget(BOB) == ForgetOutcome(tool_calls=1, notes=Notes(gone=1))
+        counts = (await here.forgetting.forget(BOB)).counts
+        assert (counts["tool_calls"], counts["notes"]) == (1, 1)
         await until(lambda: there.done)
         for machine in (here, there):
             assert (f"said by {BOB}" in machine.memory, f"said by {ANN}" in machine.memory) == (False, True)
@@ -231,7 +237,7 @@ async def test_two_processes_with_the_same_files_get_in_nobodys_way(
         here.call(1, BOB)
         beside.call(2, BOB)
         await until(lambda: len(list(here.data.rglob("*.jsonl"))) == 1)
-        assert (await here.forgetting.forget(BOB)).notes == Notes(gone=1)
+        assert (await here.forgetting.forget(BOB)).counts["notes"] == 1
         await until(lambda: not beside.calls)
         assert here.calls == []
         await until(lambda: not list(here.data.rglob("*.jsonl")))
@@ -247,7 +253,7 @@ async def test_what_cannot_be_rewritten_is_logged_and_retried_at_the_next_start(
         text = memory.read_bytes()
         memory.unlink()
         memory.symlink_to(here.personas / "elsewhere.md")
-        assert await here.forgetting.forget(BOB) == ForgetOutcome(tool_calls=1, whole=False)
+        assert await here.forgetting.forget(BOB) == removed(tool_calls=1, failed=1)
         memory.unlink()
         memory.write_bytes(text)
         assert (await here.forgetting.forget(ANN)).whole
@@ -268,7 +274,7 @@ async def test_a_person_is_told_when_records_of_tools_cannot_be_rewritten(
     async with here.running(link):
         here.note("said by Bob", BOB)
         monkeypatch.setattr(here.records, "forget_person", refuse)
-        assert await here.forgetting.forget(BOB) == ForgetOutcome(notes=Notes(gone=1), whole=False), "the rest goes"
+        assert await here.forgetting.forget(BOB) == removed(notes=1, failed=1), "the rest goes"
     assert "Permission denied" in caplog.text
 
 
@@ -328,8 +334,9 @@ async def test_the_reply_says_what_the_recorder_removed(link: RedisConnection, h
 
 
 def test_the_reply_fits_into_a_message_and_says_what_stays():
-    words = RemovedWords(at=1, prompts=10**6, turns=20_000, reactions=10**6)
-    told = ForgetOutcome(20_000, 1_000, 10**9, Notes(10**6, 10**6), words=words).text
+    words = {"prompts": 10**6, "turns": 20_000, "reactions": 10**6, "messages": 10**6}
+    here = {"records": 20_000, "questions": 1_000, "tool_calls": 10**9, "notes": 10**6, "kept_notes": 10**6}
+    told = removed(**here, **words).text
     assert len(told) <= MAX_TEXT
     for words in (
         "other machines",
@@ -339,5 +346,5 @@ def test_the_reply_fits_into_a_message_and_says_what_stays():
         "1000000 prompts with",
     ):
         assert words in told
-    assert "without your id" not in ForgetOutcome().text
-    assert "Kept without your id: 1 note " in ForgetOutcome(notes=Notes(kept=1)).text
+    assert "without your id" not in removed().text
+    assert "Kept without your id: 1 note " in removed(kept_notes=1).text

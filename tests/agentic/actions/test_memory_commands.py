@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from agentic.actions import privacy
 from agentic.actions.base import CommandReply, Form
 from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE, PROFILE, TOPICS
 from agentic.context.options import Options
@@ -76,9 +79,56 @@ async def test_the_log_of_a_channel_is_named_by_privacy_and_status() -> None:
         assert f"**Message log**: {line}; `/privacy` says more" in await place.use("bots status", MEMBER)
 
 
+async def test_a_person_gets_what_is_kept_about_them_as_a_file_that_others_do_not_see() -> None:
+    async with a_place() as place:
+        reply = await place.use("privacy", MEMBER, export="file")
+        assert isinstance(reply, CommandReply)
+        assert not reply.public
+        assert reply.file is not None
+        name, text = reply.file
+        assert name.endswith(".json")
+        kept = {each["what"]: each["rows"] for each in json.loads(text)["kept about you"]}
+        (reactions,) = (rows for what, rows in kept.items() if what.startswith("reactions"))
+        assert reactions == [{"message_id": 7, "emoji": "🔥", "at": "1970-01-01T00:00:00+00:00"}]
+        left = {each["what"]: each["why"] for each in json.loads(text)["kept, but not in this file"]}
+        assert [why for what, why in left.items() if what.startswith("prompts")] == ["other people's words are in it"]
+        assert all(left.values())
+
+
+async def test_an_export_without_the_record_says_so_and_a_large_one_leaves_out_the_oldest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with a_place() as place:
+        place.memory.is_here = False
+        reply = await place.use("privacy", MEMBER, export="file")
+        assert isinstance(reply, CommandReply)
+        assert ELSEWHERE in reply.text
+        assert reply.file is not None
+        assert "🔥" not in reply.file[1]
+        place.memory.is_here = True
+        place.memory.exported = [{"emoji": f"{'x' * 90}{number}", "at": 0.0, "message_id": 1} for number in range(99)]
+        monkeypatch.setattr(privacy, "MAX_EXPORT", 3_000)
+        reply = await place.use("privacy", MEMBER, export="file")
+        assert isinstance(reply, CommandReply)
+        assert reply.file is not None
+        newest = json.loads(reply.file[1])["kept about you"]
+        (rows,) = (each["rows"] for each in newest if each["rows"])
+        assert rows[0]["emoji"].endswith("x0")
+        assert 0 < len(rows) < 30
+        assert f"the {99 - len(rows)} oldest entries are left out" in reply.text
+
+
+async def test_a_record_that_cannot_be_read_now_sends_no_half_file() -> None:
+    async with a_place() as place:
+        place.memory.exported = None
+        assert await place.use("privacy", MEMBER, export="file") == CommandReply(privacy.EXPORT_FAILED)
+
+
 async def test_whoever_asked_to_be_forgotten_has_no_profile_that_is_still_on_its_way() -> None:
     async with a_place() as place:
         await place.use(f"form {PROFILE}", MEMBER, id=PROFILE, **{TOPICS: "wasps"})
+        await place.use("privacy", MEMBER, unasked="on")
         await place.use("forget me", MEMBER)
         assert await place.use("profile show", MEMBER) == NO_PROFILE
+        assert await place.services.own_memory.consent(BOB) is None
         assert [note.user_id for note in place.notes if isinstance(note, ProfileNote)] == [BOB]

@@ -33,8 +33,9 @@ class Wishes:
 def own(*, records: bool = True, clock: Clock | None = None, **memory: Any) -> tuple[OwnMemory, KeptNotes]:
     notes, clock = KeptNotes(), clock or Clock()
     consents = Consents(notes, Wishes(), clock)
+    forgetting: Any = SimpleNamespace(stores={})
     settings: Any = SimpleNamespace(records=records, timezone=UTC, agents=("claude",))
-    return OwnMemory(Remembered(**memory), notes, consents, clock, settings), notes
+    return OwnMemory(Remembered(**memory), notes, consents, clock, settings, forgetting), notes
 
 
 async def test_a_profile_is_shown_with_its_origin() -> None:
@@ -94,14 +95,6 @@ async def test_a_wish_about_unasked_messages_is_noted() -> None:
     assert [(note.unasked, note.because) for note in notes if isinstance(note, ConsentNote)] == [(False, "command")]
     assert await mine.consent(ALICE) is False
     assert await mine.consent(BOB) is None
-
-
-async def test_whoever_is_forgotten_is_shown_nothing_from_here() -> None:
-    mine, _ = own()
-    mine.save_profile(ALICE, "bees")
-    await mine.set_unasked(ALICE, True)
-    mine.forget(ALICE)
-    assert (await mine.topics(ALICE), await mine.consent(ALICE)) == ((), None)
 
 
 async def test_without_a_record_nothing_is_noted() -> None:

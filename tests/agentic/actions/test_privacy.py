@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ def privacy(
     async def online() -> Collection[str]:
         return {"claude", "grok", "penny"}
 
-    own = OwnMemory(Remembered(**memory), KeptNotes(), nobody_writes, clock, settings)
+    own = OwnMemory(Remembered(**memory), KeptNotes(), nobody_writes, clock, settings, SimpleNamespace(stores={}))
     return Privacy(own, channel_readers, settings, NAMES, online=online, fronts=lambda: fronts or {})
 
 
@@ -72,12 +73,12 @@ async def test_a_log_that_keeps_nothing_is_none() -> None:
 
 
 async def test_it_counts_what_is_kept_about_the_person() -> None:
-    kept = Kept(12, 1, 5, 1_780_000_000.0)
+    kept = Kept({"reaction": 0, "turn": 1, "logged message": 12}, 5, 1_780_000_000.0)
     line = (await lines(privacy(kept={ALICE: kept})))[2]
     assert line.endswith(
-        "12 messages in the log since 2026-05-28, 1 summary with your words, and a profile of 5 topics."
+        "1 turn, 12 logged messages and a profile of 5 topics. The oldest logged message is of 2026-05-28."
     )
-    assert "no messages in the log, no summaries with your words, and no profile" in (await lines(privacy()))[2]
+    assert (await lines(privacy()))[2].endswith("in all channels: nothing.")
     assert (await lines(privacy(is_here=False)))[2] == f"**Kept about you**: {ELSEWHERE}"
 
 

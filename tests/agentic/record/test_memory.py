@@ -4,6 +4,7 @@ import pytest
 
 from agentic.context.options import Options
 from agentic.record.memories import Chain, Kept, MemoryReader, Profile
+from agentic.record.personal_data import RECORD
 from agentic.wire.entries import ConsentNote, ProfileNote, UnaskedNote
 from tests.support.recording import AT, said, summary
 
@@ -108,10 +109,15 @@ async def test_a_person_has_a_profile_a_consent_and_counts_of_what_is_kept(scene
     await scene.record()
     assert await memory.profile(77) == Profile(77, "Ann", ("tomatoes", "trains"), "model", AT)
     assert await memory.consent(77) is True
-    assert await memory.kept_about(77) == Kept(messages=2, summaries=1, topics=2, since=AT - 3599)
+    assert await memory.kept_about(77) == Kept(
+        {**NOTHING, "logged message": 2, "summarized talk": 1, "unprompted message": 1}, topics=2, since=AT - 3599
+    )
     found = await memory.unasked(9)
     assert (found.agent, found.task, found.person_id, found.cause) == ("claude", "discover", 77, "trains")
     assert (await memory.profile(1), await memory.consent(1), await memory.unasked(1)) == (None, None, None)
+
+
+NOTHING = {row.noun: 0 for row in RECORD if row.noun}
 
 
 @pytest.mark.promise(423)

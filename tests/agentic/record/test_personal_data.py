@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ import pytest
 
 from agentic.ids import id_at
 from agentic.record.database import FOLDER, connect_blocking, migrate, read_migrations
+from agentic.record.forgetting import export_person
 from agentic.record.personal_data import RECORD, STORED, inventory
 from agentic.wire.entries import (
     ActionNote,
@@ -32,7 +34,7 @@ from tests.support.recording import quotes, said, summary, turn, words
 
 ROOT = Path(__file__).parents[3]
 ABOUT_PEOPLE = re.compile(r"_id$|_by$|^by$|name$|user|person|people|author")
-ANN, BOB = 77, 78
+ANN, BOB, OTHER = 77, 78, 79
 
 
 def columns(path: Path) -> dict[str, list[str]]:
@@ -113,15 +115,22 @@ def test_the_page_about_privacy_lists_the_table() -> None:
         assert f"| {' | '.join(row)} |" in page, row
 
 
-def everything(number: int) -> list[Any]:
-    """An entry of each kind in which Ann is named, and her words are "secret"."""
-    message = said(number, "secret", channel_id=5)
+def everything(number: int, person: int = ANN, word: str = "secret") -> list[Any]:
+    """An entry of each kind in which a person is named, and their words are "secret"."""
+    name = {ANN: "Ann", BOB: "Bob"}[person]
+    message = said(number, word, channel_id=5, author_id=person, name=name)
     at, post = message.at, id_at(message.at + 1)
     return [
-        turn(f"t{number}", asked_by=ANN, asked_message_id=message.message_id, at=at, guild_id=9),
-        words(f"t{number}", asked_by=ANN, at=at, text="secret", quoted=quotes((message.message_id, ANN))),
-        words(f"q{number}", asked_by=BOB, at=at, text="secret", quoted=quotes((message.message_id, ANN), (-ANN, ANN))),
-        SearchWords(agent="claude", turn_id=f"t{number}", n=0, channel_id=5, at=at, query="secret"),
+        turn(f"t{number}", asked_by=person, asked_message_id=message.message_id, at=at, guild_id=9),
+        words(f"t{number}", asked_by=person, at=at, text=word, quoted=quotes((message.message_id, person))),
+        words(
+            f"q{number}",
+            asked_by=OTHER,
+            at=at,
+            text=word,
+            quoted=quotes((message.message_id, person), (-person, person)),
+        ),
+        SearchWords(agent="claude", turn_id=f"t{number}", n=0, channel_id=5, at=at, query=word),
         PostWords(
             agent="claude",
             turn_id=f"t{number}",
@@ -131,15 +140,13 @@ def everything(number: int) -> list[Any]:
             text="an answer",
             answers_message_id=message.message_id,
         ),
-        ReactionNote(message_id=post, channel_id=5, user_id=ANN, emoji="🔥", at=at),
-        ActionNote(id=f"a{number}", at=at, by=str(ANN), action="stop"),
+        ReactionNote(message_id=post, channel_id=5, user_id=person, emoji="🔥", at=at),
+        ActionNote(id=f"a{number}", at=at, by=str(person), action="stop"),
         RoomWords(
             agent="claude",
             thread_id=50,
             at=at,
-            messages=(
-                RoomMessage(message_id=message.message_id, author="person", author_id=ANN, text="secret", at=at),
-            ),
+            messages=(RoomMessage(message_id=message.message_id, author="person", author_id=person, text=word, at=at),),
         ),
         RoomNote(
             thread_id=50 + number,
@@ -148,7 +155,7 @@ def everything(number: int) -> list[Any]:
             topic="tea",
             policy="pull",
             status="active",
-            opened_by=ANN,
+            opened_by=person,
             opened_at=at,
             changed_at=at,
         ),
@@ -157,23 +164,23 @@ def everything(number: int) -> list[Any]:
             kind="arena",
             at=at,
             channel_id=5,
-            question="secret",
-            asked_by=ANN,
+            question=word,
+            asked_by=person,
             contenders=(Contender(agent="claude"),),
         ),
         message,
-        summary(message, text="secret", at=at),
-        ProfileNote(user_id=ANN, name="Ann", topics=("secret",), upto=message.message_id, at=at),
-        ProfileNote(user_id=ANN, name="Ann", topics=("secret",), by="person", at=at),
-        ConsentNote(user_id=ANN, unasked=True, at=at),
+        summary(message, text=word, at=at),
+        ProfileNote(user_id=person, name=name, topics=(word,), upto=message.message_id, at=at),
+        ProfileNote(user_id=person, name=name, topics=(word,), by="person", at=at),
+        ConsentNote(user_id=person, unasked=True, at=at),
         UnaskedNote(
             message_id=post + 1,
             agent="claude",
             task="discover",
             channel_id=5,
-            person_id=ANN,
-            cause="secret",
-            text="secret",
+            person_id=person,
+            cause=word,
+            text=word,
             at=at,
         ),
     ]
@@ -209,3 +216,20 @@ async def test_no_column_of_any_table_has_a_forgotten_person(scene: Any, late: b
     await scene.record()
     assert left_of(scene.path) == {"forgotten.user_id"}
     assert scene.rows("SELECT count(*) > 1, count(DISTINCT agent) FROM turns") == [(1, 1)], "the turns stay"
+
+
+async def test_a_person_is_sent_what_is_theirs_and_no_word_of_anybody_else(scene: Any) -> None:
+    shared = words("both", asked_by=ANN, text="bees, wasps", quoted=quotes((1, ANN), (2, BOB)))
+    await scene.put(*everything(1, ANN, "bees"), *everything(2, BOB, "wasps"), shared)
+    await scene.record()
+    with closing(connect_blocking(scene.path)) as db:
+        sent = {person: export_person(db, [person]) for person in (ANN, BOB)}
+        both = export_person(db, [ANN, BOB])
+    assert set(sent[ANN]) == {row.table for row in RECORD if row.person and row.export}
+    assert {table for table, rows in sent[ANN].items() if not rows} == {"forgotten"}
+    for person, others in ((ANN, ("wasps", "Bob", str(BOB))), (BOB, ("bees", "Ann", str(ANN)))):
+        text = re.sub(r"1\d{9}\.0|\d{15,}", "", json.dumps(sent[person]))  # times and long ids
+        assert [word for word in others if word in text] == []
+    assert {table: len(rows) for table, rows in both.items()} == {
+        table: len(rows) + len(sent[BOB][table]) for table, rows in sent[ANN].items()
+    }
