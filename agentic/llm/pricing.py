@@ -222,7 +222,7 @@ def _cost(seller: Provider, info: ModelInfo, now: datetime, usage: Usage) -> flo
 def _row(provider: str, model: str) -> tuple[Provider, ModelInfo]:
     """Return the table's row for a model, by comparing thousands of names.
 
-    For an unknown model, return the most expensive text model of its seller, or of all if the seller is unknown.
+    For an unknown model, return the most expensive text model of its seller, or of all if the seller has no prices.
     """
     with _loading:
         from genai_prices.data_snapshot import get_snapshot
@@ -233,9 +233,9 @@ def _row(provider: str, model: str) -> tuple[Provider, ModelInfo]:
     except LookupError:
         _warn_once(provider, model)
     usage, now = Usage(input_tokens=1000, output_tokens=1000), datetime.now(UTC)
-    known = [provider] if provider in PROVIDERS else PROVIDERS
-    ids = set(map(_seller_of, known))
-    sellers = [seller for seller in snapshot.providers if seller.id in ids]
+    ids = set(map(_seller_of, PROVIDERS))
+    own = [seller for seller in snapshot.providers if provider in PROVIDERS and seller.id == _seller_of(provider)]
+    sellers = own or [seller for seller in snapshot.providers if seller.id in ids]
     rows = [(seller, info) for seller in sellers for info in seller.models]
     return max(rows, key=lambda row: _cost(row[0], row[1], now, usage))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -78,6 +79,13 @@ def test_every_default_model_has_a_price_of_its_own(caplog: pytest.LogCaptureFix
         if models.image_model:
             assert price(provider, models.image_model, Usage(pictures=1)).picture_cost_usd > 0
     assert not caplog.records
+
+
+def test_a_provider_without_prices_costs_as_the_most_expensive_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    new = replace(PROVIDERS["openai"], name="new", price_list="", search_prices=(), picture_prices=())
+    monkeypatch.setitem(PROVIDERS, "new", new)  # type: ignore[arg-type]
+    usage = Usage(input_tokens=1000, output_tokens=1000)
+    assert price("new", "model", usage).cost_usd == price("unknown", "model", usage).cost_usd > 0
 
 
 def test_searches_cost_per_call() -> None:
