@@ -46,7 +46,7 @@ from agentic.state.silence import MAX_PAUSE_SECONDS
 from agentic.themes import THEMES
 from agentic.tools.loop import run_tools
 from agentic.tools.tool import Toolbox
-from agentic.turn.decision import DECISION_SCHEMA
+from agentic.turn.form import FORM
 from agentic.turn.result import SIGNS
 from agentic.wire import keys, messages
 from agentic.wire import messages as reading
@@ -457,7 +457,7 @@ def test_every_redis_key_is_in_the_table() -> None:
 
 def test_the_fields_of_a_decision_are_documented() -> None:
     (text,) = code(ARCHITECTURE, "json decision")
-    assert list(json.loads(text)) == list(DECISION_SCHEMA["properties"])
+    assert list(json.loads(text)) == list(FORM.schema["properties"])
 
 
 def texts_of_the_code() -> str:

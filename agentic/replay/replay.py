@@ -40,7 +40,8 @@ from agentic.runtime.services import provider_model
 from agentic.state.budgets import ReplayCosts
 from agentic.tools.own_tools import MEMORY
 from agentic.tools.prefill_tools import CALL_STOP, TextCall, call_in, continued_prefill, speech_text
-from agentic.turn.decision import Decision, UnreadableDecision, parse_decision
+from agentic.turn.decision import UnreadableDecision, parse_decision
+from agentic.turn.form import Decision, fields_of
 from agentic.turn.prefill_mode import SYSTEM_SPEAKS, Actions
 from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import CallRecord, CallWords, ReplayNote
@@ -423,7 +424,7 @@ class Replaying:
 
     def _end(self, text: str = "", decision: Decision | None = None, problem: str = "") -> tuple[Answer, str]:
         counts = {name: getattr(self.usage, name) for name in COUNTS}
-        fields = None if decision is None else _fields(decision)
+        fields = None if decision is None else _set(fields_of(decision))
         return Answer(model=self.usage.model or self.model.name, text=text, decision=fields, **counts), problem
 
 
@@ -510,7 +511,7 @@ def old_answer(recorded: RecordedTurn) -> Answer:
     decision = next((_set(each.decision) for each in reversed(recorded.words) if each.decision is not None), None)
     if decision is None and last is not None:
         with suppress(UnreadableDecision):
-            decision = _fields(parse_decision(last.completion))
+            decision = _set(fields_of(parse_decision(last.completion)))
     calls = recorded.calls
     return Answer(
         model=(last.model if last else "") or recorded.turn.model,
@@ -521,16 +522,9 @@ def old_answer(recorded: RecordedTurn) -> Answer:
     )
 
 
-def _fields(decision: Decision) -> Mapping[str, Any]:
-    values = asdict(decision)
-    if decision.react_to_message_id is not None:
-        values["react_to_message_id"] = str(decision.react_to_message_id)  # beyond JavaScript's numbers
-    return _set(values)
-
-
 def _set(decision: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields that the decision sets. Its sources are no part of the model's form."""
-    return {name: value for name, value in decision.items() if name != "sources" and value not in (None, False, "")}
+    """Return the fields that the decision sets."""
+    return {name: value for name, value in decision.items() if value not in (None, False, "")}
 
 
 def describe_decision(decision: Mapping[str, Any] | None) -> str:

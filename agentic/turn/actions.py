@@ -10,7 +10,7 @@ from agentic.agent.events import POST_SECONDS, MentionEvent, asked_id
 from agentic.chat.outlet import Post, Posted, TurnCost
 from agentic.llm.errors import ModelError
 from agentic.llm.types import ImagePrompt, Picture, Usage
-from agentic.turn.decision import Decision
+from agentic.turn.form import Decision
 from agentic.turn.progress import Done, Turn
 from agentic.turn.room_turns import next_member
 from agentic.turn.view import TurnView

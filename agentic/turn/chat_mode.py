@@ -17,7 +17,8 @@ from agentic.llm.turns import settled_text
 from agentic.llm.types import Message, Prompt
 from agentic.tools.tool import RunnableTool
 from agentic.turn.cleaning import lines_of_prompt
-from agentic.turn.decision import REPAIR, Decision, parse_decision
+from agentic.turn.decision import parse_decision
+from agentic.turn.form import REPAIR, Decision
 from agentic.turn.loose_json import text_so_far
 from agentic.turn.room_turns import form_in
 from agentic.turn.streaming import StreamFilter

@@ -24,6 +24,7 @@ from collections.abc import Collection, Sequence
 
 from agentic.chat.emoji import reaction_emoji
 from agentic.llm.markup import MAX_ROUNDS, NOTHING_KNOWN, KnownSources, strip_additions, strip_markup, strip_reasoning
+from agentic.turn.form import FIELDS
 
 MAX_WORDS = 64_000  # characters; nobody posts more
 
@@ -126,9 +127,11 @@ _CODE = re.compile(r"```(?!json)\w{0,20}\n(?!\s*+[{\[]).*?```", re.DOTALL | re.I
 _OBJECT = re.compile(
     r"""\{\s*+(?:["'“”‘’`}]|[\w-]*+\s*+(?::|\Z))|\A\s*+\[\s*+(?:["'“‘\[{\d]|\Z)|```json""", re.IGNORECASE
 )
+_NAMES = "|".join(field.name for field in FIELDS if "_" in field.name)
+_WORDS = "|".join(field.name for field in FIELDS if "_" not in field.name and field.where == "everywhere")
 _FIELDS = re.compile(
-    r"""\b(?:generate_image|image_prompt|react_emoji|react_to_message_id|end_conversation|next_speaker)\b"""
-    r"""|^[ \t>*_-]*+["'“‘`]?(?:skip|text|topic)["'”’`]?[*_]*+\s*+:|["'“‘`](?:skip|text)["'”’`]\s*+:""",
+    rf"""\b(?:{_NAMES})\b"""
+    rf"""|^[ \t>*_-]*+["'“‘`]?(?:{_WORDS})["'”’`]?[*_]*+\s*+:|["'“‘`](?:skip|text)["'”’`]\s*+:""",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOTHING = frozenset({"", "null", "none", "undefined", "true", "false"})

@@ -32,14 +32,8 @@ from agentic.tools.call_log import ToolRecord
 from agentic.tools.tool import WEB_FETCH, WEB_SEARCH, RunnableTool, Toolbox, ToolContext, ToolOutput
 from agentic.tools.web_search import MAX_QUERY, NO_QUERY, pages_in, without_private
 from agentic.turn.chat_mode import AnswerMode, ChatMode
-from agentic.turn.decision import (
-    Decision,
-    UnreadableDecision,
-    apply_turn_rules,
-    decision_from_prose,
-    fields_of,
-    parse_decision,
-)
+from agentic.turn.decision import UnreadableDecision, apply_turn_rules, decision_from_prose, parse_decision
+from agentic.turn.form import Decision, fields_of
 from agentic.turn.loose_json import objects
 from agentic.turn.prefill_mode import PrefillMode
 from agentic.turn.progress import SavedAnswer, Turn

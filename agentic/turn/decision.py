@@ -1,4 +1,4 @@
-"""From a model's answer to the agent's decision; the form that is asked for, in words and as a JSON schema.
+"""From a model's answer to the agent's decision (form.py has its fields).
 
 Text outside of the form may be reasoning, a refusal or a leaked prompt: it is never posted. An answer without any form
 is no decision, but if a person waits its words are the answer, since small models often give no other. Reasoning in any
@@ -13,49 +13,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from functools import cache, reduce
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
-from agentic.chat.outlet import ServiceInfo
 from agentic.ids import MAX_ID
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources, strip_reasoning
-from agentic.llm.types import Source
 from agentic.turn.cleaning import clean_emoji, clean_prose, clean_text, unfenced
+from agentic.turn.form import FIELDS, Decision, Kind
 from agentic.turn.loose_json import MAX_CHARS, CutString, objects, unescape
 
 CUT_TEXT_MIN = 40  # characters
 LAST_WORD = "I leave this room here."  # of an agent that leaves without a word
-MAX_TOPIC = 200  # characters
+MAX_LINE = 200  # characters of a topic or a name
 MAX_EXACT_FLOAT = 2**53  # beyond it neighboring ids are the same float
 
 _TRUE = frozenset({"true", "yes", "y", "1", "on"})
 _FALSE = frozenset({"false", "no", "n", "0", "off", "null", "none", ""})
 _ID = re.compile(r"\[?(?:msg:)?\s*(\d{1,20})\]?")
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]*(?=\s)|\n")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """The actions of a turn. With `skip` no other field counts. A starter sets `topic`, only a room the last two."""
-
-    skip: bool = False
-    text: str | None = None
-    generate_image: bool = False
-    image_prompt: str | None = None
-    react_emoji: str | None = None
-    react_to_message_id: int | None = None
-    end_conversation: bool = False
-    topic: str | None = None
-    leave: bool = False
-    next_speaker: str | None = None  # a shown name
-    sources: tuple[Source, ...] = ()  # web pages that the words rest on; no part of the model's form
-
-    @property
-    def is_empty(self) -> bool:
-        """Nothing would be posted or reacted."""
-        return self.skip or not (self.text or self.generate_image or self.react_emoji)
 
 
 class UnreadableDecision(Exception):
@@ -139,7 +115,9 @@ def apply_turn_rules(
     if forced and not (text or image_prompt):
         raise UnreadableDecision("empty")
     emoji = None if decision.skip else clean_emoji(decision.react_emoji)
-    return Decision(
+    return replace(
+        decision,
+        skip=False,
         text=text,
         generate_image=image_prompt is not None,
         image_prompt=image_prompt,
@@ -150,16 +128,6 @@ def apply_turn_rules(
         leave=leaves,
         next_speaker=decision.next_speaker if names_next else None,
     )
-
-
-def as_json(decision: Decision) -> str:
-    return json.dumps(fields_of(decision), ensure_ascii=False)
-
-
-def fields_of(decision: Decision) -> dict[str, Any]:
-    """The fields of the published form, and a room's if they are set."""
-    fields = {name: getattr(decision, name) for name in _READERS}
-    return {name: value for name, value in fields.items() if name not in _OF_ROOMS or value}
 
 
 def _unwrap_nested(decision: Decision) -> Decision:
@@ -196,14 +164,14 @@ def _known(raw: Mapping[str, object]) -> dict[str, Any]:
     """The fields of a decision among `raw`, under their own names, as their types; unusable values are left out."""
     fields: dict[str, Any] = {}
     for key, value in raw.items():
-        name = _NAMES.get(_letters(key))
-        if name is None:
+        field = _KNOWN.get(_letters(key))
+        if field is None:
             continue
-        if isinstance(value, list) and value and name != "text":
+        if isinstance(value, list) and value and field.kind != "text":
             value = value[0]
-        usable = _READERS[name](value)
+        usable = _READERS[field.kind](value)
         if usable is not _UNUSABLE:
-            fields[name] = usable
+            fields[field.name] = usable
     return fields
 
 
@@ -249,9 +217,9 @@ def _read_id(value: object) -> object:
     return value if isinstance(value, int) and 0 < value <= MAX_ID else None
 
 
-def _read_topic(value: object) -> object:
-    topic = _read_string(value)
-    return " ".join(topic.split())[:MAX_TOPIC] if isinstance(topic, str) else topic
+def _read_line(value: object) -> object:
+    line = _read_string(value)
+    return " ".join(line.split())[:MAX_LINE] if isinstance(line, str) else line
 
 
 def _whole_part(text: str) -> object:
@@ -267,115 +235,11 @@ def _whole_part(text: str) -> object:
     return text.rsplit(None, 1)[0] + " …"
 
 
-_READERS = {
-    "skip": _read_bool,
+_READERS: Mapping[Kind, Callable[[object], object]] = {
+    "flag": _read_bool,
     "text": _read_text,
-    "generate_image": _read_bool,
-    "image_prompt": _read_string,
-    "react_emoji": _read_string,
-    "react_to_message_id": _read_id,
-    "end_conversation": _read_bool,
-    "topic": _read_topic,
-    "leave": _read_bool,
-    "next_speaker": _read_topic,
+    "string": _read_string,
+    "line": _read_line,
+    "id": _read_id,
 }
-
-_NAMES = {_letters(name): name for name in _READERS}
-_OF_ROOMS = frozenset({"leave", "next_speaker"})
-
-
-# -- the form ---------------------------------------------------------------------------------------------------------
-
-CONTRACT = """
-One JSON object, nothing around it:
-
-{"skip": false, "text": "message or null", "generate_image": false, "image_prompt": "prompt or null",
- "react_emoji": "emoji or null", "react_to_message_id": "id or null", "end_conversation": false,
- "topic": "topic or null"}
-
-- skip: stay silent, with no reaction either.
-- text: your post in {markup}, as people chat: short, no headings, no sign-off; @Name addresses somebody.
-- generate_image, image_prompt: true and a full description, where a picture says more.
-- react_emoji, react_to_message_id: one emoji on a message above, seldom.
-- end_conversation: the topic is exhausted.
-- topic: only to open a conversation.
-"""
-
-MARKUP = "{markup}"  # stands for that of the service in the contract
-
-# What a room adds: to the fields of the form, and to the words on them.
-_LEAVE = (', "leave": false', "- leave: true to leave this room for good; text is then your last word.\n")
-_NEXT = (', "next_speaker": "name or null"', "- next_speaker: the name of the member who speaks next.\n")
-
-REACTION = frozenset({"react_emoji", "react_to_message_id"})
-# What the form loses if nobody reacts.
-_WITHOUT_REACTION = (
-    (',\n "react_emoji": "emoji or null", "react_to_message_id": "id or null", "end', ',\n "end'),
-    ("- react_emoji, react_to_message_id: one emoji on a message above, seldom.\n", ""),
-    ("stay silent, with no reaction either.", "stay silent."),
-)
-
-REPAIR = (
-    "Your last answer could not be read ({reason}). "
-    "Answer once more, with nothing but the JSON object that was asked for."
-)
-
-
-def _nullable(kind: str, description: str) -> dict[str, Any]:
-    return {"type": [kind, "null"], "description": description}
-
-
-def _flag(description: str) -> dict[str, Any]:
-    return {"type": "boolean", "description": description}
-
-
-_PROPERTIES: dict[str, Any] = {
-    "skip": _flag("true to stay silent: no text, no picture, no reaction"),
-    "text": _nullable("string", "the message to post, null for none"),
-    "generate_image": _flag("true to post a picture"),
-    "image_prompt": _nullable("string", "what the picture shows, null for none"),
-    "react_emoji": _nullable("string", "one emoji to react with, null for none"),
-    # as text: JSON numbers of 19 digits lose their last ones in many parsers
-    "react_to_message_id": _nullable("string", "digits of the id of the message to react to, null for none"),
-    "end_conversation": _flag("true when the topic is exhausted"),
-    "topic": _nullable("string", "the conversation's topic in a few words when you open it, else null"),
-}
-
-
-def _schema(properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    # Strict as OpenAI's structured outputs ask for: everything required, nothing added. Other providers accept it too.
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
-
-
-DECISION_SCHEMA = _schema(_PROPERTIES)
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionForm:
-    """The form of an answer: `contract` in words, as `on` a service, and `schema` as JSON schema."""
-
-    contract: str
-    schema: Mapping[str, Any]
-
-    def on(self, service: ServiceInfo) -> str:
-        return self.contract.replace(MARKUP, service.markup)
-
-
-FORM = DecisionForm(CONTRACT, DECISION_SCHEMA)
-
-
-@cache
-def room_form(*, names_next: bool, reacts: bool = True) -> DecisionForm:
-    """The form in a room: an agent may leave, with `names_next` name who is next, and without `reacts` not react."""
-    more = {"leave": _flag("true to leave the room for good; text is then the last word")}
-    added = [_LEAVE]
-    if names_next:
-        more["next_speaker"] = _nullable("string", "the name of the member who speaks next, null for none")
-        added.append(_NEXT)
-    fields, lines = ("".join(parts) for parts in zip(*added, strict=True))
-    contract, properties = CONTRACT, {**_PROPERTIES, **more}
-    if not reacts:
-        contract = reduce(lambda text, part: text.replace(*part), _WITHOUT_REACTION, contract)
-        properties = {name: each for name, each in properties.items() if name not in REACTION}
-    contract = contract.replace('"topic or null"}', f'"topic or null"{fields}}}')
-    return DecisionForm(contract + lines, _schema(properties))
+_KNOWN = {_letters(field.name): field for field in FIELDS}

@@ -18,6 +18,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from agentic.turn.form import FIELDS
+
 MAX_CHARS = 64_000  # about four times the longest answer that is asked for
 MAX_DEPTH = 12
 MAX_EFFORT = 2 * MAX_CHARS  # characters read by all attempts together
@@ -33,7 +35,8 @@ _PLAIN = "\"'`/\\"  # a backslash before these has no meaning
 _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.{0,300}?\*/)*", re.DOTALL)
 _SPACE_AND_COMMAS = re.compile(r"(?:[\s,;]|//[^\n]*|/\*.{0,300}?\*/)*", re.DOTALL)
 _QUOTED_KEY = r"""["'“‘`][^"'“”‘’`\\\n]{0,64}["'”’`]\s*:"""
-_NAME = "(?:[a-z]+(?:_[a-z]+)+|skip|text|topic|leave)"  # narrow, so that `"no", then: go` stays text
+# narrow, so that `"no", then: go` stays text
+_NAME = f"(?:[a-z]+(?:_[a-z]+)+|{'|'.join(field.name for field in FIELDS if '_' not in field.name)})"
 _BARE_KEY = rf"{_NAME}\s*:"
 _KEY = re.compile(r"""(?:["'“‘`]([^"'“”‘’`\\\n]{0,64})["'”’`]|([A-Za-z_][\w-]{0,63}))\s*:""")
 _BARE_VALUE = re.compile(r"[^,}\]\n\"“]*")

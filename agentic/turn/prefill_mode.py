@@ -22,7 +22,8 @@ from agentic.tools.prefill_tools import describe
 from agentic.tools.tool import RunnableTool, ToolContext, ToolOutput
 from agentic.turn.chat_mode import AnswerMode, ModelRequest
 from agentic.turn.cleaning import lines_of_prompt
-from agentic.turn.decision import Decision, decision_of
+from agentic.turn.decision import decision_of
+from agentic.turn.form import Decision
 
 SEARCH_FIRST = (
     "First {name} calls web_search, once, with one comprehensive query for all that the answer needs; there is no"

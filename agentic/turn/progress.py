@@ -30,7 +30,7 @@ from agentic.state.limits import LimitRequest, Verdict
 from agentic.state.rooms import Room
 from agentic.state.shared_state import SharedState
 from agentic.state.turns import Checkpoint, Claim
-from agentic.turn.decision import Decision, as_json
+from agentic.turn.form import Decision, as_json
 from agentic.turn.trace import TurnTrace, TurnWatcher, TurnWatchers
 from agentic.wire.reasons import TurnAborted
 

@@ -20,7 +20,7 @@ from agentic.context.prompt import RoomTurn
 from agentic.state.context import Summary
 from agentic.state.rooms import Room, RoomStore
 from agentic.text import calls_in, named
-from agentic.turn.decision import FORM, DecisionForm, room_form
+from agentic.turn.form import FORM, DecisionForm, form_of
 from agentic.turn.progress import Turn
 from agentic.wire.connection import or_default, wait_for_redis
 from agentic.wire.messages import Instruction
@@ -116,7 +116,7 @@ def room_turn(
 
 
 def form_in(room: RoomTurn | None) -> DecisionForm:
-    return FORM if room is None else room_form(names_next=room.names_next, reacts=room.reacts)
+    return FORM if room is None else form_of(in_room=True, names_next=room.names_next, reacts=room.reacts)
 
 
 def room_entries(entries: Iterable[Entry]) -> list[Entry]:

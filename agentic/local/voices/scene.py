@@ -85,7 +85,7 @@ class Scene:
         self.asker = clean_name(said("asker")) if said("asker") else "friend"
         self.last = None if last == self.me else last
         self.last_text = said("last_text")
-        self.last_message_id = message_id if message_id.isdecimal() and last != self.me else None
+        self.last_message_id = int(message_id) if message_id.isdecimal() and last != self.me else None
         self.aside = bool(said("aside"))
         self.human = clean_name(said("human_name")) if said("human_name") else None
         self.human_said, self.human_files = said("human_said"), bool(said("human_files"))

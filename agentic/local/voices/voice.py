@@ -16,7 +16,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from agentic.local.voices.debating import END, Debater, read_topic
 from agentic.local.voices.scene import PERSONAS, RoomLines, RoomScene, Scene, UsedLines, Words
 from agentic.local.voices.wording import capital, gist, phrase, plain
 from agentic.themes import theme_named
+from agentic.turn.form import Decision, as_json
 
 if TYPE_CHECKING:
     from agentic.local.voices.answering import Answers
@@ -43,26 +44,6 @@ FIRST_ENDING_ROUND = 4
 ENDING_STEP = 0.12  # added in each round from then on
 MAX_ENDING = 0.9
 STATE = "voice"  # the label that a recorded answer is given again by
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decision:
-    skip: bool = False
-    text: str | None = None
-    generate_image: bool = False
-    image_prompt: str | None = None
-    react_emoji: str | None = None
-    react_to_message_id: str | None = None
-    end_conversation: bool = False
-    topic: str | None = None
-    leave: bool = False
-    next_speaker: str | None = None
-
-    def to_json(self) -> str:
-        """The fields of rooms are left out where they say nothing."""
-        fields = asdict(self)
-        in_rooms = {name: fields.pop(name) for name in ("leave", "next_speaker")}
-        return json.dumps(fields | {name: said for name, said in in_rooms.items() if said}, ensure_ascii=False)
 
 
 class ScriptedVoice:
@@ -125,7 +106,7 @@ class ScriptedVoice:
             text = written(labels)
         else:
             voice._rng.seed(was["seed"])
-            text = voice._decide(scene).to_json()
+            text = as_json(voice._decide(scene))
         read = len(prompt.system) + len(prompt.text) + sum(len(message.text) for message in history)
         usage = Usage(model=self.name, calls=1, input_tokens=tokens_of(read), output_tokens=tokens_of(len(text)))
         return Reply(text=text, usage=usage, model=self.name, labels={STATE: state})
@@ -146,7 +127,7 @@ class ScriptedVoice:
         if self._delay is not None:
             await asyncio.sleep(min(self._delay(), seconds))
 
-    def _decide(self, scene: Scene) -> _Decision:
+    def _decide(self, scene: Scene) -> Decision:
         if scene.room is not None:
             return self._in_room(scene, scene.room)
         match scene.trigger:
@@ -163,17 +144,17 @@ class ScriptedVoice:
                 return self._react(scene, self._say(scene, self._answers.joining(scene)))
         return self._round(scene)
 
-    def _round(self, scene: Scene) -> _Decision:
+    def _round(self, scene: Scene) -> Decision:
         if scene.human:
             return self._react(scene, self._say(scene, self._answers.to_human(scene)))
         if self._rng.random() < SKIP:
-            return _Decision(skip=True)
+            return Decision(skip=True)
         if scene.last_message_id and scene.round > 1 and self._rng.random() < ONLY_REACT:
-            return _Decision(react_emoji=self._composer.emoji(scene), react_to_message_id=scene.last_message_id)
+            return Decision(react_emoji=self._composer.emoji(scene), react_to_message_id=scene.last_message_id)
         ending = self._rng.random() < wish_to_end(scene.round)
         return self._react(scene, self._say(scene, self._composer.turn(scene, ending=ending), ending=ending))
 
-    def _in_room(self, scene: Scene, room: RoomScene) -> _Decision:
+    def _in_room(self, scene: Scene, room: RoomScene) -> Decision:
         """A turn in a room. A bot speaks as in any conversation, on the room's topic."""
         # A person is answered, unless the debate itself answers better.
         if room.take_up and (self._agent in PERSONAS or self._answers.is_set_piece(room.take_up)):
@@ -185,7 +166,7 @@ class ScriptedVoice:
         section, text = debater.speech()
         if room.take_up:
             text = self._answers.noted(Words(text), room.taken_up_by).text
-        decision = _Decision(
+        decision = Decision(
             skip=not text,
             text=text or None,
             end_conversation=section == "last" and not room.closing,
@@ -194,7 +175,7 @@ class ScriptedVoice:
         )
         return self._react(scene, decision, debater.emoji)
 
-    def _round_in_room(self, scene: Scene, room: RoomScene) -> _Decision:
+    def _round_in_room(self, scene: Scene, room: RoomScene) -> Decision:
         composer = Composer(self._agent, self._rng, self._said_in(room))
         about = scene.copy_with(topic=read_topic(room.topic).it)
         if room.turn == 1:
@@ -206,15 +187,15 @@ class ScriptedVoice:
         others = [name for name in room.members if name != scene.me]
         return replace(decision, next_speaker=self._rng.choice(others) if room.names_next and others else None)
 
-    def _say(self, scene: Scene, words: Words | None, *, ending: bool = False) -> _Decision:
+    def _say(self, scene: Scene, words: Words | None, *, ending: bool = False) -> Decision:
         if words is None:
-            return _Decision(skip=True)
+            return Decision(skip=True)
         theme = theme_named(scene.theme)
         picture = words.picture
         if picture is None and (theme.always_draw or (theme.maybe_draw and self._rng.random() < DRAW)):
             caption = phrase(plain(gist(words.text)), MAX_CAPTION)
             picture = f"{scene.topic}: {caption}" if scene.topic else caption
-        return _Decision(
+        return Decision(
             text=words.text,
             generate_image=picture is not None,
             image_prompt=picture,
@@ -222,7 +203,7 @@ class ScriptedVoice:
             topic=words.topic,
         )
 
-    def _react(self, scene: Scene, decision: _Decision, emoji: Callable[[], str] | None = None) -> _Decision:
+    def _react(self, scene: Scene, decision: Decision, emoji: Callable[[], str] | None = None) -> Decision:
         """Sometimes add a reaction to the last message."""
         if decision.skip or scene.last_message_id is None or self._rng.random() >= REACT:
             return decision

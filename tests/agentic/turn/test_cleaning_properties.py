@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic.turn.cleaning import clean_emoji, clean_text, lines_of_prompt
-from agentic.turn.decision import Decision, UnreadableDecision, apply_turn_rules, parse_decision
+from agentic.turn.decision import UnreadableDecision, apply_turn_rules, parse_decision
+from agentic.turn.form import Decision
 
 PROMPT = lines_of_prompt("Answer with the JSON object only.\nYou may not skip, since a person waits.")
 MARKS = ["[msg:123 3h ago]", "[msg:5]", "Claude:", "Claude (you):", "<think>", "</think>", "<|im_end|>", "<|message|>"]

@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agentic.turn.cleaning import clean_emoji, clean_text
-from agentic.turn.decision import DECISION_SCHEMA, Decision, UnreadableDecision, apply_turn_rules, parse_decision
+from agentic.turn.decision import UnreadableDecision, apply_turn_rules, parse_decision
+from agentic.turn.form import FORM, Decision
 from agentic.turn.loose_json import objects
 
 WHOLE = {
@@ -45,9 +46,9 @@ OTHER_FIELDS = {"leave", "next_speaker", "sources"}  # of rooms, and the pages t
 
 
 def test_the_schema_is_strict_and_names_every_field() -> None:
-    assert DECISION_SCHEMA["required"] == list(DECISION_SCHEMA["properties"]) == list(WHOLE)
-    assert DECISION_SCHEMA["additionalProperties"] is False
-    assert json.loads(json.dumps(DECISION_SCHEMA)) == DECISION_SCHEMA
+    assert FORM.schema["required"] == list(FORM.schema["properties"]) == list(WHOLE)
+    assert FORM.schema["additionalProperties"] is False
+    assert json.loads(json.dumps(FORM.schema)) == FORM.schema
     assert set(Decision.__dataclass_fields__) == {
         *WHOLE,
         "leave",

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from agentic.turn.cleaning import clean_text, lines_of_prompt, without_echoes, without_machinery
-from agentic.turn.decision import Decision, UnreadableDecision, apply_turn_rules, decision_from_prose, parse_decision
+from agentic.turn.decision import UnreadableDecision, apply_turn_rules, decision_from_prose, parse_decision
+from agentic.turn.form import Decision
 
 
 @pytest.mark.promise(5)

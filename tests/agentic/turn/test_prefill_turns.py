@@ -17,7 +17,7 @@ from agentic.llm.provider_table import PrefillMemory
 from agentic.state.budgets import Caps
 from agentic.tools.call_log import ToolRecords
 from agentic.turn.chat_mode import ChatMode
-from agentic.turn.decision import Decision
+from agentic.turn.form import Decision
 from agentic.turn.prefill_mode import Actions
 from agentic.turn.result import LINES
 from agentic.wire.messages import HistoryEntry

@@ -3,45 +3,46 @@ from itertools import product
 
 import pytest
 
-from agentic.turn.decision import (
-    CONTRACT,
-    DECISION_SCHEMA,
-    LAST_WORD,
-    REACTION,
-    Decision,
-    UnreadableDecision,
-    apply_turn_rules,
-    as_json,
-    decision_of,
-    parse_decision,
-    room_form,
-)
+from agentic.turn.cleaning import begins_a_form
+from agentic.turn.decision import LAST_WORD, UnreadableDecision, apply_turn_rules, decision_of, parse_decision
+from agentic.turn.form import FIELDS, FORM, Decision, FormField, as_json, form_of
 
 PLAIN = {"forced": False, "always_draw": False, "can_draw": False}
 
 
 def test_a_room_offers_leaving_and_naming_only_to_whom_it_falls() -> None:
-    plain, moderating = room_form(names_next=False), room_form(names_next=True)
-    assert list(plain.schema["properties"]) == [*DECISION_SCHEMA["properties"], "leave"]
-    assert list(moderating.schema["required"]) == [*DECISION_SCHEMA["properties"], "leave", "next_speaker"]
+    plain, moderating = form_of(in_room=True, names_next=False), form_of(in_room=True, names_next=True)
+    assert list(plain.schema["properties"]) == [*FORM.schema["properties"], "leave"]
+    assert list(moderating.schema["required"]) == [*FORM.schema["properties"], "leave", "next_speaker"]
     assert "next_speaker" not in plain.contract
     assert '"leave": false, "next_speaker": "name or null"}' in moderating.contract
-    assert "leave" not in CONTRACT
+    assert "leave" not in FORM.contract
 
 
 def test_the_contract_of_a_room_shows_one_readable_object() -> None:
     for names_next, reacts in product((False, True), repeat=2):
-        form = room_form(names_next=names_next, reacts=reacts)
+        form = form_of(in_room=True, names_next=names_next, reacts=reacts)
         shown = form.contract[form.contract.index("{") : form.contract.index("}") + 1]
         assert list(json.loads(shown)) == list(form.schema["properties"])
 
 
 def test_who_cannot_react_is_offered_no_reaction() -> None:
-    form, usual = room_form(names_next=True, reacts=False), room_form(names_next=True)
-    assert set(usual.schema["properties"]) - set(form.schema["properties"]) == REACTION
+    form, usual = form_of(in_room=True, names_next=True, reacts=False), form_of(in_room=True, names_next=True)
+    assert set(usual.schema["properties"]) - set(form.schema["properties"]) == {"react_emoji", "react_to_message_id"}
     assert form.schema["required"] == list(form.schema["properties"])
     assert "react" not in form.contract
     assert "react" in usual.contract
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+def test_each_field_is_asked_for_and_survives_its_way_through_the_record(field: FormField) -> None:
+    form = form_of(in_room=True, names_next=True)
+    assert field.name in form.schema["properties"]
+    assert field.name in form.contract
+    values = {"flag": True, "id": 1 << 60, "text": "said", "string": "said", "line": "said"}
+    decision = Decision(**{"text": "Hi.", field.name: values[field.kind]})
+    assert parse_decision(as_json(decision)) == decision
+    assert begins_a_form(f"{field.name}: x") or "_" not in field.name
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_the_fields_of_a_room_are_read_in_every_form(raw: str) -> None:
 def test_outside_of_rooms_nobody_leaves_and_nobody_is_named() -> None:
     decision = apply_turn_rules(decision_of({"text": "Bye.", "leave": True, "next_speaker": "Ada"}), **PLAIN)
     assert decision == Decision(text="Bye.")
-    assert set(json.loads(as_json(decision))) == set(DECISION_SCHEMA["properties"])
+    assert set(json.loads(as_json(decision))) == set(FORM.schema["properties"])
 
 
 def test_who_leaves_without_a_word_says_so() -> None:

@@ -11,7 +11,7 @@ from agentic.context.window import Window
 from agentic.services.discord.view import DISCORD
 from agentic.services.signal.channels import SIGNAL
 from agentic.turn.decide import skip_prompt
-from agentic.turn.decision import FORM, MARKUP, room_form
+from agentic.turn.form import FORM, MARKUP, form_of
 from tests.support.said import CLAUDE, context, said
 
 WINDOW = Window((said(10), said(11, CLAUDE)), 20.0)
@@ -45,7 +45,7 @@ def test_a_chat_of_signal_hears_of_no_server_and_no_channel_of_discord() -> None
 
 @pytest.mark.parametrize("service", [DISCORD, SIGNAL])
 def test_a_form_is_whole_on_every_service(service: ServiceInfo) -> None:
-    for form in (FORM, room_form(names_next=True), room_form(names_next=False, reacts=False)):
+    for form in (FORM, form_of(in_room=True, names_next=True), form_of(in_room=True, names_next=False, reacts=False)):
         assert service.markup in form.on(service)
         assert MARKUP not in form.on(service)
 

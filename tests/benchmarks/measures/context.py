@@ -24,7 +24,7 @@ from agentic.context.prompt import Abilities, Identity, Place, PromptContext, Ta
 from agentic.context.window import Depth, WindowMemory, conversation_entries
 from agentic.services.discord.view import DISCORD
 from agentic.themes import THEMES, theme_named
-from agentic.turn.decision import FORM
+from agentic.turn.form import FORM
 from tests.benchmarks.stage import Bench
 from tests.benchmarks.table import Row, median, milliseconds
 
