@@ -26,7 +26,7 @@ from agent_coordinator.events import Event, RoomChanged, SpeakerChosen, TurnMiss
 from agent_coordinator.policies.by_name import Policies
 from agent_coordinator.policies.policy import Choice, Wait
 from agent_coordinator.state import ConversationState, Missed
-from agent_coordinator.text_signals import ANGLES, repetition_in
+from agent_coordinator.text_signals import PERSPECTIVES, repetition_in
 from agentic.state.rooms import Room
 from agentic.wire.bus import AgentAbsent, AgentTimedOut
 from agentic.wire.connection import REDIS_RETRY_SECONDS
@@ -35,7 +35,7 @@ from agentic.wire.messages import Instruction, Result
 log = logging.getLogger(__name__)
 
 MAX_DOUBLINGS = 32  # beyond BACKOFF_MAX_SECONDS, and far from overflowing a float
-MAX_ANGLES = 2  # turns; one more than that, and nothing new came
+MAX_PERSPECTIVES = 2  # turns; one more than that, and nothing new came
 ABSENT = frozenset({"benched", "muted", "unknown_channel"})
 """Reasons of results after which an agent counts as absent: its provider or a person silences it for a while, or it
 does not speak in the channel, as a persona does not outside of rooms."""
@@ -59,8 +59,9 @@ class RunningConversation:
     def become(self, state: ConversationState) -> ConversationState:
         """Take the state that a step led to; what people changed, asked for and wrote during the step stays."""
         if state.ended_because is None:
-            state = replace(state, requested=self.state.requested, called=self.state.called)
-            for message in self.state.heard:  # a message that it has is ignored
+            queue = self.state.queue
+            state = replace(state, queue=replace(state.queue, requested=queue.requested, called=queue.called))
+            for message in self.state.talk.heard:  # a message that it has is ignored
                 state = state.hear(message)
         state = rooms.with_lines_of(state, self.state)
         for change in self.changes:
@@ -127,7 +128,7 @@ class ConversationRunner:
         """Whether the next step may be taken: the channel is locked, and the next leader will find the state. If Redis
         was emptied in between, the channel is locked again."""
         state = running.state
-        while await self._locks.renew(state.channel_id, state.conversation_id):
+        while await self._locks.renew(state.channel_id, state.id):
             if await self.save(running):
                 await self._context.leadership.wait_until_held()
                 return True
@@ -137,41 +138,41 @@ class ConversationRunner:
 
     def with_choice(self, state: ConversationState, choice: Choice) -> ConversationState:
         if choice.pulls:
-            place = (state.conversation_id, state.channel_id)
+            place = (state.id, state.channel_id)
             self._notify(SpeakerChosen(*place, self._context.clock(), choice.speakers[0], choice.because, choice.pulls))
-        return state.choose(choice.speakers, choice.because, choice.lead, new_round=choice.new_round)
+        return state.choose(choice.speakers, choice.because, choice.suggested_topic, new_round=choice.new_round)
 
     async def _step(self, running: RunningConversation) -> ConversationState:
         """One turn, one wait, or the choice of the next speakers. A turn that is under way, or that an owner asked for,
         is taken before anything may end. A reactive round has no next one, whatever the policy."""
         await self._context.leadership.wait_until_held()
         running.become(running.state)  # what people changed until now has taken effect
-        if not running.state.asking:
+        if not running.state.queue.asking:
             running.state = rooms.with_called(rooms.without_strangers(running.state)).grant_request()
         state, policy, rng = running.state, self._policies.of(running.state), self._context.rng
-        if state.asking:
-            return await self._give_turn(running, state.pending[0])
+        if state.queue.asking:
+            return await self._give_turn(running, state.queue.pending[0])
         if state.room is not None and (reason := rooms.ending(state, state.room)) is not None:
             return state.ended(reason)
-        if state.granted:
-            return await self._give_turn(running, state.pending[0])
-        if state.brief and not state.pending:
+        if state.queue.granted:
+            return await self._give_turn(running, state.queue.pending[0])
+        if state.queue.is_brief and not state.queue.pending:
             return state.ended("joined")
         if state.room is None and (reason := policy.ending(state, rng)) is not None:
             return state.ended(reason)
         if state.room is not None and rooms.slot_is_due(state.room):
             return await self._wait_for_audience(running, state.room)
-        if state.pending:
-            return await self._give_turn(running, state.pending[0])
+        if state.queue.pending:
+            return await self._give_turn(running, state.queue.pending[0])
         choice = policy.choose(state, rng)
         if not isinstance(choice, Wait):
             return self.with_choice(state, choice)
         # Until a person asks for an agent or writes, for a while. The end of the wait is stored.
         now = self._context.clock()
-        until = state.waits_until or now + choice.seconds
+        until = state.queue.waits_until or now + choice.seconds
         if now >= until:
             return state.ended(choice.otherwise)
-        running.become(rooms.waiting(replace(state, waits_until=until)))
+        running.become(rooms.waiting(replace(state, queue=replace(state.queue, waits_until=until))))
         return await self._wait(running, until)
 
     async def _give_turn(self, running: RunningConversation, agent: str) -> ConversationState:
@@ -182,11 +183,11 @@ class ConversationRunner:
         """
         state, context = running.state, self._context
         if (
-            not state.asking
+            not state.queue.asking
             and await context.wait_for_redis(lambda: context.state.coordination.backoffs.until(agent)) is not None
         ):
             return self._record(state, agent, "absent", because="benched")
-        if not (state.asking or state.granted):
+        if not (state.queue.asking or state.queue.granted):
             pause = (
                 self._policies.of(state).pause(state, context.rng) + self._requester.pause + rooms.retry_pause(state)
             )
@@ -195,7 +196,7 @@ class ConversationRunner:
                 await context.sleep_unless(running.woken, pause)
             if running.state is not state:
                 return running.state
-        again = running.state.asking is not None
+        again = running.state.queue.asking is not None
         state = running.become(running.state.begin_turn(str(uuid.uuid4())))
         if not await self.save_and_hold(running):
             return _without_channel(state)
@@ -207,7 +208,7 @@ class ConversationRunner:
         self, state: ConversationState, agent: str, outcome: Result | Missed, because: str | None = None
     ) -> ConversationState:
         """The state after a turn. `because`: why nobody was asked, as a reason of results."""
-        place = (state.conversation_id, state.channel_id, state.round_number, agent)
+        place = (state.id, state.channel_id, state.counts.round, agent)
         if isinstance(outcome, str) or outcome.reason in ABSENT:
             missed: Missed = outcome if isinstance(outcome, str) else "absent"
             self._notify(TurnMissed(*place, missed))
@@ -322,23 +323,23 @@ class TurnRequester:
 
 def instruction_for(state: ConversationState) -> Instruction:
     """The turn's instruction, without its deadline. Raises ValueError if no turn was begun."""
-    if state.asking is None:
+    if state.queue.asking is None:
         raise ValueError("no turn was begun")
     return Instruction(
-        instruction_id=state.asking,
+        instruction_id=state.queue.asking,
         channel_id=state.channel_id,
         channel_theme=state.theme,
-        round_number=state.round_number,
-        conversation_id=state.conversation_id,
+        round_number=state.counts.round,
+        conversation_id=state.id,
         conversation_history=state.wire_history(),
-        is_conversation_starter=not state.brief and not state.opened,
-        topic=state.topic,
-        trigger_message_id=state.joining,
-        requested=state.granted,
-        room=rooms.brief_for(state.room, state.pending[0]) if state.room is not None else None,
-        angle=state.angle or state.lead,
-        take_up=state.take_up,
-        chosen_because=state.chosen_because,
+        is_conversation_starter=not state.queue.is_brief and not state.is_opened,
+        topic=state.talk.topic,
+        trigger_message_id=state.queue.joining,
+        requested=state.queue.granted,
+        room=rooms.brief_for(state.room, state.queue.pending[0]) if state.room is not None else None,
+        angle=state.talk.perspective or state.talk.suggested_topic,
+        take_up=state.talk.must_answer,
+        chosen_because=state.talk.chosen_because,
     )
 
 
@@ -346,20 +347,22 @@ def apply_staleness(before: ConversationState, state: ConversationState) -> Conv
     """The state after a turn, with a new perspective for the next turn if the talk repeats itself, or ended. A turn
     that left no message in spite of one brought nothing new either. A room continues until all members had a fair
     chance."""
-    if state.brief:
+    if state.queue.is_brief:
         return state
-    angles = before.angles + (before.angle is not None)
-    if state.messages == before.messages:
-        is_over = before.angle is not None and angles >= MAX_ANGLES and rooms.may_end_early(state)
-        state = replace(state, angles=angles)
+    had_perspective = before.talk.perspective is not None
+    perspectives = before.talk.perspectives + had_perspective
+    if state.counts.messages == before.counts.messages:
+        is_over = had_perspective and perspectives >= MAX_PERSPECTIVES and rooms.may_end_early(state)
+        state = replace(state, talk=replace(state.talk, perspectives=perspectives))
         return state.ended("repeating") if is_over else state
-    since_a_person = state.messages - state.heard[-1].after if state.heard else len(state.history)
-    repetition = repetition_in([post.text for post in state.history[-since_a_person:]] if since_a_person else ())
+    since_a_person = state.counts.messages - state.talk.heard[-1].after if state.talk.heard else len(state.talk.history)
+    repetition = repetition_in([post.text for post in state.talk.history[-since_a_person:]] if since_a_person else ())
     if repetition is None:
-        return replace(state, angle=None, angles=0)
-    if angles >= MAX_ANGLES and rooms.may_end_early(state):
+        return replace(state, talk=replace(state.talk, perspective=None, perspectives=0))
+    if perspectives >= MAX_PERSPECTIVES and rooms.may_end_early(state):
         return state.ended("repeating")
-    return replace(state, angle=ANGLES[repetition], angles=angles)
+    talk = replace(state.talk, perspective=PERSPECTIVES[repetition], perspectives=perspectives)
+    return replace(state, talk=talk)
 
 
 class SavedConversations:
@@ -372,9 +375,9 @@ class SavedConversations:
     async def save(self, state: ConversationState) -> bool:
         """Return False, and store nothing, if the channel is no longer locked or another process leads. Of a room in
         which nothing runs only the room is stored."""
-        over = state.room is not None and state.room.status != "active" and state.asking is None
+        over = state.room is not None and state.room.status != "active" and state.queue.asking is None
         text = None if over else replace(state, touched_at=self._context.clock()).to_json()
-        record = (state.channel_id, state.conversation_id, text, self._context.leadership.epoch, state.room)
+        record = (state.channel_id, state.id, text, self._context.leadership.epoch, state.room)
         if await self._context.wait_for_redis(lambda: self._store.keep(*record)):
             return True
         log.debug("channel %d is no longer locked, its conversation is not stored", state.channel_id)
@@ -382,7 +385,7 @@ class SavedConversations:
 
     async def drop(self, state: ConversationState) -> None:
         """Delete the conversation, unless another process leads: that one continues it."""
-        place = (state.channel_id, state.conversation_id, self._context.leadership.epoch)
+        place = (state.channel_id, state.id, self._context.leadership.epoch)
         await self._context.wait_for_redis(lambda: self._store.drop(*place))
 
     async def of(self, channel_id: int) -> ConversationState | None:

@@ -29,7 +29,7 @@ from agent_coordinator.events import (
     report_of,
 )
 from agent_coordinator.policies.by_name import Policies
-from agent_coordinator.state import ConversationState, PersonMessage
+from agent_coordinator.state import ConversationState, Counts, PersonMessage, SpeakerQueue, Talk
 from agentic.state.silence import ChannelRef, SilenceChange
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Engine:
                     lambda: pick_starter(context.config, schedule, channel_id, context.rng)
                 )
             policy, now = self._policies.name_for(channel_id, theme), context.clock()
-            state = ConversationState(conversation_id, channel_id, theme, started_at=now, topic=topic, policy=policy)
+            state = ConversationState(conversation_id, channel_id, theme, now, policy, talk=Talk(topic=topic))
             self._notify(ConversationStarted(conversation_id, channel_id, theme, starter, now, topic, policy))
             if began is not None:
                 began(channel_id)
@@ -87,7 +87,7 @@ class Engine:
         """Run a room's conversation until the room pauses or closes; `began` is called once it is stored. `changed`: as
         a person's order made it, which observers do not know yet. Raises ChannelBusy."""
         running = RunningConversation(state, noted=None if changed else state.room)
-        async with self.locks.hold(state.channel_id, state.conversation_id):
+        async with self.locks.hold(state.channel_id, state.id):
             if not await self._runner.save_and_hold(running):
                 raise ChannelBusy(state.channel_id)
             began()
@@ -97,18 +97,18 @@ class Engine:
 
     def _open_room(self, state: ConversationState) -> ConversationState:
         """A room's conversation that begins, with its first speakers, or that continues. Observers are notified."""
-        place = (state.conversation_id, state.channel_id, state.theme)
-        if state.room is None or state.opened or state.round_number:
-            self._notify(ConversationResumed(*place, state.round_number))
+        place = (state.id, state.channel_id, state.theme)
+        if state.room is None or state.is_opened or state.counts.round:
+            self._notify(ConversationResumed(*place, state.counts.round))
             return state
         choice = self._policies.of(state).opening(state.room.names[0], self._context.rng)
         began = (choice.speakers[0], state.started_at)
-        self._notify(ConversationStarted(*place, *began, topic=state.topic, policy=state.policy))
+        self._notify(ConversationStarted(*place, *began, topic=state.talk.topic, policy=state.policy))
         return self._runner.with_choice(state, choice)
 
     async def write_room(self, state: ConversationState) -> None:
         """Store a room in which nothing runs. Raises ChannelBusy."""
-        async with self.locks.hold(state.channel_id, state.conversation_id):
+        async with self.locks.hold(state.channel_id, state.id):
             if not await self._runner.save_and_hold(RunningConversation(state)):
                 raise ChannelBusy(state.channel_id)
 
@@ -121,9 +121,9 @@ class Engine:
         Observers are notified of the turn only. Raises ChannelBusy."""
         exchange = str(uuid.uuid4())
         async with self.locks.hold(channel_id, exchange):
-            state = ConversationState(exchange, channel_id, theme, started_at=self._context.clock(), single=True)
+            queue, now = SpeakerQueue(single=True, requested=agent), self._context.clock()
             began()
-            await self.run(replace(state, round_number=1, requested=agent))
+            await self.run(ConversationState(exchange, channel_id, theme, now, queue=queue, counts=Counts(round=1)))
 
     async def change(self, channel_id: int, change: Change) -> bool:
         """Change the channel's conversation as a person wants it; False if none runs."""
@@ -138,17 +138,17 @@ class Engine:
         runs."""
         if (running := self._unended(channel_id)) is None:
             return False
-        await self._turn_to(running, replace(running.state, requested=agent))
+        await self._turn_to(running, running.state.request(agent))
         return True
 
     async def hear(self, channel_id: int, message: PersonMessage, called: Sequence[str] = ()) -> bool:
         """A person wrote in the channel: its conversation's next turn answers that, without a pause; False if none runs
         whose policy hears people. `called`: members of a room that ask for their turn, since it calls them."""
         running = self._unended(channel_id)
-        if running is None or running.state.brief:
+        if running is None or running.state.queue.is_brief:
             return False
         state, policy = running.state, self._policies.of(running.state)
-        message = replace(message, after=state.messages)
+        message = replace(message, after=state.counts.messages)
         if state.room is not None:
             message = rooms.in_room(state.room, message, called)
             state = rooms.with_unclear_name(rooms.hearing(state, message), message)
@@ -158,8 +158,8 @@ class Engine:
             return False
         if state is running.state:  # another process has noticed the message too
             return True
-        if policy.chooses_each_turn and not (state.asking or state.granted):
-            state = replace(state, pending=())
+        if policy.chooses_each_turn and not (state.queue.asking or state.queue.granted):
+            state = replace(state, queue=replace(state.queue, pending=()))
         await self._turn_to(running, state)
         return True
 
@@ -178,20 +178,20 @@ class Engine:
 
         None for a reactive round or a single turn. Raises ChannelBusy.
         """
-        async with self.locks.hold(state.channel_id, state.conversation_id):
-            if state.waits_until is None and self._context.clock() - state.touched_at > RESUME_SECONDS:
+        async with self.locks.hold(state.channel_id, state.id):
+            if state.queue.waits_until is None and self._context.clock() - state.touched_at > RESUME_SECONDS:
                 state = state.ended("too_old")
-            elif not state.brief:
-                log.info("conversation in channel %d resumed in round %d", state.channel_id, state.round_number)
-                place = (state.conversation_id, state.channel_id, state.theme, state.round_number)
+            elif not state.queue.is_brief:
+                log.info("conversation in channel %d resumed in round %d", state.channel_id, state.counts.round)
+                place = (state.id, state.channel_id, state.theme, state.counts.round)
                 self._notify(ConversationResumed(*place))
             state = await self.run(state)
-        return None if state.brief else self._report(state)
+        return None if state.queue.is_brief else self._report(state)
 
     async def discard(self, state: ConversationState) -> None:
         """End what an earlier leader left, without a further turn."""
         await self.saved.drop(state)
-        if not state.brief and state.ended_because is None:
+        if not state.queue.is_brief and state.ended_because is None:
             self._report(state.ended("too_old"))
 
     async def on_silence(self, change: SilenceChange) -> None:

@@ -49,14 +49,14 @@ class ConversationReport:
 def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
     """Raises ValueError for a conversation that has not ended."""
     if state.ended_because is None:
-        raise ValueError(f"conversation {state.conversation_id} has not ended")
-    total, room = state.total, state.room
+        raise ValueError(f"conversation {state.id} has not ended")
+    total, room = state.counts.total, state.room
     return ConversationReport(
-        conversation_id=state.conversation_id,
+        conversation_id=state.id,
         channel_id=state.channel_id,
         theme=state.theme,
-        topic=state.topic,
-        rounds=state.round_number,
+        topic=state.talk.topic,
+        rounds=state.counts.round,
         messages=room.turn_number if room else total.messages,
         skips=room.skips if room else total.skips,
         cost_usd=room.cost_usd if room else total.cost_usd,
@@ -64,8 +64,8 @@ def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
         ended_because=state.ended_because,
         started_at=state.started_at,
         ended_at=ended_at,
-        per_agent=dict(state.tallies),
-        opened_by=(room and room.starter) or (state.history[0].agent if state.history else ""),
+        per_agent=dict(state.counts.agents),
+        opened_by=(room and room.starter) or (state.talk.history[0].agent if state.talk.history else ""),
         policy=state.policy,
     )
 

@@ -14,7 +14,7 @@ from agent_coordinator.channels import ChannelBusy
 from agent_coordinator.config import REACTIVE_COOLDOWN_SECONDS
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.engine import Engine
-from agent_coordinator.state import ConversationState
+from agent_coordinator.state import ConversationState, SpeakerQueue
 from agentic.ids import is_snowflake
 from agentic.wire.connection import or_default
 from agentic.wire.messages import MentionNotice
@@ -53,7 +53,7 @@ class Reactive:
                 ):
                     return None
                 theme, now = self._context.config.theme_of(channel_id), self._context.clock()
-                state = ConversationState(exchange, channel_id, theme, started_at=now, joining=joining)
+                state = ConversationState(exchange, channel_id, theme, now, queue=SpeakerQueue(joining=joining))
                 return await self._engine.run(state.begin_round(joiners))
         except ChannelBusy:
             return None

@@ -12,7 +12,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from agent_coordinator.state import ConversationState, Missed, PersonMessage, is_post, is_skip
+from agent_coordinator.state import (
+    ConversationState,
+    Counts,
+    Missed,
+    PersonMessage,
+    SpeakerQueue,
+    Talk,
+    is_post,
+    is_skip,
+)
 from agentic.state.rooms import MAX_FAILURES, MAX_MEMBERS, MIN_MEMBERS, Room, RoomMember
 from agentic.text import calls_in, names_in
 from agentic.wire.messages import MAX_TOPIC, Result, RoomBrief
@@ -55,13 +64,12 @@ def conversation_of(room: Room) -> ConversationState:
         room.conversation_id,
         room.thread_id,
         room.theme,
-        started_at=room.opened_at,
-        topic=room.topic[:MAX_TOPIC],
-        round_number=room.rounds,
-        last_speaker=room.last_speaker,
-        last_in_order=room.last_speaker,
-        policy=room.policy,
-        room=room,
+        room.opened_at,
+        room.policy,
+        room,
+        queue=SpeakerQueue(last_in_order=room.last_speaker),
+        talk=Talk(topic=room.topic[:MAX_TOPIC], last_speaker=room.last_speaker),
+        counts=Counts(round=room.rounds),
     )
 
 
@@ -84,8 +92,8 @@ def brief_for(room: Room, agent: str) -> RoomBrief:
 
 def retry_pause(state: ConversationState) -> float:
     """Seconds to wait before the next turn if the last one failed: an agent that starts again needs a moment."""
-    last = state.room and state.last_in_order and state.room.member(state.last_in_order)
-    return RETRY_SECONDS if last and (last.failures or last.name in state.away) else 0.0
+    last = state.room and state.queue.last_in_order and state.room.member(state.queue.last_in_order)
+    return RETRY_SECONDS if last and (last.failures or last.name in state.counts.away) else 0.0
 
 
 def after_turn(
@@ -93,13 +101,14 @@ def after_turn(
 ) -> ConversationState:
     """The room's part of a turn that the conversation has recorded: its number, its cost, who leaves, the end.
     `because`: why the agent was not asked."""
-    room = _updated(room, rounds=state.round_number)
+    room = _updated(room, rounds=state.counts.round)
     if isinstance(outcome, str):
         # A failure of the member; but if all are absent, one after the other, their program is down: the room waits.
-        away = (*(other for other in state.away if other != agent), agent) if outcome == "absent" else ()
+        away = (*(other for other in state.counts.away if other != agent), agent) if outcome == "absent" else ()
+        state = replace(state, counts=replace(state.counts, away=away))
         if set(room.names) <= set(away):
-            return replace(state, room=room, away=away)
-        return _after(replace(state, away=away), room, agent, posted=False, failure=because or outcome)
+            return replace(state, room=room)
+        return _after(state, room, agent, posted=False, failure=because or outcome)
     room = _updated(
         room,
         skips=room.skips + is_skip(outcome),
@@ -112,10 +121,11 @@ def after_turn(
         room = _with_member(room, agent, turns_taken=member.turns_taken + 1)
     failure = outcome.reason if outcome.skipped and outcome.reason in FAILURES else None
     state = _after(state, room, agent, posted=is_post(outcome), failure=failure)
-    state = replace(state, away=(), unseen=state.unseen + 1 if outcome.reason == UNSEEN else 0)
+    unseen = state.counts.unseen + 1 if outcome.reason == UNSEEN else 0
+    state = replace(state, counts=replace(state.counts, away=(), unseen=unseen))
     if outcome.leaves:
         state = without_member(state, agent, CHOSE)
-    reason = "no_access" if state.unseen >= MAX_UNSEEN else _end_by(outcome, room)
+    reason = "no_access" if state.counts.unseen >= MAX_UNSEEN else _end_by(outcome, room)
     return state if reason is None or room.status != "active" else state.ended(reason)
 
 
@@ -125,7 +135,8 @@ def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, fa
     member = room.member(agent)
     failures = member.failures + 1 if failure and member else 0
     room = _with_member(room, agent, failures=failures)
-    state = replace(state, room=room, idle_turns=0 if posted else state.idle_turns + (failure is None))
+    idle_turns = 0 if posted else state.counts.idle_turns + (failure is None)
+    state = replace(state, room=room, counts=replace(state.counts, idle_turns=idle_turns))
     if member is None or failure is None:
         return state
     if failures >= MAX_FAILURES:
@@ -149,9 +160,9 @@ def ending(state: ConversationState, room: Room) -> EndReason | None:
         return "too_few_left"
     if room.turn_number >= room.turns:
         return "turn_limit"
-    if state.agreed_to_end and may_end_early(state):
+    if state.counts.agreed_to_end and may_end_early(state):
         return "agreed"
-    return "most_skipped" if state.idle_turns >= IDLE_ROUNDS * len(room.members) else None
+    return "most_skipped" if state.counts.idle_turns >= IDLE_ROUNDS * len(room.members) else None
 
 
 def may_end_early(state: ConversationState) -> bool:
@@ -178,7 +189,7 @@ def resumed(state: ConversationState, turns: int) -> ConversationState:
     members = tuple(member.model_copy(update=clean) for member in state.room.members)
     room = after_slot(state.room)
     room = _updated(room, status="active", why=None, turns=turns, members=members, wait_noted=False)
-    return replace(state, room=room, idle_turns=0, end_streak=0, unseen=0)
+    return replace(state, room=room, counts=replace(state.counts, idle_turns=0, end_streak=0, unseen=0))
 
 
 def is_goodbye(text: str) -> bool:
@@ -208,11 +219,12 @@ def without_member(state: ConversationState, agent: str, why: str) -> Conversati
         left=(*(other for other in state.room.left if other.name != agent), member),
     )
     room = room.with_line("left", member.shown, why=why)
-    keeps = state.pending[:1] if state.asking else ()
-    pending = (*keeps, *(other for other in state.pending[len(keeps) :] if other != agent))
-    requested = None if state.requested == agent else state.requested
-    called = tuple(other for other in state.called if other != agent)
-    return replace(state, room=room, pending=pending, requested=requested, called=called)
+    keeps = state.queue.pending[:1] if state.queue.asking else ()
+    pending = (*keeps, *(other for other in state.queue.pending[len(keeps) :] if other != agent))
+    requested = None if state.queue.requested == agent else state.queue.requested
+    called = tuple(other for other in state.queue.called if other != agent)
+    queue = replace(state.queue, pending=pending, requested=requested, called=called)
+    return replace(state, room=room, queue=queue)
 
 
 def without_deleted(state: ConversationState, agents: Collection[str]) -> ConversationState:
@@ -224,9 +236,9 @@ def without_deleted(state: ConversationState, agents: Collection[str]) -> Conver
 
 def without_strangers(state: ConversationState) -> ConversationState:
     """A request for an agent that is no member, or no longer, is dropped."""
-    if state.room is None or state.requested is None or state.room.member(state.requested) is not None:
+    if state.room is None or state.queue.requested is None or state.room.member(state.queue.requested) is not None:
         return state
-    return replace(state, requested=None)
+    return state.request(None)
 
 
 def with_member(state: ConversationState, member: RoomMember) -> ConversationState:
@@ -253,25 +265,26 @@ def in_room(room: Room, heard: PersonMessage, called: Sequence[str] = ()) -> Per
 
 def hearing(state: ConversationState, heard: PersonMessage) -> ConversationState:
     """The room's conversation after a person wrote; a message that is reported again changes nothing twice."""
-    if heard.message_id <= state.taken_up:
+    if heard.message_id <= state.talk.answered:
         return state
-    before = next((each.called for each in state.heard if each.message_id == heard.message_id), ())
+    before = next((each.called for each in state.talk.heard if each.message_id == heard.message_id), ())
     after = state.hear(heard)
     new = tuple(agent for agent in heard.called if agent not in before)
     if after is state and not new:
         return state
-    return replace(after, called=(*(agent for agent in after.called if agent not in new), *new))
+    called = (*(agent for agent in after.queue.called if agent not in new), *new)
+    return replace(after, queue=replace(after.queue, called=called))
 
 
 def with_called(state: ConversationState) -> ConversationState:
     """The first member that people called speaks next, unless somebody asked for another one or the thread is the
     audience's."""
     room = state.room
-    if room is None or state.requested is not None or not state.called or room.slot_until is not None:
+    if room is None or state.queue.requested is not None or not state.queue.called or room.slot_until is not None:
         return state
-    agent, *rest = state.called
-    state = replace(state, called=tuple(rest))
-    return replace(state, requested=agent) if room.member(agent) is not None else with_called(state)
+    agent, *rest = state.queue.called
+    state = replace(state, queue=replace(state.queue, called=tuple(rest)))
+    return state.request(agent) if room.member(agent) is not None else with_called(state)
 
 
 def waiting(state: ConversationState) -> ConversationState:
@@ -287,7 +300,7 @@ def waiting(state: ConversationState) -> ConversationState:
 def with_unclear_name(state: ConversationState, heard: PersonMessage) -> ConversationState:
     """A room that waits for a name, after a message with a name that fits several members."""
     room = state.room
-    if room is None or state.waits_until is None:
+    if room is None or state.queue.waits_until is None:
         return state
     groups = calls_in(heard.text, {member.name: member.shown for member in room.members})
     if not groups or len(groups[0]) == 1 or heard.called or heard.replied_to in room.names:
@@ -325,7 +338,7 @@ def speaking_next(state: ConversationState, agent: str | None) -> ConversationSt
     """The agent speaks next, or the next one at once; a slot for the audience is over."""
     if state.room is not None and state.room.slot_until is not None:
         state = replace(state, room=after_slot(state.room))
-    return state if agent is None else replace(state, requested=agent)
+    return state if agent is None else state.request(agent)
 
 
 def _updated(room: Room, **changes: object) -> Room:

@@ -1,8 +1,8 @@
 """The state of one conversation and its transitions: frozen values, no I/O, to and from JSON.
 
-A round takes agents from the front of `pending`; `take_turn` records an answer, `miss_turn` an absence or a timeout.
-History is stored raw and written in the wire's format only when it is sent, since a later reaction belongs to an
-earlier entry.
+Its parts are the queue of speakers, the talk, and the counts. A round takes agents from the front of the queue;
+`take_turn` records an answer, `miss_turn` an absence or a timeout. Posts are stored raw and written in the wire's
+format only when they are sent, since a later reaction belongs to an earlier post.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from agentic.state.conversations import read_state
 from agentic.state.rooms import Room
 from agentic.wire.messages import HistoryEntry, Result
 from agentic.wire.reasons import EndReason
@@ -90,118 +91,68 @@ class AgentCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationState:
-    """`pending`: the round's agents to come. The others are in `spoke`, `skipped`, `missing` (absent) or `unheard`
-    (timed out, or dropped for a person's message)."""
+class SpeakerQueue:
+    """Who speaks next, and who asked for it."""
 
-    conversation_id: str
-    channel_id: int
-    theme: str
-    started_at: float
-    round_number: int = 0
-    pending: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()  # the round's agents to come
     asking: str | None = None  # the instruction's id of the turn under way, the first pending agent's
-    touched_at: float = 0.0  # unix seconds of the last step
-    spoke: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()
-    unheard: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    history: tuple[AgentPost, ...] = ()
-    topic: str | None = None
-    last_speaker: str | None = None
-    last_turn_showed: bool = False  # the last turn left something to see in the channel
-    end_streak: int = 0
-    tallies: Mapping[str, AgentCounts] = field(default_factory=dict)
-    ended_because: EndReason | None = None
     joining: int | None = None  # of a reactive round, a single one: the person's message that it joins
     single: bool = False  # no conversation: one turn, which an owner asked for
     requested: str | None = None  # the agent that an owner wants to speak next
-    called: tuple[str, ...] = ()  # in a room: members that people called, who speak next, one after the other
     granted: bool = False  # the first of `pending` has its turn because an owner asked for it
-    policy: str = "rounds"  # by name, agent_coordinator/policies/by_name.py
-    room: Room | None = None  # the room that this is the conversation of
-    idle_turns: int = 0  # in a room: in a row, in which an agent had nothing to post; failures left out
-    away: tuple[str, ...] = ()  # in a room: were absent, since any agent answered
-    unseen: int = 0  # in a room: turns in a row whose agents did not see the thread
+    called: tuple[str, ...] = ()  # in a room: members that people called, who speak next, one after the other
     last_in_order: str | None = None  # the last one that had its turn without being asked for by a person
-    silent: tuple[str, ...] = ()  # had a turn since the newest message and left none, in order
-    heard: tuple[PersonMessage, ...] = ()  # people's newest messages, if the policy hears them
-    taken_up: int = 0  # the newest message of a person that a turn has taken up
     named: str | None = None  # by the last turn, to speak next
     named_by: str | None = None
-    chosen_because: str | None = None  # the first of `pending`
-    lead: str | None = None  # what that one is to bring in, since nothing calls for anybody
-    angle: str | None = None  # what the next speaker is to bring in, since the talk repeats itself
-    angles: int = 0  # turns that had one, since the last message that was new
     waits_until: float | None = None  # unix seconds: for a person to name somebody
 
     @property
-    def opened(self) -> bool:
-        """Whether there is a first message; until then each agent is asked to start."""
-        return bool(self.history) or (self.room is not None and self.room.turn_number > 0)
-
-    @property
-    def brief(self) -> bool:
+    def is_brief(self) -> bool:
         """Whether it is no conversation, but a reactive round or a single turn."""
         return self.single or self.joining is not None
 
-    @property
-    def present(self) -> int:
-        """How many agents of this round are not absent."""
-        return len({*self.spoke, *self.skipped, *self.unheard, *self.pending})
-
-    @property
-    def turns_had(self) -> int:
-        """In this round, by agents that are not absent."""
-        return len(self.spoke) + len(self.skipped) + len(self.unheard)
-
-    @property
-    def messages(self) -> int:
-        """All of the conversation; `history` has the last ones."""
-        return sum(counts.messages for counts in self.tallies.values())
-
-    @property
-    def agreed_to_end(self) -> bool:
-        return self.end_streak >= END_REQUESTS_NEEDED
-
-    @property
-    def take_up(self) -> int | None:
-        """The person's message that the next turn takes up."""
-        newest = self.heard[-1] if self.heard else None
-        return newest.message_id if newest and not newest.calls and newest.message_id > self.taken_up else None
-
-    @property
-    def total(self) -> AgentCounts:
-        return sum(self.tallies.values(), AgentCounts())
-
-    # transitions
-
-    def begin_round(self, order: tuple[str, ...]) -> ConversationState:
+    def after_turn(self, agent: str) -> SpeakerQueue:
+        """The queue once the agent's turn is over."""
         return replace(
             self,
-            round_number=self.round_number + 1,
-            pending=order,
+            pending=_without(agent, self.pending),
             asking=None,
-            spoke=(),
-            skipped=(),
-            unheard=(),
-            missing=(),
-            silent=(),
+            granted=False,
+            last_in_order=self.last_in_order if self.granted else agent,
+            named=None,
+            named_by=None,
         )
 
-    def choose(
-        self, speakers: tuple[str, ...], because: str | None, lead: str | None = None, *, new_round: bool
-    ) -> ConversationState:
-        """The state with the next speakers, in a round of their own or in this one."""
-        state = self.begin_round(speakers) if new_round else replace(self, pending=speakers)
-        return replace(state, chosen_because=because, lead=lead, waits_until=None)
+    def emptied(self) -> SpeakerQueue:
+        """The queue of a conversation that ended."""
+        return replace(self, pending=(), asking=None, requested=None, granted=False, called=())
 
-    def hear(self, message: PersonMessage) -> ConversationState:
-        """A person wrote: agents that were silent may speak again, nothing is stale. An older message is ignored."""
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """What was said, and what the next speaker is given for it."""
+
+    history: tuple[AgentPost, ...] = ()
+    heard: tuple[PersonMessage, ...] = ()  # people's newest messages, if the policy hears them
+    answered: int = 0  # the newest message of a person that a turn has answered
+    topic: str | None = None
+    last_speaker: str | None = None
+    chosen_because: str | None = None  # the first of those who are pending
+    suggested_topic: str | None = None  # what that one is to bring in, since nothing calls for anybody
+    perspective: str | None = None  # what the next speaker is to bring in, since the talk repeats itself
+    perspectives: int = 0  # turns that had one, since the last message that was new
+
+    @property
+    def must_answer(self) -> int | None:
+        """The person's message that the next turn must answer."""
+        newest = self.heard[-1] if self.heard else None
+        return newest.message_id if newest and not newest.calls and newest.message_id > self.answered else None
+
+    def hear(self, message: PersonMessage) -> Talk:
+        """A new message of a person ends any repetition; an older one is ignored. A known one, which another process or
+        the agent that it calls reports again, may add whom it names and calls."""
         if not self.heard or message.message_id > self.heard[-1].message_id:
-            heard = (*self.heard, message)[-MAX_HEARD:]
-            return replace(self, heard=heard, silent=(), end_streak=0, angle=None, angles=0)
-        # Another process, or the agent that it calls, reports a message again.
+            return replace(self, heard=(*self.heard, message)[-MAX_HEARD:], perspective=None, perspectives=0)
         known = next((each for each in self.heard if each.message_id == message.message_id), None)
         if known is None:
             return self
@@ -213,75 +164,193 @@ class ConversationState:
         better = replace(known, text=known.text or message.text, names=names, calls=calls, called=called)
         return replace(self, heard=tuple(better if each is known else each for each in self.heard))
 
+    def add_post(self, agent: str, result: Result, most: int) -> Talk:
+        """The talk with the agent's post; the newest `most` are kept, 0 for all."""
+        post = AgentPost(agent, entry_text(result), result.message_id, answers=result.answers_message_id)
+        return replace(
+            self,
+            history=(*self.history, post)[-most:],
+            answered=max(self.answered, self.must_answer or 0, result.answers_message_id or 0),
+            last_speaker=agent,
+            topic=self.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None,
+        )
+
+    def add_reaction(self, reaction: AgentReaction, message_id: int | None) -> Talk:
+        """Add to the post reacted to; without an id (older agents send none) to the newest one of another agent.
+
+        A reaction to any other message, a person's for one, is only in the agents' own transcripts.
+        """
+        for index in range(len(self.history) - 1, -1, -1):
+            post = self.history[index]
+            if post.message_id == message_id if message_id is not None else post.agent != reaction.agent:
+                changed = replace(post, reactions=(*post.reactions, reaction))
+                return replace(self, history=(*self.history[:index], changed, *self.history[index + 1 :]))
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The round and what each agent did in it; turns in a row; sums of the conversation."""
+
+    round: int = 0
+    spoke: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    unheard: tuple[str, ...] = ()  # timed out, or were dropped for a person's message
+    missing: tuple[str, ...] = ()  # were absent
+    silent: tuple[str, ...] = ()  # had a turn since the newest message and left none, in order
+    last_turn_showed: bool = False  # the last turn left something to see in the channel
+    end_streak: int = 0  # agents in a row that asked for the end, not counting skips
+    idle_turns: int = 0  # in a room: in a row, in which an agent had nothing to post; failures left out
+    away: tuple[str, ...] = ()  # in a room: were absent, since any agent answered
+    unseen: int = 0  # in a room: turns in a row whose agents did not see the thread
+    agents: Mapping[str, AgentCounts] = field(default_factory=dict)
+
+    @property
+    def turns(self) -> int:
+        """In this round, by agents that are not absent."""
+        return len(self.spoke) + len(self.skipped) + len(self.unheard)
+
+    @property
+    def messages(self) -> int:
+        """All of the conversation; the history has the last ones."""
+        return sum(counts.messages for counts in self.agents.values())
+
+    @property
+    def total(self) -> AgentCounts:
+        return sum(self.agents.values(), AgentCounts())
+
+    @property
+    def agreed_to_end(self) -> bool:
+        return self.end_streak >= END_REQUESTS_NEEDED
+
+    def begin_round(self) -> Counts:
+        return replace(self, round=self.round + 1, spoke=(), skipped=(), unheard=(), missing=(), silent=())
+
+    def without(self, agent: str) -> Counts:
+        """As if the agent had not had its turn in this round."""
+        return replace(
+            self,
+            spoke=_without(agent, self.spoke),
+            skipped=_without(agent, self.skipped),
+            unheard=_without(agent, self.unheard),
+            missing=_without(agent, self.missing),
+        )
+
+    def add(self, agent: str, counts: AgentCounts) -> Counts:
+        return replace(self, agents={**self.agents, agent: self.agents.get(agent, AgentCounts()) + counts})
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationState:
+    id: str
+    channel_id: int
+    theme: str
+    started_at: float
+    policy: str = "rounds"  # by name, agent_coordinator/policies/by_name.py
+    room: Room | None = None  # the room that this is the conversation of
+    ended_because: EndReason | None = None
+    touched_at: float = 0.0  # unix seconds of the last step
+    queue: SpeakerQueue = SpeakerQueue()
+    talk: Talk = Talk()
+    counts: Counts = Counts()
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether there is a first message; until then each agent is asked to start."""
+        return bool(self.talk.history) or (self.room is not None and self.room.turn_number > 0)
+
+    @property
+    def present(self) -> int:
+        """How many agents of this round are not absent."""
+        return len({*self.counts.spoke, *self.counts.skipped, *self.counts.unheard, *self.queue.pending})
+
+    # transitions
+
+    def begin_round(self, order: tuple[str, ...]) -> ConversationState:
+        return replace(self, queue=replace(self.queue, pending=order, asking=None), counts=self.counts.begin_round())
+
+    def choose(
+        self, speakers: tuple[str, ...], because: str | None, suggested_topic: str | None = None, *, new_round: bool
+    ) -> ConversationState:
+        """The state with the next speakers, in a round of their own or in this one."""
+        state = self.begin_round(speakers) if new_round else self
+        return replace(
+            state,
+            queue=replace(state.queue, pending=speakers, waits_until=None),
+            talk=replace(state.talk, chosen_because=because, suggested_topic=suggested_topic),
+        )
+
+    def hear(self, message: PersonMessage) -> ConversationState:
+        """A person wrote: agents that were silent may speak again, nothing is stale. An older message is ignored."""
+        talk = self.talk.hear(message)
+        if talk is self.talk:
+            return self
+        is_known = any(each.message_id == message.message_id for each in self.talk.heard)
+        counts = self.counts if is_known else replace(self.counts, silent=(), end_streak=0)
+        return replace(self, talk=talk, counts=counts)
+
+    def request(self, agent: str | None) -> ConversationState:
+        """The agent speaks next, instead of one requested before; None: nobody is requested."""
+        return replace(self, queue=replace(self.queue, requested=agent))
+
     def grant_request(self) -> ConversationState:
         """The state with the requested agent first in the round. One that has had its turn in this round has another
         one, in its place; one that has not has no second one by that."""
-        if self.requested is None:
+        queue, agent = self.queue, self.queue.requested
+        if agent is None:
             return self
-
+        pending = (agent, *_without(agent, queue.pending))
         return replace(
             self,
-            pending=(self.requested, *_without(self.requested, self.pending)),
-            spoke=_without(self.requested, self.spoke),
-            skipped=_without(self.requested, self.skipped),
-            unheard=_without(self.requested, self.unheard),
-            missing=_without(self.requested, self.missing),
-            requested=None,
-            granted=True,
-            chosen_because=ON_REQUEST,
-            lead=None,
-            waits_until=None,
+            queue=replace(queue, pending=pending, requested=None, granted=True, waits_until=None),
+            talk=replace(self.talk, chosen_because=ON_REQUEST, suggested_topic=None),
+            counts=self.counts.without(agent),
         )
 
     def begin_turn(self, instruction_id: str) -> ConversationState:
         """A turn that was under way when the process ended keeps its id: the agent may have the result already."""
-        return self if self.asking else replace(self, asking=instruction_id)
+        return self if self.queue.asking else replace(self, queue=replace(self.queue, asking=instruction_id))
 
     def take_turn(self, agent: str, result: Result) -> ConversationState:
         """Records an answer: a message, a reaction, both, or a skip (an answer with nothing in it is one too)."""
-        state = self._no_longer_pending(agent)
+        state = self._after_turn(agent, counts_of(result))
+        counts, talk = state.counts, state.talk
         if result.skipped and result.reason == OVERTAKEN:  # not a skip: it wanted to speak
-            return replace(state, unheard=(*state.unheard, agent))._count(agent, counts_of(result))
+            return replace(state, counts=replace(counts, unheard=(*counts.unheard, agent)))
         if result.next_agent:
-            state = replace(state, named=result.next_agent, named_by=agent)
+            state = replace(state, queue=replace(state.queue, named=result.next_agent, named_by=agent))
         if is_skip(result):
-            return replace(state, skipped=(*state.skipped, agent))._count(agent, counts_of(result))
-        streak = state.end_streak + 1 if result.end_conversation else 0
-        state = replace(state, end_streak=streak, last_turn_showed=True)
+            return replace(state, counts=replace(counts, skipped=(*counts.skipped, agent)))
+        streak = counts.end_streak + 1 if result.end_conversation else 0
+        counts = replace(counts, end_streak=streak, last_turn_showed=True)
         if result.emoji_reacted:
             emoji = result.emoji_reacted[:MAX_EMOJI_CHARACTERS]
-            state = state._with_reaction(AgentReaction(emoji, agent), result.react_to_message_id)
+            talk = talk.add_reaction(AgentReaction(emoji, agent), result.react_to_message_id)
         if is_post(result):
-            post = AgentPost(agent, entry_text(result), result.message_id, answers=result.answers_message_id)
-            state = replace(
-                state,
-                history=(*state.history, post)[-MAX_ROOM_HISTORY if state.room else 0 :],
-                spoke=(*state.spoke, agent),
-                silent=(),
-                taken_up=max(state.taken_up, self.take_up or 0, result.answers_message_id or 0),
-                last_speaker=agent,
-                topic=state.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None,
-            )
-        return state._count(agent, counts_of(result))
+            talk = talk.add_post(agent, result, MAX_ROOM_HISTORY if state.room else 0)
+            counts = replace(counts, spoke=(*counts.spoke, agent), silent=())
+        return replace(state, talk=talk, counts=counts)
 
     def miss_turn(self, agent: str, why: Missed) -> ConversationState:
-        state = self._no_longer_pending(agent)
-        if why == "absent":
-            return replace(state, missing=(*state.missing, agent))._count(agent, AgentCounts(absences=1))
-        return replace(state, unheard=(*state.unheard, agent))._count(agent, AgentCounts(timeouts=1))
+        is_absent = why == "absent"
+        state = self._after_turn(agent, AgentCounts(absences=1) if is_absent else AgentCounts(timeouts=1))
+        counts = state.counts
+        if is_absent:
+            return replace(state, counts=replace(counts, missing=(*counts.missing, agent)))
+        return replace(state, counts=replace(counts, unheard=(*counts.unheard, agent)))
+
+    def _after_turn(self, agent: str, did: AgentCounts) -> ConversationState:
+        counts = replace(self.counts.add(agent, did), last_turn_showed=False, silent=(*self.counts.silent, agent))
+        return replace(
+            self,
+            queue=self.queue.after_turn(agent),
+            talk=replace(self.talk, chosen_because=None, suggested_topic=None),
+            counts=counts,
+        )
 
     def ended(self, because: EndReason) -> ConversationState:
         room = self.room and self.room.ended(because)
-        return replace(
-            self,
-            ended_because=because,
-            pending=(),
-            asking=None,
-            requested=None,
-            called=(),
-            granted=False,
-            room=room,
-        )
+        return replace(self, ended_because=because, queue=self.queue.emptied(), room=room)
 
     # what is sent, what is kept
 
@@ -289,7 +358,7 @@ class ConversationState:
         """The newest entries in order, as many as fit; whole ones only."""
         entries: list[HistoryEntry] = []
         room = MAX_HISTORY_CHARACTERS
-        for post in reversed(self.history):
+        for post in reversed(self.talk.history):
             entry = post.to_history()
             room -= len(entry.text)
             if room < 0:
@@ -309,67 +378,33 @@ class ConversationState:
 
     @classmethod
     def from_json(cls, raw: str) -> ConversationState:
-        """Raises ValueError for anything that `to_json` did not write."""
+        """Raises ValueError for anything that `to_json` of this or an earlier version did not write."""
         try:
-            return cls(**_read_fields(json.loads(raw)))
-        except (TypeError, KeyError, AttributeError) as error:
+            data = read_state(raw)
+            if data["ended_because"] is not None and data["ended_because"] not in get_args(EndReason):
+                raise ValueError("unknown end reason")
+            room = None if data.get("room") is None else Room.model_validate(data["room"])
+            changes = {"theme": room.theme} if room is not None else {}  # an older version stored the channel's
+            queue, talk, counts = (_with_tuples(data[part]) for part in ("queue", "talk", "counts"))
+            talk["history"] = tuple(_post(post) for post in talk["history"])
+            talk["heard"] = tuple(PersonMessage(**_with_tuples(message)) for message in talk.get("heard", ()))
+            counts["agents"] = {agent: AgentCounts(**its) for agent, its in counts["agents"].items()}
+            parts = {"queue": SpeakerQueue(**queue), "talk": Talk(**talk), "counts": Counts(**counts)}
+            return cls(**{**data, **parts, "room": room, **changes})
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise ValueError(f"not a conversation's state: {error}") from error
-
-    # pieces of the transitions
-
-    def _no_longer_pending(self, agent: str) -> ConversationState:
-        return replace(
-            self,
-            pending=_without(agent, self.pending),
-            asking=None,
-            granted=False,
-            last_turn_showed=False,
-            last_in_order=self.last_in_order if self.granted else agent,
-            silent=(*self.silent, agent),
-            named=None,
-            named_by=None,
-            chosen_because=None,
-            lead=None,
-        )
-
-    def _count(self, agent: str, counts: AgentCounts) -> ConversationState:
-        return replace(self, tallies={**self.tallies, agent: self.tallies.get(agent, AgentCounts()) + counts})
-
-    def _with_reaction(self, reaction: AgentReaction, message_id: int | None) -> ConversationState:
-        """Add to the entry reacted to; without an id (older agents send none) to the newest one of another agent.
-
-        A reaction to any other message, a person's for one, is only in the agents' own transcripts.
-        """
-        for index in range(len(self.history) - 1, -1, -1):
-            post = self.history[index]
-            if post.message_id == message_id if message_id is not None else post.agent != reaction.agent:
-                changed = replace(post, reactions=(*post.reactions, reaction))
-                return replace(self, history=(*self.history[:index], changed, *self.history[index + 1 :]))
-        return self
 
 
 def _without(agent: str, agents: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(other for other in agents if other != agent)
 
 
-def _read_fields(data: dict[str, Any]) -> dict[str, Any]:
-    """Turn JSON's lists and objects back into tuples and dataclasses."""
-    data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-    data["history"] = tuple(
-        AgentPost(**{**post, "reactions": tuple(AgentReaction(**reaction) for reaction in post["reactions"])})
-        for post in data["history"]
-    )
-    data["heard"] = tuple(
-        PersonMessage(**{**message, "names": tuple(message["names"]), "called": tuple(message.get("called", ()))})
-        for message in data.get("heard", ())
-    )
-    data["tallies"] = {agent: AgentCounts(**counts) for agent, counts in data["tallies"].items()}
-    if data.get("room") is not None:
-        data["room"] = Room.model_validate(data["room"])
-        data["theme"] = data["room"].theme  # an older version stored the channel's
-    if data["ended_because"] is not None and data["ended_because"] not in get_args(EndReason):
-        raise ValueError("not a conversation's state: unknown end reason")
-    return data
+def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+
+
+def _post(data: Mapping[str, Any]) -> AgentPost:
+    return AgentPost(**{**data, "reactions": tuple(AgentReaction(**reaction) for reaction in data["reactions"])})
 
 
 def is_post(result: Result) -> bool:

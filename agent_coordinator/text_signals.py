@@ -80,7 +80,7 @@ FIRST_WORDS = 15  # where a message says that it agrees
 COURTESIES = 2  # farewells or thanks in a row
 SHORT = 30  # words; a longer message has more in it than a courtesy
 
-ANGLES: Mapping[Repetition, str] = {
+PERSPECTIVES: Mapping[Repetition, str] = {
     "duplicate": "something that nobody has mentioned yet, since the talk repeats itself: a case, a number, a cost, or "
     "somebody whom it concerns",
     "openings": "another beginning than the last messages had, and an example, a doubt or a consequence that nobody "

@@ -32,13 +32,13 @@ class Speaker:
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The next speakers, in order; at least one. `because` is why the first of them was chosen, `pulls` are those of
-    all that could have been, for people who ask; `lead` is what it is to bring in if nothing calls for it."""
+    all that could have been, for people who ask; `suggested_topic` is for the first one, if nothing calls for it."""
 
     speakers: tuple[str, ...]
     new_round: bool = True
     because: str | None = None
     pulls: tuple[Pull, ...] = ()
-    lead: str | None = None
+    suggested_topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +80,28 @@ class ConversationPolicy(ABC):
         """Seconds to wait before the next turn: time to read the last one; none if it showed nothing, or if a person
         waits."""
         delay = rng.uniform(self.delay_min, self.delay_max)
-        return delay if state.last_turn_showed and state.take_up is None else 0.0
+        return delay if state.counts.last_turn_showed and state.talk.must_answer is None else 0.0
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
         """Why the conversation ends now, None to continue. Asked before each turn, and when nobody is pending. A room
         has endings of its own instead."""
-        if state.agreed_to_end:
+        if state.counts.agreed_to_end:
             return "agreed"
-        if state.pending:
+        if state.queue.pending:
             return None
-        if not state.opened:
+        if not state.is_opened:
             return "nobody_opened"
-        if len(state.skipped) * 2 > state.present:
+        if len(state.counts.skipped) * 2 > state.present:
             return "most_skipped"
-        if len(state.spoke) < SPEAKERS_NEEDED:
+        if len(state.counts.spoke) < SPEAKERS_NEEDED:
             return "too_few_spoke"
-        return None if state.take_up is not None else self.by_length(state, rng)
+        return None if state.talk.must_answer is not None else self.by_length(state, rng)
 
     def by_length(self, state: ConversationState, rng: random.Random) -> EndReason | None:
         """Why a conversation that is alive ends after this round."""
-        if state.round_number >= self.max_rounds:
+        if state.counts.round >= self.max_rounds:
             return "round_limit"
-        return "chance" if rng.random() >= continuation_probability(state.round_number) else None
+        return "chance" if rng.random() >= continuation_probability(state.counts.round) else None
 
 
 def continuation_probability(round_number: int) -> float:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, ConversationPolicy, Speaker
-from agent_coordinator.state import ConversationState
+from agent_coordinator.state import AgentCounts, ConversationState
 from agent_coordinator.text_signals import DISAGREEMENT, asks, content_words, in_common, questions, says
 from agentic.state.conversations import Pull, PullPart
 from agentic.text import names_in
@@ -25,7 +25,7 @@ from agentic.wire.reasons import EndReason
 MESSAGES_READ = 12
 MAX_SILENCES = 2  # turns in a row
 MIN_PULL = 0.4  # after a turn without a message
-LEAD = (
+SUGGESTED_TOPIC = (
     "something that carries the talk on, since it calls for nobody in particular: a question to one of the others, by "
     "name, or a subject of your own"
 )
@@ -76,22 +76,26 @@ class PullPolicy(ConversationPolicy):
         begins, scene = self._round_is_over(state), scene_of(state, self.speakers)
         silences = 0 if begins else _silences(state)
         # if all had their chance: anybody but the last speaker
-        others = tuple(each for each in self.speakers if each.name != state.last_speaker)
+        others = tuple(each for each in self.speakers if each.name != state.talk.last_speaker)
         candidates = self._available(state) or others or self.speakers
         pulls = pulls_of(candidates, self.speakers, scene, silences, rng)
-        lead = None if is_called(pulls[0]) or state.take_up is not None or not state.opened else LEAD
-        return Choice((pulls[0].agent,), begins, reason_for(pulls[0]), pulls, lead)
+        suggested_topic = (
+            None
+            if is_called(pulls[0]) or state.talk.must_answer is not None or not state.is_opened
+            else SUGGESTED_TOPIC
+        )
+        return Choice((pulls[0].agent,), begins, reason_for(pulls[0]), pulls, suggested_topic)
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
         """Only at the end of a round, and not while a person waits: one without a message, or one of a single agent
         that nobody has answered, ends it; else the rules of rounds do."""
-        if state.agreed_to_end:
+        if state.counts.agreed_to_end:
             return "agreed"
-        if state.pending or not self._round_is_over(state):
+        if state.queue.pending or not self._round_is_over(state):
             return None
-        if not state.opened:
+        if not state.is_opened:
             return "nobody_opened"
-        if not state.spoke:
+        if not state.counts.spoke:
             return "most_skipped"
         if not _is_talk(state):
             return "too_few_spoke"
@@ -101,39 +105,39 @@ class PullPolicy(ConversationPolicy):
         candidates = self._available(state)
         if not candidates:
             return True
-        if state.take_up is not None:
+        if state.talk.must_answer is not None:
             return False
-        if state.turns_had >= len(self.speakers):
+        if state.counts.turns >= len(self.speakers):
             return True
-        if state.opened and not _is_talk(state):
+        if state.is_opened and not _is_talk(state):
             return False
         silences = _silences(state)
         if silences >= MAX_SILENCES:
             return True
-        if not (state.opened and silences):
+        if not (state.is_opened and silences):
             return False
         return pulls_of(candidates, self.speakers, scene_of(state, self.speakers), silences)[0].strength < MIN_PULL
 
     def _available(self, state: ConversationState) -> tuple[Speaker, ...]:
         """Not those who have had a turn since the newest message, nor those that a person has just called, who answer
         by themselves. One that answered too late in this round is asked again only for a person."""
-        heard = state.heard[-1] if state.heard else None
-        out = {*state.silent, *state.missing}
-        if heard is None or heard.after < state.messages:
-            out |= {state.last_speaker or "", *state.unheard}
-        if heard is not None and heard.calls and heard.after >= state.messages - 1:
+        heard = state.talk.heard[-1] if state.talk.heard else None
+        out = {*state.counts.silent, *state.counts.missing}
+        if heard is None or heard.after < state.counts.messages:
+            out |= {state.talk.last_speaker or "", *state.counts.unheard}
+        if heard is not None and heard.calls and heard.after >= state.counts.messages - 1:
             out |= {*heard.names, heard.replied_to or ""}
         return tuple(each for each in self.speakers if each.name not in out)
 
 
 def _is_talk(state: ConversationState) -> bool:
     """Whether two agents have spoken; one alone would only talk to itself."""
-    return sum(tally.messages > 0 for tally in state.tallies.values()) >= SPEAKERS_NEEDED
+    return sum(tally.messages > 0 for tally in state.counts.agents.values()) >= SPEAKERS_NEEDED
 
 
 def _silences(state: ConversationState) -> int:
     """Turns since the newest message that left none, of those who were there."""
-    return sum(agent not in state.missing for agent in state.silent)
+    return sum(agent not in state.counts.missing for agent in state.counts.silent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,22 +194,22 @@ class Scene:
 
 def scene_of(state: ConversationState, speakers: tuple[Speaker, ...]) -> Scene:
     shown = {speaker.name: speaker.shown for speaker in speakers}
-    posts = state.history[-MESSAGES_READ:]
-    first = max(0, state.messages - len(posts))
+    posts = state.talk.history[-MESSAGES_READ:]
+    first = max(0, state.counts.messages - len(posts))
     placed: list[tuple[int, int, Message]] = []
     for at, post in enumerate(posts):
         author = shown.get(post.agent, post.agent)
         message = Message(post.text, content_words(post.text), post.agent, author, names_in(post.text, shown))
         placed.append((first + at + 1, 0, message))
-    for heard in (each for each in state.heard if each.after >= first):
+    for heard in (each for each in state.talk.heard if each.after >= first):
         names = tuple(dict.fromkeys((*heard.names, *names_in(heard.text, shown))))
         message = Message(heard.text, content_words(heard.text), names=names, replied_to=heard.replied_to)
         placed.append((heard.after, 1, message))
     placed.sort(key=lambda entry: entry[:2])
-    counts = {each.name: state.tallies[each.name].messages if each.name in state.tallies else 0 for each in speakers}
-    starter = state.history[0].agent if state.history else None
+    counts = {each.name: state.counts.agents.get(each.name, AgentCounts()).messages for each in speakers}
+    starter = state.talk.history[0].agent if state.talk.history else None
     messages = tuple(message for *_, message in placed)[-MESSAGES_READ:]
-    return Scene(messages, counts, starter, lull=len(state.silent) > 1)
+    return Scene(messages, counts, starter, lull=len(state.counts.silent) > 1)
 
 
 def pulls_of(

@@ -32,36 +32,36 @@ class Moderated(ConversationPolicy):
         return True
 
     def choose(self, state: ConversationState, rng: random.Random) -> Choice | Wait:
-        begins = state.turns_had >= len(self.agents)
+        begins = state.counts.turns >= len(self.agents)
         if (named := self._named(state)) is not None:
             return Choice((named[0],), begins, named[1])
         if self.moderator is None:
             return Wait(MODERATOR_WAIT_SECONDS, "nobody_named")
-        if self.moderator in self.agents and self.moderator not in (state.last_speaker, *state.silent):
+        if self.moderator in self.agents and self.moderator not in (state.talk.last_speaker, *state.counts.silent):
             return Choice((self.moderator,), begins, "moderates, and nobody was named")
-        spoke = {post.agent: place for place, post in enumerate(state.history)}
-        others = [agent for agent in self.agents if agent not in (state.last_speaker, *state.silent)]
+        spoke = {post.agent: place for place, post in enumerate(state.talk.history)}
+        others = [agent for agent in self.agents if agent not in (state.talk.last_speaker, *state.counts.silent)]
         quietest = min(others or self.agents, key=lambda agent: spoke.get(agent, -1))
         return Choice((quietest,), begins, "nobody was named, and it was silent for the longest")
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
         """No chance ends what somebody moderates."""
-        if state.agreed_to_end:
+        if state.counts.agreed_to_end:
             return "agreed"
-        if state.pending or state.take_up is not None:
+        if state.queue.pending or state.talk.must_answer is not None:
             return None
-        if not state.opened and state.silent:
+        if not state.is_opened and state.counts.silent:
             return "nobody_opened"
-        over = state.turns_had >= len(self.agents) and state.round_number >= self.max_rounds
+        over = state.counts.turns >= len(self.agents) and state.counts.round >= self.max_rounds
         return "round_limit" if over else None
 
     def _named(self, state: ConversationState) -> tuple[str, str] | None:
         """The agent named, and by whom: by the moderator in its last turn, or by a person in the newest message that
         names one and that no turn has taken up."""
-        if state.named in self.agents and state.named_by == self.moderator:
-            return state.named, "named by the moderator"
-        for message in reversed(state.heard):
-            if message.message_id <= state.taken_up or message.calls:
+        if state.queue.named in self.agents and state.queue.named_by == self.moderator:
+            return state.queue.named, "named by the moderator"
+        for message in reversed(state.talk.heard):
+            if message.message_id <= state.talk.answered or message.calls:
                 break
             named = [agent for agent in (message.replied_to, *message.names) if agent in self.agents]
             if named:
@@ -79,7 +79,7 @@ class RoundRobin(ConversationPolicy):
     def choose(self, state: ConversationState, rng: random.Random) -> Choice:
         """After a turn that a person asked for the order continues where it was. An agent that is no longer here leaves
         its place to the first."""
-        last = state.last_in_order or state.last_speaker
+        last = state.queue.last_in_order or state.talk.last_speaker
         return Choice(self._from(self.agents.index(last) + 1 if last in self.agents else 0))
 
     def _from(self, place: int) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class Rounds(ConversationPolicy):
                 loudest = sorted(order, key=lambda agent: -shares.get(agent, most))[:SPEAKERS_NEEDED]
                 drawn = [agent for agent in order if agent in drawn or agent in loudest]
             order = drawn
-        if len(order) > 1 and order[0] == state.last_speaker:
+        if len(order) > 1 and order[0] == state.talk.last_speaker:
             other = rng.randrange(1, len(order))
             order[0], order[other] = order[other], order[0]
         return tuple(order)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agentic.state.leases import FENCE
 from agentic.state.rooms import ROOM_SECONDS, WRITE_ROOM, Room, room_args, room_keys
@@ -89,7 +90,7 @@ class ConversationStore(Store):
     async def running(self, channel_id: int) -> Running | None:
         """The channel's conversation, for people to read; None if there is none."""
         state = await self.read(channel_id)
-        return None if state is None else _running(state)
+        return None if state is None else read_running(state)
 
     async def running_in(self, channel_ids: Sequence[int]) -> dict[int, Running]:
         """The conversations of these channels, for people to read."""
@@ -97,7 +98,7 @@ class ConversationStore(Store):
             lambda pipe: [pipe.hget(keys.conversation_state(channel_id), "state") for channel_id in channel_ids]
         )
         states = zip(channel_ids, fields, strict=True)
-        found = {channel_id: _running(str(state)) for channel_id, state in states if state is not None}
+        found = {channel_id: read_running(str(state)) for channel_id, state in states if state is not None}
         return {channel_id: running for channel_id, running in found.items() if running is not None}
 
     async def kept(self) -> list[str]:
@@ -107,22 +108,55 @@ class ConversationStore(Store):
         return [str(state) for state in states if state is not None]
 
 
-def _running(state: str) -> Running | None:
+def read_state(text: str) -> dict[str, Any]:
+    """Return the JSON of a conversation's state. One of an earlier version, which had no parts, is brought into today's
+    form. Raises ValueError for text that is no JSON object."""
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise ValueError("no JSON object")
+    if "queue" in data:
+        return data
+    state: dict[str, Any] = {"queue": {}, "talk": {}, "counts": {}}
+    for name, value in data.items():
+        part, new_name = _PARTS.get(name, ("", name))
+        (state[part] if part else state)[new_name] = value
+    return state
+
+
+# The fields of an earlier version's state → the part that has each now, and its name there.
+_PARTS = {
+    "conversation_id": ("", "id"),
+    **{name: ("queue", name) for name in ("pending", "asking", "joining", "single", "requested", "granted", "called")},
+    **{name: ("queue", name) for name in ("last_in_order", "named", "named_by", "waits_until")},
+    **{name: ("talk", name) for name in ("history", "heard", "topic", "last_speaker", "chosen_because")},
+    "taken_up": ("talk", "answered"),
+    "lead": ("talk", "suggested_topic"),
+    "angle": ("talk", "perspective"),
+    "angles": ("talk", "perspectives"),
+    "round_number": ("counts", "round"),
+    "tallies": ("counts", "agents"),
+    **{name: ("counts", name) for name in ("spoke", "skipped", "unheard", "missing", "silent", "last_turn_showed")},
+    **{name: ("counts", name) for name in ("end_streak", "idle_turns", "away", "unseen")},
+}
+
+
+def read_running(state: str) -> Running | None:
     try:
-        read = json.loads(state)
-        pending, requested = [str(agent) for agent in read.get("pending") or ()], read.get("requested")
+        read = read_state(state)
+        queue, topic = read["queue"], read["talk"].get("topic")
+        pending, requested = [str(agent) for agent in queue.get("pending") or ()], queue.get("requested")
         coming = [agent for agent in pending[1:] if agent != requested]
         return Running(
-            round_number=int(read["round_number"]),
+            round_number=int(read["counts"]["round"]),
             speaker=pending[0] if pending else None,
             theme=str(read.get("theme") or ""),
-            conversation_id=str(read.get("conversation_id") or ""),
-            topic=str(read["topic"]) if read.get("topic") else None,
+            conversation_id=str(read.get("id") or ""),
+            topic=str(topic) if topic else None,
             started_at=float(read.get("started_at") or 0.0),
             coming=tuple([str(requested), *coming] if requested else coming),
-            joins=read.get("joining") is not None,
-            single=bool(read.get("single")),
-            waits_until=float(read["waits_until"]) if read.get("waits_until") else None,
+            joins=queue.get("joining") is not None,
+            single=bool(queue.get("single")),
+            waits_until=float(queue["waits_until"]) if queue.get("waits_until") else None,
         )
     except (ValueError, TypeError, KeyError, AttributeError):  # written by another version
         return None

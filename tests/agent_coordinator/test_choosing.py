@@ -8,9 +8,8 @@ from agent_coordinator.coordinator import Policies
 from agent_coordinator.policies.policy import Speaker
 from agent_coordinator.policies.pull import PullPolicy
 from agent_coordinator.policies.rounds import Moderated, RoundRobin, Rounds
-from agent_coordinator.state import ConversationState
 from agentic.state.rooms import Room, RoomMember
-from tests.support.coordinator_doubles import AGENTS, CHANNEL, OTHER_CHANNEL, config
+from tests.support.coordinator_doubles import AGENTS, CHANNEL, OTHER_CHANNEL, config, conversation
 
 CONFIG = config(
     policy="pull",
@@ -38,30 +37,26 @@ def test_a_channel_has_its_own_policy_else_its_themes_else_the_usual_one(channel
     assert Policies(CONFIG).name_for(channel, theme) == policy
 
 
-def conversation(policy: str, **fields) -> ConversationState:
-    return ConversationState("c", 1, "debate", started_at=0.0, policy=policy, **fields)
-
-
 @pytest.mark.parametrize(("name", "kind"), KINDS.items())
 def test_a_conversation_keeps_the_policy_with_which_it_began(name, kind):
-    policy = Policies(CONFIG).of(conversation(name))
+    policy = Policies(CONFIG).of(conversation(policy=name))
     assert type(policy) is kind
     assert policy.agents == AGENTS
     assert policy.max_rounds == CONFIG.max_rounds
 
 
 def test_the_agents_are_known_by_their_personas():
-    pull = Policies(CONFIG).of(conversation("pull"))
+    pull = Policies(CONFIG).of(conversation(policy="pull"))
     assert pull.speakers[3] == Speaker("grok", "Grok", 0.5, ("ships",))
     assert pull.speakers[0] == Speaker("chatgpt", "chatgpt")
-    assert Policies(CONFIG).of(conversation("rounds")).talkativeness == {"grok": 0.5}
+    assert Policies(CONFIG).of(conversation(policy="rounds")).talkativeness == {"grok": 0.5}
 
 
 def test_a_room_has_its_own_agents_and_moderator():
     room = Room(thread_id=1, channel_id=2, conversation_id="c", topic="t", members=(ADA, BOB), moderator="bob")
-    moderated = Policies(CONFIG).of(conversation("moderated", room=room))
+    moderated = Policies(CONFIG).of(conversation(policy="moderated", room=room))
     assert (moderated.agents, moderated.moderator) == (("ada", "bob"), "bob")
-    pull = Policies(CONFIG).of(conversation("pull", room=room))
+    pull = Policies(CONFIG).of(conversation(policy="pull", room=room))
     assert pull.speakers == (Speaker("ada", "Ada", 0.3, ("stars",)), Speaker("bob", "Bob"))
 
 
@@ -69,7 +64,7 @@ def test_in_rounds_of_a_room_everybody_speaks_once_whatever_their_talkativeness(
     members = tuple(RoomMember(name=name, shown=name, talkativeness=part) for name, part in (("a", 0.9), ("b", 0.01)))
     quiet = RoomMember(name="c", shown="c", talkativeness=0.0)
     room = Room(thread_id=5, channel_id=1, conversation_id="c", topic="tea", members=(*members, quiet))
-    state = conversation("rounds", room=room)
+    state = conversation(policy="rounds", room=room)
     for seed in range(20):
         choice = Policies(CONFIG).of(state).choose(state, random.Random(seed))
         assert sorted(choice.speakers) == ["a", "b", "c"]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agent_coordinator.text_signals import ANGLES, repetition_in
+from agent_coordinator.text_signals import PERSPECTIVES, repetition_in
 
 NEW = (
     "Lighthouses were run by families who kept a diary of every storm.",
@@ -49,7 +49,7 @@ SAID_AGAIN = "Each lighthouse, they say, was run by families who kept a diary of
 )
 def test_what_repeats_is_seen_and_what_is_new_is_left_alone(texts: Sequence[str], expected: str | None) -> None:
     assert repetition_in(texts) == expected
-    assert expected is None or ANGLES[expected]  # type: ignore[index]
+    assert expected is None or PERSPECTIVES[expected]  # type: ignore[index]
 
 
 def test_only_the_newest_message_counts_as_said_again() -> None:

@@ -169,7 +169,7 @@ async def test_a_wait_for_a_person_goes_on_after_a_restart() -> None:
         await until(lambda: scene.sleeping.count(WAIT_STEP_SECONDS) == 20)
     began, (kept,) = scene.time.now - 20 * WAIT_STEP_SECONDS, await scene.state.coordination.conversations.kept()
     scene.time.now += 15 * WAIT_STEP_SECONDS  # nobody leads
-    assert ConversationState.from_json(kept).waits_until is not None
+    assert ConversationState.from_json(kept).queue.waits_until is not None
     async with scene.led():
         await until(lambda: scene.ended)
     assert scene.ended == ["nobody_named"]
@@ -179,9 +179,9 @@ async def test_a_wait_for_a_person_goes_on_after_a_restart() -> None:
 def test_a_person_who_wrote_while_a_turn_was_under_way_is_not_yet_taken_up() -> None:
     state = STATE.begin_turn("i").hear(PersonMessage(900, "Hm."))
     result = Result(instruction_id="i", agent_name="claude", text="Well.", message_id=5, answers_message_id=880)
-    assert STATE.take_turn("claude", result).hear(PersonMessage(900, "Hm.")).take_up == 900
+    assert STATE.take_turn("claude", result).hear(PersonMessage(900, "Hm.")).talk.must_answer == 900
     read = result.model_copy(update={"answers_message_id": 900})
-    assert state.take_turn("claude", read).take_up is None
+    assert state.take_turn("claude", read).talk.must_answer is None
 
 
 def test_what_people_wrote_survives_a_restart() -> None:
@@ -192,6 +192,6 @@ def test_what_people_wrote_survives_a_restart() -> None:
 def test_another_process_may_know_later_that_a_message_was_a_call() -> None:
     heard = PersonMessage(900, "Hm.", after=3)
     state = STATE.hear(heard).hear(PersonMessage(900, "Hm.", calls=True))
-    assert state.take_up is None
-    assert (state.heard[-1].calls, state.heard[-1].after, len(state.heard)) == (True, 3, 1)
+    assert state.talk.must_answer is None
+    assert (state.talk.heard[-1].calls, state.talk.heard[-1].after, len(state.talk.heard)) == (True, 3, 1)
     assert state.hear(heard) == state

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -11,7 +10,7 @@ from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, ConversationStarted, TurnTaken
 from agent_coordinator.state import ConversationState
-from agentic.state.conversations import _running
+from agentic.state.conversations import read_running
 from agentic.state.silence import EVERYTHING, Scope
 from agentic.wire.messages import Command, CommandOutcome, Instruction, Result
 from tests.support.coordinator_doubles import (
@@ -23,13 +22,15 @@ from tests.support.coordinator_doubles import (
     MemoryLease,
     MemoryState,
     Time,
+    changed,
     config,
+    conversation,
     room,
     until,
 )
 from tests.support.doubles import lone_silence
 
-STATE = ConversationState("c", CHANNEL, "debate", started_at=0.0, round_number=2)
+STATE = conversation(CHANNEL, round=2)
 
 
 @pytest.mark.parametrize(
@@ -41,8 +42,13 @@ STATE = ConversationState("c", CHANNEL, "debate", started_at=0.0, round_number=2
     ],
 )
 def test_a_requested_agent_is_first_and_has_no_second_turn_of_the_round_after_it(before, pending, spoke):
-    state = replace(STATE, requested="claude", **before).grant_request()
-    assert (state.pending, state.spoke, state.requested, state.granted) == (pending, spoke, None, True)
+    state = changed(STATE, requested="claude", **before).grant_request()
+    assert (state.queue.pending, state.counts.spoke, state.queue.requested, state.queue.granted) == (
+        pending,
+        spoke,
+        None,
+        True,
+    )
     assert ConversationState.from_json(state.to_json()) == state
 
 
@@ -128,7 +134,7 @@ class Scene:
         assert await self.give("start", agent_name=starter, **fields) == "started"
         await until(lambda: self.bus.asked)
         state = ConversationState.from_json((await self.state.coordination.conversations.kept())[0])
-        return list(state.pending[1:])
+        return list(state.queue.pending[1:])
 
     async def ended(self) -> ConversationEnded:
         await until(lambda: any(isinstance(event, ConversationEnded) for event in self.events))
@@ -299,10 +305,10 @@ async def test_where_the_agents_agree_to_end_the_requested_one_speaks_before_tha
 
 
 def test_people_read_who_was_asked_for():
-    state = replace(STATE, pending=("claude", "grok", "gemini"), asking="i1", requested="gemini")
-    running = _running(state.to_json())
+    state = changed(STATE, pending=("claude", "grok", "gemini"), asking="i1", requested="gemini")
+    running = read_running(state.to_json())
     assert running is not None
     assert (running.speaker, running.coming, running.single) == ("claude", ("gemini", "grok"), False)
-    alone = _running(replace(STATE, single=True, requested="grok").grant_request().to_json())
+    alone = read_running(changed(STATE, single=True, requested="grok").grant_request().to_json())
     assert alone is not None
     assert (alone.speaker, alone.coming, alone.single) == ("grok", (), True)

@@ -206,7 +206,7 @@ async def test_the_state_is_kept_before_and_after_each_turn(stage: Stage):
 
     def voice(agent):
         def speak(instruction):
-            seen.append((stage.kept.asking == instruction.instruction_id, len(stage.kept.history)))
+            seen.append((stage.kept.queue.asking == instruction.instruction_id, len(stage.kept.talk.history)))
             return talker(agent)(instruction)
 
         return speak
@@ -304,7 +304,7 @@ async def test_a_leader_whose_lease_runs_out_while_it_keeps_a_turn_asks_when_it_
     await until(lambda: coordinator.acting)
     stage.state.coordination.conversations.keep = keep_slowly
     stage.coordinators.append(asyncio.create_task(coordinator.engine.converse(CHANNEL, "debate", starter="claude")))
-    await until(lambda: CHANNEL in stage.state.coordination.conversations.states and stage.kept.asking)
+    await until(lambda: CHANNEL in stage.state.coordination.conversations.states and stage.kept.queue.asking)
     for _ in range(50):
         await asyncio.sleep(0)
     assert stage.bus.asked == []
@@ -496,7 +496,7 @@ async def joining(**changes: object) -> tuple[Stage, Hanging, Hanging]:
     await until(lambda: coordinator.acting)
     stage.bus.notify(MentionNotice(agent_name="claude", channel_id=CHANNEL, message_id=8, trigger_message_id=7))
     await until(lambda: stage.bus.asked)
-    first, second = stage.kept.pending
+    first, second = stage.kept.queue.pending
     await voices[first].asked.wait()
     return stage, voices[first], voices[second]
 

@@ -149,7 +149,9 @@ async def test_a_message_of_a_person_is_the_next_turns_subject_and_does_not_shor
     scene.hear(PersonNotice(channel_id=THREAD, message_id=77, text="And milk?"))
     scene.hear(PersonNotice(channel_id=THREAD, message_id=78, text="Or lemon?"))
     await until(
-        lambda: len(ConversationState.from_json(scene.state.coordination.conversations.states[THREAD][1]).heard) == 2
+        lambda: (
+            len(ConversationState.from_json(scene.state.coordination.conversations.states[THREAD][1]).talk.heard) == 2
+        )
     )
     assert len(scene.bus.asked) == 3
     assert scene.room.slot_until is not None

@@ -31,6 +31,7 @@ from agent_coordinator.room_rules import (
 from agent_coordinator.state import MAX_ROOM_HISTORY, ConversationState, Missed
 from agentic.state.rooms import MAX_FAILURES, MAX_MEMBERS, Room, RoomMember
 from agentic.wire.messages import Result, TurnUsage
+from tests.support.coordinator_doubles import changed
 
 MEMBERS = tuple(RoomMember(name=name, shown=name.title()) for name in ("claude", "grok", "historian"))
 ROOM = Room(thread_id=5, channel_id=1, conversation_id="c", topic="tea", members=MEMBERS, turns=4, opened_at=9.0)
@@ -116,7 +117,7 @@ def test_a_member_leaves_after_three_failures_in_a_row(reason: str) -> None:
         state = turn(state, "grok", skipped=True, reason=reason)
     assert room_of(state).names == ("claude", "historian")
     assert [member.name for member in room_of(state).left] == ["grok"]
-    assert "grok" not in state.pending
+    assert "grok" not in state.queue.pending
 
 
 @pytest.mark.parametrize("missed", ["absent", "timed_out"])
@@ -229,7 +230,7 @@ def test_the_last_turn_that_can_be_paid_counts_and_closes_the_room() -> None:
     ],
 )
 def test_the_ends_of_a_room(changes: dict[str, Any], state_changes: dict[str, Any], why: str | None) -> None:
-    state = replace(begun(**changes), **state_changes)
+    state = changed(begun(**changes), **state_changes)
     assert ending(state, room_of(state)) == why
 
 
@@ -250,9 +251,9 @@ def test_other_words_are_no_goodbye(text: str) -> None:
 def test_a_member_that_is_removed_while_its_turn_is_under_way_is_still_recorded() -> None:
     state = begun().begin_turn("i")
     state = without_member(without_member(state, "claude", REMOVED), "grok", REMOVED)
-    assert (state.pending, room_of(state).names) == (("claude", "historian"), ("historian",))
+    assert (state.queue.pending, room_of(state).names) == (("claude", "historian"), ("historian",))
     state = turn(state, "claude", text="one")
-    assert (room_of(state).turn_number, state.pending) == (1, ("historian",))
+    assert (room_of(state).turn_number, state.queue.pending) == (1, ("historian",))
 
 
 def test_a_member_that_left_may_join_again_as_the_last_one() -> None:
@@ -286,21 +287,20 @@ def test_json_brings_a_room_back_and_a_state_of_an_earlier_version_has_none() ->
     state = turn(begun(), "claude", text="one", message_id=7)
     assert ConversationState.from_json(state.to_json()) == state
     plain = json.loads(replace(state, room=None).to_json())
-    for name in ("room", "policy", "idle_turns"):
-        del plain[name]
+    del plain["room"], plain["policy"], plain["counts"]["idle_turns"]
     old = ConversationState.from_json(json.dumps(plain))
-    assert (old.room, old.policy, old.history) == (None, "rounds", state.history)
+    assert (old.room, old.policy, old.talk.history) == (None, "rounds", state.talk.history)
 
 
 def test_a_state_keeps_the_newest_messages_of_a_room_only() -> None:
     state = begun(turns=200)
     for number in range(MAX_ROOM_HISTORY + 5):
         state = turn(state, "claude", text=f"{number}")
-    assert [said.text for said in state.history] == [str(number) for number in range(5, MAX_ROOM_HISTORY + 5)]
+    assert [said.text for said in state.talk.history] == [str(number) for number in range(5, MAX_ROOM_HISTORY + 5)]
     plain = replace(state, room=None)
     for _ in range(3):
         plain = plain.take_turn("claude", Result(instruction_id="i", agent_name="claude", text="more"))
-    assert len(plain.history) == MAX_ROOM_HISTORY + 3
+    assert len(plain.talk.history) == MAX_ROOM_HISTORY + 3
 
 
 async def test_what_a_person_changes_during_a_step_is_made_on_its_outcome_too_and_once() -> None:
@@ -309,9 +309,9 @@ async def test_what_a_person_changes_during_a_step_is_made_on_its_outcome_too_an
     running.change(partial(without_member, agent="historian", why=REMOVED))
     running.change(partial(speaking_next, agent="grok"))
     after = running.become(turn(asked, "claude", text="one"))
-    assert (room_of(after).names, room_of(after).turn_number, after.requested) == (("claude", "grok"), 1, "grok")
+    assert (room_of(after).names, room_of(after).turn_number, after.queue.requested) == (("claude", "grok"), 1, "grok")
     running.state = running.state.grant_request()
-    assert running.become(running.state.begin_turn("j")).requested is None
+    assert running.become(running.state.begin_turn("j")).queue.requested is None
 
 
 def lines(state: ConversationState) -> list[tuple[str, tuple[str, ...], str]]:

@@ -6,8 +6,9 @@ import pytest
 
 from agent_coordinator.conversation import apply_staleness, instruction_for
 from agent_coordinator.state import ConversationState, PersonMessage
-from agent_coordinator.text_signals import ANGLES
+from agent_coordinator.text_signals import PERSPECTIVES
 from agentic.wire.messages import Result
+from tests.support.coordinator_doubles import changed, conversation
 
 AGENTS = ("ada", "bob")
 NEW = "Number {}: granite from quarry {}, shipped in year {} by firm {}."
@@ -15,19 +16,15 @@ OLD = "The lighthouse keepers kept a diary of every single storm."
 
 
 def begun(**fields: Any) -> ConversationState:
-    return ConversationState("c", 1, "debate", started_at=0.0, **fields).begin_round(AGENTS * 10)
+    return conversation(**fields).begin_round(AGENTS * 10)
 
 
 def turn(state: ConversationState, text: str | None) -> ConversationState:
-    agent = state.pending[0]
+    agent = state.queue.pending[0]
     answer = {"skipped": True} if text is None else {"text": text, "message_id": 5}
     result = Result(instruction_id="i", agent_name=agent, **answer)
     after = state.take_turn(agent, result)
-    return apply_staleness(state, ConversationState(**{**_fields(after), "pending": state.pending[1:]}))
-
-
-def _fields(state: ConversationState) -> dict[str, Any]:
-    return {name: getattr(state, name) for name in ConversationState.__dataclass_fields__}
+    return apply_staleness(state, changed(after, pending=state.queue.pending[1:]))
 
 
 def run(*texts: str | None, state: ConversationState | None = None) -> ConversationState:
@@ -40,14 +37,14 @@ def run(*texts: str | None, state: ConversationState | None = None) -> Conversat
 @pytest.mark.promise(191)
 def test_a_talk_that_repeats_itself_gives_the_next_speaker_an_angle() -> None:
     state = run(OLD, OLD)
-    assert state.angle == ANGLES["duplicate"]
-    assert instruction_for(state.begin_turn("i")).angle == state.angle
+    assert state.talk.perspective == PERSPECTIVES["duplicate"]
+    assert instruction_for(state.begin_turn("i")).angle == state.talk.perspective
     assert ConversationState.from_json(state.to_json()) == state
 
 
 def test_what_is_new_takes_the_angle_back() -> None:
     state = run(OLD, OLD, NEW.format(1, 2, 3, 4))
-    assert (state.angle, state.angles, state.ended_because) == (None, 0, None)
+    assert (state.talk.perspective, state.talk.perspectives, state.ended_because) == (None, 0, None)
 
 
 @pytest.mark.promise(191)
@@ -61,16 +58,16 @@ def test_a_talk_in_which_nothing_new_comes_ends_within_three_turns(then: tuple[s
 
 def test_silence_alone_is_not_stale() -> None:
     state = run(OLD, None, None, None)
-    assert (state.angle, state.ended_because) == (None, None)
+    assert (state.talk.perspective, state.ended_because) == (None, None)
 
 
 def test_a_person_who_writes_makes_it_new_again() -> None:
     state = run(OLD, OLD)
-    state = state.hear(PersonMessage(9, "Say it again!", after=state.messages))
-    assert (state.angle, state.angles) == (None, 0)
-    assert run(OLD, state=state).angle is None
-    assert run(OLD, OLD, state=state).angle == ANGLES["duplicate"]
+    state = state.hear(PersonMessage(9, "Say it again!", after=state.counts.messages))
+    assert (state.talk.perspective, state.talk.perspectives) == (None, 0)
+    assert run(OLD, state=state).talk.perspective is None
+    assert run(OLD, OLD, state=state).talk.perspective == PERSPECTIVES["duplicate"]
 
 
 def test_a_single_turn_and_a_reactive_round_are_not_judged() -> None:
-    assert run(OLD, OLD, state=begun(joining=7)).angle is None
+    assert run(OLD, OLD, state=begun(joining=7)).talk.perspective is None

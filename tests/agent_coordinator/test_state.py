@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +11,13 @@ from agent_coordinator.state import (
     MAX_HISTORY_CHARACTERS,
     AgentCounts,
     AgentPost,
+    AgentReaction,
     ConversationState,
+    PersonMessage,
 )
+from agentic.state.conversations import read_running
 from agentic.wire.messages import MAX_WIRE_BYTES, Instruction, Result, TurnUsage
+from tests.support.coordinator_doubles import changed, conversation
 
 
 def begun(*order: str) -> ConversationState:
@@ -32,8 +35,12 @@ def history(state: ConversationState) -> list[tuple[str, str, int | None]]:
 def test_a_message_is_recorded_with_its_author_and_id() -> None:
     state = begun().take_turn("claude", result("claude", text="Hot take", message_id=7))
     assert history(state) == [("claude", "Hot take", 7)]
-    assert (state.last_speaker, state.spoke, state.pending) == ("claude", ("claude",), ("grok", "gemini"))
-    assert state.opened
+    assert (state.talk.last_speaker, state.counts.spoke, state.queue.pending) == (
+        "claude",
+        ("claude",),
+        ("grok", "gemini"),
+    )
+    assert state.is_opened
 
 
 def test_reactions_stand_inline_on_the_entry_reacted_to_with_who_gave_them() -> None:
@@ -62,7 +69,7 @@ def test_a_reaction_to_a_message_that_is_not_of_the_conversation_changes_no_entr
     state = begun().take_turn("claude", result("claude", text="one", message_id=7))
     state = state.take_turn("grok", result("grok", emoji_reacted="🔥", react_to_message_id=999))
     assert history(state) == [("claude", "one", 7)]
-    assert state.tallies["grok"].reactions == 1
+    assert state.counts.agents["grok"].reactions == 1
 
 
 @pytest.mark.parametrize(
@@ -83,64 +90,74 @@ def test_a_reaction_to_a_message_that_is_not_of_the_conversation_changes_no_entr
 def test_a_picture_is_an_entry_of_text(fields: dict[str, Any], text: str) -> None:
     state = begun().take_turn("claude", result("claude", message_id=7, **fields))
     assert history(state) == [("claude", text, 7)]
-    assert (state.tallies["claude"].pictures, state.tallies["claude"].messages) == (1, 1)
+    assert (state.counts.agents["claude"].pictures, state.counts.agents["claude"].messages) == (1, 1)
 
 
 def test_a_skip_leaves_no_trace_but_its_cost() -> None:
     usage = TurnUsage(calls=1, cost_usd=0.5)
     state = begun().take_turn("claude", result("claude", skipped=True, text="ignored", emoji_reacted="🔥", usage=usage))
     assert history(state) == []
-    assert (state.skipped, state.last_speaker, state.opened) == (("claude",), None, False)
-    assert state.tallies["claude"] == AgentCounts(skips=1, calls=1, cost_usd=0.5)
+    assert (state.counts.skipped, state.talk.last_speaker, state.is_opened) == (("claude",), None, False)
+    assert state.counts.agents["claude"] == AgentCounts(skips=1, calls=1, cost_usd=0.5)
 
 
 def test_end_requests_count_over_skips_and_begin_anew_after_a_turn_without_one() -> None:
     ask, go_on = {"text": "bye", "end_conversation": True}, {"text": "but"}
     state = begun("a", "b", "c", "d").take_turn("a", result("a", **ask))
-    assert state.end_streak == 1
+    assert state.counts.end_streak == 1
     state = state.take_turn("b", result("b", skipped=True, end_conversation=True))
-    assert state.end_streak == 1
-    assert state.take_turn("c", result("c", **go_on)).end_streak == 0
-    assert state.take_turn("c", result("c", **ask)).end_streak == 2
+    assert state.counts.end_streak == 1
+    assert state.take_turn("c", result("c", **go_on)).counts.end_streak == 0
+    assert state.take_turn("c", result("c", **ask)).counts.end_streak == 2
 
 
 def test_the_first_topic_named_is_kept() -> None:
     state = begun().take_turn("claude", result("claude", text="x", topic="tea"))
-    assert state.take_turn("grok", result("grok", text="y", topic="coffee")).topic == "tea"
+    assert state.take_turn("grok", result("grok", text="y", topic="coffee")).talk.topic == "tea"
 
 
 def test_missed_turns_are_told_apart() -> None:
     state = begun().miss_turn("claude", "absent").miss_turn("grok", "timed_out")
-    assert (state.missing, state.unheard, state.pending, state.present) == (("claude",), ("grok",), ("gemini",), 2)
-    assert (state.total.absences, state.total.timeouts) == (1, 1)
+    assert (state.counts.missing, state.counts.unheard, state.queue.pending, state.present) == (
+        ("claude",),
+        ("grok",),
+        ("gemini",),
+        2,
+    )
+    assert (state.counts.total.absences, state.counts.total.timeouts) == (1, 1)
 
 
 def test_only_a_turn_that_left_something_to_see_calls_for_a_pause() -> None:
     state = begun().take_turn("claude", result("claude", text="x"))
-    assert state.last_turn_showed
-    assert not state.take_turn("grok", result("grok", skipped=True)).last_turn_showed
-    assert not state.miss_turn("grok", "absent").last_turn_showed
-    assert state.take_turn("grok", result("grok", emoji_reacted="🔥")).last_turn_showed
+    assert state.counts.last_turn_showed
+    assert not state.take_turn("grok", result("grok", skipped=True)).counts.last_turn_showed
+    assert not state.miss_turn("grok", "absent").counts.last_turn_showed
+    assert state.take_turn("grok", result("grok", emoji_reacted="🔥")).counts.last_turn_showed
 
 
 def test_a_new_round_forgets_who_did_what_and_keeps_what_was_said() -> None:
     state = begun().take_turn("claude", result("claude", text="x", message_id=7)).miss_turn("grok", "absent")
     state = state.begin_round(("grok", "claude"))
-    assert (state.round_number, state.spoke, state.missing, state.pending) == (2, (), (), ("grok", "claude"))
+    assert (state.counts.round, state.counts.spoke, state.counts.missing, state.queue.pending) == (
+        2,
+        (),
+        (),
+        ("grok", "claude"),
+    )
     assert history(state) == [("claude", "x", 7)]
 
 
 def test_who_was_not_heard_in_one_round_does_not_take_part_in_the_next() -> None:
     state = begun("claude", "grok").miss_turn("claude", "timed_out").miss_turn("grok", "absent")
     state = state.begin_round(("grok",))
-    assert (state.unheard, state.missing, state.present) == ((), (), 1)
+    assert (state.counts.unheard, state.counts.missing, state.present) == ((), (), 1)
 
 
 def test_each_amount_that_a_turn_used_is_counted_under_its_own_name() -> None:
     used = {"calls": 2, "searches": 3, "input_tokens": 50, "cached_tokens": 7, "output_tokens": 11}
     usage = TurnUsage(**used, reasoning_tokens=13, cost_usd=0.5)
     state = begun().take_turn("claude", result("claude", text="one", message_id=7, usage=usage))
-    assert state.total == AgentCounts(messages=1, **used, reasoning_tokens=13, cost_usd=0.5)
+    assert state.counts.total == AgentCounts(messages=1, **used, reasoning_tokens=13, cost_usd=0.5)
 
 
 def test_json_brings_the_same_state_back() -> None:
@@ -205,22 +222,123 @@ def test_megabytes_of_another_maker_do_not_crowd_out_the_history() -> None:
         state = state.take_turn(agent, answer)
     assert len(state.wire_history()) == 3
     wire = Instruction(
-        instruction_id="i", channel_id=1, conversation_history=state.wire_history(), topic=state.topic
+        instruction_id="i", channel_id=1, conversation_history=state.wire_history(), topic=state.talk.topic
     ).to_wire()
     assert len(wire) < 20_000
 
 
 def test_a_turn_that_was_under_way_keeps_its_id() -> None:
     state = ConversationState("c", 1, "debate", 0.0).begin_round(("claude",)).begin_turn("first")
-    assert state.begin_turn("second").asking == "first"
+    assert state.begin_turn("second").queue.asking == "first"
 
 
 def test_an_answer_with_nothing_in_it_is_counted_as_a_skip() -> None:
     state = ConversationState("c", 1, "debate", 0.0).begin_round(("claude",))
     took = state.take_turn("claude", Result(instruction_id="i", agent_name="claude"))
-    assert (took.tallies["claude"].skips, took.skipped) == (1, ("claude",))
+    assert (took.counts.agents["claude"].skips, took.counts.skipped) == (1, ("claude",))
 
 
 def test_a_history_of_exactly_the_limit_is_sent_whole() -> None:
     said = tuple(AgentPost("claude", "x" * (MAX_HISTORY_CHARACTERS // 3)) for _ in range(3))
-    assert len(replace(ConversationState("c", 1, "debate", 0.0), history=said).wire_history()) == 3
+    assert len(conversation(history=said).wire_history()) == 3
+
+
+# As the version before the parts stored it, without what has its default there.
+OF_AN_EARLIER_VERSION = {
+    "conversation_id": "c1",
+    "channel_id": 100,
+    "theme": "debate",
+    "started_at": 1.0,
+    "round_number": 2,
+    "pending": ["claude"],
+    "asking": "i9",
+    "touched_at": 3.0,
+    "spoke": [],
+    "skipped": ["grok"],
+    "unheard": [],
+    "missing": [],
+    "history": [
+        {
+            "agent": "claude",
+            "text": "Tea.",
+            "message_id": 7,
+            "reactions": [{"emoji": "🔥", "agent": "grok"}],
+            "answers": 5,
+        }
+    ],
+    "topic": "tea",
+    "last_speaker": "claude",
+    "last_turn_showed": False,
+    "end_streak": 1,
+    "tallies": {"claude": {"messages": 1, "calls": 1, "cost_usd": 0.5}, "grok": {"skips": 1, "reactions": 1}},
+    "ended_because": None,
+    "joining": None,
+    "single": False,
+    "requested": "gemini",
+    "called": ["grok"],
+    "granted": False,
+    "policy": "moderated",
+    "room": None,
+    "idle_turns": 2,
+    "away": ["gemini"],
+    "unseen": 1,
+    "last_in_order": "grok",
+    "silent": ["grok"],
+    "heard": [
+        {
+            "message_id": 8,
+            "text": "Claude? Grok?",
+            "names": ["claude", "grok"],
+            "replied_to": "claude",
+            "calls": False,
+            "after": 1,
+            "called": ["grok"],
+        }
+    ],
+    "taken_up": 5,
+    "named": "claude",
+    "named_by": "grok",
+    "chosen_because": None,
+    "lead": "a question",
+    "angle": "the other side",
+    "angles": 1,
+    "waits_until": 99.0,
+}
+
+
+def test_a_conversation_that_an_earlier_version_stored_is_read_whole() -> None:
+    text = json.dumps(OF_AN_EARLIER_VERSION)
+    state = ConversationState.from_json(text)
+    assert state == changed(
+        ConversationState("c1", 100, "debate", started_at=1.0, policy="moderated", touched_at=3.0),
+        pending=("claude",),
+        asking="i9",
+        requested="gemini",
+        called=("grok",),
+        last_in_order="grok",
+        named="claude",
+        named_by="grok",
+        waits_until=99.0,
+        history=(AgentPost("claude", "Tea.", 7, (AgentReaction("🔥", "grok"),), 5),),
+        heard=(PersonMessage(8, "Claude? Grok?", ("claude", "grok"), "claude", after=1, called=("grok",)),),
+        answered=5,
+        topic="tea",
+        last_speaker="claude",
+        suggested_topic="a question",
+        perspective="the other side",
+        perspectives=1,
+        round=2,
+        skipped=("grok",),
+        silent=("grok",),
+        end_streak=1,
+        idle_turns=2,
+        away=("gemini",),
+        unseen=1,
+        agents={"claude": AgentCounts(messages=1, calls=1, cost_usd=0.5), "grok": AgentCounts(skips=1, reactions=1)},
+    )
+    assert ConversationState.from_json(state.to_json()) == state
+    for stored in (text, state.to_json()):
+        running = read_running(stored)
+        assert running is not None
+        assert (running.conversation_id, running.round_number, running.speaker) == ("c1", 2, "claude")
+        assert (running.coming, running.topic, running.waits_until) == (("gemini",), "tea", 99.0)

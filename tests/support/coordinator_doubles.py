@@ -46,6 +46,20 @@ def config(**changes: Any) -> CoordinatorConfig:
     return replace(plain, **changes)
 
 
+def changed(state: ConversationState, **values: Any) -> ConversationState:
+    """The state with these values, of itself and of its parts."""
+    for name in ("queue", "talk", "counts"):
+        part: Any = getattr(state, name)
+        own = {field: values.pop(field) for field in part.__slots__ if field in values}
+        values[name] = replace(part, **own)
+    return replace(state, **values)
+
+
+def conversation(channel_id: int = 1, **values: Any) -> ConversationState:
+    """A debate that begins at 0.0, with these values, of itself and of its parts."""
+    return changed(ConversationState("c", channel_id, "debate", started_at=0.0), **values)
+
+
 class OnePolicy:
     """The policy of every conversation."""
 
@@ -425,7 +439,7 @@ class MemoryLease:
         self.epoch, self.lapsed = 0, False
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         return self.taken.is_set() and not self.lapsed
 
     def give(self) -> None:

@@ -9,6 +9,7 @@ from agent_coordinator.policies.policy import Choice, Wait
 from agent_coordinator.policies.rounds import MODERATOR_WAIT_SECONDS, Moderated
 from agent_coordinator.state import AgentPost, ConversationState, PersonMessage
 from agentic.wire.reasons import EndReason
+from tests.support.coordinator_doubles import conversation
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 BY_CLAUDE, BY_PEOPLE = Moderated(AGENTS, 30, moderator="claude"), Moderated(AGENTS, 30)
@@ -17,8 +18,8 @@ SAID = (AgentPost("claude", "one"), AgentPost("grok", "two"), AgentPost("gemini"
 
 
 def state(**fields: Any) -> ConversationState:
-    opened = {"round_number": 1, "history": SAID, "spoke": ("claude",), "last_speaker": "gemini"}
-    return ConversationState("c", 1, "debate", started_at=0.0, **{**opened, **fields})
+    opened = {"round": 1, "history": SAID, "spoke": ("claude",), "last_speaker": "gemini"}
+    return conversation(**{**opened, **fields})
 
 
 @pytest.mark.parametrize(
@@ -65,9 +66,9 @@ def test_the_moderator_opens() -> None:
         ({"end_streak": 2}, "agreed"),
         ({"history": (), "spoke": (), "silent": ("claude",)}, "nobody_opened"),
         ({"history": ()}, None),  # it has not been asked yet
-        ({"round_number": 30, "spoke": AGENTS}, "round_limit"),
-        ({"round_number": 30}, None),
-        ({"round_number": 30, "spoke": AGENTS, "heard": (PersonMessage(7, "Wait."),)}, None),
+        ({"round": 30, "spoke": AGENTS}, "round_limit"),
+        ({"round": 30}, None),
+        ({"round": 30, "spoke": AGENTS, "heard": (PersonMessage(7, "Wait."),)}, None),
     ],
 )
 def test_nothing_ends_by_chance_what_somebody_moderates(fields: dict[str, Any], reason: EndReason | None) -> None:

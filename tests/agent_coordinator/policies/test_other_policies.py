@@ -28,13 +28,13 @@ class Alternation:
 
     def choose(self, state: ConversationState, rng: random.Random) -> Choice:
         first, second = self.pair
-        return Choice((second if state.last_speaker == first else first,))
+        return Choice((second if state.talk.last_speaker == first else first,))
 
     def pause(self, state: ConversationState, rng: random.Random) -> float:
-        return 1.0 if state.opened else 0.0
+        return 1.0 if state.is_opened else 0.0
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
-        return "round_limit" if len(state.history) >= self.turns else None
+        return "round_limit" if len(state.talk.history) >= self.turns else None
 
 
 async def test_the_engine_runs_a_policy_without_rounds() -> None:

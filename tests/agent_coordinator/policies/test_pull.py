@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from agent_coordinator.conversation import instruction_for
 from agent_coordinator.policies.policy import Speaker
-from agent_coordinator.policies.pull import LEAD, PullPolicy
+from agent_coordinator.policies.pull import SUGGESTED_TOPIC, PullPolicy
 from agent_coordinator.state import AgentCounts, AgentPost, ConversationState, PersonMessage
 from agentic.wire.messages import Result
 from agentic.wire.reasons import EndReason
+from tests.support.coordinator_doubles import changed, conversation
 
 ADA = Speaker("ada", "Ada", 0.5, ("ships", "steam engines"))
 BOB = Speaker("bob", "Bob", 0.5, ("Schiffe", "cooking"))
@@ -36,12 +37,12 @@ def talk(*messages: tuple[str, str], **fields: Any) -> ConversationState:
     said = tuple(AgentPost(agent, text) for agent, text in messages)
     counts = {name: AgentCounts(messages=sum(each.agent == name for each in said)) for name in NAMES}
     last = said[-1].agent if said else None
-    usual = {"history": said, "tallies": counts, "last_speaker": last, "round_number": 1, "spoke": NAMES[: len(said)]}
-    return ConversationState("c", 1, "debate", started_at=0.0, **{**usual, **fields})
+    usual = {"history": said, "agents": counts, "last_speaker": last, "round": 1, "spoke": NAMES[: len(said)]}
+    return conversation(**{**usual, **fields})
 
 
 def person(text: str, state: ConversationState, **fields: Any) -> ConversationState:
-    return state.hear(PersonMessage(900, text, after=state.messages, **fields))
+    return state.hear(PersonMessage(900, text, after=state.counts.messages, **fields))
 
 
 def chosen(state: ConversationState, rules: PullPolicy | None = None) -> tuple[str, str | None]:
@@ -110,7 +111,7 @@ def test_a_person_is_answered_by_the_one_that_is_meant_even_if_it_spoke_last() -
 
 def test_an_agent_that_a_person_called_answers_by_itself_and_is_not_asked_too() -> None:
     state = person("@Ada ships?", talk(*ROUND), names=("ada",), calls=True)
-    assert state.take_up is None
+    assert state.talk.must_answer is None
     assert chosen(state)[0] != "ada"
 
 
@@ -122,15 +123,15 @@ def test_who_is_behind_its_share_speaks_where_nobody_is_called() -> None:
 
 
 def test_where_the_talk_calls_for_nobody_the_one_that_is_asked_is_given_a_reason_to_speak() -> None:
-    assert policy().choose(talk(*ROUND), random.Random(1)).lead == LEAD
+    assert policy().choose(talk(*ROUND), random.Random(1)).suggested_topic == SUGGESTED_TOPIC
     called = talk(*ROUND[:3], ("dan", "Ada?"))
-    assert policy().choose(called, random.Random(1)).lead is None
-    assert policy().choose(person("Hm.", talk(*ROUND)), random.Random(1)).lead is None
-    assert policy().choose(talk(silent=("ada",)), random.Random(1)).lead is None
-    begun = called.choose(("ada",), "why", LEAD, new_round=False).begin_turn("i")
-    assert instruction_for(begun).angle == LEAD
+    assert policy().choose(called, random.Random(1)).suggested_topic is None
+    assert policy().choose(person("Hm.", talk(*ROUND)), random.Random(1)).suggested_topic is None
+    assert policy().choose(talk(silent=("ada",)), random.Random(1)).suggested_topic is None
+    begun = called.choose(("ada",), "why", SUGGESTED_TOPIC, new_round=False).begin_turn("i")
+    assert instruction_for(begun).angle == SUGGESTED_TOPIC
     skip = Result(instruction_id="i", agent_name="ada", skipped=True)
-    assert begun.take_turn("ada", skip).lead is None
+    assert begun.take_turn("ada", skip).talk.suggested_topic is None
 
 
 def test_after_a_lull_the_one_that_began_the_conversation_has_a_duty() -> None:
@@ -178,7 +179,7 @@ class Fixed(random.Random):
         ({"spoke": ("ada",)}, None),  # in the middle of a round
         ({"end_streak": 2}, "agreed"),
         ({"spoke": NAMES}, "chance"),
-        ({"spoke": NAMES, "round_number": 30}, "round_limit"),
+        ({"spoke": NAMES, "round": 30}, "round_limit"),
         ({"spoke": (), "silent": ("bob", "eve"), "skipped": ("bob", "eve")}, "most_skipped"),
         ({"spoke": ("ada", "dan"), "silent": ("bob", "eve"), "skipped": ("bob", "eve")}, "chance"),
         ({"spoke": NAMES, "pending": ("ada",)}, None),
@@ -192,7 +193,7 @@ def test_a_starter_without_an_answer_has_everybody_asked_before_the_conversation
     alone = talk(("ada", "Well."), spoke=("ada",), silent=("bob", "eve"), skipped=("bob", "eve"))
     assert policy().ending(alone, Fixed()) is None
     assert chosen(alone)[0] == "dan"
-    nobody = replace(alone, silent=("bob", "eve", "dan"), skipped=("bob", "eve", "dan"))
+    nobody = changed(alone, silent=("bob", "eve", "dan"), skipped=("bob", "eve", "dan"))
     assert policy().ending(nobody, Fixed()) == "too_few_spoke"
 
 
@@ -204,10 +205,10 @@ def test_a_starter_that_is_silent_is_replaced_once() -> None:
 
 
 def test_nothing_ends_while_a_person_waits_unless_nobody_is_there() -> None:
-    finished = talk(*ROUND, spoke=NAMES, round_number=30)
+    finished = talk(*ROUND, spoke=NAMES, round=30)
     assert policy().ending(finished, Fixed()) == "round_limit"
     assert policy().ending(person("And then?", finished), Fixed()) is None
-    nobody = replace(person("And then?", finished), missing=NAMES, silent=NAMES)
+    nobody = changed(person("And then?", finished), missing=NAMES, silent=NAMES)
     assert policy().ending(nobody, Fixed()) == "round_limit"
 
 
@@ -217,5 +218,5 @@ def test_whatever_was_said_somebody_else_is_chosen(messages: Sequence[tuple[str,
     choice = policy().choose(state, random.Random(seed))
     assert len(choice.speakers) == 1
     assert choice.speakers[0] in NAMES
-    assert choice.speakers[0] != state.last_speaker
+    assert choice.speakers[0] != state.talk.last_speaker
     assert choice == policy().choose(state, random.Random(seed))

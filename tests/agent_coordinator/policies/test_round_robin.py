@@ -7,6 +7,7 @@ import pytest
 
 from agent_coordinator.policies.rounds import RoundRobin
 from agent_coordinator.state import AgentPost, ConversationState
+from tests.support.coordinator_doubles import conversation
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 RULES = RoundRobin(AGENTS, max_rounds=30)
@@ -14,8 +15,8 @@ RNG = random.Random(1)
 
 
 def state(**fields: Any) -> ConversationState:
-    opened = {"round_number": 1, "history": (AgentPost("claude", "Tea or coffee?"),)}
-    return ConversationState("c", 1, "debate", started_at=0.0, **{**opened, **fields})
+    opened = {"round": 1, "history": (AgentPost("claude", "Tea or coffee?"),)}
+    return conversation(**{**opened, **fields})
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from agent_coordinator.policies.policy import continuation_probability
 from agent_coordinator.policies.rounds import Rounds
 from agent_coordinator.state import AgentPost, ConversationState
 from agentic.wire.reasons import EndReason
+from tests.support.coordinator_doubles import conversation
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 ROUNDS = Rounds(AGENTS, max_rounds=30, delay_min=15.0, delay_max=45.0)
@@ -27,8 +28,8 @@ class Fixed(random.Random):
 
 
 def state(**fields: Any) -> ConversationState:
-    opened = {"round_number": 1, "history": (AgentPost("claude", "Tea or coffee?"),)}
-    return ConversationState("c", 1, "debate", started_at=0.0, **{**opened, **fields})
+    opened = {"round": 1, "history": (AgentPost("claude", "Tea or coffee?"),)}
+    return conversation(**{**opened, **fields})
 
 
 def test_a_round_has_everybody_once_and_never_the_last_speaker_first() -> None:
@@ -102,7 +103,7 @@ def test_a_finished_round_is_judged(
 ) -> None:
     agents = [f"agent{n}" for n in range(present)]
     spoken, skips, unheard = agents[:spoke], agents[spoke : spoke + skipped], agents[spoke + skipped :]
-    finished = state(round_number=number, spoke=tuple(spoken), skipped=tuple(skips), unheard=tuple(unheard))
+    finished = state(round=number, spoke=tuple(spoken), skipped=tuple(skips), unheard=tuple(unheard))
     assert ROUNDS.ending(finished, Fixed(luck)) == expected
 
 
@@ -111,7 +112,7 @@ def test_a_round_that_nobody_opened_ends_the_conversation() -> None:
 
 
 def test_nothing_but_two_end_requests_in_a_row_ends_a_round_before_its_last_turn() -> None:
-    running = {"pending": ("grok",), "round_number": 30}
+    running = {"pending": ("grok",), "round": 30}
     endings = [ROUNDS.ending(state(end_streak=streak, **running), Fixed(1.0)) for streak in (0, 1, 2, 3)]
     assert endings == [None, None, "agreed", "agreed"]
     assert ROUNDS.ending(state(end_streak=2, spoke=AGENTS), Fixed(0.0)) == "agreed"

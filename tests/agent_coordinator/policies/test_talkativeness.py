@@ -10,14 +10,14 @@ from agent_config import FrontMatter, load_settings
 from agent_coordinator.config import from_settings
 from agent_coordinator.policies.policy import SPEAKERS_NEEDED
 from agent_coordinator.policies.rounds import Rounds
-from agent_coordinator.state import ConversationState
+from tests.support.coordinator_doubles import conversation
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 shares = st.dictionaries(st.sampled_from(AGENTS), st.floats(0, 1))
 
 
 def speakers(last, rng, talkativeness):
-    state = ConversationState("c", 1, "debate", started_at=0.0, last_speaker=last)
+    state = conversation(last_speaker=last)
     return Rounds(AGENTS, 30, talkativeness=talkativeness).next_speakers(state, rng)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agent_config import AGENTS
 from agent_coordinator.conversation import instruction_for
@@ -13,6 +13,7 @@ from agentic.wire.bus import Bus
 from tests.benchmarks.processes import Broken, Child
 from tests.benchmarks.stage import THEME, Bench
 from tests.benchmarks.table import Row, median, milliseconds
+from tests.support.coordinator_doubles import changed
 
 EARLY, LATE = 5, 100  # turns
 SPAN = 20  # turns at either end whose processor time is compared
@@ -72,9 +73,9 @@ async def _converse(bus: Bus, program: Child, models: Child, channel: int, turns
     state = ConversationState("benchmark", channel, THEME, started_at=time.time())
     course = Course([], [program.cpu_seconds()], [models.cpu_seconds()])
     while len(course.times) < turns:
-        if not state.pending:
+        if not state.queue.pending:
             state = state.begin_round(tuple(AGENTS))
-        agent = state.pending[0]
+        agent = state.queue.pending[0]
         began = time.perf_counter()
         result = await bus.ask(agent, instruction_for(state.begin_turn(str(uuid.uuid4()))))
         course.times.append(time.perf_counter() - began)
@@ -82,5 +83,5 @@ async def _converse(bus: Bus, program: Child, models: Child, channel: int, turns
         course.models.append(models.cpu_seconds())
         if result.skipped:
             raise Broken(f"a turn of {agent} was skipped: {result.reason}")
-        state = replace(state.take_turn(agent, result), end_streak=0)
+        state = changed(state.take_turn(agent, result), end_streak=0)
     return course
