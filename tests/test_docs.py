@@ -44,7 +44,6 @@ from agentic.settings.services import settings_class
 from agentic.state.idle import Asking
 from agentic.state.silence import MAX_PAUSE_SECONDS
 from agentic.themes import THEMES
-from agentic.tools.loop import run_tools
 from agentic.tools.tool import Toolbox
 from agentic.turn.form import FORM
 from agentic.turn.result import SIGNS
@@ -55,7 +54,7 @@ from agentic.wire.messages import Command, Instruction, MentionNotice, Result, W
 from agentic.wire.reasons import ENDINGS, PAUSES, REASONS
 from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.redis_server import redis_binary
-from tests.support.tools.tool_doubles import CONTEXT, FakeModel, call
+from tests.support.tools.tool_doubles import CONTEXT, FakeModel, call, run_tools
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE, LOCAL, OPERATIONS, PROTOCOL, SETTINGS, THEMES_PAGE = (

@@ -32,9 +32,8 @@ from agentic.chat.service import AgentChannels, IncomingMessage
 from agentic.context.commands import parse_m
 from agentic.context.entries import Entry, is_visible
 from agentic.inbox.inbox import TurnQueue
-from agentic.llm.types import Message, Prompt, Reply
+from agentic.llm.types import Message, Prompt
 from agentic.state.rooms import Room
-from agentic.tools.loop import always
 from agentic.turn.decide import mode_of
 from agentic.turn.progress import Turn, TurnState
 from agentic.turn.result import BusyReplies
@@ -297,23 +296,19 @@ class MessageCommands:
 
     async def _show_context(self, event: MentionEvent, outlet: Outlet, replies: CommandReplies | None) -> None:
         """Show the first request that the model would get, with its tools."""
-        asked, agent, sent = event.asked, self._agent, list[Prompt]()
+        asked, agent = event.asked, self._agent
         if replies is None:
             return
         if not asked.may_manage:
             await replies.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
             return
 
-        async def ask(prompt: Prompt) -> Reply:
-            sent.append(prompt)
-            return Reply(text="")
-
         state = TurnState(self._services.state, agent.key, event.id)
         turn = Turn(agent=agent, outlet=outlet, event=event, state=state)
         mode = mode_of(turn, await build_view(turn))
         request = mode.request(0.0)
-        await ToolUse(turn, mode, always).run(ask, request.prompt)
-        note, text = f"what {agent.identity.me.display_name} sees", format_request(sent[0], request.history)
+        first = ToolUse(turn, mode).loop(request.prompt).first_prompt()
+        note, text = f"what {agent.identity.me.display_name} sees", format_request(first, request.history)
         await replies.send_file(f"context-{agent.key}.txt", text, note, f"{event.id}:context")
 
 

@@ -11,10 +11,9 @@ fails.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from agentic.agent.events import POST_SECONDS, InstructionEvent, MentionEvent
 from agentic.agent.side_calls import CheapModel
@@ -46,8 +45,6 @@ from agentic.wire.reasons import TurnAborted
 MIN_MODEL_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
-
-Ask = Callable[[Prompt], Awaitable[Reply]]
 
 
 async def decide(turn: Turn, view: TurnView) -> Decision:
@@ -84,7 +81,7 @@ def mode_of(turn: Turn, view: TurnView, stream: StreamFilter | None = None) -> A
 
 
 async def _ask_with_tools(turn: Turn, mode: AnswerMode) -> Decision:
-    tools, search = ToolUse(turn, mode, partial(_may_continue, turn)), None
+    tools, search = ToolUse(turn, mode), None
     if mode.view.context.abilities.search_first:
         search = SearchFirst(turn, mode)
         tools.box = search.within(tools.box)
@@ -108,13 +105,18 @@ async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: Searc
     """The model's answer; after a search, if one is wanted first."""
     found = await search.search(tools) if search is not None and not search.offered else None
     request = (mode if found is None else mode.searched()).request(seconds_left(turn), found or "")
-
-    async def ask(prompt: Prompt) -> Reply:
-        return await call_model(turn, prompt, request.history)
-
+    loop = tools.loop(request.prompt)
+    prompt = loop.first_prompt()
+    while True:
+        reply = await call_model(turn, prompt if search is None else search.limit(prompt), request.history)
+        if search is not None:
+            search.note(reply)
+        if not await loop.take(reply):
+            break
+        prompt = loop.next_prompt(with_tools=loop.has_rounds_left and await _may_continue(turn))
+    reply, own_words = loop.answer, None
     if search is None:
-        return await tools.run(ask, request.prompt)
-    reply, own_words = await tools.run(search.asking(ask), request.prompt), None
+        return reply
     if not turn.event.forced:  # nobody waits: search by the answer's own words, unless the agent stays silent
         try:
             said = mode.decision(reply.text)
@@ -178,46 +180,38 @@ def names_of(turn: Turn, view: TurnView) -> Collection[str]:
 # -- one call of a model ----------------------------------------------------------------------------------------------
 
 
-async def call_model(turn: Turn, prompt: Prompt, history: Sequence[Message], kind: CallKind = "text") -> Reply:
-    """Raises ModelError, UnreadableDecision for an answer that is none, and what `_reserve` does."""
-    model, event = turn.model, turn.event
+async def call_model(
+    turn: Turn,
+    prompt: Prompt,
+    history: Sequence[Message] = (),
+    kind: CallKind = "text",
+    cheap: CheapModel | None = None,
+) -> Reply:
+    """Ask the turn's model, or a cheap one, at the turn's expense. Raises ModelError, UnreadableDecision for an answer
+    of its own model that is none, and what `_reserve` does."""
+    model, event = turn.model if cheap is None else cheap, turn.event
     cost = model.prices.worst_case(expected(prompt, history))  # until more is known of it
     await _reserve(turn, cost)
-    turn.limits.overhead.note(input_tokens(prompt, ()))
-    continues = event.channel_id if isinstance(event, MentionEvent | InstructionEvent) else None
-    # automation is no part of a conversation
-    asked = replace(prompt, guild_id=turn.outlet.view.guild_id, conversation=continues)
+    if cheap is None:
+        turn.limits.overhead.note(input_tokens(prompt, ()))
+        continues = event.channel_id if isinstance(event, MentionEvent | InstructionEvent) else None
+        # automation is no part of a conversation
+        prompt = replace(prompt, conversation=continues, guild_id=turn.outlet.view.guild_id)
     try:
-        with turn.state.trace.call(model.name, asked, history, kind=kind) as call:
-            reply = call.reply = await model.complete(asked, history)
+        with turn.state.trace.call(model.name, prompt, history, kind=kind) as call:
+            reply = call.reply = await model.complete(prompt, history)
         cost = reply.usage
     except ModelError as error:
         cost = error.usage or Usage()
         model.backoff.failed(error)
-        if isinstance(error, BadAnswer):
+        if cheap is None and isinstance(error, BadAnswer):
             raise UnreadableDecision(error.detail or error.kind) from error
         raise
     finally:  # also if the call is cancelled
-        turn.state.spending.add(cost)
+        # the model in the turn's record is the agent's own
+        turn.state.spending.add(cost if cheap is None else replace(cost, model=""))
         call.usage = cost
     model.backoff.worked()
-    return reply
-
-
-async def call_cheap(turn: Turn, cheap: CheapModel, prompt: Prompt, kind: Literal["gate", "summary"]) -> Reply:
-    """Ask the cheap model, which the turn pays for too. Raises ModelError, and what `_reserve` does."""
-    cost = cheap.prices.worst_case(expected(prompt))  # until more is known of it
-    await _reserve(turn, cost)
-    try:
-        with turn.state.trace.call(cheap.name, prompt, (), kind=kind) as call:
-            reply = call.reply = await cheap.ask(prompt)
-        cost = reply.usage
-    except ModelError as error:
-        cost = error.usage or Usage()
-        raise
-    finally:  # also if the call is cancelled
-        turn.state.spending.add(replace(cost, model=""))  # the turn's model is the agent's
-        call.usage = cost
     return reply
 
 
@@ -300,7 +294,7 @@ async def should_skip(turn: Turn, view: TurnView) -> bool:
         return False
     prompt = skip_prompt(context, min(GATE_SECONDS, seconds_left(turn)), turn.outlet.view.service.members)
     try:
-        reply = await call_cheap(turn, cheap, prompt, "gate")
+        reply = await call_model(turn, prompt, kind="gate", cheap=cheap)
     except ModelError as error:
         log.info("%s: the cheap model failed, its own is asked: %s", turn.agent.key, error)
         return False
@@ -412,23 +406,19 @@ class SearchFirst:
         tools = (tool for name in box.names if (tool := box.get(name)))
         return Toolbox(OneSearch(tool, self) if tool.spec.name == WEB_SEARCH else tool for tool in tools)
 
-    def asking(self, ask: Ask) -> Ask:
-        """`ask`, so that its model searches once. Words that come before our search are not shown while they grow."""
-        limited = 1 if limits_searches(profile_named(self._turn.model.name)) else None
+    def limit(self, prompt: Prompt) -> Prompt:
+        """The prompt by which the model searches once. Words that come before our search are not shown while they
+        grow."""
+        if self.made:
+            return replace(prompt, search=False)
+        if not self._native:
+            return replace(prompt, on_text=None)
+        self.look_for_picture(self._question)
+        limits_itself = limits_searches(profile_named(self._turn.model.name))
+        return replace(prompt, max_searches=1 if limits_itself else None)
 
-        async def asked(prompt: Prompt) -> Reply:
-            if self.made:
-                prompt = replace(prompt, search=False)
-            elif self._native:
-                self.look_for_picture(self._question)
-                prompt = replace(prompt, max_searches=limited)
-            else:
-                prompt = replace(prompt, on_text=None)
-            reply = await ask(prompt)
-            self.made = self.made or bool(reply.usage.searches or reply.sources)
-            return reply
-
-        return asked
+    def note(self, reply: Reply) -> None:
+        self.made = self.made or bool(reply.usage.searches or reply.sources)
 
     async def search(self, tools: ToolUse, own_words: str | None = None) -> str | None:
         """Search with these words, or the question's. Returns what to tell the model; None if nothing can be asked."""

@@ -26,7 +26,7 @@ from agentic.llm.errors import ModelError
 from agentic.llm.types import Prompt
 from agentic.state.context import MAX_MESSAGES, Summary
 from agentic.turn.cleaning import clean_prose
-from agentic.turn.decide import call_cheap
+from agentic.turn.decide import call_model
 from agentic.turn.history import after
 from agentic.turn.progress import Turn
 from agentic.turn.room_turns import room_entries
@@ -87,7 +87,7 @@ async def _summarize(turn: Turn, view: TurnView, cheap: CheapModel, seconds: flo
         for entry in old
         if entry.speaker.kind != "person" or entry.created_at > forgotten.get(entry.speaker.id, 0.0)
     ]
-    reply = await call_cheap(turn, cheap, summary_prompt(used, former, turn, seconds), "summary")
+    reply = await call_model(turn, summary_prompt(used, former, turn, seconds), kind="summary", cheap=cheap)
     text = clean_prose(reply.text)
     if text is None:
         _report(turn, "it wrote none")

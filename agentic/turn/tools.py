@@ -9,15 +9,15 @@ in the records, so no call that succeeded is run twice.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from agentic.agent.events import POST_SECONDS
 from agentic.context.prompt import PromptContext
 from agentic.llm.provider_table import profile_named
-from agentic.llm.types import Prompt, Reply, ToolCall, ToolResult
+from agentic.llm.types import Prompt, ToolCall, ToolResult
 from agentic.tools.call_log import ToolRecord, record_text
 from agentic.tools.call_runner import CallRunner, LoopLimits, ToolEvent
-from agentic.tools.loop import run_tools
+from agentic.tools.loop import ToolLoop
 from agentic.tools.own_tools import MEMORY, RECALL
 from agentic.tools.tool import RunnableTool, Toolbox, ToolContext, collect_tools
 from agentic.turn.chat_mode import AnswerMode
@@ -26,8 +26,6 @@ from agentic.turn.view import TurnView
 
 LATELY = 20  # messages in which a person may have named an address that they ask about
 REPAIR_CHARACTERS = 8_000  # of each result, if an answer is asked for once more
-
-Ask = Callable[[Prompt], Awaitable[Reply]]
 
 
 def searches_itself(model_name: str) -> bool:
@@ -62,42 +60,36 @@ def words_of_asker(context: PromptContext) -> str:
 
 
 class ToolUse:
-    """Run the tools of one turn. `may_continue` is asked before each further completion. Calls of the mode's tools,
+    """Run the tools of one turn. Calls of the mode's tools,
     those of the turn itself, are neither saved nor shown."""
 
-    def __init__(self, turn: Turn, mode: AnswerMode, may_continue: Callable[[], Awaitable[bool]]) -> None:
-        self._turn, self._mode, self._view, self._may_continue = turn, mode, mode.view, may_continue
+    def __init__(self, turn: Turn, mode: AnswerMode) -> None:
+        self._turn, self._mode, self._view = turn, mode, mode.view
         self.box = toolbox_of(turn, mode.view, prefilled=mode.is_prefill)
         self._records: dict[str, ToolRecord] = {}
 
-    async def run(self, ask: Ask, prompt: Prompt) -> Reply:
-        """The model's last answer; `ask` charges the cost of each call. Raises what `ask` and `may_continue` do."""
-        box, runs_own_tools = self.box, self._turn.model.runs_own_tools
-        if self._mode.tools and not runs_own_tools:
+    def loop(self, prompt: Prompt) -> ToolLoop:
+        """What the model is asked, beginning with this prompt."""
+        box, context, model = self.box, self._context(), self._turn.model
+        if self._mode.tools and not model.runs_own_tools:
             box, _ = collect_tools((*self._mode.tools, *(tool for name in box.names if (tool := box.get(name)))))
-        outcome = await run_tools(
-            ask,
+        ends = min(context.deadline, self._turn.agent.now() + prompt.timeout)
+        return ToolLoop(
             prompt,
-            box,
-            context=self._context(),
+            self._runner(box, context, ends, calls_before(self._turn)),
             max_depth=max(1, self._view.options.max_tool_depth),
-            seen=self._seen,
-            clock=self._turn.agent.limits.clock,
-            may_go_on=self._may_continue,
             speaker=self._mode.speaker,
-            earlier=calls_before(self._turn),
-            runs_own_tools=runs_own_tools,
+            runs_own_tools=model.runs_own_tools,
         )
-        return outcome.reply
 
     async def call(self, tool: RunnableTool, call: ToolCall) -> ToolResult:
         """Run a call that the program makes by itself; it is kept and shown as those of the model."""
-        context, clock = self._context(), self._turn.agent.limits.clock
-        runner = CallRunner(
-            Toolbox((tool,)), context, LoopLimits(), self._seen, clock, ends=context.deadline, earlier=self.records
-        )
-        (result,) = await runner.run((call,))
+        context = self._context()
+        (result,) = await self._runner(Toolbox((tool,)), context, context.deadline, self.records).run((call,))
         return result
+
+    def _runner(self, box: Toolbox, context: ToolContext, ends: float, earlier: Sequence[ToolRecord]) -> CallRunner:
+        return CallRunner(box, context, LoopLimits(), self._seen, self._turn.agent.now, ends, earlier)
 
     @property
     def results(self) -> str:

@@ -36,7 +36,7 @@ def transcript(*entries):
     made = Transcripts(Directory()).of(1)
     for each in entries:
         made.add(each)
-    made.whole = True
+    made.is_complete = True
     return made
 
 

@@ -16,13 +16,12 @@ from agentic.llm.errors import BadRequest, ModelError, PromptTooLong, RateLimite
 from agentic.llm.registry import build_model
 from agentic.llm.retry import Fallbacks
 from agentic.llm.types import Message, Prompt, Reply, Tool
-from agentic.tools.loop import run_tools
 from agentic.tools.tool import collect_tools
 from tests.support.models.chat_api import ChatAnswer, ChatRequest, ChatServer
 from tests.support.models.chat_doubles import chatting
 from tests.support.models.model_doubles import SCHEMA, talking
 from tests.support.models.wire.values import Answer
-from tests.support.tools.tool_doubles import CONTEXT, FakeTool
+from tests.support.tools.tool_doubles import CONTEXT, FakeTool, run_tools
 
 WEATHER = Tool("weather", "The weather of a town", {"type": "object", "properties": {"town": {"type": "string"}}})
 INVALID = "invalid_request_error"

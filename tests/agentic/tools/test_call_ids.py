@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from agentic.llm.types import Prompt
-from agentic.tools.loop import run_tools
 from agentic.tools.tool import collect_tools
 from tests.support.models.chat_api import ChatAnswer
 from tests.support.models.chat_doubles import chatting
 from tests.support.models.model_doubles import talking
 from tests.support.models.wire.values import Answer
-from tests.support.tools.tool_doubles import CONTEXT, FakeTool
+from tests.support.tools.tool_doubles import CONTEXT, FakeTool, run_tools
 
 SEARCH = FakeTool("web_search", lambda arguments: f"found {arguments['q']}")
 FETCH = FakeTool("web_fetch", lambda arguments: f"page {arguments['q']}")

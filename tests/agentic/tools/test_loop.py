@@ -10,10 +10,10 @@ import pytest
 from agentic.llm.types import Picture, Prompt, Reply, Source, Usage
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import AGAIN, LoopLimits
-from agentic.tools.loop import RESULTS_ARE_DATA, run_tools
+from agentic.tools.loop import RESULTS_ARE_DATA
 from agentic.tools.tool import Toolbox, ToolOutput, collect_tools
 from tests.support.doubles import LoopTime
-from tests.support.tools.tool_doubles import CONTEXT, FakeModel, FakeTool, call
+from tests.support.tools.tool_doubles import CONTEXT, FakeModel, FakeTool, call, run_tools
 
 
 async def run(model, *tools, prompt=None, **more):

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from agentic.llm.markup import strip_reasoning
 from agentic.llm.types import Picture, Prompt, Tool, ToolResult
 from agentic.tools.call_runner import LoopLimits
-from agentic.tools.loop import run_tools
 from agentic.tools.prefill_tools import CALL_STOP, call_in, describe, result_text, visible, with_description
 from agentic.tools.tool import Toolbox, ToolOutput
-from tests.support.tools.tool_doubles import CONTEXT, FakeModel, FakeTool
+from tests.support.tools.tool_doubles import CONTEXT, FakeModel, FakeTool, run_tools
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
     ["</call>", "\n</call>", '"}\n</call>', '<call name="x">', "Bob: hi", "\n\nBob: hi", "<b>&</b>", "a\u2028b"]

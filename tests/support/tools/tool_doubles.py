@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from agentic.llm.types import Prompt, Reply, Tool, ToolCall, Usage
-from agentic.tools.tool import ToolContext, ToolOutput
+from agentic.tools.call_log import ToolRecord
+from agentic.tools.call_runner import CallRunner, LoopLimits, ToolEvent
+from agentic.tools.loop import ToolLoop
+from agentic.tools.tool import Toolbox, ToolContext, ToolOutput
 
 CONTEXT = ToolContext(
     agent="claude", channel_id=7, guild_id=1, asked_by=42, deadline=1000.0, turn_id="m5", after_message_id=5
@@ -55,3 +60,42 @@ class FakeModel:
 
 def call(name: str, number: int = 1, **arguments: Any) -> ToolCall:
     return ToolCall(f"c{number}", name, arguments)
+
+
+@dataclass(frozen=True)
+class LoopOutcome:
+    """The last answer, and the calls that were run."""
+
+    reply: Reply
+    records: tuple[ToolRecord, ...]
+
+
+def ignore_event(event: ToolEvent) -> None:
+    del event
+
+
+async def always() -> bool:
+    return True
+
+
+async def run_tools(
+    ask: Callable[[Prompt], Awaitable[Reply]],
+    prompt: Prompt,
+    box: Toolbox,
+    *,
+    context: ToolContext,
+    seen: Callable[[ToolEvent], None] = ignore_event,
+    clock: Callable[[], float] = time.time,
+    limits: LoopLimits | None = None,
+    may_go_on: Callable[[], Awaitable[bool]] = always,
+    earlier: Sequence[ToolRecord] = (),
+    **more: Any,
+) -> LoopOutcome:
+    """Ask the model and run its calls until it has answered, as a turn does."""
+    ends = min(context.deadline, clock() + prompt.timeout)
+    runner = CallRunner(box, context, limits or LoopLimits(), seen, clock, ends, earlier)
+    loop = ToolLoop(prompt, runner, **more)
+    prompt = loop.first_prompt()
+    while await loop.take(await ask(prompt)):
+        prompt = loop.next_prompt(with_tools=loop.has_rounds_left and await may_go_on())
+    return LoopOutcome(loop.answer, tuple(runner.records))

@@ -10,14 +10,13 @@ import pytest
 
 from agentic.llm.types import Picture, Prompt
 from agentic.process.root import ROOT
-from agentic.tools.loop import run_tools
 from agentic.tools.mcp.config import ServerConfig
 from agentic.tools.mcp.servers import McpServers
 from agentic.tools.tool import collect_tools
 from tests.support.redis_server import until
 from tests.support.tools.mcp_doubles import asking, call, names
 from tests.support.tools.mcp_server import PNG, http_server
-from tests.support.tools.tool_doubles import FakeModel
+from tests.support.tools.tool_doubles import FakeModel, run_tools
 from tests.support.tools.tool_doubles import call as tool_call
 
 PROGRAM = ROOT / "tests/support/tools/mcp_server.py"
