@@ -1,4 +1,4 @@
-"""python -m tests.benchmarks.way [--package PREFIX]: the modules that a mention and an instruction pass through.
+"""python -m tests.benchmarks.way [--package PREFIX]: the files that carry a mention and an instruction.
 
 One mention is followed from on_message to Discord's send, and one instruction from the bus to the step that settles its
 result, in the scene of the cogs' tests: our own code, with doubles for Discord, Redis and the model.
@@ -11,6 +11,10 @@ A *stay* is an unbroken sequence of functions on the way in one module, in the o
 a caller is no stay; a further function that the caller then calls in its own module is one. A *return* is a stay in a
 module that was left before, so there are as many stays as modules and returns. Returns are of two kinds: "called back",
 when another module calls it, and "read on", when the module itself continues after a call to another one.
+
+The *files* are those to read in order to understand the turn: each that hands it on. That is a function by which the
+turn comes to its post or its result, or a coroutine that awaits one of another file. What a turn asks on its way is not
+counted (ASKED): it answers, and hands nothing on.
 """
 
 from __future__ import annotations
@@ -29,6 +33,9 @@ from typing import Any
 from agentic.wire.messages import Instruction
 from tests.support.agent_scene import LOUNGE, Scene
 from tests.support.doubles import SceneTurns, TextChannel, settle
+
+ASKED = tuple(f"agentic.{each}." for each in ("services", "state", "wire", "record", "llm", "tools", "net", "personas"))
+"""The packages that speak to chat services, Redis, models, tools, the network, and the disk."""
 
 Turn = Callable[[Scene], Awaitable[None]]
 INSTRUCTION = Instruction(instruction_id="i1", channel_id=LOUNGE, channel_theme="casual")
@@ -55,17 +62,21 @@ class Call:
 
 
 class Recorder:
-    """Records the calls of our functions until `end` begins, in `begun` in this order."""
+    """Records the calls of our functions until `end` begins, in `begun` in this order, and in `posting` those that
+    post or end the turn."""
 
     def __init__(self, end: object) -> None:
         self._end = end
         self.begun: dict[FrameType, Call] = {}
+        self.posting: list[Call] = []
         self.scheduler: Call | None = None  # of the callback that the loop runs
 
     def profile(self, frame: FrameType, event: str, _: object) -> None:
         """A function for sys.setprofile, which reports each resumption of a coroutine as another call."""
         if event != "call" or frame in self.begun:
             return
+        if frame.f_code in (self._end, TextChannel.send.__code__) and (by := self.innermost(frame.f_back)) is not None:
+            self.posting.append(by)
         if frame.f_code is self._end:
             sys.setprofile(None)
         if not (module := str(frame.f_globals.get("__name__", ""))).startswith("agent"):
@@ -117,12 +128,34 @@ async def recorded(turn: Turn, recorder: Recorder) -> None:
     await scene.aclose()
 
 
-def way(turn: Turn, end: Any, package: str) -> list[Call]:
-    """The functions of the package on the way of a turn to its `end`."""
+def record_turn(turn: Turn, end: Any) -> Recorder:
+    """Follow a turn to its `end`."""
     Loop.recorder = recorder = Recorder(end.__code__)
     with asyncio.Runner(loop_factory=Loop) as runner:
         runner.run(recorded(turn, recorder))
+    return recorder
+
+
+def way(recorder: Recorder, package: str) -> list[Call]:
+    """The functions of the package on the way of a turn."""
     return [call for call in recorder.begun.values() if call.module.startswith(package) and call.is_on_way(package)]
+
+
+def files(recorder: Recorder) -> list[str]:
+    """The modules that hand the turn on, in the order in which it comes to them."""
+    handing = set[int]()
+    for call in recorder.posting:
+        by: Call | None = call
+        while by is not None:
+            handing.add(id(by))
+            by = by.caller
+    found = dict[str, None]()
+    for call in recorder.begun.values():
+        others = (each for each in call.calls if each.is_coroutine and each.module != call.module)
+        awaits = call.is_coroutine and any(not each.module.startswith(ASKED) for each in others)
+        if (awaits or id(call) in handing) and not call.module.startswith(ASKED):
+            found[call.module] = None
+    return list(found)
 
 
 def stays(calls: list[Call]) -> Iterator[str]:
@@ -138,14 +171,22 @@ def stays(calls: list[Call]) -> Iterator[str]:
     yield f"{len(kinds)} stays in {len(visited)} modules, {back + on} returns: {back} called back, {on} read on\n"
 
 
+TURNS = (
+    ("A mention to its post", mention, TextChannel.send),
+    ("An instruction to its result", instruction, SceneTurns.settle),
+)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tests.benchmarks.way", description="List the modules of two turns."
     )
     parser.add_argument("--package", default="agent", help="only modules with this prefix")
     package = parser.parse_args().package
-    print("A mention to its post", *stays(way(mention, TextChannel.send, package)), sep="\n")
-    print("An instruction to its result", *stays(way(instruction, SceneTurns.settle, package)), sep="\n")
+    for title, turn, end in TURNS:
+        recorder = record_turn(turn, end)
+        print(title, *stays(way(recorder, package)), sep="\n")
+        print(f"{len(files(recorder))} files: {' → '.join(files(recorder))}\n")
 
 
 if __name__ == "__main__":
