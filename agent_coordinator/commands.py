@@ -85,6 +85,7 @@ class Commands:
         agent, channel_id, config = command.agent_name, command.channel_id, self._context.config
         if agent is None or channel_id is None:
             return "incomplete"
+        await self._context.learn_servers()
         if (refusal := self._refusal(channel_id)) is not None:
             return refusal
         if agent not in config.agents:
@@ -117,7 +118,8 @@ class Commands:
             return None
         if channel_id not in self._context.config.channels:
             return "unknown_channel"
-        return "stopped" if self._context.is_stopped(channel_id) else None
+        silenced = self._context.silenced(channel_id)
+        return silenced.kind if silenced is not None else None
 
     async def _change_schedule(self, command: Command) -> str:
         """Move, skip, or add a time of today."""

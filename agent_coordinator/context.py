@@ -13,8 +13,9 @@ from agent_coordinator.config import CoordinatorConfig
 from agentic.process.tasks import BackgroundTasks, Clock, Sleep
 from agentic.state.leases import Leadership, Lease
 from agentic.state.record_stream import NoRecord, Notes
+from agentic.state.rooms import Room
 from agentic.state.shared_state import SharedState
-from agentic.state.silence import ChannelRef, Silence
+from agentic.state.silence import ChannelRef, Silence, Silenced
 from agentic.wire.bus import Bus
 from agentic.wire.connection import wait_for_redis
 
@@ -36,6 +37,7 @@ class CoordinatorContext:
     rng: random.Random = field(default_factory=random.Random)
     sleep: Sleep = asyncio.sleep
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
+    servers: dict[int, int] = field(default_factory=dict)  # channel → server
     leadership: Leadership = field(init=False)
 
     def __post_init__(self) -> None:
@@ -46,9 +48,20 @@ class CoordinatorContext:
         """Whether a person paused all bots."""
         return self.silence is not None and self.silence.is_paused
 
-    def is_stopped(self, channel_id: int, parent_id: int | None = None) -> bool:
-        """Whether a person stopped the channel, or the thread or its channel."""
-        return self.silence is not None and self.silence.check(ChannelRef(channel_id, parent_id)) is not None
+    def place(self, channel_id: int, room: Room | None = None) -> ChannelRef:
+        """The channel, or the thread of a room, with its server if a bot has said in which one it is."""
+        if room is not None:
+            return ChannelRef(channel_id, room.channel_id, room.guild_id)
+        return ChannelRef(channel_id, guild_id=self.servers.get(channel_id))
+
+    def silenced(self, channel_id: int, room: Room | None = None) -> Silenced | None:
+        """Why no bot may speak in the channel, or in the thread of a room."""
+        return self.silence.check(self.place(channel_id, room)) if self.silence is not None else None
+
+    async def learn_servers(self) -> None:
+        """Learn which server each channel is in, if people of one server silenced bots there."""
+        if self.silence is not None and any(order.scope.guild is not None for order in self.silence.active()):
+            self.servers.update(await self.state.coordination.presence.servers(self.config.agents))
 
     def muted_until(self, agent: str) -> float | None:
         """Until when a person muted the agent; None if nobody did."""

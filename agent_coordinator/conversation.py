@@ -91,11 +91,10 @@ class ConversationRunner:
         """Take steps until the conversation ends or a person ends it, in a channel that the caller has locked. Raises
         ChannelBusy if a room's thread was taken by another conversation: the room is as active as it was."""
         state = running.state
-        places = (state.channel_id,) if state.room is None else (state.channel_id, state.room.channel_id)
         try:
             async with running.scope:
                 self.running[state.channel_id] = running
-                if self._context.is_stopped(*places):
+                if self._context.silenced(state.channel_id, state.room) is not None:
                     running.state = stop_conversation(state)
                 while running.state.ended_because is None:
                     running.become(await self._step(running))
@@ -286,7 +285,8 @@ class TurnRequester:
     async def ask(self, state: ConversationState, agent: str, *, again: bool = False) -> Result | Missed:
         """Send the instruction and wait for the outcome. `again`: an earlier leader has sent it. In a room its agent
         may have posted, so it is no sooner absent than the time is up."""
-        bus, instruction = self._context.bus, instruction_for(state)
+        bus, guild_id = self._context.bus, self._context.place(state.channel_id, state.room).guild_id
+        instruction = instruction_for(state).model_copy(update={"guild_id": guild_id})
         seconds = self._context.config.turn_seconds
         if state.room is not None:
             seconds = min(seconds, rooms.ROOM_TURN_SECONDS)

@@ -98,6 +98,7 @@ class Coordinator:
         bus, config = self._context.bus, self._context.config
         # Only one acts, so a process that holds a channel now is dead; its lock would block the channel for minutes.
         await self._context.wait_for_redis(self._context.state.coordination.schedule.release_all_channels)
+        await self._context.learn_servers()
         left_over = await self.engine.saved.all()
         rooms = await self.rooms.left_over(left_over)
         self._leadership.begin()  # not before: a conversation that `fire` begins now must not count as left over
@@ -159,7 +160,7 @@ class Coordinator:
         if notice is None:
             return
         self.idle.person_wrote()
-        if self.acting and not self._context.is_stopped(notice.channel_id):
+        if self.acting and self._context.silenced(notice.channel_id) is None:
             message = PersonMessage(
                 notice.message_id, notice.text, notice.names, notice.replied_to, notice.calls, called=notice.called
             )
@@ -167,7 +168,7 @@ class Coordinator:
 
     def _on_notice(self, notice: MentionNotice) -> None:
         self.idle.person_wrote()
-        if self.acting and not self._context.is_stopped(notice.channel_id):
+        if self.acting and self._context.silenced(notice.channel_id) is None:
             self._tasks.start(self.reactive.join(notice), "a reactive round")
 
     # Start a conversation
@@ -196,11 +197,12 @@ class Coordinator:
             return None
         theme = theme_named(theme).name if theme else None
         await self._leadership.wait_until_held()
+        await self._context.learn_servers()
         if channel_id is not None and channel_id not in config.channels:
             log.warning("no conversation: channel %d is not one of the bots' channels", channel_id)
             return None
-        if channel_id is not None and self._context.is_stopped(channel_id):
-            log.warning("no conversation: a person stopped channel %d", channel_id)
+        if channel_id is not None and (silenced := self._context.silenced(channel_id)) is not None:
+            log.warning("no conversation in channel %d: %s is %s", channel_id, silenced.scope.name, silenced.kind)
             return None
         tried: set[int] = set()
         while (place := channel_id or await self._free_channel(theme, tried)) is not None:
@@ -217,7 +219,7 @@ class Coordinator:
 
     async def _free_channel(self, theme: str | None, tried: set[int]) -> int | None:
         context, config = self._context, self._context.config
-        stopped = {channel for channel in config.channels if context.is_stopped(channel)}
+        stopped = {channel for channel in config.channels if context.silenced(channel) is not None}
         busy = self.engine.locks.busy | tried | stopped
         if fitting := [channel for channel, own in config.channels.items() if theme and own == theme]:
             return context.rng.choice([channel for channel in fitting if channel not in busy] or [None])

@@ -30,7 +30,7 @@ from agent_coordinator.events import (
 )
 from agent_coordinator.policies.by_name import Policies
 from agent_coordinator.state import ConversationState, Counts, PersonMessage, SpeakerQueue, Talk
-from agentic.state.silence import ChannelRef, SilenceChange
+from agentic.state.silence import SilenceChange
 
 log = logging.getLogger(__name__)
 
@@ -198,9 +198,9 @@ class Engine:
         """End the conversations that a person stopped, with those of rooms below a channel."""
         if change.person_id is not None:
             return
+        await self._context.learn_servers()
         for channel_id, running in tuple(self._runner.running.items()):
-            room = running.state.room
-            if change.scope.covers(ChannelRef(channel_id, room.channel_id if room is not None else None)):
+            if change.scope.covers(self._context.place(channel_id, running.state.room)):
                 self.end(channel_id)
 
     def end(self, channel_id: int) -> bool:

@@ -242,9 +242,8 @@ class RoomCommands:
     def _refusal(self, room: Room) -> str | None:
         if len(room.members) < MIN_MEMBERS:
             return "too_few_members"
-        if self._context.is_paused:
-            return "paused"
-        return "stopped" if self._context.is_stopped(room.thread_id, room.channel_id) else None
+        silenced = self._context.silenced(room.thread_id, room)
+        return silenced.kind if silenced is not None else None
 
 
 def _wanted(command: Command) -> Room | None:

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.idle import tasks as gates
@@ -40,8 +41,8 @@ from agent_coordinator.idle.tasks import (
 )
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.ids import id_at
-from agentic.state.idle import UNASKED, Asking, Sent
-from agentic.state.silence import SilenceChange
+from agentic.state.idle import UNASKED, Asking, Candidate, Sent
+from agentic.state.silence import ChannelRef, SilenceChange, Silenced
 from agentic.wire import keys
 from agentic.wire.bus import NoAnswer
 from agentic.wire.connection import StateUnavailable
@@ -99,8 +100,12 @@ class BackgroundScheduler:
     async def on_silence(self, _: SilenceChange) -> None:
         """A person stopped some bots: end the turn under way if it is one of theirs."""
         asking = self._board.asking
-        if asking is not None and self._context.is_stopped(asking.channel_id):
+        if asking is not None and self._context.silenced(asking.channel_id) is not None:
             self._cancel(asking)
+
+    def _silenced(self, agent: str, about: Candidate) -> Silenced | None:
+        silence, place = self._context.silence, ChannelRef(about.channel_id, guild_id=about.guild_id)
+        return silence.check(place, agent) if silence is not None else None
 
     async def tick(self, store: IdleStore) -> None:
         """Do what is due: one look, and one turn at most. Raises StateUnavailable."""
@@ -151,7 +156,8 @@ class BackgroundScheduler:
         if (blocked := gates.budget(used_up, self._midnight(now))) is not None:
             return blocked
         failing = self._failed.get((task, agent), ())
-        candidates = await look(store, task, agent, now=now, before=now - config.after, failed=failing)
+        before, silenced = now - config.after, partial(self._silenced, agent)
+        candidates = await look(store, task, agent, now=now, before=before, failed=failing, silenced=silenced)
         if not candidates:
             schedule.note(seen=min(newest, id_at(now - config.after if task == "follow_up" else now)))
             return Blocked(NOTHING[task])
@@ -160,7 +166,7 @@ class BackgroundScheduler:
             timezone=settings.timezone,
             unasked=config.agents[agent].unasked,
             busy=self._busy(),
-            stopped=[each.channel_id for each in candidates if context.is_stopped(each.channel_id)],
+            silenced={each.channel_id: why for each in candidates if (why := silenced(each)) is not None},
             did=schedule.state.did if now - schedule.state.last < DID_SECONDS else "",
         )
         if task in UNASKED:

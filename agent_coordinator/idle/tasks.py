@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from agent_coordinator.config import IdleConfig
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.state.idle import UNASKED, Asking, Candidate, Sent
+from agentic.state.silence import Silenced
 from agentic.text import says_again, tokens
 from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, Entry, ProfileNote, SummaryNote, UnaskedNote, topics_in
 from agentic.wire.messages import Instruction, Reflection, Result
@@ -42,6 +43,11 @@ NO_FAILURE = frozenset(
     {"skipped", "not_new", "unwanted", "person_wrote", "overtaken", "stopped", "withdrawn", "edited"}
 )
 """Reasons for which a turn ends without being tried again soon, but that are nobody's fault."""
+SILENCED: Mapping[str, str] = {
+    "paused": "people paused the bots in that server",
+    "stopped": "a person stopped the bots in that channel",
+    "muted": "people muted it in that server",
+}
 BUDGETS = frozenset({"idle_budget", "budget", "agent_budget", "person_budget", "daily_limit"})
 """Reasons that apply until the day is over."""
 
@@ -57,14 +63,14 @@ class Blocked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInputs:
     """All that the choice depends on. `sent`: unasked messages, the oldest first; `did`: what the task's last run was
-    about. `stopped` and `busy` are channels."""
+    about. `silenced` are channels where people silenced the bots or this one, `busy` those with a conversation."""
 
     now: float
     timezone: tzinfo = UTC
     unasked: str = "opt_in"
     consents: Mapping[int, bool] = field(default_factory=dict)
     sent: Sequence[Sent] = ()
-    stopped: Collection[int] = ()
+    silenced: Mapping[int, Silenced] = field(default_factory=dict)
     busy: Collection[int] = ()
     did: str = ""
 
@@ -114,18 +120,32 @@ class IdleStore(Protocol):
 
 
 async def look(
-    store: IdleStore, task: str, agent: str, *, now: float, before: float, failed: Collection[int] = ()
+    store: IdleStore,
+    task: str,
+    agent: str,
+    *,
+    now: float,
+    before: float,
+    failed: Collection[int] = (),
+    silenced: Callable[[Candidate], Silenced | None] = lambda _: None,
 ) -> Sequence[Candidate]:
     """The candidates of the record; `before`: what is left hanging since then. `failed` are the newest messages of what
-    a run has failed at, which comes after everything else."""
+    a run has failed at, which comes after everything else. A server whose people paused or muted the agent is no
+    subject of a summary or a profile; a stop of one channel only means that nothing is posted there."""
     if task == "follow_up":
         return await store.hanging(agent, before, LOOKED_AT)
     if task == "discover":
         return await store.people(agent, LOOKED_AT)
-    for skip in (failed, ()) if failed else ((),):
-        found = await (store.to_summarise(agent, now, skip) if task == "summarise" else store.to_profile(agent, skip))
-        if found is not None:
-            return (found,)
+    for first_skipped in (failed, ()) if failed else ((),):
+        skip = list(first_skipped)
+        for _ in range(LOOKED_AT):
+            write = store.to_summarise(agent, now, skip) if task == "summarise" else store.to_profile(agent, skip)
+            found = await write
+            if found is None or found.upto in skip:
+                break
+            if (why := silenced(found)) is None or why.kind == "stopped":
+                return (found,)
+            skip.append(found.upto)
     return ()
 
 
@@ -148,14 +168,14 @@ def _judge(
     task: str, agent: str, each: Candidate, given: TaskInputs, config: IdleConfig, rng: random.Random
 ) -> TaskPlan | Blocked:
     if task not in UNASKED:
-        if task == "summarise" and (running := channel_open(each.channel_id, False, given.busy)):
+        if task == "summarise" and (running := channel_open(each.channel_id, None, given.busy)):
             return running
         if about_of(each) == given.did:
             return Blocked("the result of its last run is not in the record yet")
         return TaskPlan(task, agent, each, topics=each.topics)
     to_them = [one for one in given.sent if one.person_id == each.person_id or one.channel_id == each.channel_id]
     blocked = (
-        channel_open(each.channel_id, each.channel_id in given.stopped, given.busy)
+        channel_open(each.channel_id, given.silenced.get(each.channel_id), given.busy)
         or opted_in(each.person_id, given.consents, given.unasked)
         or person_rested(each.person_id, given.sent, given.now, config.person_hours)
         or channel_rested(each.channel_id, given.sent, given.now, config.channel_hours)
@@ -217,9 +237,9 @@ def budget(used_up: Collection[str], midnight: float) -> Blocked | None:
 # Gates of a person, and of a channel
 
 
-def channel_open(channel_id: int, stopped: bool, busy: Collection[int]) -> Blocked | None:
-    if stopped:
-        return Blocked("a person stopped the bots in that channel")
+def channel_open(channel_id: int, silenced: Silenced | None, busy: Collection[int]) -> Blocked | None:
+    if silenced is not None:
+        return Blocked(SILENCED[silenced.kind])
     return Blocked("a conversation is running in that channel") if channel_id in busy else None
 
 

@@ -178,7 +178,9 @@ class BotRun:
             "connection": self._stay_online(),
             LEASE: self._hold_lease(),
             "presence": self._once_ready(
-                lambda: keep_present(name, presence, directory, services.names, lambda: self.online)
+                lambda: keep_present(
+                    name, presence, directory, services.names, lambda: self.online, self.cog.channels.known
+                )
             ),
             # a back-off may be left from an earlier run of the program
             "status": self._once_ready(lambda: show_backoff(self.client, self.cog.host.agent.models.main.backoff)),

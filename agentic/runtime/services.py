@@ -26,7 +26,7 @@ from agentic.agent.services import ServedChannels, Services
 from agentic.agent.side_calls import CheapModel, cheapest, meaning_of, prices_of
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
-from agentic.chat.service import ServiceRegistry
+from agentic.chat.service import ChannelInfo, ServiceRegistry
 from agentic.chat.transcript import MAX_ENTRIES, Transcripts
 from agentic.console.parts import People
 from agentic.llm.embeddings import Embedder
@@ -286,7 +286,12 @@ async def open_tools(
 
 
 async def keep_present(
-    agent: str, store: Presence, directory: Directory, names: Iterable[str], online: Callable[[], bool]
+    agent: str,
+    store: Presence,
+    directory: Directory,
+    names: Iterable[str],
+    online: Callable[[], bool],
+    channels: Callable[[], Iterable[ChannelInfo]],
 ) -> None:
     """Renew `agent:{name}:ready` (its value: the user id) while `online()`, and read the others', until cancelled.
 
@@ -299,7 +304,8 @@ async def keep_present(
             user_id = directory.id_of(agent)
             announced = online() and user_id is not None
             if announced:
-                await store.renew(agent, str(user_id))
+                servers = {each.channel_id: each.guild_id for each in channels() if each.guild_id is not None}
+                await store.renew(agent, str(user_id), servers)
             _learn(directory, await store.read(all_names) or {})
             await asyncio.sleep(RENEW_EVERY)
     finally:

@@ -7,6 +7,7 @@ bot finds its own name there, so the commands stay with one bot.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Mapping
 
@@ -20,6 +21,7 @@ PRESENCE_TTL_SECONDS = 15
 SEEN_SECONDS = 30 * 86400
 MAX_BACKOFF_SECONDS = 3600.0  # seconds; a clock that is wrong must not silence an agent for long
 TTL_SECONDS = 900
+NO_SERVERS: Mapping[int, int] = {}
 
 # KEYS: the key; ARGV: the agent, seconds, 1 if it takes the commands from another bot
 CLAIM = """
@@ -47,8 +49,9 @@ class Presence(Store):
     """For people and consoles. An agent without a key still gets turns."""
 
     @or_default(None, "presence is not renewed")
-    async def renew(self, agent: str, text: str) -> None:
-        """Mark the agent as online for 15 more seconds, with a free `text` about it."""
+    async def renew(self, agent: str, text: str, servers: Mapping[int, int] = NO_SERVERS) -> None:
+        """Mark the agent as online for 15 more seconds, with a free `text` about it; `servers` maps channels that it
+        sees to their servers."""
         now = self._clock()
 
         def write(pipe: Pipeline) -> None:
@@ -56,6 +59,8 @@ class Presence(Store):
             pipe.hsetnx(keys.seen(agent), "first", str(now))
             pipe.hset(keys.seen(agent), "last", str(now))
             pipe.hset(keys.seen(agent), "text", text)
+            if servers:
+                pipe.hset(keys.seen(agent), "servers", json.dumps(servers))
             pipe.expire(keys.seen(agent), SEEN_SECONDS)
 
         await self._link.batch(write)
@@ -78,6 +83,14 @@ class Presence(Store):
         names = list(agents)
         found = await self._link.batch(lambda pipe: [pipe.hget(keys.seen(name), "text") for name in names])
         return {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}
+
+    @or_default(dict[int, int](), "the servers of channels are not known")
+    async def servers(self, agents: Iterable[str]) -> Mapping[int, int]:
+        """The server of each channel that one of `agents` saw in the last month."""
+        names, known = list(agents), dict[int, int]()
+        for text in await self._link.batch(lambda pipe: [pipe.hget(keys.seen(name), "servers") for name in names]):
+            known |= {int(channel): int(server) for channel, server in json.loads(text or "{}").items()}
+        return known
 
     @or_default(None, "nobody knows which process writes the record")
     async def records(self) -> bool:

@@ -118,7 +118,7 @@ class Reflection(WireMessage):
 class Instruction(VersionedMessage):
     """Coordinator → agent, on `agent:{name}:instructions`: take a turn."""
 
-    forgiven = frozenset({"topic", "requested", "room", "angle", "take_up", "chosen_because", "reflection"})
+    forgiven = frozenset({"topic", "requested", "room", "angle", "take_up", "chosen_because", "reflection", "guild_id"})
 
     instruction_id: _Id
     action: str = "decide"
@@ -138,6 +138,7 @@ class Instruction(VersionedMessage):
     take_up: _Snowflake | None = None  # a person's message that this turn must take up: silence is no answer
     chosen_because: str | None = None  # by the policy, for people who ask why
     reflection: Reflection | None = None  # of the action "reflect"
+    guild_id: _Snowflake | None = None  # of the channel's server, if the coordinator knows it
 
 
 class TurnUsage(WireMessage):

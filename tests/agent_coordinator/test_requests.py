@@ -17,6 +17,7 @@ from tests.support.coordinator_doubles import (
     AGENTS,
     CHANNEL,
     NOON,
+    OTHER_CHANNEL,
     Luck,
     MemoryBus,
     MemoryLease,
@@ -118,7 +119,7 @@ class Scene:
 
     async def give(self, command: str, **fields: object) -> str:
         self.bus.published.clear()
-        self.bus.command(Command(command=command, command_id="c", channel_id=CHANNEL, **fields))
+        self.bus.command(Command(**{"command": command, "command_id": "c", "channel_id": CHANNEL, **fields}))
         await until(self._outcomes)
         return self._outcomes()[0]
 
@@ -271,6 +272,25 @@ async def test_a_pause_ends_the_conversations_of_all_channels_at_once():
         await scene.talk()
         await scene.silence.stop(EVERYTHING, source="console")
         assert (await scene.ended()).report.ended_because == "stopped"
+
+
+@pytest.mark.promise(525)
+async def test_a_server_that_is_paused_has_no_conversation_and_other_servers_have():
+    async with Scene() as scene:
+        scene.state.coordination.presence.in_servers = {CHANNEL: 70, OTHER_CHANNEL: 71}
+        await scene.talk()
+        await scene.silence.stop(Scope("all", guild=71))
+        assert await scene.give("next", agent_name="grok") == "requested", "another server is paused"
+        await scene.silence.resume(Scope("all", guild=71))
+        await scene.silence.stop(Scope("all", guild=70))
+        assert (await scene.ended()).report.ended_because == "stopped"
+        await until(lambda: not scene.state.coordination.schedule.holders)
+        assert await scene.give("start") == await scene.give("next", agent_name="grok") == "paused"
+        scene.events.clear()
+        assert await scene.give("start", channel_id=None) == "started"
+        await until(lambda: len(scene.bus.asked) > 1)
+        _, instruction = scene.bus.asked[-1]
+        assert (instruction.channel_id, instruction.guild_id) == (OTHER_CHANNEL, 71)
 
 
 async def test_times_of_today_are_changed_by_commands():

@@ -243,6 +243,10 @@ class MemoryPresence:
         self.arriving = set(arriving)
         self.polls = polls
         self.polled = 0
+        self.in_servers: dict[int, int] = {}
+
+    async def servers(self, _: Collection[str]) -> dict[int, int]:
+        return self.in_servers
 
     async def online(self, agents: Collection[str]) -> set[str]:
         self.polled += 1

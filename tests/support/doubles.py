@@ -415,9 +415,9 @@ class MemoryPresence(_Away):
         self.first: dict[str, float] = {}
 
     @or_default(None, "nobody is present")
-    async def renew(self, agent: str, text: str) -> None:
+    async def renew(self, agent: str, text: str, servers: Mapping[int, int]) -> None:
         self._here()
-        self.texts[agent] = text
+        self.texts[agent], self.servers = text, servers
 
     async def first_seen(self, agent: str) -> float | None:
         self._here()

@@ -15,7 +15,7 @@ from agentic.wire.entries import Entry, ProfileNote, SummaryNote, UnaskedNote
 from agentic.wire.messages import CancelNotice, Instruction, Result
 from tests.support.coordinator_doubles import BERLIN, CHANNEL, NOON, MemoryBus, config
 
-ADA = 11
+ADA, SERVER = 11, 70
 HOUR = 3600.0
 NEWS = "The tall ships race from Bergen again in August, which they have not done for nine years."
 
@@ -102,6 +102,7 @@ class Record:
     def _candidate(self) -> Candidate:
         return Candidate(
             channel_id=self.channel,
+            guild_id=SERVER,
             message_id=self._talk,
             upto=self._talk,
             person_id=ADA,

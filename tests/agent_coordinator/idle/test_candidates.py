@@ -8,6 +8,7 @@ import pytest
 from agent_coordinator.config import IdleConfig
 from agent_coordinator.idle.tasks import TaskInputs, TaskPlan, choose
 from agentic.state.idle import Candidate, Sent
+from agentic.state.silence import Scope, Silenced
 from tests.support.coordinator_doubles import NOON
 
 HOUR = 3600.0
@@ -61,7 +62,8 @@ def test_somebody_who_may_be_written_to_is_chosen(task: str) -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"stopped": [CHANNEL]}, "a person stopped the bots in that channel"),
+        ({"silenced": {CHANNEL: Silenced("stopped", Scope.channel(CHANNEL), NOON)}}, "a person stopped the bots in"),
+        ({"silenced": {CHANNEL: Silenced("paused", Scope("all", guild=7), NOON)}}, "people paused the bots in that"),
         ({"busy": [CHANNEL]}, "a conversation is running in that channel"),
         ({"consents": {ADA: False}}, "they want no unasked messages"),
         ({"sent": [sent(2, person=ADA, channel=2)]}, "the last unasked message is not long ago"),
@@ -72,7 +74,7 @@ def test_somebody_who_may_be_written_to_is_chosen(task: str) -> None:
     ],
 )
 def test_each_gate_holds_an_unasked_message_back(task: str, given: dict[str, Any], why: str) -> None:
-    assert chosen(task, **given) == why
+    assert (chosen(task, **given) or "").startswith(why)
 
 
 def test_what_was_sent_unasked_before_is_neither_followed_up_nor_looked_for_again() -> None:

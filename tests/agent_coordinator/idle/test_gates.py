@@ -7,6 +7,7 @@ import pytest
 
 from agent_coordinator.idle import tasks as gates
 from agentic.state.idle import Sent
+from agentic.state.silence import Scope, Silenced
 from tests.support.coordinator_doubles import BERLIN, NOON
 
 HOUR = 3600.0
@@ -76,7 +77,10 @@ def test_without_money_a_task_waits_for_midnight(used_up: Collection[str], why: 
     assert closed is None or (why is not None and why in closed.why and closed.until == NOON + 9)
 
 
-@pytest.mark.parametrize(("stopped", "busy", "is_open"), [(False, (), True), (True, (), False), (False, (1,), False)])
+STOPPED = Silenced("stopped", Scope.channel(1), NOON + 60)
+
+
+@pytest.mark.parametrize(("stopped", "busy", "is_open"), [(None, (), True), (STOPPED, (), False), (None, (1,), False)])
 def test_a_stopped_channel_and_one_with_a_conversation_are_closed(
     stopped: bool, busy: Collection[int], is_open: bool
 ) -> None:

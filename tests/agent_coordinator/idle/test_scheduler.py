@@ -22,7 +22,7 @@ from agentic.wire.entries import ProfileNote, SummaryNote, UnaskedNote
 from agentic.wire.messages import Result
 from tests.support.coordinator_doubles import CHANNEL, MemoryLease, MemoryState, Time
 from tests.support.doubles import lone_silence
-from tests.support.idle_server import ADA, HOUR, NEWS, NOON, Agents, Record, idle_config
+from tests.support.idle_server import ADA, HOUR, NEWS, NOON, SERVER, Agents, Record, idle_config
 
 
 class Scene:
@@ -197,9 +197,10 @@ async def test_a_person_who_writes_while_the_task_is_chosen_wins() -> None:
     assert scene.bus.asked == []
 
 
-@pytest.mark.parametrize("where", [Scope.channel(CHANNEL), EVERYTHING], ids=str)
+@pytest.mark.parametrize("where", [Scope.channel(CHANNEL), EVERYTHING, Scope("all", guild=SERVER)], ids=str)
 async def test_a_stop_cancels_what_runs_there(where: Scope) -> None:
     scene = await begun("follow_up")
+    scene.idle._context.servers[CHANNEL] = SERVER
     scene.bus.hangs = True
     running = asyncio.create_task(scene.tick(3 * HOUR))
     await scene.bus.under_way.wait()
@@ -237,6 +238,18 @@ GATES: list[tuple[str, Callable[[Scene], object], str]] = [
         lambda scene: scene.silence.stop(Scope.channel(CHANNEL)),
         "a person stopped the bots in that channel",
     ),
+    (
+        "follow_up",
+        lambda scene: scene.silence.stop(Scope("all", guild=SERVER)),
+        "people paused the bots in that server",
+    ),
+    (
+        "follow_up",
+        lambda scene: scene.silence.stop(Scope.agent("claude", SERVER), 99 * HOUR),
+        "people muted it in that server",
+    ),
+    ("profile", lambda scene: scene.silence.stop(Scope("all", guild=SERVER)), "nobody has written anything new"),
+    ("summarise", lambda scene: scene.silence.stop(Scope("all", guild=SERVER)), "there is nothing to summarise"),
     ("follow_up", lambda scene: scene.busy.add(CHANNEL), "a conversation is running in that channel"),
     ("follow_up", lambda scene: scene.record.agreed.update({ADA: False}), "they want no unasked messages"),
 ]
@@ -254,6 +267,14 @@ async def test_a_closed_gate_is_said_and_no_model_is_called(
     assert scene.bus.asked == []
     assert scene.task(task).why.startswith(why)
     assert scene.task(task).due > scene.time.now
+
+
+@pytest.mark.promise(525)
+async def test_another_server_that_is_paused_closes_no_gate() -> None:
+    scene = await begun("follow_up")
+    await scene.silence.stop(Scope("all", guild=SERVER + 1))
+    await scene.tick(5 * HOUR)
+    assert scene.bus.tasks() == ["follow_up"]
 
 
 @pytest.mark.promise(440)

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from agentic.chat.directory import Directory
+from agentic.chat.service import ChannelInfo
 from agentic.runtime.services import RENEW_EVERY, keep_present
 from agentic.services.discord.service import learn_webhook_posts
 from agentic.wire import keys
@@ -16,8 +17,8 @@ class House:
         self.store, self.directory, self.online = MemoryPresence(), Directory(), True
         self.directory.learn("claude", 21)
         self.loop = LoopTime()
-        names = ("claude", "grok")
-        work = keep_present("claude", self.store, self.directory, names, lambda: self.online)
+        names, channels = ("claude", "grok"), [ChannelInfo(5, "lounge", "casual", 70), ChannelInfo(6, "Ann", "casual")]
+        work = keep_present("claude", self.store, self.directory, names, lambda: self.online, lambda: channels)
         self.task = asyncio.create_task(work)
 
     async def renewal(self):
@@ -38,6 +39,7 @@ async def services():
 
 async def test_an_agent_that_is_online_says_which_user_it_is_again_and_again(services):
     assert services.store.texts == {"claude": "21"}
+    assert services.store.servers == {5: 70}, "a direct message is in none"
     services.store.texts.clear()  # the key ran out
     await services.renewal()
     assert services.store.texts == {"claude": "21"}

@@ -585,6 +585,14 @@ async def test_an_agent_is_known_since_it_was_first_online(link, state, clock):
     assert await state.coordination.presence.first_seen("claude") == first
 
 
+async def test_bots_say_in_which_server_each_channel_is(link, state):
+    assert await state.coordination.presence.servers(["claude", "grok"]) == {}
+    await state.coordination.presence.renew("claude", "21", {5: 70})
+    await state.coordination.presence.renew("grok", "22", {5: 70, 6: 71})
+    await state.coordination.presence.renew("claude", "21")
+    assert await state.coordination.presence.servers(["claude", "grok", "nobody"]) == {5: 70, 6: 71}
+
+
 async def test_who_was_online_is_known_by_its_last_name_also_when_it_is_gone(link, clock):
     presence = SharedState(link, clock).coordination.presence
     assert await presence.seen(["claude"]) == {}
