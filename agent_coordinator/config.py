@@ -106,8 +106,8 @@ def from_settings(
     settings: Settings, agents: Sequence[str], personas: Mapping[str, FrontMatter] | None = None
 ) -> CoordinatorConfig:
     """The coordinator's part of the settings, for these agents. Only agents whose persona says so have a talkativeness
-    and interests. `personas`: the front matter of those who have no bot, and are on Signal; they take no part in
-    conversations, but have idle tasks."""
+    and interests. `personas`: the front matter of those who have no bot, and an account of their own; they take no part
+    in conversations, but have idle tasks."""
     fronts = {agent: settings.agents[agent].front for agent in agents if agent in settings.agents}
     return CoordinatorConfig(
         agents=tuple(agents),

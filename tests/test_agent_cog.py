@@ -20,9 +20,9 @@ import pytest
 from agent_cogs.base import BaseAgentCog
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_coordinator.config import from_settings
+from agentic.chat.splitting import MAX_MESSAGE
 from agentic.llm.errors import BadAnswer, ConnectionFailed, Refused
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Source, Usage
-from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.service import GUILD_WAIT
 from agentic.state.silence import Scope
 from agentic.turn.result import LINES, MEANINGS
@@ -640,7 +640,7 @@ class ActionTests(CogCase):
         result = await scene.instruct()
         texts = [str(text) for text in scene.texts()]
         self.assertEqual(" ".join(texts).split(), words)
-        self.assertLessEqual(max(map(len, texts)), LIMIT)
+        self.assertLessEqual(max(map(len, texts)), MAX_MESSAGE)
         self.assert_result(result, message_id=scene.channel().sent[0].id, text=" ".join(words))
         self.assertEqual(len({sent.options["nonce"] for sent in scene.channel().sent}), len(texts))
 

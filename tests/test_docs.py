@@ -38,6 +38,7 @@ from agentic.runtime.bot import cog_class
 from agentic.runtime.cli import _parser
 from agentic.runtime.runtime import running
 from agentic.runtime.services import Setup
+from agentic.services.signal import stores as signal_stores
 from agentic.settings.fields import DEFAULT_TOOLS
 from agentic.settings.loading import OLD_NAMES
 from agentic.settings.services import settings_class
@@ -165,8 +166,8 @@ def test_the_page_of_commands_says_how_long_a_pause_lasts() -> None:
 
 def test_the_page_of_privacy_names_each_key_with_people_and_chats_of_signal() -> None:
     text = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
-    assert f"`{keys.SIGNAL_PEOPLE}`" in text
-    assert f"`{keys.SIGNAL_CHATS}`" in text
+    assert f"`{signal_stores.SIGNAL_PEOPLE}`" in text
+    assert f"`{signal_stores.SIGNAL_CHATS}`" in text
 
 
 def test_examples_of_rooms_name_personas_that_come_with_the_program() -> None:
@@ -442,7 +443,8 @@ def test_every_reason_is_explained() -> None:
 
 
 def key_names() -> Iterator[str]:
-    """Every name in keys.py, with {} for the values in it."""
+    """Every name in keys.py, with {} for the values in it, and those of a service."""
+    yield from (signal_stores.SIGNAL_PEOPLE, signal_stores.SIGNAL_CHATS, signal_stores.SIGNAL_VANISHING)
     for name, value in vars(keys).items():
         if inspect.isbuiltin(value):  # the method `format` of a pattern
             yield value.__self__

@@ -33,9 +33,9 @@ from agentic.actions.base import (
 )
 from agentic.actions.rooms import NOBODY_ANSWERS, RoomActions
 from agentic.agent.services import Services
+from agentic.chat.formatting import question_text
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, snowflake
-from agentic.services.discord.messages import question_text
 from agentic.state.budgets import MAX_RAISE
 from agentic.state.rooms import Arena
 from agentic.state.silence import EVERYTHING, ChannelRef, Scope

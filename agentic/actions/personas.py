@@ -37,7 +37,7 @@ from agentic.actions.base import (
 from agentic.agent.persona import front_of
 from agentic.agent.roster import KEY, RosterEntry, find, without_mentions
 from agentic.agent.services import Services
-from agentic.chat.splitting import length
+from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.context.entries import RESERVED, skeleton
 from agentic.personas.files import PERSONA_FILES, Ambiguous, FileCache, NotFound, PersonaError, read_file
 from agentic.personas.identity import FILE as IDENTITY
@@ -46,7 +46,6 @@ from agentic.personas.memory import FILE as MEMORY
 from agentic.personas.memory import MaySee, is_hidden_from, visible_memory
 from agentic.personas.schedules import parse_cron, parse_heartbeat, parse_hooks
 from agentic.personas.store import DELETED, before, change, create_folder, delete_folder, parse_boot
-from agentic.services.discord.posts import LIMIT
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +100,7 @@ class PersonaFileEditor:
         was = f", before its last {f'{back} changes' if back > 1 else 'change'}" if back else ""
         head = f"{name} of {self._names[agent]}{was}{ELSEWHERE if elsewhere else ''}:"
         shown = f"{head}\n```md\n{text or ' '}\n```"
-        return CommandReply(head, file=(name, text)) if length(shown) > LIMIT or "```" in text else shown
+        return CommandReply(head, file=(name, text)) if length(shown) > MAX_MESSAGE or "```" in text else shown
 
     async def form(self, agent: str, name: str, here: int) -> Response:
         """A form with the file's text; a file to download where it is too long for a form."""
@@ -195,7 +194,7 @@ class PersonaCommands:
         known = [f"{name}: {value}" for name, value in facts.items() if value not in (None, "")]
         head = "\n".join([_line(entry), *known])
         text = f"{head}\n```md\n{soul or ' '}\n```"
-        if "```" in (soul or "") or length(text) > LIMIT:
+        if "```" in (soul or "") or length(text) > MAX_MESSAGE:
             return CommandReply(head, file=(SOUL, soul or ""))
         return text
 

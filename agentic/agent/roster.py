@@ -113,7 +113,7 @@ def listed(
 
 
 def answering(settings: Settings) -> dict[str, AgentSettings]:
-    """Return the agents that people call outside of rooms: with a bot here or a Signal number. Blocks on the disk."""
+    """Return the agents that people call outside of rooms: with a bot here or an account. Blocks on the disk."""
     fronts = PersonaFolders(settings.personas_dir).refresh() if settings.account_agents else {}
     named = (one for one in listed(settings, fronts) if one.is_bot or one.key in settings.account_agents)
     return {one.key: one.settings for one in named if one.settings is not None}

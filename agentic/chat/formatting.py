@@ -22,6 +22,7 @@ SPOILER = "||"
 
 _ADDRESS = r"https?://[^\s<>|*~`]+"  # marks end it here: what is in a link is not formatting, what is behind it is
 _TOKEN = re.compile(rf"\\[^`]|{MENTION}|{_ADDRESS}|`+|\|\||\*+|_+|~~", re.DOTALL)
+_QUESTION = re.compile(r"<@(\d{1,20})> (.*)", re.DOTALL)
 _STYLES = frozenset({"*", "**", "***", "_", "__", "___", "~~"})
 
 
@@ -149,3 +150,14 @@ class Formatting:
                 opening = None
         if opening is not None and growing:
             yield opening, (len(self._text), len(self._text))
+
+
+def question_text(agent_id: int, prompt: str) -> str:
+    """The message that shows a question, with the prompt exactly as it was given."""
+    return f"<@{agent_id}> {prompt}"
+
+
+def read_question(text: str) -> tuple[int, str] | None:
+    """The agent's user id and the prompt in a message that shows a question; None for any other message."""
+    found = _QUESTION.fullmatch(text)
+    return (int(found[1]), found[2]) if found else None

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 
 from agentic.chat.formatting import FENCE, LINK, MENTION, SPOILER, FormattedSpan, Formatting
 
+MAX_MESSAGE = 2000  # of a message in Discord, in UTF-16 units
 MIN_LIMIT = 16  # room for the fences and some text between them
 MIN_LIMIT_FOR_QUOTES = 50
 

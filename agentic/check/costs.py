@@ -56,7 +56,7 @@ def forecast_day(
     settings: Settings, found: Findings, now: float, servers: Mapping[int, int | None] = MappingProxyType({})
 ) -> DayForecast:
     """Forecast a day of the agents that can start; problems in their files become findings. `now` in unix seconds;
-    `servers`: known servers by channel. One on Signal alone takes no part in conversations."""
+    `servers`: known servers by channel. One without a bot takes no part in conversations."""
     agents = [agent for agent in answering(settings).values() if agent.usable]
     bots = [agent for agent in agents if agent.token is not None]
     conversations = (settings.schedule_min + settings.schedule_max) / 2 if settings.channels else 0.0

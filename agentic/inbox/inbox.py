@@ -12,7 +12,7 @@ turns, those of conversations and rooms, and automation wait for Redis, and peop
 
 What waits when the process ends is saved in Redis for the next one. What the coordinator gave is not: it repeats that
 until its deadline. A mention is answered late, within MENTION_CATCHUP_SECONDS; automation has a day. A message in a
-private chat is saved as soon as it waits, because Signal has no past in which it could be found after a crash.
+private chat is saved as soon as it waits, because a service may have no past in which it could be found after a crash.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class RecordingBlocklist:
             if quoted.message_id in self.messages:
                 return DELETED
             # Words that are in no message, such as an agent's note, are as old as the prompt that has them; and on
-            # Signal a message's id has the time of its sender's clock, which may be ahead.
+            # some services a message's id has the time of its sender's clock, which may be ahead.
             sent = quoted.message_id if quoted.message_id >= 0 else None
             if self._asked_after(quoted.author_id, words.at, sent):
                 return FORGOTTEN

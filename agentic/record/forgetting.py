@@ -63,7 +63,7 @@ async def forget_person(
     chats: `chats` of the request, and those that the record knows. What they say later is recorded again."""
     at = asked_at / 1000
     values = {"person": person, "at": at, "before": id_at(at), "why": FORGOTTEN}
-    # A group of Signal is in no server either, so of Signal only named chats count.
+    # A group of another service is in no server either, so of those only named chats count.
     known = {"person": person, "named": json.dumps([*chats]), "last": FIRST_ELSEWHERE - 1}
     private = {row[0] for row in await db.execute_fetchall(_PRIVATE_CHATS, known)}
     private |= {chat for chat in chats if not is_snowflake(chat)}

@@ -16,13 +16,11 @@ from functools import partial
 from agentic.agent.limits import AgentLimits
 from agentic.agent.services import Services
 from agentic.agent.side_calls import CallRefused, SideCall, run_side_call
-from agentic.chat.splitting import length
+from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.llm.errors import ModelError
 from agentic.llm.pricing import expected
 from agentic.llm.types import Prompt
-from agentic.rooms.threads import closed_line
-from agentic.services.discord.posts import LIMIT
-from agentic.services.discord.room_threads import VOTE, RoomPost
+from agentic.rooms.threads import VOTE, RoomPost, closed_line
 from agentic.state.rooms import Room, RoomMember
 from agentic.text import counted
 from agentic.turn.loose_json import objects
@@ -175,7 +173,7 @@ def closing_card(room: Room, posts: Sequence[RoomPost], positions: Mapping[str, 
         [_verdict(votes_of(room, posts), shown)],
     ]
     kept = [part for part in parts if part]
-    while length(text := "\n\n".join("\n".join(part) for part in kept)) > LIMIT:
+    while length(text := "\n\n".join("\n".join(part) for part in kept)) > MAX_MESSAGE:
         longest = max(kept, key=lambda part: sum(map(len, part)) if len(part) > 1 else 0)
         longest.pop()
         if len(longest) == 1:

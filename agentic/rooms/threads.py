@@ -21,6 +21,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Literal, Protocol, TypeVar
@@ -29,7 +30,6 @@ from agentic.agent.roster import LOOK_EVERY
 from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.opening import escaped
-from agentic.services.discord.room_threads import RoomPost, ThreadNow
 from agentic.state.leases import AnyLease
 from agentic.state.rooms import MAX_FAILURES, MIN_MEMBERS, Marks, Room, RoomLine
 from agentic.text import counted
@@ -86,10 +86,32 @@ NOT_LOCKED = (
     " Manage Threads. Anybody may write at any time, and the room continues."
 )
 
+VOTE = "👍"
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Step = Literal["unarchive", "settle", "unlock", "announce", "lock", "warn", "line", "report", "card", "archive"]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadNow:
+    """A thread as its service has it."""
+
+    archived: bool = False
+    locked: bool = False
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoomPost:
+    """A post of an agent in a thread. `voters` are the people who gave it a VOTE of any color."""
+
+    message_id: int
+    agent: str
+    text: str
+    voters: frozenset[int] = frozenset()
+
 
 CloseRoom = Callable[[Room, Sequence[RoomPost]], Awaitable[str]]
 """Makes the closing card of a room with these posts, and records its contest; agentic.rooms.closing."""

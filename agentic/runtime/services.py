@@ -65,11 +65,11 @@ RENEW_FIRST = 3600.0  # this one lives for a month
 
 
 def coordinator_config(settings: Settings) -> CoordinatorConfig:
-    """The coordinator's part of the settings, with the personas that have no bot, only a number on Signal."""
+    """The coordinator's part of the settings, with the personas that have no bot, only an account of their own."""
     personas = [agent for agent in settings.account_agents if agent not in settings.agents]
     fronts = read_fronts(settings.personas_dir, personas)
     config = from_settings(settings, tuple(settings.agents), fronts)
-    # On Signal alone there is no channel to plan conversations for.
+    # Without Discord there is no channel to plan conversations for.
     return config if settings.channels else replace(config, schedule_min=0, schedule_max=0)
 
 

@@ -4,7 +4,7 @@ Models copy the form of what they read: marks of messages (`[msg:123 3h ago] Gro
 of reactions and pictures, lines of tools, their own name before their words. They write calls of tools that they do not
 have, marks of their chat format, a word for silence, and lines of their prompt. Some write reasoning in marks.
 
-Markdown tables become bullets, since Discord and Signal show a table as its source:
+Markdown tables become bullets, since chat services show a table as its source:
 
     | City | Rain |          - City: Oslo · Rain: 3 mm
     | ---- | ---: |    →     - City: Rome · Rain: none

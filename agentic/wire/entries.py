@@ -314,7 +314,7 @@ class LoggedMessage(Entry):
 
     message_id: int
     channel_id: int
-    guild_id: int | None = None  # of a group of Signal the group's own number; None in a chat with one person
+    guild_id: int | None = None  # of a group on another service the group's own number; None in a chat with one person
     service: str = "discord"  # discord, signal; an open set
     author: str
     author_id: int | None = None  # a person's, or a stranger's

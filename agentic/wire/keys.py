@@ -38,9 +38,6 @@ PERSONAS_OWNER = "coordinator:personas"
 WEBHOOK_POSTED = "coordinator:webhook_posted"  # pub/sub: posts of our own webhooks
 RECORDER_OWNER = "coordinator:recorder"
 RECORDED_AGENTS = "coordinator:recorded_agents"  # set: personas whose turns the record has
-SIGNAL_PEOPLE = "coordinator:signal_people"  # hash: who is who on Signal
-SIGNAL_CHATS = "coordinator:signal_chats"  # hash: where a chat of Signal is
-SIGNAL_VANISHING = "coordinator:signal_vanishing"  # sorted set: messages of Signal by the time at which they vanish
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 
 # Of an agent, by its name

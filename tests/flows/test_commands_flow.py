@@ -9,8 +9,8 @@ import pytest
 from agent_cogs.slash import FAILED, NOT_HERE, REDIS_AWAY
 from agentic.actions.base import WHY
 from agentic.agent.persona import MANAGERS_ONLY
+from agentic.chat.splitting import MAX_MESSAGE
 from agentic.local.discord.backend import ANSWER_SECONDS, EPHEMERAL
-from agentic.services.discord.gate import MAX_TEXT
 from agentic.state.silence import ChannelRef
 from agentic.wire import keys
 from agentic.wire.messages import Command, CommandOutcome, read
@@ -48,7 +48,7 @@ async def told(f, used):
     await f.discord.wait_for(lambda: used.answers)
     (answer,) = used.answers
     assert answer["flags"] & EPHEMERAL
-    assert len(answer["content"]) <= MAX_TEXT
+    assert len(answer["content"]) <= MAX_MESSAGE
     assert not [m for m in f.discord.messages(used.channel_id) if m.get("interaction_metadata")], "nobody else sees it"
     return answer["content"]
 
@@ -285,7 +285,7 @@ async def test_what_takes_longer_is_announced_and_holds_no_secret_and_pings_nobo
         await services.bus.publish(keys.COORDINATOR_OUTCOMES, outcome)
         answer = await told(f, used)
         assert answer.startswith("The coordinator refused: [redacted] @everyone")
-        assert len(answer) == MAX_TEXT
+        assert len(answer) == MAX_MESSAGE
         sent = next(r for r in reversed(f.discord.requests) if "/messages/@original" in r.path)
         assert sent.payload["allowed_mentions"] == {"parse": []}
 

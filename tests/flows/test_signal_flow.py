@@ -16,6 +16,7 @@ from agentic.record.memories import is_shared
 from agentic.record.personal_data import STORED
 from agentic.runtime import services as presence
 from agentic.runtime.process import Runtime
+from agentic.services.signal import stores
 from agentic.services.signal.envelopes import group_chat_id
 from agentic.services.signal.service import SignalService
 from agentic.wire import keys
@@ -200,8 +201,8 @@ async def told(f: SignalFlow, text: str, recipient: str = ANNA, **more: Any) -> 
 
 async def addresses(link: RedisConnection) -> str:
     """All that is kept in Redis of people and chats of Signal."""
-    people = await link.call(lambda redis: redis.hgetall(keys.SIGNAL_PEOPLE))
-    chats = await link.call(lambda redis: redis.hgetall(keys.SIGNAL_CHATS))
+    people = await link.call(lambda redis: redis.hgetall(stores.SIGNAL_PEOPLE))
+    chats = await link.call(lambda redis: redis.hgetall(stores.SIGNAL_CHATS))
     return f"{people} {chats}"
 
 
@@ -310,8 +311,8 @@ async def test_a_message_that_vanishes_while_the_program_is_off_is_gone_from_the
             await f.answered(2)
             await until(lambda: len(_logged(record)) == 4)
         async with RedisConnection(redis.url) as link:  # the minute is over
-            for one, _ in await link.call(lambda redis: redis.zrange(keys.SIGNAL_VANISHING, 0, -1, withscores=True)):
-                await link.call(lambda redis, one=one: redis.zadd(keys.SIGNAL_VANISHING, {one: 1.0}))
+            for one, _ in await link.call(lambda redis: redis.zrange(stores.SIGNAL_VANISHING, 0, -1, withscores=True)):
+                await link.call(lambda redis, one=one: redis.zadd(stores.SIGNAL_VANISHING, {one: 1.0}))
         async with signal_flow(tmp_path, redis_url=redis.url, **logged) as f, f.running():
             await until(lambda: len(_logged(record)) == 2)
 

@@ -6,10 +6,9 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentic.chat.splitting import FENCE, length, split_text
+from agentic.chat.splitting import FENCE, MAX_MESSAGE, length, split_text
 from agentic.llm.errors import ModelError, ServerFailed
 from agentic.llm.types import Prompt
-from agentic.services.discord.posts import LIMIT
 from agentic.turn.result import error_line
 from tests.support.discord.chunks import spoken
 from tests.support.models.agent_sdk_doubles import ClaudeSDKError, FakeSdk
@@ -40,8 +39,8 @@ def test_chunks_fit_lose_nothing_and_are_whole_by_themselves(pieces):
     """Lengths are UTF-16 units, never fewer than characters. Nothing but white space around a cut is dropped, which
     Discord would trim anyway. A fence that the text itself never closes is closed."""
     text = "".join(pieces)
-    chunks = split_text(text, LIMIT)
-    assert all(0 < len(chunk) <= length(chunk) <= LIMIT == 2000 for chunk in chunks)
+    chunks = split_text(text, MAX_MESSAGE)
+    assert all(0 < len(chunk) <= length(chunk) <= MAX_MESSAGE == 2000 for chunk in chunks)
     assert all(chunk.count(FENCE) % 2 == 0 for chunk in chunks)
     assert [part for chunk in chunks for part in spoken(chunk)] == spoken(text)
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from agent_cogs.slash import read_interaction
 from agentic.chat.directory import strip_mention
+from agentic.chat.formatting import question_text, read_question
 from agentic.inbox.triggers import detect_call
-from agentic.services.discord.messages import incoming_message, question_text, read_question
+from agentic.services.discord.messages import incoming_message
 from tests.support.doubles import Client, TextChannel, message, user
 
 ME = 21

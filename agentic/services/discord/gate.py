@@ -28,7 +28,7 @@ import aiohttp
 import discord
 from cachetools import LRUCache
 
-from agentic.chat.splitting import length, split_text
+from agentic.chat.splitting import MAX_MESSAGE, length, split_text
 from agentic.chat.transcript import MAX_PINS
 from agentic.process.redaction import Redactor
 from agentic.services.discord.odd_payloads import UnreadableAnswer, answer_read
@@ -39,7 +39,6 @@ log = logging.getLogger(__name__)
 
 
 MAX_ERROR_TEXT = 300  # characters of Discord's own text
-MAX_TEXT = 2000  # characters of a message, Discord's own limit
 FILE_NOTE_ROOM = 50  # characters that the note about a refused file takes, with the line break before it
 _TOO_LARGE_CODES = (40005, 50045)  # request entity too large, file exceeds the maximum size
 _NOT_OF_THE_FILE = (401, 404, 429)  # statuses
@@ -142,8 +141,8 @@ def with_file_note(text: str | None, attach: Attach, error: Exception) -> str:
     note = f"-# The {noun} {'was too large to post' if too_large else 'could not be posted'} here."
     if not text:
         return note
-    if length(text) > MAX_TEXT - FILE_NOTE_ROOM:
-        text = split_text(text, MAX_TEXT - FILE_NOTE_ROOM - 2)[0] + " …"
+    if length(text) > MAX_MESSAGE - FILE_NOTE_ROOM:
+        text = split_text(text, MAX_MESSAGE - FILE_NOTE_ROOM - 2)[0] + " …"
     return f"{text}\n{note}"
 
 
@@ -155,7 +154,7 @@ def without_file_note(text: str) -> str:
 def shorten(text: str) -> str:
     """At most what fits into one message, and never nothing."""
     text = text.strip() or "…"
-    return text if len(text) <= MAX_TEXT else split_text(text, MAX_TEXT - 2)[0] + " …"
+    return text if len(text) <= MAX_MESSAGE else split_text(text, MAX_MESSAGE - 2)[0] + " …"
 
 
 def _is_choice(interaction: discord.Interaction) -> bool:

@@ -12,7 +12,6 @@ py-cord does not know keeps its words.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 import discord
 
 from agentic.chat.directory import Directory, clean_name
+from agentic.chat.formatting import read_question
 from agentic.chat.outlet import is_unfinished
 from agentic.chat.service import IncomingMessage
 from agentic.context.commands import order_in
@@ -32,7 +32,6 @@ MAX_QUESTION = 1900  # characters; the mention goes before it
 NO_AGENTS = Directory()
 SERVICE = Speaker(0, "Discord", "stranger")  # says what happened in the server
 
-_QUESTION = re.compile(r"<@(\d{1,20})> (.*)", re.DOTALL)
 FORWARD = 1  # a message_reference's type
 VOICE_MESSAGE = 1 << 13  # a flag
 MAX_LINE = 1_500  # characters of one line
@@ -51,17 +50,6 @@ class CommandQuestion:
     by: discord.User
     agent: int
     prompt: str
-
-
-def question_text(agent_id: int, prompt: str) -> str:
-    """The message that shows a question, with the prompt exactly as it was given."""
-    return f"<@{agent_id}> {prompt}"
-
-
-def read_question(text: str) -> tuple[int, str] | None:
-    """The agent's user id and the prompt in a message that shows a question; None for any other message."""
-    found = _QUESTION.fullmatch(text)
-    return (int(found[1]), found[2]) if found else None
 
 
 def command_question(message: discord.Message, directory: Directory) -> CommandQuestion | None:

@@ -37,6 +37,7 @@ from agentic.chat.outlet import (
     title_of,
     unlinked,
 )
+from agentic.chat.splitting import MAX_MESSAGE
 from agentic.chat.transcript import Transcript, Transcripts
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import ImageLimits, scale
@@ -59,7 +60,6 @@ from agentic.state.leases import AnyLease
 log = logging.getLogger(__name__)
 
 
-LIMIT = 2000
 """UTF-16 units of a message. Discord counts code points (discord/discord-api-docs#1315), clients and libraries count
 UTF-16 units, which are never fewer."""
 
@@ -348,7 +348,7 @@ async def extras_of(post: Post, channel: Channel, *, embeds: bool) -> Extras:
 
 def text_limit(post: Post, most: int) -> int:
     """The longest text of a message of this post: below a picture there is room for the note that it was refused."""
-    return min(post.split_at, most, LIMIT - FILE_NOTE_ROOM if post.picture else most)
+    return min(post.split_at, most, MAX_MESSAGE - FILE_NOTE_ROOM if post.picture else most)
 
 
 def _make_file(data: bytes, filename: str) -> discord.File:

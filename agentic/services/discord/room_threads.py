@@ -9,18 +9,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import discord
 
 from agentic.chat.directory import Directory, WebhookPostStore
 from agentic.chat.outlet import CannotPost
-from agentic.chat.splitting import length, split_text
+from agentic.chat.splitting import MAX_MESSAGE, length, split_text
 from agentic.context.entries import hidden_by_text
+from agentic.rooms.threads import VOTE, RoomPost, ThreadNow
 from agentic.services.discord.channels import Channel, GuildChannel, permissions_in, refusal_in
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, Silenced, kind, nonce
 from agentic.services.discord.messages import is_said
-from agentic.services.discord.posts import LIMIT
 from agentic.state.leases import AnyLease
 
 log = logging.getLogger(__name__)
@@ -31,7 +30,6 @@ THREAD_EXISTS = 160004  # discord.com/developers/docs/topics/opcodes-and-status-
 IN_THREADS: Mapping[str, str] = {"view_channel": "View Channel", "send_messages_in_threads": "Send Messages in Threads"}
 PERMISSIONS = {**IN_THREADS, "send_messages": "Send Messages", "create_public_threads": "Create Public Threads"}
 WEBHOOKS = {"manage_webhooks": "Manage Webhooks"}
-VOTE = "👍"
 SKIN_TONES = dict.fromkeys(range(0x1F3FB, 0x1F400))
 PAGE = 100  # Discord's largest
 MAX_READ = 1000  # messages of a thread
@@ -42,25 +40,6 @@ def lacking(channel: discord.TextChannel, wanted: Mapping[str, str]) -> Iterator
     """The names of those permissions that the bot lacks in the channel."""
     permissions = channel.permissions_for(channel.guild.me)
     return (shown for name, shown in wanted.items() if not getattr(permissions, name))
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadNow:
-    """A thread as Discord has it."""
-
-    archived: bool = False
-    locked: bool = False
-    deleted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RoomPost:
-    """A post of an agent in a thread. `voters` are the people who gave it a 👍 of any color."""
-
-    message_id: int
-    agent: str
-    text: str
-    voters: frozenset[int] = frozenset()
 
 
 class RoomThreads:
@@ -188,7 +167,7 @@ class RoomUpkeep:
         """Post in the thread, or with None in the channel; it pings nobody. `key` names the post: the same one twice is
         one message. `since`: the post may be there already, made after that time (unix seconds)."""
         place = _text_channel(self._bot, channel_id) if thread_id is None else await self._thread(channel_id, thread_id)
-        if length(self._gate.clean(text)) > LIMIT:
+        if length(self._gate.clean(text)) > MAX_MESSAGE:
             raise ValueError(f"a notice has {len(text)} characters")
         with explain_failure(place.id, "notice of a room"):
             if since is not None and await posted_before(self._gate, self._directory, place, text, since):
@@ -271,7 +250,7 @@ class ArenaPosts:
     async def post(self, channel_id: int, text: str, key: str, *, since: float) -> int:
         """Post a message that pings nobody; return its id. One that is there already, made after `since` (unix
         seconds), will do; of a text that is too long the beginning is posted. `key` names the post."""
-        channel, text = self._channel(channel_id), split_text(self._gate.clean(text), LIMIT)[0]
+        channel, text = self._channel(channel_id), split_text(self._gate.clean(text), MAX_MESSAGE)[0]
         with explain_failure(channel_id, "message of an arena"):
             there = await posted_before(self._gate, self._directory, channel, text, since)
             return there or (await self._gate.send(channel, text, nonce=nonce(key, 0))).id

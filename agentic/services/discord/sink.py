@@ -13,13 +13,12 @@ import discord
 
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import SPLIT_AT, UNFINISHED, CannotPost, Post, Posted, ignored, without_mark
-from agentic.chat.splitting import length
+from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.discord.channels import Channel, me_in, parent_in, permissions_in
 from agentic.services.discord.gate import NO_EXTRAS, REQUEST_ERRORS, TYPING_SECONDS, Extras, Gate, kind, nonce
 from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
 from agentic.services.discord.posts import (
-    LIMIT,
     DiscordStreamingPost,
     EarlierPosts,
     MessageWriter,
@@ -38,7 +37,7 @@ log = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 8_000_000  # below Discord's limit for a guild without boosts
 TYPING_DELAY = 0.25  # seconds; an earlier answer needs no typing sign
-STREAMING_LIMIT = LIMIT - length(UNFINISHED)
+STREAMING_LIMIT = MAX_MESSAGE - length(UNFINISHED)
 
 
 class DiscordSink:
@@ -100,7 +99,7 @@ class DiscordSink:
             # Discord takes a reply only of a bot that may read the channel's past.
             reply_to = post.reply_to if permissions_in(self._channel).read_message_history else None
             parts = await self._open_parts(turn_id, post.ping, post.after, reply_to)
-        limit = text_limit(post, STREAMING_LIMIT if streaming is not None else LIMIT)
+        limit = text_limit(post, STREAMING_LIMIT if streaming is not None else MAX_MESSAGE)
         texts: list[str | None] = [*self._split(without_mark(text_with_sources(post)), limit)] or [None]
         last = await extras_of(post, self._channel, embeds=permissions_in(self._channel).embed_links)
         return await put_all(parts, texts, last, noted)

@@ -27,7 +27,7 @@ from cachetools import LRUCache
 
 from agentic.chat.directory import BLANK_LETTERS, Directory, WebhookPostStore
 from agentic.chat.outlet import CannotPost, ChannelView, Post, Posted, SinkWithoutSigns, ignored, without_mark
-from agentic.chat.splitting import length, split_text
+from agentic.chat.splitting import MAX_MESSAGE, length, split_text
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.discord.channels import Channel
 from agentic.services.discord.gate import (
@@ -45,7 +45,6 @@ from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
 from agentic.services.discord.messages import to_entries
 from agentic.services.discord.odd_payloads import UnreadableAnswer
 from agentic.services.discord.posts import (
-    LIMIT,
     EarlierPosts,
     MessageGone,
     PostParts,
@@ -390,7 +389,7 @@ class WebhookSink(SinkWithoutSigns):
         parts = PostParts(self._writer, turn_id, earlier)
         text = without_mark(text_with_sources(post))
         texts: list[str | None] = [
-            *split_cleaned(self._view, text, text_limit(post, LIMIT), self._names, self._channel_names)
+            *split_cleaned(self._view, text, text_limit(post, MAX_MESSAGE), self._names, self._channel_names)
         ] or [None]
         return await put_all(parts, texts, await extras_of(post, self._view.channel, embeds=True), noted)
 
@@ -423,9 +422,9 @@ def _plain(name: str) -> str:
 
 def fit(text: str) -> str:
     """The text as one message; a longer one is cut, with a note."""
-    if length(text) <= LIMIT:
+    if length(text) <= MAX_MESSAGE:
         return text
-    return split_text(text, LIMIT - length(_MORE))[0] + _MORE if text.strip() else "…"
+    return split_text(text, MAX_MESSAGE - length(_MORE))[0] + _MORE if text.strip() else "…"
 
 
 def may_use_webhooks(channel: Channel) -> bool:

@@ -7,9 +7,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from agentic.wire import keys
 from agentic.wire.connection import Store, or_default, when_back
 
+SIGNAL_PEOPLE = "coordinator:signal_people"  # hash: who is who on Signal
+SIGNAL_CHATS = "coordinator:signal_chats"  # hash: where a chat of Signal is
+SIGNAL_VANISHING = "coordinator:signal_vanishing"  # sorted set: messages of Signal by the time at which they vanish
 KEEP_SECONDS = 90 * 86400  # after the last one was noted; apps let messages stay for four weeks at most
 MAX_ADDRESSES = 2_000  # of people, and of chats
 MAX_MESSAGES = 20_000  # of more those that vanish first
@@ -41,22 +43,22 @@ class AddressBook(Store):
 
     async def people(self) -> Mapping[int, str]:
         """Return the texts of people, by number; none while Redis is unavailable."""
-        return await self._read(keys.SIGNAL_PEOPLE)
+        return await self._read(SIGNAL_PEOPLE)
 
     async def chats(self) -> Mapping[int, str]:
         """Return the texts of chats, by number; none while Redis is unavailable."""
-        return await self._read(keys.SIGNAL_CHATS)
+        return await self._read(SIGNAL_CHATS)
 
     async def note_person(self, person: int, text: str) -> None:
-        await self._note(keys.SIGNAL_PEOPLE, person, text)
+        await self._note(SIGNAL_PEOPLE, person, text)
 
     async def note_chat(self, chat: int, text: str) -> None:
-        await self._note(keys.SIGNAL_CHATS, chat, text)
+        await self._note(SIGNAL_CHATS, chat, text)
 
     async def forget(self, people: Collection[int], chats: Collection[int]) -> None:
         """Remove people and chats. Raises StateUnavailable."""
-        await self._remove(keys.SIGNAL_PEOPLE, people)
-        await self._remove(keys.SIGNAL_CHATS, chats)
+        await self._remove(SIGNAL_PEOPLE, people)
+        await self._remove(SIGNAL_CHATS, chats)
 
     async def _remove(self, key: str, numbers: Collection[int]) -> None:
         if names := [str(number) for number in numbers]:
@@ -80,15 +82,15 @@ class VanishingMessages(Store):
     @when_back("messages that vanish", limit=MAX_MESSAGES)
     async def note(self, channel_id: int, message_id: int, at: float) -> None:
         arguments = [str(at), f"{channel_id}:{message_id}", str(MAX_MESSAGES), str(KEEP_SECONDS)]
-        await self._link.script(_NOTE_VANISHING, [keys.SIGNAL_VANISHING], arguments)
+        await self._link.script(_NOTE_VANISHING, [SIGNAL_VANISHING], arguments)
 
     @when_back("messages that have vanished", limit=MAX_MESSAGES)
     async def gone(self, channel_id: int, message_id: int) -> None:
-        await self._link.call(lambda redis: redis.zrem(keys.SIGNAL_VANISHING, f"{channel_id}:{message_id}"))
+        await self._link.call(lambda redis: redis.zrem(SIGNAL_VANISHING, f"{channel_id}:{message_id}"))
 
     @or_default((), "messages of an earlier run that vanish are not known")
     async def all(self) -> Sequence[tuple[int, int, float]]:
         """Return channel, message and time of each; none while Redis is unavailable."""
-        found: Any = await self._link.call(lambda redis: redis.zrange(keys.SIGNAL_VANISHING, 0, -1, withscores=True))
+        found: Any = await self._link.call(lambda redis: redis.zrange(SIGNAL_VANISHING, 0, -1, withscores=True))
         each = [(re.fullmatch(r"([0-9]+):([0-9]+)", str(name)), float(at)) for name, at in found]
         return [(int(match[1]), int(match[2]), at) for match, at in each if match is not None]

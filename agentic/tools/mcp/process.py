@@ -221,8 +221,8 @@ async def _within(seconds: float, condition: Callable[[], bool]) -> bool:
 
 
 def _signal_group(process: Process, number: int) -> bool:
-    """Signal the group, whose id is the leader's even after the leader has ended. False if the group is gone; 0 only
-    asks."""
+    """Send the group a signal. Its id is the leader's even after the leader has ended. False if the group is gone; 0
+    only asks."""
     try:
         os.killpg(process.pid, number)
     except ProcessLookupError:

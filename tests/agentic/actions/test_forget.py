@@ -16,9 +16,9 @@ from agentic.actions import forget
 from agentic.actions.forget import DONE_FILE, CompletedRequests, ForgetOutcome, Forgetting
 from agentic.agent.events import MentionEvent, save_event
 from agentic.chat.service import AgentChannels, ChatService
+from agentic.chat.splitting import MAX_MESSAGE
 from agentic.context.entries import Entry, Speaker
 from agentic.personas.memory import Origin, append
-from agentic.services.discord.gate import MAX_TEXT
 from agentic.services.signal.stores import AddressBook
 from agentic.state.forget_requests import ForgetRequests, RemovedWords
 from agentic.state.shared_state import SharedState
@@ -337,7 +337,7 @@ def test_the_reply_fits_into_a_message_and_says_what_stays():
     words = {"prompts": 10**6, "turns": 20_000, "reactions": 10**6, "messages": 10**6}
     here = {"records": 20_000, "questions": 1_000, "tool_calls": 10**9, "notes": 10**6, "kept_notes": 10**6}
     told = removed(**here, **words).text
-    assert len(told) <= MAX_TEXT
+    assert len(told) <= MAX_MESSAGE
     for words in (
         "other machines",
         "refill your limits",

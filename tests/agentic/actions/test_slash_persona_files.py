@@ -4,11 +4,10 @@ import pytest
 
 from agentic.actions.base import FIELD_CHARACTERS, MAX_BACK, MAX_FIELDS, CommandReply, Form, read_text, text_form
 from agentic.actions.personas import UNKNOWN_FILE, PersonaFileEditor, problems_of
-from agentic.chat.splitting import length
+from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.personas.files import PERSONA_FILES
 from agentic.personas.memory import Origin, append
 from agentic.personas.store import VERSIONS, before
-from agentic.services.discord.posts import LIMIT
 
 NAMES = {"claude": "Claude"}
 HERE, ELSEWHERE = 100, 200
@@ -36,7 +35,7 @@ async def test_a_file_is_shown_and_a_long_one_goes_along(desk, tmp_path):
     for size in range(1900, 2000):  # around the most that Discord takes
         put(tmp_path, "agents.md", "🐝" * (size // 2))
         shown = await desk.show("claude", "agents.md", HERE)
-        assert isinstance(shown, CommandReply) or length(shown) <= LIMIT
+        assert isinstance(shown, CommandReply) or length(shown) <= MAX_MESSAGE
     assert "cannot be shown" in await desk.show("claude", "memory.md", HERE)
 
 

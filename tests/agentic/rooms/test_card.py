@@ -2,10 +2,9 @@
 
 import pytest
 
-from agentic.chat.splitting import length
+from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.rooms.closing import closing_card, cut, first_sentences, votes_of
-from agentic.services.discord.posts import LIMIT
-from agentic.services.discord.room_threads import RoomPost
+from agentic.rooms.threads import RoomPost
 from agentic.state.rooms import MAX_MEMBERS, Room, RoomMember
 
 ROOM = Room(
@@ -85,7 +84,7 @@ def test_it_is_one_message_however_long_posts_and_names_are(character):
     )
     posts = [post(n, f"m{n}", *range(n + 1), text=character * 2000) for n in range(MAX_MEMBERS)]
     text = closing_card(room, posts, {f"m{n}": character * 500 for n in range(MAX_MEMBERS)})
-    assert length(text) <= LIMIT
+    assert length(text) <= MAX_MESSAGE
     assert "Convinced most" in text
 
 

@@ -18,10 +18,10 @@ from agentic.rooms.threads import (
     NOT_LOCKED,
     RETRY_SECONDS,
     SETTLE_SECONDS,
+    RoomPost,
     RoomThreadManager,
     ThreadBots,
 )
-from agentic.services.discord.room_threads import RoomPost
 from agentic.state.leases import ALWAYS_HELD, ConditionalLease
 from agentic.state.rooms import Room, RoomLine, RoomMarks, RoomMember
 from agentic.wire.connection import RedisConnection

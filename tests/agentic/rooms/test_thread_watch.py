@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentic.rooms.threads import ThreadWatch
-from agentic.services.discord.room_threads import ThreadNow
+from agentic.rooms.threads import ThreadNow, ThreadWatch
 from agentic.state.leases import ConditionalLease
 from agentic.state.rooms import Room, RoomMarks, RoomStore
 from agentic.wire.bus import NOBODY

@@ -10,10 +10,9 @@ import pytest
 
 from agentic.chat.directory import Directory
 from agentic.chat.outlet import CannotPost
-from agentic.chat.splitting import length
+from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.process.redaction import Redactor
 from agentic.services.discord.gate import Gate, OutboundShared
-from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.room_threads import ArenaPosts
 from agentic.state.leases import ALWAYS_HELD
 from tests.support.discord.discord_standin_bots import one_bot
@@ -43,7 +42,7 @@ async def test_an_answer_that_is_too_long_is_one_message():
     async with scene() as (server, channel, posts):
         await posts.post(channel.id, "🫥 🅰️\n" + "🫠 " * 1500, "k", since=0.0)
         (message,) = server.messages(channel.id)
-        assert length(message["content"]) <= LIMIT
+        assert length(message["content"]) <= MAX_MESSAGE
 
 
 async def test_people_vote_by_the_reactions_that_the_bot_put_there():

@@ -5,13 +5,13 @@ import pytest
 
 from agentic.chat.directory import Directory
 from agentic.chat.outlet import CannotPost, Post, TurnCost
+from agentic.chat.splitting import MAX_MESSAGE
 from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry, Reaction, Speaker
 from agentic.context.history import Interval
 from agentic.llm.types import Picture, Usage
 from agentic.services.discord.gate import Gate, nonce
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
-from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.sink import DiscordSink
 from agentic.services.discord.view import DiscordView
 from agentic.state.leases import ALWAYS_HELD, ConditionalLease
@@ -127,7 +127,7 @@ async def test_a_long_text_is_several_messages_the_last_with_picture_and_embed()
     assert posted.message_id == sent[0].id
 
 
-@pytest.mark.parametrize(("split_at", "lengths"), [(200, [200, 200, 100]), (LIMIT, [500]), (5000, [500])])
+@pytest.mark.parametrize(("split_at", "lengths"), [(200, [200, 200, 100]), (MAX_MESSAGE, [500]), (5000, [500])])
 async def test_a_text_is_split_where_the_owner_wants_it(split_at, lengths):
     place = Place()
     await place.sink.post(Post(text="x" * 500, split_at=split_at), "t1")
@@ -136,8 +136,8 @@ async def test_a_text_is_split_where_the_owner_wants_it(split_at, lengths):
 
 async def test_no_message_is_longer_than_discord_takes_whatever_the_owner_wants():
     place = Place()
-    await place.sink.post(Post(text="x" * (LIMIT + 1), split_at=5000), "t1")
-    assert [len(sent.text) for sent in place.channel.sent] == [LIMIT, 1]
+    await place.sink.post(Post(text="x" * (MAX_MESSAGE + 1), split_at=5000), "t1")
+    assert [len(sent.text) for sent in place.channel.sent] == [MAX_MESSAGE, 1]
 
 
 @pytest.mark.parametrize(

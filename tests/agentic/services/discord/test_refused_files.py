@@ -9,12 +9,11 @@ import pytest
 from PIL import Image
 
 from agentic.chat.outlet import UNFINISHED, CannotPost, Post
-from agentic.chat.splitting import length
+from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.llm.types import Picture
 from agentic.local.discord import messages as world_messages
 from agentic.local.discord.backend import RestFault
 from agentic.services.discord.gate import Gate
-from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.sink import DiscordSink
 from agentic.state.leases import ALWAYS_HELD
 from tests.agentic.services.discord.test_webhook_sink import Room, room
@@ -87,10 +86,10 @@ async def test_every_part_of_a_split_post_is_there_when_its_file_is_refused(sink
     monkeypatch.setattr(world_messages, "MAX_FILE_BYTES", 10)
     async with room() as r:
         words = ("fox " * size)[:size].strip()
-        posted = await sink_of(r).post(Post(text=words, picture=FOX, split_at=LIMIT), "t1")
+        posted = await sink_of(r).post(Post(text=words, picture=FOX, split_at=MAX_MESSAGE), "t1")
         shown = all_messages(r)
         assert tuple(message.id for message in shown) == posted.message_ids
-        assert all(length(message.content) <= LIMIT for message in shown)
+        assert all(length(message.content) <= MAX_MESSAGE for message in shown)
         assert sum(message.content.count("fox") for message in shown) == words.count("fox")
         assert "too large" in shown[-1].content
 

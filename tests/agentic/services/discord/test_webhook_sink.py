@@ -14,7 +14,7 @@ from agent_cogs.base import TranscriptCog
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.outlet import CannotPost, Post, TurnCost
-from agentic.chat.splitting import length
+from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.chat.transcript import Transcripts
 from agentic.llm.types import Picture, Source, Usage
 from agentic.local.discord import world as permissions
@@ -22,7 +22,6 @@ from agentic.local.discord.backend import RestFault
 from agentic.process.redaction import Redactor
 from agentic.services.discord.gate import Gate, OutboundShared
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
-from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.rate_limit import webhook_session
 from agentic.services.discord.view import DiscordView
 from agentic.services.discord.webhooks import WebhookIdentity, Webhooks, WebhookSink, default_avatar
@@ -113,7 +112,7 @@ async def test_a_long_text_is_several_messages_with_whole_blocks_and_the_picture
         code = "```py\n" + "x = 1\n" * 700 + "```"
         cost = TurnCost(Usage(model="opus", text_cost_usd=0.5), 1.5, 7)
         posted = await r.sink().post(Post(text=code, picture=Picture(PNG, "image/png"), cost=cost), "t1")
-        assert all(length(text) <= LIMIT and text.count("```") == 2 for text in r.texts)
+        assert all(length(text) <= MAX_MESSAGE and text.count("```") == 2 for text in r.texts)
         assert [(len(message.attachments), len(message.embeds)) for message in r.messages] == [(0, 0), (0, 0), (1, 1)]
         assert posted.message_ids == tuple(message.id for message in r.messages)
         assert posted.picture_url.endswith("picture.png")

@@ -15,7 +15,7 @@ from agent_cogs.base import TranscriptCog
 from agentic.chat.attachments import AttachmentLimits, AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.outlet import Outlet, Post
-from agentic.chat.splitting import length
+from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.chat.transcript import Transcripts
 from agentic.llm.types import Picture
 from agentic.local.discord import world as permissions
@@ -25,7 +25,6 @@ from agentic.net.images import PictureFetcher
 from agentic.process.redaction import Redactor
 from agentic.services.discord.gate import Gate, OutboundShared
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
-from agentic.services.discord.posts import LIMIT
 from agentic.services.discord.rate_limit import NARROW_AT
 from agentic.services.discord.sink import STREAMING_LIMIT, DiscordSink
 from agentic.services.discord.view import DiscordView
@@ -274,7 +273,7 @@ async def test_refusals_of_webhooks_are_counted_with_the_others():
 
 @pytest.mark.parametrize("text", ["x" * 5000, "🙂" * 1500, "🙂" + "x" * 5000, "short"])
 def test_a_text_by_webhook_is_one_message(text):
-    assert length(fit(text)) <= LIMIT
+    assert length(fit(text)) <= MAX_MESSAGE
     assert fit(text)[:5] == text[:5]
     assert ("cut here" in fit(text)) is (text != "short")
 
@@ -325,8 +324,8 @@ async def test_the_end_of_a_streaming_post_is_split_as_short_as_it_was_streamed(
         async with outlet.sink.streaming("t1", ping=None) as post:
             post.update("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: outlet.view.transcript.newest)
-            await outlet.sink.post(Post(text="x" * LIMIT, split_at=LIMIT), "t1")
-        assert [length(text) for text in h.texts()] == [STREAMING_LIMIT, LIMIT - STREAMING_LIMIT]
+            await outlet.sink.post(Post(text="x" * MAX_MESSAGE, split_at=MAX_MESSAGE), "t1")
+        assert [length(text) for text in h.texts()] == [STREAMING_LIMIT, MAX_MESSAGE - STREAMING_LIMIT]
 
 
 async def test_the_end_of_an_answer_to_a_person_passes_where_little_else_does():
