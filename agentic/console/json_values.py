@@ -20,6 +20,8 @@ from agentic.record.queries.statistics import Spent
 from agentic.record.queries.turns import Turn
 
 Json = dict[str, Any]
+# Of a turn: what is written in other words, or belongs to the page of one turn.
+APART = {"v", "seq", "round_number", "reacted", "phases", "posted", "calls", "tool_calls"}
 MAX_CURSOR = 250  # characters
 MAX_ORDER = 2**63 - 1
 MAX_EXACT = 2**53 - 1
@@ -33,14 +35,15 @@ def pick(value: object, names: str) -> Json:
 def turn_json(parts: ConsoleContext, turn: Turn) -> Json:
     """Return a row of the list of turns."""
     return {
-        **pick(turn, "agent id at kind trigger outcome reason conversation_id round model entries seconds cost_usd"),
-        **pick(turn, "emoji image text"),
+        **exact(turn.model_dump(exclude=APART)),
+        "round": turn.round_number,
+        "emoji": turn.reacted.emoji if turn.reacted else None,
         "reason_text": parts.reasons.get(turn.reason, turn.reason) if turn.reason else None,
         "channel": channel_json(parts, turn.channel_id),
         "asked_by": id_text(turn.asked_by),
         "asked_by_name": person_name(parts, turn.asked_by),
         "asked_message_id": id_text(turn.asked_message_id),
-        "reacted_to": id_text(turn.reacted_to),
+        "reacted_to": id_text(turn.reacted.message_id if turn.reacted else None),
     }
 
 

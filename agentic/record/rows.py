@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any
@@ -28,6 +28,7 @@ from agentic.wire.entries import (
     ContestNote,
     ConversationNote,
     LoggedMessage,
+    Phases,
     PostWords,
     ProfileNote,
     ReactionNote,
@@ -76,12 +77,14 @@ class Insert:
         return self.sql, [self.row(entry, **values)]
 
 
-TURN = Insert(
-    "turns",
-    "agent id at day kind trigger outcome reason conversation_id round channel_id guild_id asked_by asked_message_id"
-    " model entries seconds waiting_seconds context_seconds model_seconds tools_seconds posting_seconds input_tokens"
-    " cached_tokens output_tokens cost_usd emoji reacted_to image chosen_because room_turn",
-)
+PHASE_COLUMNS = tuple(f"{phase}_seconds" for phase in Phases.model_fields)
+# A turn's fields are columns of the same names, but for these; `posted`, `calls`, and `tool_calls` have their tables.
+_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    **{"round_number": ("round",), "reacted": ("emoji", "reacted_to"), "phases": PHASE_COLUMNS},
+    **dict.fromkeys(("v", "posted", "calls", "tool_calls"), ()),
+}
+TURN_COLUMNS = tuple(column for name in TurnRecord.model_fields for column in _COLUMNS.get(name, (name,)))
+TURN = Insert("turns", " ".join(TURN_COLUMNS))
 CALL = Insert(
     "calls",
     "agent turn_id n kind model at day seconds input_tokens cached_tokens cache_write_tokens output_tokens"

@@ -495,7 +495,7 @@ def compare(
     return Comparison(
         agent=turn.agent,
         turn_id=turn.id,
-        round=turn.round,
+        round=turn.round_number,
         at=turn.at,
         trigger=turn.trigger,
         old=old,

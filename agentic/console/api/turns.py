@@ -135,12 +135,11 @@ def _whole_turn_json(parts: ConsoleContext, whole: WholeTurn) -> Json:
     turn = whole.turn
     return {
         **turn_json(parts, turn),
-        **pick(turn, "input_tokens cached_tokens output_tokens"),
-        "phases": whole.phases.model_dump(),
+        "phases": turn.phases.model_dump(),
         "asked_link": _link(parts, turn, turn.asked_message_id),
         "asked_text": _text(parts, turn, turn.asked_message_id),
-        "reacted_link": _link(parts, turn, turn.reacted_to),
-        "reacted_text": _text(parts, turn, turn.reacted_to),
+        "reacted_link": _link(parts, turn, turn.reacted.message_id if turn.reacted else None),
+        "reacted_text": _text(parts, turn, turn.reacted.message_id if turn.reacted else None),
         "conversation": conversation_json(parts, whole.conversation) if whole.conversation else None,
         "skipped": [turn_json(parts, each) for each in whole.skipped],
         "calls": [_call_json(parts, call, turn.at) for call in whole.calls],

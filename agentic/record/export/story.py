@@ -124,8 +124,8 @@ def _merge_reactions(post: Post, turns: Iterable[Turn]) -> tuple[Given, ...]:
         counts[emoji_name(reaction.emoji)] += 1
     agents: dict[str, list[str]] = defaultdict(list)
     for turn in turns:
-        if turn.emoji and turn.reacted_to == post.message_id:
-            agents[emoji_name(turn.emoji)].append(turn.agent)
+        if turn.reacted is not None and turn.reacted.message_id == post.message_id:
+            agents[emoji_name(turn.reacted.emoji)].append(turn.agent)
     return tuple(
         Given(emoji, max(counts[emoji], len(agents[emoji])), tuple(agents[emoji]))
         for emoji in dict.fromkeys((*counts, *agents))

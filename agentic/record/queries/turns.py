@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import aiosqlite
@@ -23,47 +23,21 @@ from agentic.record.queries.posts import (
     posts_of_turn,
     rows,
 )
-from agentic.record.rows import unpack
+from agentic.record.rows import PHASE_COLUMNS, TURN_COLUMNS, unpack
+from agentic.state.turn_records import Reacted, TurnRecord
 from agentic.wire.entries import CallRecord, CallWords, Phases, SearchWords, ToolCallRecord
 
 TEXT_CHARACTERS = 200  # of a post, in the list
 SEARCHED = 20_000  # turns whose posts one page searches; the next page searches on
-PHASES = tuple(Phases.model_fields)
 CALL_COLUMNS = ", ".join(f"calls.{name}" for name in CallRecord.model_fields)
 TOOL_CALL_COLUMNS = ", ".join(ToolCallRecord.model_fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A turn as agentic.state's TurnRecord; `seq` orders turns of the same time, `text` begins its first post."""
+class Turn(TurnRecord):
+    """A turn as the record has it. `seq` orders turns of the same time, `text` begins its first post. Its posts and
+    calls are in a WholeTurn."""
 
     seq: int
-    agent: str
-    id: str
-    at: float
-    day: str
-    kind: str
-    trigger: str
-    outcome: str
-    reason: str | None
-    conversation_id: str | None
-    round: int | None
-    channel_id: int
-    guild_id: int | None
-    asked_by: int | None
-    asked_message_id: int | None
-    model: str
-    entries: int
-    seconds: float
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
-    cost_usd: float
-    emoji: str | None
-    reacted_to: int | None
-    image: bool
-    chosen_because: str | None
-    room_turn: int | None
     text: str
 
     @property
@@ -102,7 +76,6 @@ class WholeTurn:
     """A turn with all that is kept of it. `skipped` are the turns of its round before it that posted nothing."""
 
     turn: Turn
-    phases: Phases
     calls: tuple[Call, ...]
     tool_calls: tuple[ToolCallRecord, ...]
     searches: tuple[SearchWords, ...]
@@ -113,8 +86,7 @@ class WholeTurn:
 
 FIRST_TEXT = f"""COALESCE((SELECT substr(posts.text, 1, {TEXT_CHARACTERS}) FROM posts
     WHERE posts.agent = turns.agent AND posts.turn_id = turns.id ORDER BY posts.message_id LIMIT 1), '')"""
-STORED = ", ".join(f"turns.{each.name}" for each in fields(Turn) if each.name != "text")
-TURN = f"{STORED}, {FIRST_TEXT}"
+TURN = f"{', '.join(f'turns.{column}' for column in ('seq', *TURN_COLUMNS))}, {FIRST_TEXT} AS text"
 NEWEST_FIRST = "ORDER BY turns.at DESC, turns.seq DESC"
 TEXT_FOUND = r"""EXISTS (SELECT 1 FROM posts
     WHERE posts.agent = turns.agent AND posts.turn_id = turns.id AND posts.text LIKE ? ESCAPE '\')"""
@@ -146,22 +118,20 @@ async def turns_page(
 
 async def whole_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> WholeTurn | None:
     """Return None if the record has no such turn."""
-    phases = ", ".join(f"{phase}_seconds" for phase in PHASES)
-    row = await first(db, f"SELECT {TURN}, {phases} FROM turns WHERE agent = ? AND id = ?", agent, turn_id)
+    row = await first(db, f"SELECT {TURN} FROM turns WHERE agent = ? AND id = ?", agent, turn_id)
     if row is None:
         return None
-    turn = _turn(row[: -len(PHASES)])
+    turn = _turn(row)
     skipped: Iterable[sqlite3.Row] = ()
-    if turn.conversation_id is not None and turn.round is not None:
+    if turn.conversation_id is not None and turn.round_number is not None:
         query = f"""SELECT {TURN} FROM turns WHERE conversation_id = ? AND round = ? AND (at, seq) < (?, ?)
         AND outcome <> 'posted' ORDER BY at, seq"""
-        skipped = await rows(db, query, turn.conversation_id, turn.round, *turn.cursor)
+        skipped = await rows(db, query, turn.conversation_id, turn.round_number, *turn.cursor)
     of_turn = "WHERE agent = ? AND turn_id = ? ORDER BY n"
     tool_calls = await rows(db, f"SELECT {TOOL_CALL_COLUMNS} FROM tool_calls {of_turn}", agent, turn_id)
     searches = await rows(db, f"SELECT * FROM searches {of_turn}", agent, turn_id)
     return WholeTurn(
         turn,
-        Phases(**dict(zip(PHASES, row[-len(PHASES) :], strict=True))),
         await calls_of_turn(db, agent, turn_id),
         tuple(ToolCallRecord(**dict(each)) for each in tool_calls),
         tuple(SearchWords(**dict(each), pages=json.loads(each["results"])) for each in searches),
@@ -222,6 +192,13 @@ async def _search(db: aiosqlite.Connection, text: str, where: str, values: list[
     return replace(page, next=(last[0], last[1]) if last else None)
 
 
-def _turn(row: Any) -> Turn:
-    turn = Turn(*row)
-    return replace(turn, image=bool(turn.image))
+def _turn(row: sqlite3.Row) -> Turn:
+    stored = dict(row)
+    phases = [stored.pop(column) for column in PHASE_COLUMNS]
+    emoji, reacted_to, round_number = (stored.pop(column) for column in ("emoji", "reacted_to", "round"))
+    return Turn.model_construct(
+        **{**stored, "image": bool(stored["image"])},
+        round_number=round_number,
+        phases=Phases.model_construct(**dict(zip(Phases.model_fields, phases, strict=True))),
+        reacted=Reacted.model_construct(emoji=emoji, message_id=reacted_to) if emoji and reacted_to else None,
+    )

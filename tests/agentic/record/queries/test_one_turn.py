@@ -24,7 +24,7 @@ def changed(tmp_path, *statements):
 async def test_a_turn_comes_with_its_calls_words_posts_and_conversation(db):
     whole = await whole_turn(db, "gemini", "showcase-5")
     assert whole.turn.image
-    assert whole.phases.model > 0
+    assert whole.turn.phases.model > 0
     assert [call.record.kind for call in whole.calls] == ["text", "picture"]
     assert whole.calls[0].words.persona.startswith("You are gemini")
     assert (whole.calls[1].words, whole.calls[1].removed) == (None, None)
