@@ -112,6 +112,21 @@ NAMES_SERVICES = {
     "agentic.record.personal_data": "the table of all that is stored, for docs/privacy.md",
     "agentic.wire.reasons": "the meaning of signal_failed",
 }
+MAX_PARAMETERS, MAX_FIELDS = 8, 15
+# Dataclasses of messages, rows, and settings have the fields that they have.
+WIDE_PLACES = ("agentic.wire", "agentic.record", "agentic.local.discord.world")
+WIDE_CLASSES = frozenset({"Prompt", "Profile", "CoordinatorConfig"})
+STILL_TOO_LARGE = {
+    "agentic.actions.explain.AgentState": 19,
+    "agentic.agent.services.Services": 29,
+    "agentic.console.parts.ConsoleContext": 21,
+    "agentic.context.entries.Entry": 19,
+    "agentic.local.terminal.terminal.Terminal": 18,
+    "agentic.record.recorder.Recorder": 10,
+    "agentic.runtime.services.Setup": 21,
+    "agentic.state.limits.LimitRequest": 16,
+}
+"""May only shrink."""
 
 
 @cache
@@ -270,6 +285,54 @@ def test_a_turn_names_no_service_to_models_and_people() -> None:
         if "Discord" in text
     ]
     assert found == []
+
+
+def too_large(source: str, *, may_be_wide: bool = False) -> Iterator[tuple[str, int]]:
+    """The classes of a module whose constructor has more than MAX_PARAMETERS, or that are a dataclass of more than
+    MAX_FIELDS, with that number. `may_be_wide`: its dataclasses may have any number."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for each in node.body:
+            if isinstance(each, ast.FunctionDef) and each.name == "__init__":
+                given = each.args
+                count = len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs) - 1
+                if count > MAX_PARAMETERS:
+                    yield node.name, count
+        if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+            fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+            fields = [each for each in fields if "ClassVar" not in ast.unparse(each.annotation)]
+            if len(fields) > MAX_FIELDS and node.name not in WIDE_CLASSES and not may_be_wide:
+                yield node.name, len(fields)
+
+
+def test_no_constructor_and_no_dataclass_takes_too_much() -> None:
+    """What takes more is divided into parts. Rows, messages, and settings have the fields that they have."""
+    found = {
+        f"{module}.{name}": count
+        for module, path in modules().items()
+        for name, count in too_large(
+            path.read_text(encoding="utf-8"), may_be_wide=any(is_within(module, place) for place in WIDE_PLACES)
+        )
+    }
+    larger = {name: count for name, count in found.items() if count > STILL_TOO_LARGE.get(name, 0)}
+    assert larger == {}
+    smaller = {name: found.get(name, 0) for name, count in STILL_TOO_LARGE.items() if found.get(name, 0) < count}
+    assert smaller == {}, "good: lower their numbers in STILL_TOO_LARGE, or take them out of it"
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (f"class A:\n    def __init__(self, {', '.join('abcdefgh')}): ...", []),
+        (f"class A:\n    def __init__(self, {', '.join('abcdefg')}, *, h, i): ...", [("A", 9)]),
+        ("@dataclass\nclass A:\n" + "".join(f"    a{number}: int\n" for number in range(15)), []),
+        ("@dataclass(frozen=True)\nclass A:\n" + "".join(f"    a{number}: int\n" for number in range(16)), [("A", 16)]),
+        ("class A(BaseModel):\n" + "".join(f"    a{number}: int\n" for number in range(16)), []),
+    ],
+)
+def test_a_class_that_takes_too_much_is_found(source: str, found: list[tuple[str, int]]) -> None:
+    assert list(too_large(source)) == found
 
 
 def test_every_package_says_what_it_is_for() -> None:
