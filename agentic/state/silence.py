@@ -21,7 +21,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from agentic.text import finite_number
 from agentic.wire import keys
@@ -39,6 +39,7 @@ TICK = 0.001  # seconds: how precise the times of orders are
 MARKER, INCOMPLETE = "-", "?"  # not a scope; how its value begins while a process fills an empty hash
 
 Kind = Literal["all", "channel", "agent", "person"]
+S = TypeVar("S", int, str)
 Outcome = Literal["first", "known", "outdated", "full"]
 
 LONGEST = {  # seconds
@@ -53,13 +54,14 @@ FORMER_ORDER = re.compile(r"coordinator:(?:stop|ordered):(\d{1,20})", re.ASCII) 
 FORMER_MUTE = re.compile(r"agent:([^:]+):muted")
 
 # KEYS: the hash. ARGV: the scope, until when, the time of the order, its source, now, seconds to keep an order after
-# its end, the channel of notices, and how to compare it: "live" comes after all known ones, "late" and "merge" may be
-# older; "merge" is from the memory of a process, and the newer order counts whoever was first. Returns the outcome and
-# the order that counts now.
+# its end, the channel of notices, how to compare it: "live" comes after all known ones, "late" and "merge" may be
+# older; "merge" is from the memory of a process, and the newer order counts whoever was first; and how many people of a
+# guild may be ignored. Returns the outcome and the order that counts now.
 GIVE = f"""
 local field, source, now, how = ARGV[1], ARGV[4], tonumber(ARGV[5]), ARGV[8]
 local till, at, known = tonumber(ARGV[2]), tonumber(ARGV[3]), nil
-local last = math.max(till, at, now)
+local last, others = math.max(till, at, now), 0
+local ignored = string.match(field, '^u:') or string.match(field, '^g:%d+/u:')
 local kept = redis.call('HGETALL', KEYS[1])
 for i = 1, #kept, 2 do
   if kept[i] ~= '{MARKER}' then
@@ -70,7 +72,11 @@ for i = 1, #kept, 2 do
       redis.call('HDEL', KEYS[1], kept[i])
     else
       last = math.max(last, order.till, order.at)
-      if kept[i] == field then known = order end
+      if kept[i] == field then
+        known = order
+      elseif ignored and order.till > now and string.sub(kept[i], 1, #ignored) == ignored then
+        others = others + 1
+      end
     end
   end
 end
@@ -78,6 +84,9 @@ local function reply(outcome, order)
   return {{outcome, string.format('%.3f', order.till), string.format('%.3f', order.at), order.source}}
 end
 local outcome = 'first'
+if ignored and till > 0 and others >= tonumber(ARGV[9]) then
+  return reply('full', known or {{till = 0, at = 0, source = ''}})
+end
 if known then
   local active, same = known.till > now, source ~= '' and source == known.source
   local newer = at > known.at
@@ -286,21 +295,19 @@ class Silence(Mirror):
 
     def stopped_channels(self) -> dict[int, float]:
         """The channels and threads that were stopped themselves, and until when."""
-        return {int(order.scope.subject): order.until for order in self.active() if order.scope.kind == "channel"}
+        return self._active_of("channel", int)
 
     def muted_agents(self, guild: int | None = None) -> dict[str, float]:
         """The agents that are muted everywhere or in the guild, and until when."""
-        muted: dict[str, float] = {}
-        for order in self.active():
-            if order.scope.kind == "agent" and order.scope.guild in (None, guild):
-                name = str(order.scope.subject)
-                muted[name] = max(order.until, muted.get(name, 0.0))
-        return muted
+        return self._active_of("agent", str, guild)
 
     def ignored_people(self, guild: int | None = None) -> frozenset[int]:
         """The people who are ignored everywhere or in the guild."""
-        people = (order.scope for order in self.active() if order.scope.kind == "person")
-        return frozenset(int(scope.subject) for scope in people if scope.guild in (None, guild))
+        return frozenset(self._active_of("person", int, guild))
+
+    def _active_of(self, kind: Kind, read_subject: type[S], guild: int | None = None) -> dict[S, float]:
+        active = (order for order in self.active() if order.scope.kind == kind and order.scope.guild in (None, guild))
+        return {read_subject(order.scope.subject): order.until for order in sorted(active, key=lambda one: one.until)}
 
     def is_ignored(self, person: int, guild: int | None = None) -> bool:
         return any(self._active(Scope.person(person, where)) is not None for where in {None, guild})
@@ -339,10 +346,6 @@ class Silence(Mirror):
         parent = self._orders.get(Scope.channel(parent_id)) if parent_id is not None else None
         if late and parent is not None and not parent.until and parent.at > said:
             return "outdated"
-        if scope.kind == "person" and self._active(scope) is None:
-            others = (order.scope for order in self.active() if order.scope.kind == "person")
-            if sum(1 for other in others if other.guild == scope.guild) >= MAX_IGNORED:
-                return "full"
         outcome = await self._give(SilenceOrder(scope, round(until, 3), round(said, 3), source), late=late)
         return "known" if outcome == "first" and until <= now else outcome  # it replaced an earlier one, and is over
 
@@ -421,10 +424,10 @@ class Silence(Mirror):
 
     async def _write(self, order: SilenceOrder, how: str) -> tuple[Outcome, SilenceOrder]:
         """Store and publish the order; return what came of it, and the order that counts in Redis now."""
-        places = [order.until, order.at, order.source, self._clock(), DAY, keys.SILENCE_NOTICES, how]
+        places = [order.until, order.at, order.source, self._clock(), DAY, keys.SILENCE_NOTICES, how, MAX_IGNORED]
         outcome, until, at, source = await self._link.script(GIVE, [keys.SILENCE], [str(order.scope), *places])
         there = self._bounded(order.scope, float(until), float(at), str(source))
-        if there.rank >= order.rank:
+        if there.rank >= order.rank or outcome == "full":
             self._unwritten.discard(order.scope)
         return outcome, there
 
@@ -456,7 +459,10 @@ class Silence(Mirror):
                 if self._orders.get(scope) is order:
                     del self._orders[scope]
             elif order not in self._in_flight and (there is None or order.rank > there.rank):
-                _, there = await self._write(order, "merge")
+                outcome, there = await self._write(order, "merge")
+                if outcome == "full" and self._orders.get(scope) is order:
+                    log.warning("%s is not ignored after all: too many people are", scope.name)
+                    self._orders[scope] = there
                 await self._learn(there)
         if is_new:
             marks = [f"{INCOMPLETE}{token}", token, round(DAY)]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentic.state.silence import EVERYTHING, ChannelRef, Scope, Silence, SilenceOrder
+from agentic.state.silence import ChannelRef, Scope, Silence, SilenceOrder
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection, StateUnavailable
@@ -21,15 +21,15 @@ from tests.support.redis_server import PATIENT, empty_redis
 T = TypeVar("T")
 
 PROCESSES = 3
+GUILDS = [None, 70, 71]
 SCOPES = [
-    EVERYTHING,
-    Scope("all", guild=70),
     Scope.channel(1),
     Scope.channel(2),
-    Scope.agent("claude"),
-    Scope.person(5),
+    *(Scope("all", guild=guild) for guild in GUILDS),
+    *(Scope.agent("claude", guild) for guild in GUILDS),
+    *(Scope.person(5, guild) for guild in GUILDS),
 ]
-PLACES = [ChannelRef(1, guild_id=70), ChannelRef(3, parent_id=1), ChannelRef(2), ChannelRef(4)]
+PLACES = [ChannelRef(1, guild_id=70), ChannelRef(3, 1, 70), ChannelRef(2, guild_id=71), ChannelRef(4)]
 
 PROCESS, SCOPE = st.integers(0, PROCESSES - 1), st.sampled_from(SCOPES)
 AGO = st.floats(0, 3000)
@@ -160,10 +160,24 @@ def answers(process: Silence) -> list[object]:
     return [
         {order.scope for order in process.active()},
         [process.check(place, "claude") for place in PLACES],
-        process.muted_agents(),
-        process.ignored_people(),
+        [process.muted_agents(guild) for guild in GUILDS],
+        [process.ignored_people(guild) for guild in GUILDS],
+        [process.is_ignored(5, guild) for guild in GUILDS],
         [process.answered_until(place) for place in PLACES],
     ]
+
+
+def assert_guilds_apart(process: Silence) -> None:
+    """What is silent in a guild is silent by the orders for it, and by those for everywhere, alone."""
+    scopes = {order.scope for order in process.active()}
+    for place in PLACES:
+        silenced = process.check(place, "claude")
+        guilds = {None, place.guild_id}
+        expected = {scope for scope in scopes if scope.kind in ("all", "agent") and scope.guild in guilds}
+        expected |= {scope for scope in scopes if scope.kind == "channel" and scope.covers(place)}
+        assert (silenced.scope in expected) if silenced is not None else not expected
+    for guild in GUILDS:
+        assert process.is_ignored(5, guild) == (not scopes.isdisjoint({Scope.person(5), Scope.person(5, guild)}))
 
 
 async def play(steps: list[tuple[Any, ...]]) -> None:
@@ -178,6 +192,7 @@ async def play(steps: list[tuple[Any, ...]]) -> None:
         await scene.settle()
         for process in scene.processes:
             assert answers(process) == answers(scene.processes[0])
+            assert_guilds_apart(process)
         for scope, orders in scene.ordered.items():
             newest = max(orders, key=lambda order: order.rank, default=None)
             wanted = newest is not None and newest.until > scene.now

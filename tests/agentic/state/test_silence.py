@@ -704,14 +704,33 @@ async def test_ignored_people_are_bounded_in_each_guild_and_stops_are_not(
     assert (silence.is_ignored(ANN), silence.is_ignored(BOB)) == (True, False)
     assert await silence.stop(Scope.person(ANN)) == "known"
     assert await silence.stop(Scope.person(BOB, GUILD)) == "first"
+    assert await silence.stop(Scope.person(ANN, GUILD)) == "full"
+    assert await silence.resume(Scope.person(BOB, GUILD))
+    assert await silence.stop(Scope.person(ANN, GUILD)) == "first"
     assert await silence.stop(Scope.channel(CHANNEL)) == await silence.stop(Scope.channel(OTHER)) == "first"
+
+
+async def test_people_who_were_ignored_in_an_outage_are_bounded_when_redis_is_back(
+    link: RedisConnection, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog
+):
+    monkeypatch.setattr(module, "MAX_IGNORED", 1)
+    here, there = Process(link, clock), Process(link, clock)
+    await there.silence.stop(Scope.person(ANN, GUILD))
+    write, here.silence._write = here.silence._write, unreachable
+    assert await here.silence.stop(Scope.person(BOB, GUILD)) == "first"
+    assert here.silence.is_ignored(BOB, GUILD), "it counts here at once"
+    here.silence._write = write
+    await here.silence.read()
+    assert here.silence.ignored_people(GUILD) == {ANN}
+    assert "too many people" in caplog.text
 
 
 @pytest.mark.promise(90)
 async def test_mutes_and_ignored_people_outlive_a_redis_that_was_emptied(link: RedisConnection, clock: Clock):
     here, later = Process(link, clock), Process(link, clock)
     async with here.running():
-        for scope in (Scope.agent("claude"), Scope.agent("grok"), Scope.person(ANN), Scope.person(BOB)):
+        agents = Scope.agent("claude"), Scope.agent("grok"), Scope.agent("gemini", GUILD), Scope("all", guild=GUILD)
+        for scope in (*agents, Scope.person(ANN), Scope.person(BOB), Scope.person(BOB, GUILD)):
             await here.silence.stop(scope, 60.0)
         await here.silence.resume(Scope.agent("grok"))
         await here.silence.resume(Scope.person(BOB))
@@ -720,6 +739,13 @@ async def test_mutes_and_ignored_people_outlive_a_redis_that_was_emptied(link: R
             await asyncio.sleep(0)
     await later.silence.read()
     assert (set(later.silence.muted_agents()), later.silence.ignored_people()) == ({"claude"}, {ANN})
+    assert set(later.silence.muted_agents(GUILD)) == {"claude", "gemini"}
+    assert later.silence.ignored_people(GUILD) == {ANN, BOB}
+    assert [bool(later.silence.check(ChannelRef(5, guild_id=guild))) for guild in (GUILD, 71, None)] == [
+        True,
+        False,
+        False,
+    ]
 
 
 async def test_whom_an_owner_ignores_while_redis_is_away_is_ignored_here_and_later_everywhere(
