@@ -27,6 +27,7 @@ from agentic.wire.entries import (
     ConsentNote,
     ContestNote,
     ConversationNote,
+    Entry,
     LoggedMessage,
     Phases,
     PostWords,
@@ -75,6 +76,10 @@ class Insert:
 
     def of(self, entry: object, **values: Any) -> Statement:
         return self.sql, [self.row(entry, **values)]
+
+    def alone(self, entry: object) -> list[Statement]:
+        """Return the statements of an entry whose attributes are the columns of its one row."""
+        return [self.of(entry)]
 
 
 PHASE_COLUMNS = tuple(f"{phase}_seconds" for phase in Phases.model_fields)
@@ -220,15 +225,6 @@ CONTENDER = (
 )
 
 
-# Entries whose attributes are the columns of their one row.
-PLAIN = {
-    ConversationNote: CONVERSATION,
-    ReactionNote: REACTION,
-    ActionNote: ACTION,
-    ReplayNote: REPLAY,
-    ConsentNote: CONSENT,
-    UnaskedNote: UNASKED,
-}
 UNDONE_BY = {
     REACTION.sql: NO_REACTION,
     NO_REACTION: REACTION.sql,
@@ -248,36 +244,10 @@ def entry_statements(
             yield WORDS.of(entry, asked_by=None, data=None, removed=why)
         elif isinstance(entry, PostWords) and any(blocklist.is_deleted(entry, row) for row in stored):
             yield DELETED_POST.of(entry, deleted_at=entry.at)
-        elif (admitted := blocklist.admit(entry)) is not None:
-            yield from _statements(admitted, rules.day_of)
-
-
-def _statements(entry: RecordEntry, day_of: DayOf) -> Iterable[Statement]:
-    match entry:
-        case TurnRecord():
-            return turn_statements(entry, day_of)
-        case CallWords():
-            return call_words_statements(entry)
-        case SearchWords():
-            return [search_statement(entry)]
-        case RoomWords():
-            return room_words_statements(entry)
-        case PostWords():
-            return post_statements(entry)
-        case RoomNote():
-            return room_statements(entry)
-        case ContestNote():
-            return contest_statements(entry)
-        case LoggedMessage():
-            return message_statements(entry)
-        case SummaryNote():
-            return summary_statements(entry)
-        case ProfileNote():
-            return profile_statements(entry)
-        case ReactionNote(given=False):
-            return [(NO_REACTION, [(entry.message_id, entry.user_id, entry.emoji)])]
-    insert = PLAIN.get(type(entry))  # a deletion has no row
-    return [insert.of(entry)] if insert is not None else []
+        elif isinstance(admitted := blocklist.admit(entry), TurnRecord):
+            yield from turn_statements(admitted, rules.day_of)
+        elif admitted is not None and (make := STATEMENTS.get(type(admitted))):  # a deletion has no row
+            yield from make(admitted)
 
 
 def join_statements(statements: Iterable[Statement]) -> list[Statement]:
@@ -361,10 +331,10 @@ def unpack(data: bytes) -> CallWords:
         raise ValueError(f"the words of a call cannot be read: {error}") from error
 
 
-def search_statement(search: SearchWords) -> Statement:
+def search_statements(search: SearchWords) -> list[Statement]:
     place = (search.agent, search.turn_id, search.n, search.channel_id, search.at, search.seconds)
     results = json.dumps([page.model_dump() for page in search.pages], ensure_ascii=False)
-    return SEARCH, [(*place, search.query, results, search.error)]
+    return [(SEARCH, [(*place, search.query, results, search.error)])]
 
 
 def message_statements(said: LoggedMessage) -> list[Statement]:
@@ -406,3 +376,26 @@ def room_words_statements(words: RoomWords) -> list[Statement]:
 def contest_statements(note: ContestNote) -> list[Statement]:
     rows = [(note.id, each.agent, each.model, each.votes, note.at) for each in note.contenders]
     return [CONTEST.of(note), (OLD_CONTENDERS, [(note.id, note.at)]), (CONTENDER, rows)]
+
+
+def reaction_statements(note: ReactionNote) -> list[Statement]:
+    return [REACTION.of(note) if note.given else (NO_REACTION, [(note.message_id, note.user_id, note.emoji)])]
+
+
+STATEMENTS: Mapping[type[Entry], Callable[[Any], list[Statement]]] = {
+    CallWords: call_words_statements,
+    SearchWords: search_statements,
+    PostWords: post_statements,
+    RoomWords: room_words_statements,
+    RoomNote: room_statements,
+    ContestNote: contest_statements,
+    ReactionNote: reaction_statements,
+    LoggedMessage: message_statements,
+    SummaryNote: summary_statements,
+    ProfileNote: profile_statements,
+    ConversationNote: CONVERSATION.alone,
+    ActionNote: ACTION.alone,
+    ReplayNote: REPLAY.alone,
+    ConsentNote: CONSENT.alone,
+    UnaskedNote: UNASKED.alone,
+}
