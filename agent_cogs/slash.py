@@ -417,7 +417,7 @@ class SlashHandlers:
 
     async def _forget(self, command: ActionRequest) -> str:
         forgotten = await self._services.forgetting.forget(command.who.user_id)
-        return forgotten.text if forgotten.whole else NOT_ALL
+        return forgotten.text() if forgotten.whole else NOT_ALL
 
     async def _why(self, command: ActionRequest) -> str:
         found = _MESSAGE_ID.fullmatch(str(command.values.get("message", "")).strip())

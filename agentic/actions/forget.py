@@ -100,15 +100,15 @@ class CompletedRequests:
 
 
 Rows = list[dict[str, Any]]
-Forget = Callable[[int], Awaitable[Mapping[str, int]]]
+Forget = Callable[[int], Awaitable[int | Counter[str]]]
 Export = Callable[[int], Awaitable[Rows]]
 FAILED = "failed"  # counts what could not be removed
 
 
 @dataclass(frozen=True, slots=True)
 class PersonalStore:
-    """A store that STORED names. `forget` removes a person and returns counts for the reply, `export` returns what it
-    has about them. Both may raise StateUnavailable and OSError."""
+    """A store that STORED names. `forget` removes a person and returns how much there was, if need be by kinds; `export`
+    returns what it has about them. Both may raise StateUnavailable and OSError."""
 
     forget: Forget
     export: Export | None = None
@@ -126,11 +126,7 @@ class ForgetOutcome:
         """Return whether all that can be removed was; otherwise the log says what remained."""
         return not self.counts[FAILED]
 
-    @property
-    def text(self) -> str:
-        return self.text_with(IN_DISCORD)
-
-    def text_with(self, messages: str) -> str:
+    def text(self, messages: str = IN_DISCORD) -> str:
         """The reply; `messages` says what becomes of the messages themselves."""
         counts = self.counts
         lines = [
@@ -176,18 +172,20 @@ class Forgetting:
         self._chats = chats
         self._last, self._whole = done.last, True
         self._one_at_a_time = asyncio.Lock()
+        records, summaries = state.turns.records, state.context.summaries
         self.stores = {
             "open turns": PersonalStore(self._drop_open_turns),
-            "turn records": PersonalStore(self._forget_records, self._export_records),
-            "room summaries": PersonalStore(self._forget_summaries),
+            "turn records": PersonalStore(partial(records.forget_person, agents=names), self._export_records),
+            "room summaries": PersonalStore(summaries.forget_person),
             "waiting turns": PersonalStore(self._forget_waiting),
             "chats": PersonalStore(self._forget_in_chats, self._export_chats),
-            **({"tool calls": PersonalStore(partial(_forget_tool_calls, tools))} if tools is not None else {}),
             "notes": PersonalStore(
                 lambda user_id: asyncio.to_thread(_forget_notes, personas, user_id),
                 lambda user_id: asyncio.to_thread(_read_notes, personas, user_id),
             ),
         }
+        if tools is not None:
+            self.stores["tool calls"] = PersonalStore(lambda user_id: tools.forget_person(user_id))
 
     def start(self, bus: Bus) -> None:
         self._forgets.start(bus)
@@ -273,13 +271,14 @@ class Forgetting:
         for row in STORED:
             if row.each_process == each_process and (store := self.stores.get(row.store)) is not None:
                 try:
-                    counts.update(await store.forget(user_id))
+                    found = await store.forget(user_id)
+                    counts.update(found if isinstance(found, Counter) else {row.counted: found})
                 except OSError as error:
                     log.error("/forget me: not all of %s removed: %s; retried at the next start", row.table, error)
                     counts[FAILED] += 1
         return counts
 
-    async def _drop_open_turns(self, user_id: int) -> Mapping[str, int]:
+    async def _drop_open_turns(self, user_id: int) -> int:
         turns, dropped = self._state.turns, 0
         for agent in self._names:
             for turn_id in await turns.open_ids(agent):
@@ -287,33 +286,23 @@ class Forgetting:
                 if mention is not None and mention.asked.speaker.id == user_id:
                     await turns.drop(agent, turn_id)
                     dropped += 1
-        return {"questions": dropped}
-
-    async def _forget_records(self, user_id: int) -> Mapping[str, int]:
-        return {"records": await self._state.turns.records.forget_person(user_id, self._names)}
+        return dropped
 
     async def _export_records(self, user_id: int) -> Rows:
         return [each.model_dump() for each in await self._state.turns.records.of_person(user_id, self._names)]
 
-    async def _forget_summaries(self, user_id: int) -> Mapping[str, int]:
-        return {"summaries": await self._state.context.summaries.forget_person(user_id)}
-
-    async def _forget_waiting(self, user_id: int) -> Mapping[str, int]:
+    async def _forget_waiting(self, user_id: int) -> int:
         self._state.turns.anonymize(user_id)
         await self._state.link.write_queued()  # or it would come back after it was removed
-        return {}
+        return 0
 
-    async def _forget_in_chats(self, user_id: int) -> Mapping[str, int]:
+    async def _forget_in_chats(self, user_id: int) -> int:
         for service in self._chats:
             await service.forget(user_id)
-        return {}
+        return 0
 
     async def _export_chats(self, user_id: int) -> Rows:
         return [dict(row) for service in self._chats for row in service.export(user_id)]
-
-
-async def _forget_tool_calls(tools: ToolRecords, user_id: int) -> Mapping[str, int]:
-    return {"tool_calls": await tools.forget_person(user_id)}
 
 
 def _folders(personas: Path | None) -> Iterator[Path]:

@@ -172,11 +172,11 @@ class OwnMemory:
         text = json.dumps(file, ensure_ascii=False, indent=1)
         return CommandReply("\n".join(filter(None, lines)), file=(EXPORT_FILE, text))
 
-    async def _forget(self, user_id: int) -> Mapping[str, int]:
+    async def _forget(self, user_id: int) -> int:
         """Drop what is shown from here: the person asked to be forgotten."""
         self._new_profiles.pop(user_id, None)
         self._new_consents.pop(user_id, None)
-        return {}
+        return 0
 
 
 def _readable(name: str, value: object) -> object:

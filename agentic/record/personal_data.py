@@ -264,11 +264,12 @@ STORED: tuple[StoredData, ...] = (
     # -- Redis, and what waits for it ----------------------------------------------------------------------------------
     StoredData(
         "agent:{name}:open", "questions that wait for an answer", place="redis", store="open turns",
+        counted="questions",
         expires="a day at most", withheld=_SOON,
     ),
     StoredData(
         "agent:{name}:turns", "records of turns: ids, models and tools, times and costs, no text", place="redis",
-        store="turn records", expires=7 * DAY, export=_TURN,
+        store="turn records", counted="records", expires=7 * DAY, export=_TURN,
     ),
     StoredData(
         "coordinator:summary:{thread}", "a model's summary of a room, with names and ids", place="redis",
@@ -332,6 +333,7 @@ STORED: tuple[StoredData, ...] = (
     # -- files ---------------------------------------------------------------------------------------------------------
     StoredData(
         "data/tools", "tool calls and their results", place="file", store="tool calls", each_process=True,
+        counted="tool_calls",
         expires="until somebody deletes them", withheld=_OTHERS,
     ),
     StoredData(

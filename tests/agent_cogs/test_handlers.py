@@ -575,7 +575,7 @@ async def test_who_asks_to_be_forgotten_is_told_what_came_of_it():
             return outcome
 
         place.services.forgetting = SimpleNamespace(forget=forget)
-        assert await place.use("forget me", MEMBER) == outcome.text
+        assert await place.use("forget me", MEMBER) == outcome.text()
         outcome = ForgetOutcome(Counter(failed=1))
         assert await place.use("forget me", MEMBER) == NOT_ALL
         assert asked == [BOB, BOB]

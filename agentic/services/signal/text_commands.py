@@ -242,7 +242,7 @@ class TextCommands:
 
     async def _forget(self, heard: Heard) -> str:
         forgotten = await self._services.forgetting.forget(heard.facts.author_id)
-        return forgotten.text_with(MESSAGES) if forgotten.whole else NOT_ALL
+        return forgotten.text(MESSAGES) if forgotten.whole else NOT_ALL
 
     def _plain(self, text: str) -> str:
         """Turn a reply that was written for Discord into text: people by name, times by the clock."""

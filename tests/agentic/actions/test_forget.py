@@ -326,9 +326,9 @@ async def test_the_reply_says_what_the_recorder_removed(link: RedisConnection, h
     async with here.running(link):
         await link.commands.set(keys.RECORDER_OWNER, "some process")
         await recorder.answer(BOB, RemovedWords(at=1, prompts=9))  # to an earlier request
-        assert "The record of prompts follows within minutes." in (await here.forgetting.forget(BOB)).text
+        assert "The record of prompts follows within minutes." in (await here.forgetting.forget(BOB)).text()
         await recorder.answer(BOB, RemovedWords(at=10**13, prompts=3, reactions=1, messages=4))
-        said = (await here.forgetting.forget(BOB)).text
+        said = (await here.forgetting.forget(BOB)).text()
     assert "Removed from the record: 3 prompts with your words, with their answers, 1 reaction," in said
     assert "4 logged messages of yours, and your id on" in said
 
@@ -336,7 +336,7 @@ async def test_the_reply_says_what_the_recorder_removed(link: RedisConnection, h
 def test_the_reply_fits_into_a_message_and_says_what_stays():
     words = {"prompts": 10**6, "turns": 20_000, "reactions": 10**6, "messages": 10**6}
     here = {"records": 20_000, "questions": 1_000, "tool_calls": 10**9, "notes": 10**6, "kept_notes": 10**6}
-    told = removed(**here, **words).text
+    told = removed(**here, **words).text()
     assert len(told) <= MAX_MESSAGE
     for words in (
         "other machines",
@@ -346,5 +346,5 @@ def test_the_reply_fits_into_a_message_and_says_what_stays():
         "1000000 prompts with",
     ):
         assert words in told
-    assert "without your id" not in removed().text
-    assert "Kept without your id: 1 note " in removed(kept_notes=1).text
+    assert "without your id" not in removed().text()
+    assert "Kept without your id: 1 note " in removed(kept_notes=1).text()
