@@ -107,8 +107,8 @@ FAILED = "failed"  # counts what could not be removed
 
 @dataclass(frozen=True, slots=True)
 class PersonalStore:
-    """A store that STORED names. `forget` removes a person and returns how much there was, if need be by kinds; `export`
-    returns what it has about them. Both may raise StateUnavailable and OSError."""
+    """A store that STORED names. `forget` removes a person and returns how much there was, `export` returns what it has
+    about them. Both may raise StateUnavailable and OSError."""
 
     forget: Forget
     export: Export | None = None

@@ -20,7 +20,7 @@ from agentic.actions.base import FORM, ActionRequest, CommandReply, Form, FormFi
 from agentic.actions.forget import Forgetting, PersonalStore
 from agentic.record.memories import Kept, MemoryReader, Profile
 from agentic.record.notes import ChannelReaders, Consents
-from agentic.record.personal_data import STORED
+from agentic.record.personal_data import STORED, inventory
 from agentic.state.idle import UNASKED
 from agentic.state.record_stream import Notes
 from agentic.text import counted, listed
@@ -66,7 +66,7 @@ class OwnMemory:
         self._memory, self._notes, self._consents, self._clock = memory, notes, consents, clock
         self._forgetting = forgetting
         forgetting.stores["changes"] = PersonalStore(self._forget)
-        self._records, self._timezone = settings.records, settings.timezone
+        self._records, self._timezone, self._settings = settings.records, settings.timezone, settings
         self._agent = next(iter(settings.agents), "")  # in whose stream a person's profile travels
         self._new_profiles: TTLCache[int, Profile] = TTLCache(MAX_ON_THE_WAY, ON_THE_WAY_SECONDS, clock)
         self._new_consents: TTLCache[int, bool] = TTLCache(MAX_ON_THE_WAY, ON_THE_WAY_SECONDS, clock)
@@ -156,14 +156,16 @@ class OwnMemory:
             log.error("/privacy export: files not read: %s", error)
             return CommandReply(EXPORT_FAILED)
         sent, withheld = list[dict[str, Any]](), list[dict[str, str]]()
-        for row in STORED:
-            columns = [name for each in STORED if each.table == row.table for name in each.export.split()]
+        for kind in inventory(self._settings):
+            row = kind.table
+            about = {"what": row.name, "where": kind.where, "how long": kind.expires}
             rows = (record or {}).get(row.table) if row.place == "sqlite" else stores.get(row.store)
-            if row.name and columns and rows is not None:
+            if kind.exported == "yes" and rows is not None:
+                columns = [name for each in STORED if each.table == row.table for name in each.export.split()]
                 found = [{name: _readable(name, each.get(name)) for name in dict.fromkeys(columns)} for each in rows]
-                sent.append({"what": row.name, "rows": found})
-            elif row.name and (why := row.withheld or row.stays or self.problem):
-                withheld.append({"what": row.name, "why": why})
+                sent.append({**about, "rows": found})
+            elif why := row.withheld or row.stays or self.problem:
+                withheld.append({**about, "why": why})
         left_out = _shorten([each["rows"] for each in sent])
         made = datetime.fromtimestamp(self._clock(), UTC).isoformat()
         file = {"made": made, "kept about you": sent, "kept, but not in this file": withheld}

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from agent_config import Settings
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import (
     ActionNote,
@@ -352,21 +353,34 @@ STORED: tuple[StoredData, ...] = (
 RECORD: tuple[StoredData, ...] = tuple(row for row in STORED if row.place == "sqlite")
 
 
-def inventory() -> Iterator[tuple[str, str, str, str, str]]:
-    """Return for each kind of data what it is, where, how long, and whether it is forgotten and exported: the rows of
-    the list in docs/privacy.md."""
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of data for people to read: what it is, where, how long, whether it stays after `/forget me`, and whether
+    it is in `/privacy export`. `table` has it."""
+
+    table: StoredData
+    where: str
+    expires: str
+    forgotten: str
+    exported: str
+
+
+def inventory(settings: Settings) -> Iterator[Kind]:
+    """Return the rows of STORED that have a name, as docs/privacy.md and `/privacy export` say them."""
+
+    def days(name: str, number: float | None) -> str:
+        return f"`{name}` ({'no end' if number is None else f'{number:g}'})"
+
+    record = days("RECORD_DAYS", settings.record_days)
     lasting = {
-        "record": "`RECORD_DAYS` (90)",
-        "prompts": "`RECORD_PROMPTS_DAYS` (7)",
-        "messages": "`MESSAGE_LOG_DAYS` (30), at most `RECORD_DAYS`",
+        "record": record,
+        "prompts": days("RECORD_PROMPTS_DAYS", settings.record_prompts_days),
+        "messages": f"{days('MESSAGE_LOG_DAYS', settings.message_log_days)}, at most `RECORD_DAYS`",
     }
-    for row in STORED:
-        if not row.name:
-            continue
-        here = [each for each in STORED if each.table == row.table]
+    for row in (row for row in STORED if row.name):
         where = {"sqlite": "`data/record.db`", "redis": f"Redis (`{row.table}`)", "file": f"`{row.table}`"}[row.place]
-        seconds = row.expires if isinstance(row.expires, float) else None
+        seconds = row.expires if isinstance(row.expires, float) else 0.0
         expires = f"{seconds / DAY:.0f} days" if seconds else lasting.get(str(row.expires), str(row.expires))
-        forgotten = f"stays: {row.stays}" if row.stays else "removed"
-        exported = any(each.export for each in here)
-        yield row.name, where, expires, forgotten, "yes" if exported else f"no: {row.withheld or row.stays}"
+        is_sent = any(each.export for each in STORED if each.table == row.table)
+        sent = "yes" if is_sent else f"no: {row.withheld or row.stays}"
+        yield Kind(row, where, expires, f"stays: {row.stays}" if row.stays else "removed", sent)
