@@ -22,12 +22,12 @@ from agent_config import Settings
 from agentic.process.python_check import check_python
 from agentic.record.database import (
     RecordError,
+    connect,
     connect_blocking,
     copies,
     migrate,
     migration_names,
     missing_migrations,
-    open_record,
     read_migrations,
     try_on_copy,
 )
@@ -139,7 +139,7 @@ async def _read_page(options: argparse.Namespace, settings: Settings) -> tuple[s
         zone=settings.timezone,
         costs=options.with_costs,
     )
-    async with open_record(settings.record_file) as db:
+    async with connect(settings.record_file) as db:
         if options.room is not None:
             found = await export_room(db, options.room, options.format, look)
             if found is None:
@@ -159,7 +159,7 @@ async def _read_page(options: argparse.Namespace, settings: Settings) -> tuple[s
 
 
 async def _print_list(settings: Settings) -> None:
-    async with open_record(settings.record_file) as db:
+    async with connect(settings.record_file) as db:
         page = await conversations_page(db, count=LISTED)
     for each in page.items:
         began = datetime.fromtimestamp(each.started_at, settings.timezone)
@@ -234,7 +234,7 @@ def run_import_costs(options: argparse.Namespace, settings: Settings) -> int:
             return place.description, await Costs(link).all_days()
 
     async def write_costs() -> str:
-        async with open_record(settings.record_file, writable=True) as db:
+        async with connect(settings.record_file, writable=True) as db:
             return await import_costs(db, costs, place)
 
     try:

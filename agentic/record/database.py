@@ -20,9 +20,10 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import aiosqlite
@@ -30,6 +31,7 @@ import aiosqlite
 BUSY_MS = 5000  # another process may checkpoint, or copy the file
 FOLDER = Path(__file__).parent / "migrations"
 COPIES_KEPT = 3
+CHUNK = 64  # rows that a connection fetches at once
 
 EACH = (f"PRAGMA busy_timeout = {BUSY_MS}", "PRAGMA temp_store = MEMORY")
 WRITER = (
@@ -57,33 +59,16 @@ class RecordError(Exception):
     """The record cannot be used. The text says why and what to do, in one line."""
 
 
-async def connect(path: Path, *, writable: bool = False) -> aiosqlite.Connection:
-    """Open the record; its rows are read by name or position. The caller closes it.
+def connect(path: Path, *, writable: bool = False) -> aiosqlite.Connection:
+    """Open the record, by `await` or `async with`; its rows are read by name or position.
 
     A writer creates the file, for its owner alone, and begins its transactions itself. Raises RecordError if a
     reader finds no file, sqlite3.Error and OSError if the file cannot be opened.
     """
     if writable:
         create(path)
-    connection = await aiosqlite.connect(address(path, writable), uri=True, isolation_level=None)
-    try:
-        connection.row_factory = sqlite3.Row
-        for pragma in WRITER if writable else READER:
-            await connection.execute(pragma)
-    except BaseException:
-        await connection.close()
-        raise
-    return connection
-
-
-@asynccontextmanager
-async def open_record(path: Path, *, writable: bool = False) -> AsyncIterator[aiosqlite.Connection]:
-    """Open the record, as `connect`, for as long as the context lasts."""
-    connection = await connect(path, writable=writable)
-    try:
-        yield connection
-    finally:
-        await connection.close()
+    address(path, writable)  # raises here: what fails in the connection's thread may outlive the event loop
+    return aiosqlite.Connection(partial(connect_blocking, path, writable=writable), CHUNK)
 
 
 def connect_blocking(path: Path, *, writable: bool = False) -> sqlite3.Connection:

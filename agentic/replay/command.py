@@ -21,7 +21,7 @@ from agentic.local.models import check_model
 from agentic.local.settings import LOCAL
 from agentic.process.logs import set_up_logging
 from agentic.process.redaction import Redactor
-from agentic.record.database import open_record
+from agentic.record.database import connect
 from agentic.record.queries.posts import last_conversation
 from agentic.record.queries.turns import calls_of_turn, turns_of_conversation, whole_turn
 from agentic.replay.replay import (
@@ -186,7 +186,7 @@ def _is_confirmed(options: argparse.Namespace, plan: Plan) -> bool:
 
 async def recorded_turns(path: Path, options: argparse.Namespace) -> list[RecordedTurn]:
     """Read the turns that the options name, in order. Raises RecordError."""
-    async with open_record(path) as db:
+    async with connect(path) as db:
         if options.turn is not None:
             whole = await whole_turn(db, *options.turn)
             turns = [whole.turn] if whole is not None else []

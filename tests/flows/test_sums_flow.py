@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from agentic.console.parts import Change
-from agentic.record.database import open_record
+from agentic.record.database import connect
 from agentic.record.queries.statistics import read_costs
 from agentic.record.queries.turns import whole_turn
 from agentic.runtime.console import ConsoleReplayer
@@ -74,7 +74,7 @@ async def test_budgets_costs_and_record_agree_after_all_that_a_call_can_come_to(
                 await until(lambda: "interrupted" in column("SELECT error FROM calls"))
                 state = second.services.state
                 replayer = ConsoleReplayer(f.settings, state, make_model=partial(provider_model, free_at_home=False))
-                async with open_record(f.settings.record_file) as db:
+                async with connect(f.settings.record_file) as db:
                     await until(lambda: len(column("SELECT 1 FROM words")) >= 5)
                     turn = await whole_turn(db, "claude", f"m{question}")
                     answers = await replayer.replay(turn, Change())

@@ -25,7 +25,7 @@ import aiosqlite
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from agentic.record.database import open_record
+from agentic.record.database import connect
 from agentic.record.export.story import GREY, Look, Message, Story, emoji_name, messages_of, read_story
 from agentic.record.queries.posts import (
     Conversation,
@@ -87,7 +87,7 @@ async def room_page(record_file: Path, thread_id: int, kind: str = "html", look:
 
     Raises RecordError, sqlite3.Error.
     """
-    async with open_record(record_file) as db:
+    async with connect(record_file) as db:
         return await export_room(db, thread_id, kind, look or Look())
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import aiosqlite
 
-from agentic.record.database import migrate, open_record
+from agentic.record.database import connect, migrate
 from agentic.record.queries.posts import conversation_of, posts_of_conversation
 from agentic.record.queries.statistics import read_costs
 from agentic.record.queries.turns import TurnFilter, turns_of_conversation, turns_page, whole_turn
@@ -58,7 +58,7 @@ async def record(bench: Bench) -> list[Row]:
         ("the costs of 30 days", lambda db: read_costs(db, DAYS_AGO_30, TODAY), None),
         ("the costs of 90 days", lambda db: read_costs(db, DAYS_AGO_90, TODAY), None),
     )
-    async with open_record(path) as db:
+    async with connect(path) as db:
         rows = [
             Row(metric=name, value=await _typical(db, read, bench.size(40, 10)), unit="ms", target=target, note=note)
             for name, read, target in reads
@@ -86,7 +86,7 @@ async def _writing(bench: Bench) -> Row:
     path, count = bench.folder / "written.db", bench.size(4000, 1000)
     await asyncio.to_thread(migrate, path)
     entries = list(_entries(count))
-    async with open_record(path, writable=True) as db:
+    async with connect(path, writable=True) as db:
         began = time.perf_counter()
         await _write(db, entries)
         took = time.perf_counter() - began

@@ -27,7 +27,7 @@ from agentic.ids import MAX_ID, id_at
 from agentic.record import idle_queries as candidates
 from agentic.record import idle_queries as exchanges
 from agentic.record import memories as messages
-from agentic.record.database import connect_blocking, migrate, open_record
+from agentic.record.database import connect, connect_blocking, migrate
 from agentic.record.recall import MemoryIndex, Reach, channels, recall
 from agentic.record.rows import Rules, days_in
 from agentic.record.stream_reader import Position, Received
@@ -71,7 +71,7 @@ def log_of(count: int, words: list[str], chance: random.Random) -> Iterator[Logg
 
 async def fill(path: Path, count: int, words: list[str]) -> None:
     rules, begun = Rules(days_in(UTC)), time.perf_counter()
-    async with open_record(path, writable=True) as db:
+    async with connect(path, writable=True) as db:
         index = await MemoryIndex.prepare(db)
         said = log_of(count, words, random.Random(2))
         while batch := list(itertools.islice(said, BATCH)):
