@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import discord
 
-from agent_cogs.slash_definitions import DIRECT_COMMANDS, Json, is_ours, is_same
+from agent_cogs.slash_definitions import Json, direct_commands, is_ours, is_same
 from agent_config import Settings
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, in_full
 from agentic.services.discord.odd_payloads import answer_read
@@ -118,7 +118,7 @@ class CommandSync:
             return False
         read, write = partial(http.get_global_commands, app_id), partial(http.bulk_upsert_global_commands, app_id)
         try:
-            changed = await self._replace(read, write, DIRECT_COMMANDS, DIRECT_COMMANDS)
+            changed = await self._replace(read, write, direct_commands(), direct_commands())
         except REQUEST_ERRORS as error:
             log.warning("commands for direct messages not registered: %s", in_full(error))
             return False

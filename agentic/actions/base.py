@@ -1,41 +1,29 @@
-"""What an action gets and gives back: a request of the console's page, or a command of a person in a chat.
+"""What an action gets and gives back, whatever the surface is on which a person uses it.
 
-A form or a menu has an id, which comes back with what the person filled in or chose, as a command of its own: the part
-of the id before the first colon names it, "form room" for the form "room:…".
+A surface (slash commands, commands as text in a chat, the console) makes an ActionRequest of what a person does, and
+shows the Outcome. A form or a menu has an id, which comes back with what the person filled in or chose, as an action of
+its own: the part of the id before the first colon names it, "form room" for the form "room:…".
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from agentic.agent.roster import Called, nearest
-from agentic.chat.directory import clean_name
+from agentic.actions.forget import IN_DISCORD
+from agentic.agent.services import Services
 from agentic.chat.service import Person
-from agentic.state.silence import ChannelRef, Kind, Scope
-from agentic.text import named
+from agentic.personas.memory import MaySee
+from agentic.rooms.opening import RoomOpener
+from agentic.state.silence import ChannelRef
 
-FORM, MENU = "form", "menu"  # commands that are not listed: a form that is submitted, a choice from a menu
-WHY = "Why?"  # the command of a message's menu
-MAX_STOP_MINUTES, MAX_MUTE_MINUTES, MAX_ARENA_MINUTES = 24 * 60, 7 * 24 * 60, 60
-MUTE_MINUTES = 60  # if nothing else is asked for
-MAX_BACK = 10  # changes in a file's history
-MAX_NAMES = 400  # characters: the members of a room
-MAX_SLOT = 3600  # seconds in which a room is open to its audience
-ARCHIVES = {"60": "after an hour", "1440": "after a day", "4320": "after three days", "10080": "after a week"}
-MAX_VALUE = 1_000  # characters, of an option
-POLICY_TEXTS = {
-    "round-robin": "in turn, in the order given",
-    "pull": "the one to whom the talk is closest",
-    "moderated": "the moderator names the next; without one, you do",
-    "rounds": "in rounds, in a different order each",
-}
-MAX_NAMED = 25  # values that are listed
-UNKNOWN = "This command is out of date. Discord refreshes its list within an hour; please try again then."
-PAUSED = "All bots are paused. Use /bots resume first."
-ONLY_HERE = "The shared storage (Redis) is unavailable: bots in other processes learn of this when it is back."
+Surface = Literal["slash", "text", "console"]
+Right = Literal["everyone", "moderator", "message_manager", "manager", "owner"]
+
+OWNER = Person(0)  # who acts by the console
+FORM, MENU = "form", "menu"  # actions that are not listed: a form that is submitted, a choice from a menu
+REPLY_CHARACTERS = 2000  # of a reply in a message
 
 MAX_FIELDS = 5  # Discord's limits for a form, as are the next five
 FIELD_CHARACTERS = 4000
@@ -50,57 +38,41 @@ _PART = "part"  # of a text that is split into fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRequest:
-    """A command as a person used it: "bots mute" with {"bot": "grok", "minutes": 5}. `id` is the interaction's.
+    """An action as a person wants it: "bots mute" with {"bot": "grok", "minutes": 5}. `id` is that of the interaction,
+    message, or moment; `source` tells processes that hear of the same request that it is one.
 
-    Ids in `values` are texts, as Discord sends them; a command from a message's menu has the message's id as `message`.
-    A form that was submitted is the command "form" with the first part of the form's id; the values are its whole `id`
-    and the texts of its fields. A choice from a menu is the command "menu" in the same way, its values are `chosen`.
-    `acts_everywhere`: the person owns the bots, or manages their only server, so a pause, a mute, and an ignored person
-    apply everywhere; those of other managers apply in their server.
+    An action from a message's menu has the message's id as `message`. A form that was submitted is "form" with the
+    first part of the form's id; the values are its whole `id` and the texts of its fields. A choice from a menu is
+    "menu" in the same way, its values are `chosen`. Without a `place` it comes from the console, which is nowhere.
     """
 
     id: int
     name: str
     who: Person
-    channel_id: int
-    guild_id: int | None
-    parent_id: int | None = None
-    values: Mapping[str, str | int] = field(default_factory=dict)
+    surface: Surface = "slash"
+    place: ChannelRef | None
+    values: Mapping[str, Any] = field(default_factory=dict)
     chosen: tuple[str, ...] = ()
-    acts_everywhere: bool = False
+    source: str = ""
+    is_shared: bool = False  # others read the answer
+    agent: str = ""  # who was asked, on a service where a request is for one agent
 
     @property
-    def place(self) -> ChannelRef:
-        return ChannelRef(self.channel_id, self.parent_id, self.guild_id)
-
-    def scopes(self, kind: Kind, subject: int | str = "") -> list[Scope]:
-        """What this person silences, and may resume: first the scope of a new order, the owner's without a server."""
-        guilds = (None, self.guild_id) if self.acts_everywhere else (self.guild_id,)
-        return [Scope(kind, subject, guild) for guild in dict.fromkeys(guilds)]
+    def channel_id(self) -> int:
+        return self.place.channel_id if self.place is not None else 0
 
     @property
-    def where(self) -> str:
-        """Where such an order applies."""
-        return "in every channel" if self.acts_everywhere else "in this server"
+    def guild_id(self) -> int | None:
+        return self.place.guild_id if self.place is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """A command that is being typed: `option` has the beginning of a text, for which choices are shown."""
+    """An action that is being typed: `option` has the beginning of a text, for which choices are shown."""
 
-    command: ActionRequest
+    request: ActionRequest
     option: str
     typed: str
-
-
-@dataclass(frozen=True, slots=True)
-class CommandReply:
-    """A text reply. `public`: everyone in the channel sees it, with the name of the person who used the command.
-    `file`: name and text of an attachment."""
-
-    text: str
-    public: bool = False
-    file: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,56 +123,96 @@ class Menu:
     most: int = 1
 
 
-Response = str | CommandReply | Form | Menu
-Handle = Callable[[ActionRequest], Awaitable[Response]]
-Complete = Callable[[Completion], Awaitable[Sequence[Choice]]]
-IsHere = Callable[[int, ActionRequest], bool]  # whether a channel is in the server of the command
+@dataclass(frozen=True, slots=True)
+class File:
+    """A text that comes as an attachment."""
+
+    name: str
+    text: str
 
 
-class Request(BaseModel):
-    """The body of an action. `id` is the click's: the same click twice is one action."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of an action. `code` is a word for the record and the key of its text, which `fields` fill; `detail`
+    goes into the record. A form or menu is shown in place of the text, a file with it."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    code: str
+    ok: bool = True
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    reply: Form | Menu | File | None = None
+    detail: str = ""
+    is_public: bool = False  # everyone in the channel sees it, with the name of the person who asked
+    is_delayed: bool = False  # bots of other processes learn of it when Redis is back
+    is_recorded: bool = True  # False for what concerns the person alone
 
-    id: str
-    channel: str | None = Field(default=None, max_length=20)
-    agent: str | None = Field(default=None, max_length=100)
-    theme: str | None = None
-    topic: str | None = None
-    minutes: int | None = None
-    at: float | None = None  # unix seconds: the scheduled time that is meant
-    time: str | None = None  # HH:MM, in the owner's time zone
-    scope: str | None = None  # all, agent:{name}, channel:{id}
-    dollars: float | None = None
-    personas: list[str] | None = Field(default=None, max_length=50)  # those who take part in a room, by key
-    policy: str | None = None
-    turns: int | None = None
-    archive: int | None = None  # minutes
-    audience: int | None = None  # seconds
-    goodbye_ends: bool | None = None
-    rules: str | None = None
+
+def done(code: str, *, detail: str = "", **fields: Any) -> Outcome:
+    return Outcome(code=code, fields=fields, detail=detail)
+
+
+def refused(code: str, **fields: Any) -> Outcome:
+    return Outcome(code=code, ok=False, fields=fields)
+
+
+def report(text: str) -> Outcome:
+    """Show a text as it is."""
+    return done("report", text=text)
+
+
+class Place:
+    """What a surface knows of channels and their people; this one knows nothing, as on a service without servers."""
+
+    left_messages = IN_DISCORD  # what /forget me says of the messages themselves
+
+    def guild_of(self, channel_id: int) -> int | None:
+        """Return the server of a channel; None if it is not known."""
+        return None
+
+    def parent(self, channel_id: int) -> int | None:
+        """Return a thread's channel."""
+        return None
+
+    def may_see(self, here: int) -> MaySee:
+        """Return a test for other channels: whether everybody who reads `here` may read them."""
+        return lambda channel_id: channel_id == here
+
+    async def owners(self) -> Collection[int]:
+        """Return who owns the bots, besides those of OWNER_USER_IDS."""
+        return ()
+
+    def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
+        """Return why no room can be opened in a channel."""
+        return None
+
+    @property
+    def opener(self) -> RoomOpener | None:
+        """What opens rooms; None if no bot of this process is online."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """The end of an action. `outcome` is a word for the record, `text` a line for the owner."""
+class ActionContext:
+    """What actions work with. `place` belongs to the surface."""
 
-    outcome: str
-    text: str
-    detail: str = ""
+    services: Services
+    place: Place
 
+    def name_of(self, agent: str) -> str:
+        return self.services.roster.names.get(agent, agent)
 
-Act = Callable[[Request], Awaitable[Done]]
+    def ref(self, channel_id: int, request: ActionRequest) -> ChannelRef:
+        guild_id = request.guild_id if request.place is not None else self.place.guild_of(channel_id)
+        return ChannelRef(channel_id, self.place.parent(channel_id), guild_id)
 
-
-async def no_choices(_: Completion) -> Sequence[Choice]:
-    return ()
-
-
-def give_back(reason: str, values: Mapping[str, str], file: str) -> CommandReply:
-    """The reason, with all that was written in a form, which would be lost, as a file of that name."""
-    written = "\n\n".join(f"{name}:\n{text}" for name, text in values.items() if name != "id")
-    return CommandReply(reason, file=(file, written))
+    def is_here(self, channel_id: int, request: ActionRequest) -> bool:
+        """Whether the channel is in the request's server. The console is in all of them, and a channel that the bot
+        can't see may be in another one."""
+        if request.place is None:
+            return True
+        guild_id, guilds = self.place.guild_of(channel_id), self.services.scope.guild_ids
+        if guild_id is None:
+            return channel_id == request.channel_id or (request.guild_id is not None and guilds == {request.guild_id})
+        return guild_id == request.guild_id
 
 
 def text_form(form_id: str, title: str, text: str) -> Form:
@@ -236,34 +248,7 @@ def _parts(text: str) -> Iterator[str]:
     yield "\n".join(lines)
 
 
-def agent_in(command: ActionRequest, names: Mapping[str, str]) -> str | None:
-    """Return the agent that the option names, by its key or as people call it; None if there is no such agent."""
-    return agent_named(_agent_option(command), names)
-
-
-def agent_named(written: str, names: Mapping[str, str]) -> str | None:
-    if written in names:
-        return written
-    found = named(names, written)
-    return found[0] if len(found) == 1 else None
-
-
-def unknown_agent(command: ActionRequest, names: Mapping[str, str]) -> str:
-    return unknown_value("agent", _agent_option(command), [*names.values()])
-
-
-def unknown_value(kind: str, written: str, known: Sequence[str]) -> str:
-    """Return the line for a value that an option does not have: what was meant perhaps, and what there is."""
-    close = nearest([Called(name, name) for name in known], written)
-    meant = f" Did you mean {close}?" if close else ""
-    there_are = f" There are: {', '.join(known[:MAX_NAMED])}{', …' if len(known) > MAX_NAMED else ''}." if known else ""
-    return f"There is no {kind} called “{clean_name(written)}”.{meant}{there_are}"
-
-
-def _agent_option(command: ActionRequest) -> str:
-    return str(command.values.get("agent") or command.values.get("bot", ""))
-
-
-def confirm(text: str, everywhere: bool) -> str:
-    """The reply to an order, with a line where it does not reach the bots of other processes yet."""
-    return text if everywhere else f"{text} {ONLY_HERE}"
+def give_back(refusal: Outcome, values: Mapping[str, Any], name: str) -> Outcome:
+    """The refusal, with all that was written in a form, which would be lost, as a file of that name."""
+    written = "\n\n".join(f"{field}:\n{text}" for field, text in values.items() if field != "id")
+    return Outcome(code=refusal.code, ok=False, fields=refusal.fields, reply=File(name, written))

@@ -7,27 +7,17 @@ keep what people write (OWNERS_LIVE). The record notes who set what.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from agentic.actions.base import (
-    MAX_CHOICES,
-    MAX_VALUE,
-    ActionRequest,
-    Choice,
-    CommandReply,
-    Completion,
-    Handle,
-    Response,
-    unknown_value,
-)
+from agentic.actions.base import REPLY_CHARACTERS, ActionContext, ActionRequest, File, Outcome, done, refused, report
+from agentic.actions.rights import acts_everywhere, is_owner
+from agentic.actions.values import Values, option, unknown_value
 from agentic.agent.options import OptionSource, Pins
-from agentic.agent.persona import FileRights
 from agentic.agent.roster import RosterEntry
-from agentic.agent.services import Services
 from agentic.context.options import LIVE, OWNERS_LIVE, Options, read_options, wanted
 from agentic.state.live_options import ALL, EVERYWHERE, in_channel, in_guild
 
@@ -35,20 +25,30 @@ log = logging.getLogger(__name__)
 
 
 MAX_SHOWN = 80  # characters
-MAX_CHARACTERS = 1_900  # of a reply
+MAX_DETAIL = 200  # characters of what is recorded
+MAX_VALUE = 1_000  # characters, of an option
 HIDDEN = "custom_fields"  # may carry an address or a key of the owner's
 DEFAULT = "default"
-FULL = "Too many options are set by /config already. Take some back with the value default."
-EVERYWHERE_IS_THE_OWNERS = (
-    "Only the bots' owner may set options everywhere, because the bots are in other servers too. Choose this channel or"
-    " this server."
-)
+PLACES = {"channel": "this channel", "server": "this server", "everywhere": "everywhere (the bots' owner)"}
 SHOWN_REACH: Mapping[str, str] = {"channel": "in this channel", "server": "in this server", "everywhere": "everywhere"}
+WHICH = "Which option, as docs/context.md lists them"
+
+
+class ShowOptions(Values):
+    agent: str = option("Which bot or persona", kind="agent")
+    setting: str = option(f"{WHICH}; all by default", "", name="option", kind="option")
+
+
+class SetOption(Values):
+    setting: str = option(WHICH, name="option", kind="option")
+    value: str = option("Its value; default takes it back", max_length=MAX_VALUE)
+    agent: str = option("Which bot or persona; all by default", "", kind="agent")
+    place: str = option("Where; in this channel by default", "channel", choices=PLACES)
 
 
 def format_options(
     shown: str, options: Options, sources: Mapping[str, OptionSource], only: str | None = None
-) -> str | CommandReply:
+) -> Outcome:
     """The options of an agent in a channel: those that something sets, then the built-in ones; or one alone. If they do
     not fit into a message they come as a file."""
 
@@ -59,13 +59,13 @@ def format_options(
     if only is not None:
         rights = "the bots' owner" if only in OWNERS_LIVE else "server managers"
         by = f"/config set changes it ({rights})" if only in LIVE else "/config set cannot change it"
-        return f"{line(only)}\n{shown} takes {wanted(only)}; {by}."
+        return report(f"{line(only)}\n{shown} takes {wanted(only)}; {by}.")
     others = sorted(set(Options.model_fields) - set(sources))
     built_in = ", ".join(f"{name} {format_value(name, getattr(options, name))}" for name in others)
     text = "\n".join([f"**Options of {shown} here**", *map(line, sorted(sources)), f"-# Built in: {built_in}"])
-    if len(text) <= MAX_CHARACTERS:
-        return text
-    return CommandReply(f"The options of {shown} here are in the file.", file=("options.txt", text))
+    if len(text) <= REPLY_CHARACTERS:
+        return report(text)
+    return Outcome(code="options_in_file", fields={"agent": shown}, reply=File("options.txt", text))
 
 
 def format_value(name: str, value: Any) -> str:
@@ -110,117 +110,104 @@ class CommandPlace:
     parent: CommandPlace | None = None
 
 
-class ConfigCommands:
-    """The handlers of /config. `managers` need the Manage Server permission."""
-
-    def __init__(self, services: Services, rights: FileRights) -> None:
-        self._services, self._rights = services, rights
-        self.managers: Mapping[str, Handle] = {"config show": self._show, "config set": self._set}
-
-    async def _show(self, command: ActionRequest) -> Response:
-        agent = self._agent(command)
-        if agent is None:
-            return self._unknown_agent(command)
-        option = _option_named(str(command.values.get("option", "")).strip())
-        if option and option not in Options.model_fields:
-            return read_options({option: None})[1][0]
-        place, book = self._place(command), self._services.options
-        found, sources = book.options(agent.key, place), book.sources(agent.key, place)
-        return format_options(agent.shown, found, sources, option or None)
-
-    async def _set(self, command: ActionRequest) -> Response:
-        agent = self._agent(command) if command.values.get("agent") else None
-        if agent is None and command.values.get("agent"):
-            return self._unknown_agent(command)
-        option, written, agent = self._read_words(command, agent)
-        reach = str(command.values.get("place", "channel"))
-        if reach not in SHOWN_REACH or (reach == "server" and command.guild_id is None):
-            return unknown_value("place", reach, [one for one in SHOWN_REACH if one != "server" or command.guild_id])
-        if option in OWNERS_LIVE and not await self._rights.is_owner(command.who):
-            return (
-                f"Only the bots' owner may set {option}, because it costs money or keeps what people write. If that is"
-                f" you, set OWNER_USER_IDS={command.who.user_id} in .env and restart the bots."
-            )
-        if reach == "everywhere" and await self._rights.refusal(command.who, command.guild_id) is not None:
-            return EVERYWHERE_IS_THE_OWNERS
-        where, who = EVERYWHERE, agent.key if agent else ALL
-        if reach == "channel":
-            where = in_channel(command.channel_id, command.guild_id)
-        elif reach == "server" and command.guild_id is not None:
-            where = in_guild(command.guild_id)
-        whom = f"for {agent.shown if agent else 'all agents'} {SHOWN_REACH[reach]}"
-        if written.strip().lower() == DEFAULT:
-            if option not in Options.model_fields:
-                return f"Nothing was changed. {read_options({option: None})[1][0]}."
-            if not await self._services.live_options.unset(where, who, option):
-                return f"{option} was not set by /config {whom}."
-            log.info("option %s was taken back by a person, %s", option, whom)
-            return f"{option} is no longer set by /config {whom}: files and settings hold again."
-        if option in Options.model_fields.keys() - LIVE:
-            return f"Nothing was changed. Only the files of the bots' owner set {option}."
-        layer, problems = read_options({option: _value_of(written)}, LIVE)
-        if problems:
-            return f"Nothing was changed. {problems[0]}."
-        value = layer[option]
-        plain = list(value) if isinstance(value, tuple) else value
-        if await self._services.live_options.set(where, who, option, plain) == "full":
-            return FULL
-        log.info("option %s was set by a person, %s", option, whom)
-        above = self._above(command, option, agent, f"{where.partition('@')[0]}:{who}")
-        return f"{option} is {format_value(option, value)} {whom} from now on{above}."
-
-    def _read_words(self, command: ActionRequest, agent: RosterEntry | None) -> tuple[str, str, RosterEntry | None]:
-        """The option, its value and the agent. People also type the agent's name before the option, or next to a value
-        that is none with that name in it."""
-        option, written = str(command.values.get("option", "")).strip(), str(command.values.get("value", "")).strip()
-        named = self._services.roster.named
-        if agent is None and _option_named(option) not in Options.model_fields and (agent := named(option)) is not None:
-            option, _, written = written.partition(" ")
-        option, written = _option_named(option), written.strip().strip("`")
-        words = written.split()
-        if agent is None and option in Options.model_fields and not _fits(option, written):
-            for cut in range(1, len(words)):
-                first, last = " ".join(words[:cut]), " ".join(words[cut:])
-                for name, value in ((last, first), (first, last)):
-                    if (found := named(name)) is not None and _fits(option, value):
-                        return option, value, found
-        return option, written, agent
-
-    def _above(self, command: ActionRequest, option: str, agent: RosterEntry | None, now_set: str) -> str:
-        """A note if something else decides in this channel all the same: a pinned `.config`, or what was set for a
-        narrower place or for one agent. `now_set`: the live entry's place and agent, as in OptionSource."""
-        place, names = self._place(command), [agent.key] if agent else list(self._services.names)
-        sources = [self._services.options.sources(name, place).get(option) for name in names]
-        if any(source is not None and source.kind == "pin" for source in sources):
-            return "; a pinned .config here still wins"
-        narrower = any(source is not None and source.kind == "live" and source.place != now_set for source in sources)
-        return "; here, what was set for a narrower place or for one bot still wins" if narrower else ""
-
-    def _agent(self, command: ActionRequest) -> RosterEntry | None:
-        name = str(command.values.get("agent", "")).strip()
-        return self._services.roster.of(name) or self._services.roster.named(name)
-
-    def _unknown_agent(self, command: ActionRequest) -> str:
-        written = str(command.values.get("agent", ""))
-        return unknown_value("agent", written, [entry.shown for entry in self._services.roster])
-
-    def _place(self, command: ActionRequest) -> CommandPlace:
-        def pinned(channel_id: int) -> Any:
-            return tuple(self._services.transcripts.of(channel_id).pinned())
-
-        above = command.parent_id
-        parent = CommandPlace(above, command.guild_id, (pinned(above),)) if above is not None else None
-        pins = (*(parent.pins if parent else ()), pinned(command.channel_id))
-        return CommandPlace(command.channel_id, command.guild_id, pins, parent)
+async def show(context: ActionContext, request: ActionRequest, values: ShowOptions) -> Outcome:
+    agent = _agent(context, values.agent)
+    if agent is None:
+        return _unknown_agent(context, values.agent)
+    name = _option_named(values.setting.strip())
+    if name and name not in Options.model_fields:
+        return refused("report", text=read_options({name: None})[1][0])
+    place, book = _place(context, request), context.services.options
+    return format_options(agent.shown, book.options(agent.key, place), book.sources(agent.key, place), name or None)
 
 
-def option_choices(typed: Completion) -> Sequence[Choice]:
-    """The options that fit what was typed so far: all of them to show, and those that may be set."""
-    names = sorted(LIVE if typed.command.name == "config set" else Options.model_fields)
-    letters = typed.typed.strip().casefold().replace(" ", "_").replace("-", "_")
-    found = [name for name in names if letters in name]
-    first = sorted(found, key=lambda name: not name.startswith(letters))
-    return [Choice(name, name) for name in first[:MAX_CHOICES]]
+async def set_option(context: ActionContext, request: ActionRequest, values: SetOption) -> Outcome:
+    agent, live = _agent(context, values.agent) if values.agent else None, context.services.live_options
+    if agent is None and values.agent:
+        return _unknown_agent(context, values.agent)
+    name, written, agent = _read_words(context, values, agent)
+    reach = values.place
+    if reach == "server" and request.guild_id is None:
+        return unknown_value("place", reach, ["channel", "everywhere"])
+    if name in OWNERS_LIVE and not await is_owner(context, request.who):
+        return refused("owners_option", option=name, person=request.who.user_id)
+    if reach == "everywhere" and not await acts_everywhere(context, request):
+        return refused("everywhere_is_the_owners")
+    where, who = EVERYWHERE, agent.key if agent else ALL
+    if reach == "channel":
+        where = in_channel(request.channel_id, request.guild_id)
+    elif reach == "server" and request.guild_id is not None:
+        where = in_guild(request.guild_id)
+    whom = f"for {agent.shown if agent else 'all agents'} {SHOWN_REACH[reach]}"
+    detail = f"{name}: {written}"[:MAX_DETAIL]
+    if written.strip().lower() == DEFAULT:
+        if name not in Options.model_fields:
+            return refused("option_not_changed", why=read_options({name: None})[1][0])
+        if not await live.unset(where, who, name):
+            return done("option_was_not_set", option=name, whom=whom)
+        log.info("option %s was taken back by a person, %s", name, whom)
+        return done("option_unset", detail=detail, option=name, whom=whom)
+    if name in Options.model_fields.keys() - LIVE:
+        return refused("option_not_changed", why=f"Only the files of the bots' owner set {name}")
+    layer, problems = read_options({name: _value_of(written)}, LIVE)
+    if problems:
+        return refused("option_not_changed", why=problems[0])
+    value = layer[name]
+    if await live.set(where, who, name, list(value) if isinstance(value, tuple) else value) == "full":
+        return refused("too_many_options")
+    log.info("option %s was set by a person, %s", name, whom)
+    above = _above(context, request, name, agent, f"{where.partition('@')[0]}:{who}")
+    shown = {"option": name, "value": format_value(name, value), "whom": whom, "above": above}
+    return done("option_set", detail=detail, **shown)
+
+
+def _read_words(
+    context: ActionContext, values: SetOption, agent: RosterEntry | None
+) -> tuple[str, str, RosterEntry | None]:
+    """The option, its value and the agent. People also type the agent's name before the option, or next to a value
+    that is none with that name in it."""
+    name, written = values.setting.strip(), values.value.strip()
+    named = context.services.roster.named
+    if agent is None and _option_named(name) not in Options.model_fields and (agent := named(name)) is not None:
+        name, _, written = written.partition(" ")
+    name, written = _option_named(name), written.strip().strip("`")
+    words = written.split()
+    if agent is None and name in Options.model_fields and not _fits(name, written):
+        for cut in range(1, len(words)):
+            first, last = " ".join(words[:cut]), " ".join(words[cut:])
+            for who, value in ((last, first), (first, last)):
+                if (found := named(who)) is not None and _fits(name, value):
+                    return name, value, found
+    return name, written, agent
+
+
+def _above(context: ActionContext, request: ActionRequest, name: str, agent: RosterEntry | None, now_set: str) -> str:
+    """A note if something else decides in this channel all the same: a pinned `.config`, or what was set for a
+    narrower place or for one agent. `now_set`: the live entry's place and agent, as in OptionSource."""
+    place, agents = _place(context, request), [agent.key] if agent else list(context.services.names)
+    sources = [context.services.options.sources(each, place).get(name) for each in agents]
+    if any(source is not None and source.kind == "pin" for source in sources):
+        return "; a pinned .config here still wins"
+    narrower = any(source is not None and source.kind == "live" and source.place != now_set for source in sources)
+    return "; here, what was set for a narrower place or for one bot still wins" if narrower else ""
+
+
+def _agent(context: ActionContext, written: str) -> RosterEntry | None:
+    return context.services.roster.of(written.strip()) or context.services.roster.named(written.strip())
+
+
+def _unknown_agent(context: ActionContext, written: str) -> Outcome:
+    return unknown_value("agent", written, [entry.shown for entry in context.services.roster])
+
+
+def _place(context: ActionContext, request: ActionRequest) -> CommandPlace:
+    def pinned(channel_id: int) -> Any:
+        return tuple(context.services.transcripts.of(channel_id).pinned())
+
+    above = request.place.parent_id if request.place is not None else None
+    parent = CommandPlace(above, request.guild_id, (pinned(above),)) if above is not None else None
+    pins = (*(parent.pins if parent else ()), pinned(request.channel_id))
+    return CommandPlace(request.channel_id, request.guild_id, pins, parent)
 
 
 def _option_named(written: str) -> str:

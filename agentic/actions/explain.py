@@ -6,12 +6,17 @@ nobody. People are shown as mentions, so a caller must post with pings off.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
+from agentic.actions.base import REPLY_CHARACTERS, ActionContext, ActionRequest, Outcome, refused, report
+from agentic.actions.rights import may_moderate
+from agentic.actions.silence import OfBot
 from agentic.actions.status import unasked_waits
+from agentic.actions.values import Values, option
 from agentic.agent.services import Services
 from agentic.ids import sent_at
 from agentic.state.conversations import Pull, Pulls, Running
@@ -22,11 +27,6 @@ from agentic.text import listed
 from agentic.wire.entries import UnaskedNote
 from agentic.wire.reasons import REASONS
 
-NO_RECORD = (
-    f"There is no record of that message: no bot here posted it, it is over {KEEP_SECONDS // 86400} days old, or it is"
-    " in a channel that not everyone here can read (then ask there)."
-)
-MAX_CHARACTERS = 2_000
 AUTOMATION: Mapping[str, str] = {
     "heartbeat": "ran a check from its heartbeat.md",
     "cron": "ran a cron job from its agents.md",
@@ -40,6 +40,8 @@ UNASKED: Mapping[str, str] = {
 UNASKED_END = "Nobody asked for it: react to it with 🔕 and you get no more such messages."
 MAX_WORD = 100  # characters of a model name or an unknown trigger: another program may have written the record
 
+_MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
+
 BUDGETS: Mapping[str, str] = {
     "all": "today's budget for all bots is used up, or nearly so",
     "agent": "its budget for today is used up, or nearly so",
@@ -47,15 +49,51 @@ BUDGETS: Mapping[str, str] = {
 }
 
 
-async def why(state: SharedState, names: Mapping[str, str], message_id: int, now: float) -> str:
-    """Why a message was posted, in two or three lines. `names` maps agents' keys to shown names; `now` in unix seconds.
+class Message(Values):
+    message: str = option("Link or id of the message", kind="message")
 
-    A message older than any record is answered without asking Redis.
+
+async def explain_post(context: ActionContext, request: ActionRequest, values: Message) -> Outcome:
+    """Say why a bot posted a message, to those who may read it."""
+    written = values.message.strip()
+    if not written and request.surface == "text":
+        return refused("nothing_posted")
+    found = _MESSAGE_ID.fullmatch(written)
+    if found is None:
+        return refused("no_message")
+    services, message_id, here = context.services, int(found[1]), request.channel_id
+    names, may_see = services.roster.names, context.place.may_see(here)
+    record = await services.state.turns.records.of_message(message_id, names)
+    if record is not None and (record.guild_id not in (None, request.guild_id) or not may_see(record.channel_id)):
+        return refused("no_record")
+    text = await why(services.state, names, message_id, services.clock())
+    if text is None:  # Redis no longer has its turn
+        sent = await services.memory.unasked(message_id)
+        if sent is None or not context.is_here(sent.channel_id, request) or not may_see(sent.channel_id):
+            return refused("no_record")
+        return report(unasked_text(sent, names))
+    base = services.settings.console_link
+    if record is None or base is None or request.surface == "text" or not may_moderate(context, request):
+        return report(text)
+    return report(f"{text}\nIn the console: <{turn_link(base, record)}>")
+
+
+async def explain_silence(context: ActionContext, request: ActionRequest, values: OfBot) -> Outcome:
+    """Say why a bot is silent in the channel."""
+    services = context.services
+    assert request.place is not None
+    return report(await why_not(services, values.agent, request.place, services.clock()))
+
+
+async def why(state: SharedState, names: Mapping[str, str], message_id: int, now: float) -> str | None:
+    """Say why a message was posted, in two or three lines; None if no turn is known that posted it.
+
+    `names` maps agents' keys to shown names; `now` in unix seconds. A message older than any record is not looked up.
     """
     if now - sent_at(message_id) > KEEP_SECONDS:
-        return NO_RECORD
+        return None
     record = await state.turns.records.of_message(message_id, names)
-    return NO_RECORD if record is None else why_text(record, names)
+    return None if record is None else why_text(record, names)
 
 
 def why_text(record: TurnRecord, names: Mapping[str, str]) -> str:
@@ -74,14 +112,14 @@ def why_text(record: TurnRecord, names: Mapping[str, str]) -> str:
         lines.append(UNASKED_END)
     if record.reason is not None:
         lines.append(f"It did not do everything that was asked: {_reason(record.reason)}.")
-    return "\n".join(lines)[:MAX_CHARACTERS]
+    return "\n".join(lines)[:REPLY_CHARACTERS]
 
 
 def unasked_text(sent: UnaskedNote, names: Mapping[str, str]) -> str:
     """Why a message was posted unasked, from the record, which keeps that longer than Redis keeps its turn."""
     because = f", because: {_word(sent.cause)}" if sent.cause else ""
     first = f"**{names.get(sent.agent, sent.agent)}** {_unasked(sent.task, sent.person_id)}{because}."
-    return f"{first}\n{UNASKED_END}"[:MAX_CHARACTERS]
+    return f"{first}\n{UNASKED_END}"[:REPLY_CHARACTERS]
 
 
 def turn_link(console: str, record: TurnRecord) -> str:
@@ -189,7 +227,7 @@ def why_not_text(state: AgentState) -> str:
     lines = [f"**{state.name}** is silent here: {first}."]
     if others:
         lines += ["Also:", *(f"- {other}" for other in others)]
-    return "\n".join(lines)[:MAX_CHARACTERS]
+    return "\n".join(lines)[:REPLY_CHARACTERS]
 
 
 def _reasons(state: AgentState) -> list[str]:

@@ -16,7 +16,6 @@ from typing import Any
 from cachetools import TTLCache
 
 from agent_config import FrontMatter, Settings
-from agentic.actions.base import FORM, ActionRequest, CommandReply, Form, FormField, Handle, Response
 from agentic.actions.forget import Forgetting, PersonalStore
 from agentic.record.memories import Kept, MemoryReader, Profile
 from agentic.record.notes import ChannelReaders, Consents
@@ -44,9 +43,6 @@ EXPORT_FILE = "my-data.json"
 MAX_EXPORT = 8_000_000  # bytes; Discord takes 10 MB
 EXPORTED = "What is kept about you is in this file. What has other people's words is not, as the file says."
 EXPORT_FAILED = "What is kept about you can't be read just now. Please try again in a few minutes."
-PROFILE = "profile"  # the form, and the file of a long profile
-TOPICS = "topics"  # its field
-MAX_CHARACTERS = 1_900  # of a reply without a file
 
 log = logging.getLogger(__name__)
 
@@ -145,16 +141,17 @@ class OwnMemory:
     async def kept(self, user_id: int) -> Kept:
         return await self._memory.kept_about(user_id)
 
-    async def export(self, user_id: int) -> CommandReply:
-        """Return what is kept about the person as a file. Raises StateUnavailable."""
+    async def export(self, user_id: int) -> tuple[str, str]:
+        """Return a text for the person, and what is kept about them, as JSON; "" if it can't be read. Raises
+        StateUnavailable."""
         record = await self._memory.export(self._forgetting.ids_of(user_id))
         if record is None and not self.problem:
-            return CommandReply(EXPORT_FAILED)
+            return EXPORT_FAILED, ""
         try:
             stores = await self._forgetting.export(user_id)
         except OSError as error:
             log.error("/privacy export: files not read: %s", error)
-            return CommandReply(EXPORT_FAILED)
+            return EXPORT_FAILED, ""
         sent, withheld = list[dict[str, Any]](), list[dict[str, str]]()
         for kind in inventory(self._settings):
             row = kind.table
@@ -171,8 +168,7 @@ class OwnMemory:
         file = {"made": made, "kept about you": sent, "kept, but not in this file": withheld}
         too_large = f"It would be too large for one message, so the {left_out} oldest entries are left out."
         lines = [EXPORTED, self.problem, too_large if left_out else ""]
-        text = json.dumps(file, ensure_ascii=False, indent=1)
-        return CommandReply("\n".join(filter(None, lines)), file=(EXPORT_FILE, text))
+        return "\n".join(filter(None, lines)), json.dumps(file, ensure_ascii=False, indent=1)
 
     async def _forget(self, user_id: int) -> int:
         """Drop what is shown from here: the person asked to be forgotten."""
@@ -282,49 +278,3 @@ def unasked_writers(fronts: Mapping[str, FrontMatter], settings: Settings) -> di
         if not UNASKED.isdisjoint(tasks):
             found[agent] = (front.unasked or settings.unasked) == "everyone"
     return found
-
-
-class MemoryCommands:
-    """The handlers, by command."""
-
-    def __init__(self, own: OwnMemory, privacy: Privacy) -> None:
-        self._own, self._privacy = own, privacy
-        self.everyone: Mapping[str, Handle] = {
-            "profile show": self.show,
-            "profile edit": self.edit,
-            "profile delete": self.delete,
-            f"{FORM} {PROFILE}": self.save,
-            "privacy": self.about,
-        }
-
-    async def show(self, command: ActionRequest) -> Response:
-        text = await self._own.profile_text(command.who.user_id)
-        if len(text) <= MAX_CHARACTERS:
-            return text
-        return CommandReply("Your profile:", file=(f"{PROFILE}.txt", text))
-
-    async def edit(self, command: ActionRequest) -> Response:
-        if problem := self._own.problem:
-            return problem
-        field = FormField(
-            id=TOPICS,
-            label=f"Your topics, one a line, {MAX_TOPICS} at most",
-            text="\n".join(await self._own.topics(command.who.user_id)),
-            hint=f"Up to {TOPIC_CHARACTERS} characters a line. Nothing at all removes the profile.",
-            long=True,
-        )
-        return Form(id=PROFILE, title="Topics that you talk about", fields=(field,))
-
-    async def save(self, command: ActionRequest) -> Response:
-        return self._own.save_profile(command.who.user_id, str(command.values.get(TOPICS, "")))
-
-    async def delete(self, command: ActionRequest) -> Response:
-        return self._own.delete_profile(command.who.user_id)
-
-    async def about(self, command: ActionRequest) -> Response:
-        who = command.who.user_id
-        if (wanted := command.values.get("unasked")) is not None:
-            return await self._own.set_unasked(who, wanted == "on")
-        if command.values.get("export") is not None:
-            return await self._own.export(who)
-        return await self._privacy.text(who, command.channel_id)

@@ -7,39 +7,32 @@ Discord takes answers to the command, and for the person who used it alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
-
-import pydantic
+from typing import Any
 
 from agentic.actions.base import (
-    ARCHIVES,
     CHOICE_CHARACTERS,
     FORM,
     MAX_CHOICES,
-    MAX_NAMES,
-    MAX_SLOT,
     MENU,
-    PAUSED,
-    POLICY_TEXTS,
+    ActionContext,
     ActionRequest,
     Choice,
-    CommandReply,
     Form,
     FormField,
-    Handle,
-    IsHere,
     Menu,
-    Response,
+    Outcome,
     give_back,
-    unknown_value,
+    refused,
 )
+from agentic.actions.conversations import silenced_refusal
+from agentic.actions.rooms import POLICY_TEXTS
+from agentic.actions.texts import TEXTS
+from agentic.actions.values import Snowflake, Values, option
 from agentic.agent.roster import RosterEntry, find, members_of, without_mentions
-from agentic.agent.services import Services
 from agentic.rooms.closing import cut
-from agentic.rooms.opening import AWAY, Opening, RoomDraft, RoomOpener, opening_text, room_of, thread_name, topic_of
+from agentic.rooms.opening import OPENED, RoomDraft, opening_text, room_of, thread_name, topic_of
 from agentic.state.budgets import CLOSING_SHARE
 from agentic.state.rooms import (
     DEFAULT_ARCHIVE_MINUTES,
@@ -47,328 +40,253 @@ from agentic.state.rooms import (
     DEFAULT_THEME,
     DEFAULT_TURNS,
     MAX_MEMBERS,
+    MAX_RULES,
     MAX_TURNS,
     MIN_MEMBERS,
-    POLICIES,
-    RoomMember,
 )
-from agentic.state.silence import ChannelRef
-from agentic.text import counted, listed
+from agentic.text import listed
 from agentic.themes import THEMES
-from agentic.wire.bus import NOBODY
 from agentic.wire.messages import MAX_TOPIC
 
+Seat = RosterEntry  # who may take part
+
 ROOM = "room"  # the form and the menu of the members, as their ids begin
-MAX_RULES, MAX_QUESTION = 700, 200  # characters; both together are a room's rules
+FORM_NAME, MENU_NAME = f"{FORM} {ROOM}", f"{MENU} {ROOM}"
+FORM_RULES, FORM_QUESTION = 700, 200  # characters of the form; both together are a room's rules
+MAX_SLOT = 3600  # seconds in which a room is open to its audience
+MAX_NAMES = 400  # characters: the members of a room
+ARCHIVES = {"60": "after an hour", "1440": "after a day", "4320": "after three days", "10080": "after a week"}
 NO_BOT = "no bot of this process is online, and a bot makes the thread of a room"
-OWNER = 0  # who asks for a room, if nobody in Discord does
 FILE = "room.txt"
-EXPIRED = "This choice has expired, or was used already. Use /room create again."
-NOT_YOURS = "Only the person who asked for this room can choose who takes part."
-NOT_MODERATED = "Nobody moderates with this policy. Choose the policy moderated, or leave the moderator out."
-LATER = "I'll keep trying for 15 minutes."
-OUTCOMES: Mapping[str, str] = {
-    "opened": "The room is open: {thread}",
-    NOBODY: "The thread {thread} is there, but the coordinator didn't answer, so the room isn't open yet. " + LATER,
-    AWAY: "The thread {thread} is there, but the bots' shared storage (Redis) is unavailable, so the room isn't open"
-    " yet. " + LATER,
-    "discord_failed": "Discord didn't create the thread. " + LATER,
-    "unknown_channel": "I can't see {channel} at the moment. " + LATER,
-    "not_ours": "Another process has taken over this bot. " + LATER,
-    "not_permitted": "Discord refused: I may not post or start threads in {channel}. No room was opened.",
-    "gone": "The channel, or the message of the room, was deleted meanwhile. No room was opened.",
-    "paused": f"{PAUSED} The thread {{thread}} is there, but no room was opened.",
-    "stopped": "The bots are stopped in {channel}. The thread {thread} is there, but no room was opened.",
-}
-
-Problem = Callable[[int, bool], str | None]  # channel id, whether webhooks are needed → why no room can be opened there
+OPENING = "opening_"  # before the outcome of an opening, in its code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """An agent that may sit in a room, as a member. `why_not` says why it cannot at present; `model` is
-    provider/model."""
-
-    member: RoomMember
-    is_bot: bool
-    model: str = ""
-    why_not: str | None = None
-
-    @property
-    def key(self) -> str:
-        return self.member.name
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedRoom:
-    """The outcome: a line for the owner; `thread_id` is None if no room was opened."""
-
-    text: str
-    thread_id: int | None = None
-
-
-class RoomSide(Protocol):
-    """Rooms as the console needs them: the part that the bots of this process know and do (agentic.runtime)."""
-
-    def seats(self) -> Sequence[Seat]: ...  # bots first, then personas
-    def gone(self, agents: Sequence[str]) -> tuple[str, ...]: ...  # those whose personas were deleted
-    def can_open(self) -> bool: ...  # whether a bot of this process is there to make a thread
-    async def open(self, draft: RoomDraft, personas: Sequence[str]) -> OpenedRoom: ...  # raises StateUnavailable
-
-
-class NoRoomSide:
-    """A process without bots."""
-
-    def seats(self) -> Sequence[Seat]:
-        return ()
-
-    def gone(self, agents: Sequence[str]) -> tuple[str, ...]:
-        return ()
-
-    def can_open(self) -> bool:
-        return False
-
-    async def open(self, draft: RoomDraft, personas: Sequence[str]) -> OpenedRoom:
-        return OpenedRoom(f"No room was opened: {NO_BOT}.")
-
-
-class RoomCreation:
-    """`problem` says why Discord lets the bot open no room in a channel. `managers` are its handlers, by command."""
-
-    def __init__(self, services: Services, opener: RoomOpener, problem: Problem, is_here: IsHere) -> None:
-        self._services, self._opener, self._problem, self._is_here = services, opener, problem, is_here
-        self.managers: Mapping[str, Handle] = {
-            "room create": self.create,
-            f"{FORM} {ROOM}": self.from_form,
-            f"{MENU} {ROOM}": self.from_menu,
-        }
-
-    async def create(self, command: ActionRequest) -> Response:
-        policy = str(command.values.get("policy") or "")
-        if policy and policy not in POLICIES:
-            return unknown_value("policy", policy, POLICIES)
-        theme = str(command.values.get("theme") or "")
-        if theme and theme not in THEMES:
-            return unknown_value("theme", theme, tuple(THEMES))
-        if (problem := check_topic(str(command.values.get("topic", "")))) is not None:
-            return problem
-        archive = str(command.values.get("archive") or "")
-        if archive and archive not in ARCHIVES:
-            known = [f"{minutes} ({shown})" for minutes, shown in ARCHIVES.items()]
-            return unknown_value("archive time", archive, known)
-        draft, names = self._readable(draft_from_options(command)), str(command.values.get("personas", ""))
-        moderator = find(tuple(self._services.roster), self._plain(draft.moderator)) if draft.moderator else None
-        if isinstance(moderator, str):
-            return f"{moderator} Choose the moderator from the members."
-        if moderator is not None and draft.policy != "moderated":
-            return NOT_MODERATED
-        draft = draft.model_copy(update={"moderator": moderator.key if moderator is not None else None})
-        if (refusal := self._refuse_channel(draft, command)) is not None:
-            return refusal
-        if not draft.topic:
-            return build_form(draft, names)
-        return await self._with_names(command, draft, names)
-
-    async def from_form(self, command: ActionRequest) -> Response:
-        """The form was filled in. What cannot be used is given back with the reason."""
-        values = {name: str(value) for name, value in command.values.items()}
-        try:
-            draft = self._readable(draft_from_form(command, values))
-        except ValueError:
-            return give_back(f"The number of turns is not one from {MIN_MEMBERS} to {MAX_TURNS}.", values, FILE)
-        refusal = self._refuse_channel(draft, command) if draft.topic else "The topic is empty."
-        if refusal is not None:
-            return give_back(refusal, values, FILE)
-        response = await self._with_names(command, draft, values.get("personas", ""))
-        return give_back(response, values, FILE) if isinstance(response, str) else response
-
-    async def from_menu(self, command: ActionRequest) -> Response:
-        number = str(command.values.get("id", "")).partition(":")[2]
-        request = int(number) if number.isdecimal() else 0
-        kept = await self._services.state.coordination.room_openings.draft(request)
-        if kept is None:
-            return EXPIRED
-        draft = RoomDraft.model_validate_json(kept)
-        if draft.asked_by != command.who.user_id:
-            return NOT_YOURS
-        if (refusal := self._refuse_channel(draft, command)) is not None:
-            return refusal
-        chosen = [entry for key in command.chosen if (entry := self._services.roster.of(key)) is not None]
-        if (refusal := await self._refuse_members(draft, chosen)) is not None:
-            return refusal
-        if not await self._services.state.coordination.room_openings.take_draft(request):
-            return EXPIRED
-        return format_opening(await self._open(request, draft, chosen), draft)
-
-    async def for_owner(self, request: int, draft: RoomDraft, keys: Sequence[str]) -> tuple[str, int | None]:
-        """Open it for the installation's owner, with these members. Return what came of it, for people, and the thread,
-        None if there is none. Raises StateUnavailable."""
-        draft = self._readable(draft)
-        chosen = [entry for key in keys if (entry := self._services.roster.of(key)) is not None]
-        refusal = self._refuse_channel(draft) or await self._refuse_members(draft, chosen)
-        if refusal is not None:
-            return refusal, None
-        opening = await self._open(request, draft, chosen)
-        return format_opening(opening, draft), opening.thread_id
-
-    async def _with_names(self, command: ActionRequest, draft: RoomDraft, names: str) -> str | Menu | CommandReply:
-        found, problems = members_of(tuple(self._services.roster), self._plain(names))
-        if problems:
-            return f"{' '.join(problems)} Use /agent list to see who there is."
-        if not found:
-            return await self._menu(command, draft)
-        if (refusal := await self._refuse_members(draft, found)) is not None:
-            return refusal
-        return CommandReply(format_opening(await self._open(command.id, draft, found), draft))
-
-    async def _menu(self, command: ActionRequest, draft: RoomDraft) -> str | Menu:
-        able = [entry for entry in self._services.roster if entry.why_not is None]
-        if len(able) < MIN_MEMBERS:
-            return "Fewer than two bots and personas can take part at present. /agent list says why."
-        await self._services.state.coordination.room_openings.keep_draft(command.id, draft.model_dump_json())
-        more = " Use the option personas for one that is not in the list." if len(able) > MAX_CHOICES else ""
-        choices = []
-        for entry in able:
-            kind = "bot" if entry.is_bot else "persona"
-            about = " · ".join(filter(None, (kind, entry.model, ", ".join(entry.member.interests))))
-            choices.append(Choice(entry.key, entry.shown, cut(about, CHOICE_CHARACTERS)))
-        return Menu(
-            id=f"{ROOM}:{command.id}",
-            text=f"Who takes part in “{draft.topic}”?{more}",
-            hint=f"{MIN_MEMBERS} to {MAX_MEMBERS}, in the order in which they speak",
-            fewest=MIN_MEMBERS,
-            most=MAX_MEMBERS,
-            choices=tuple(choices),
-        )
-
-    async def _open(self, request: int, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Opening:
-        members = [entry.member for entry in chosen]
-        room = room_of(draft, members, draft.moderator, self._services.clock())
-        name, text = thread_name(draft.topic), opening_text(room, draft.question, draft.asked_by_name)
-        return await self._opener.open(request, room, name, text)
-
-    def _refuse_channel(self, draft: RoomDraft, command: ActionRequest | None = None) -> str | None:
-        channel_id = draft.channel_id
-        is_here = command is None or self._is_here(channel_id, command)
-        if not is_here or channel_id not in self._services.scope.channels:
-            return f"<#{channel_id}> is not one of the bots' channels."
-        silenced = self._services.silence.check(ChannelRef(channel_id))
-        if silenced is not None and silenced.kind == "paused":
-            return PAUSED
-        if silenced is not None:
-            return f"The bots are stopped in <#{channel_id}>. Use /resume there first."
-        problem = self._problem(channel_id, False)
-        return f"No room can be opened in <#{channel_id}>: {problem}." if problem else None
-
-    async def _refuse_members(self, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> str | None:
-        if len(chosen) < MIN_MEMBERS:
-            return f"A room needs at least two bots or personas; {listed([one.shown for one in chosen])} is named."
-        if len(chosen) > MAX_MEMBERS:
-            return f"A room has at most {counted(MAX_MEMBERS, 'member')}; {len(chosen)} are named."
-        if draft.moderator is not None and draft.moderator not in {one.key for one in chosen}:
-            return "The moderator has to be one of those who take part."
-        for entry in chosen:
-            if entry.why_not is not None:
-                return f"{entry.shown} cannot take part: {entry.why_not}."
-        if not all(entry.is_bot for entry in chosen) and (problem := self._problem(draft.channel_id, True)):
-            return f"Personas speak by webhook in <#{draft.channel_id}>, but {problem}."
-        bots = {entry.key: entry.shown for entry in chosen if entry.is_bot}
-        online = await self._services.state.coordination.presence.online(bots) if bots else ()
-        if missing := [shown for key, shown in bots.items() if key not in online]:
-            return f"{listed(missing)} {'is' if len(missing) == 1 else 'are'} offline."
-        return await self._refuse_budget(draft, chosen)
-
-    async def _refuse_budget(self, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> str | None:
-        services = self._services
-        date = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
-        shown = {
-            "all": "the bots",
-            f"channel:{draft.channel_id}": f"<#{draft.channel_id}>",
-            f"person:{draft.asked_by}": "what you may cause",
-            **{f"agent:{entry.key}": entry.shown for entry in chosen},
-        }
-        uses = await services.state.limits.budgets.uses(date, shown)
-        for scope, name in shown.items():
-            cap, used = uses[scope].cap, uses[scope].spent + uses[scope].reserved
-            if cap is not None and used >= cap * (1 - CLOSING_SHARE):  # the rest of a budget is for mentions
-                return f"Today's budget of {name} is used up."
-        return None
-
-    def _readable(self, draft: RoomDraft) -> RoomDraft:
-        """The draft as it may be kept in Redis and shown to models: without secrets, and with the names of mentioned
-        bots instead of their ids."""
-        redact, directory = self._services.redact, self._services.directory
-
-        def name_of(user_id: int) -> str | None:
-            return draft.asked_by_name or None if user_id == draft.asked_by else directory.name_of(user_id)
-
-        texts = {name: getattr(draft, name) for name in ("topic", "rules", "question", "asked_by_name")}
-        texts = {name: redact(without_mentions(text, name_of)) for name, text in texts.items()}
-        return draft.model_copy(update={**texts, "topic": texts["topic"][:MAX_TOPIC]})
-
-    def _plain(self, names: str) -> str:
-        return without_mentions(names, self._services.directory.agent_of)
-
-
-def format_opening(opening: Opening, draft: RoomDraft) -> str:
-    text = OUTCOMES.get(opening.outcome, "The coordinator refused: {outcome}. No room was opened.")
-    return text.format(thread=f"<#{opening.thread_id}>", channel=f"<#{draft.channel_id}>", outcome=opening.outcome)
-
-
-def check_topic(text: str) -> str | None:
-    """Return why a topic can't be used, or None if it can."""
-    if (length := len(topic_of(text))) <= MAX_TOPIC:
-        return None
-    return (
-        f"The topic is {length} characters long, and {MAX_TOPIC} is the most. Shorten it, and put the details into the"
-        " rules: /room create without a topic opens a form that has them."
+class NewRoom(Values):
+    topic: str = option("What it is about; without it a form opens", "", most=MAX_TOPIC)
+    personas: str = option(
+        "Who takes part, separated by commas; without it you choose from a list", "", kind="agent", max_length=MAX_NAMES
     )
+    channel: Snowflake | None = option("Which channel; this one by default", None, kind="channel")
+    turns: int = option(f"How many turns it has; {DEFAULT_TURNS} by default", DEFAULT_TURNS, ge=2, le=MAX_TURNS)
+    archive: str = option(
+        "When a silent thread is archived; after a day by default", str(DEFAULT_ARCHIVE_MINUTES), choices=ARCHIVES
+    )
+    policy: str = option("Who speaks next; in turn by default", DEFAULT_POLICY, choices=POLICY_TEXTS)
+    moderator: str = option("Who names the next speaker, with the policy moderated", "", kind="agent")
+    audience: int = option("Seconds for people after each round; the thread is locked otherwise", 0, ge=0, le=MAX_SLOT)
+    goodbye_ends: bool = option(
+        "Whether a post that only says goodbye ends the room; off by default", False, name="goodbye-ends"
+    )
+    theme: str = option(f"Its theme; {DEFAULT_THEME} by default", DEFAULT_THEME, choices=tuple(THEMES))
+    rules: str = option("Rules for all members", "", only="console", max_length=MAX_RULES)
 
 
-def draft_from_options(command: ActionRequest) -> RoomDraft:
-    values = command.values
-    theme = str(values.get("theme", DEFAULT_THEME))
-    policy, archive = str(values.get("policy", DEFAULT_POLICY)), str(values.get("archive", DEFAULT_ARCHIVE_MINUTES))
+async def create(context: ActionContext, request: ActionRequest, values: NewRoom) -> Outcome:
+    length = len(topic_of(values.topic))
+    if length > MAX_TOPIC:
+        return refused("topic_too_long", length=length)
+    draft = _readable(context, _draft(context, request, values))
+    entries = tuple(context.services.roster)
+    moderator = find(entries, _plain(context, draft.moderator)) if draft.moderator else None
+    if isinstance(moderator, str):
+        return refused("no_such_moderator", why=moderator)
+    if moderator is not None and draft.policy != "moderated":
+        return refused("not_moderated")
+    draft = draft.model_copy(update={"moderator": moderator.key if moderator is not None else None})
+    if (refusal := _refuse_channel(context, request, draft)) is not None:
+        return refusal
+    if not draft.topic:
+        return refused("no_topic") if request.place is None else _show(build_form(draft, values.personas))
+    return await _with_names(context, request, draft, values.personas)
+
+
+async def from_form(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
+    """The form was filled in. What can't be used is given back with the reason."""
+    values = {name: str(value) for name, value in request.values.items()}
+    try:
+        draft = _readable(context, draft_from_form(context, request, values))
+    except ValueError:
+        return give_back(refused("bad_turns"), values, FILE)
+    refusal = _refuse_channel(context, request, draft) if draft.topic else refused("no_topic")
+    if refusal is not None:
+        return give_back(refusal, values, FILE)
+    outcome = await _with_names(context, request, draft, values.get("personas", ""))
+    return outcome if outcome.ok or outcome.code.startswith(OPENING) else give_back(outcome, values, FILE)
+
+
+async def from_menu(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
+    """The members were chosen."""
+    openings, roster = context.services.state.coordination.room_openings, context.services.roster
+    number = str(request.values.get("id", "")).partition(":")[2]
+    opening_id = int(number) if number.isdecimal() else 0
+    kept = await openings.draft(opening_id)
+    if kept is None:
+        return refused("choice_expired")
+    draft = RoomDraft.model_validate_json(kept)
+    if draft.asked_by != request.who.user_id:
+        return refused("not_your_room")
+    if (refusal := _refuse_channel(context, request, draft)) is not None:
+        return refusal
+    chosen = [entry for key in request.chosen if (entry := roster.of(key)) is not None]
+    if (refusal := await _refuse_members(context, draft, chosen)) is not None:
+        return refusal
+    if not await openings.take_draft(opening_id):
+        return refused("choice_expired")
+    return await _open(context, opening_id, draft, chosen)
+
+
+def _show(reply: Form | Menu) -> Outcome:
+    return Outcome(code="report", fields={"text": ""}, reply=reply)
+
+
+async def _with_names(context: ActionContext, request: ActionRequest, draft: RoomDraft, names: str) -> Outcome:
+    found, problems = members_of(tuple(context.services.roster), _plain(context, names))
+    if problems:
+        return refused("no_such_members", why=" ".join(problems))
+    if not found and request.place is not None:
+        return await _menu(context, request, draft)
+    if (refusal := await _refuse_members(context, draft, found)) is not None:
+        return refusal
+    return await _open(context, request.id, draft, found)
+
+
+async def _menu(context: ActionContext, request: ActionRequest, draft: RoomDraft) -> Outcome:
+    able = [entry for entry in context.services.roster if entry.why_not is None]
+    if len(able) < MIN_MEMBERS:
+        return refused("too_few_agents")
+    await context.services.state.coordination.room_openings.keep_draft(request.id, draft.model_dump_json())
+    more = " Use the option personas for one that is not in the list." if len(able) > MAX_CHOICES else ""
+    choices = []
+    for entry in able:
+        kind = "bot" if entry.is_bot else "persona"
+        about = " · ".join(filter(None, (kind, entry.model, ", ".join(entry.member.interests))))
+        choices.append(Choice(entry.key, entry.shown, cut(about, CHOICE_CHARACTERS)))
+    menu = Menu(
+        id=f"{ROOM}:{request.id}",
+        text=f"Who takes part in “{draft.topic}”?{more}",
+        hint=f"{MIN_MEMBERS} to {MAX_MEMBERS}, in the order in which they speak",
+        fewest=MIN_MEMBERS,
+        most=MAX_MEMBERS,
+        choices=tuple(choices),
+    )
+    return _show(menu)
+
+
+async def _open(context: ActionContext, opening_id: int, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Outcome:
+    opener = context.place.opener
+    if opener is None:
+        return refused("no_bot")
+    members = [entry.member for entry in chosen]
+    room = room_of(draft, members, draft.moderator, context.services.clock())
+    name, text = thread_name(draft.topic), opening_text(room, draft.question, draft.asked_by_name)
+    opening = await opener.open(opening_id, room, name, text)
+    fields: dict[str, Any] = {"thread": opening.thread_id, "channel": draft.channel_id}
+    code = f"{OPENING}{opening.outcome}"
+    if code not in TEXTS:
+        code, fields = "opening_refused", {"outcome": opening.outcome}
+    return Outcome(code=code, ok=opening.outcome == OPENED, fields=fields, detail=draft.topic)
+
+
+def _refuse_channel(context: ActionContext, request: ActionRequest, draft: RoomDraft) -> Outcome | None:
+    channel_id, services = draft.channel_id, context.services
+    if channel_id not in services.scope.channels or not context.is_here(channel_id, request):
+        return refused("unknown_channel", channel=channel_id)
+    silenced = services.silence.check(context.ref(channel_id, request))
+    if silenced is not None:
+        return silenced_refusal(silenced, channel_id)
+    problem = context.place.room_problem(channel_id, webhooks=False)
+    return refused("no_room_there", channel=channel_id, problem=problem) if problem else None
+
+
+async def _refuse_members(context: ActionContext, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Outcome | None:
+    if len(chosen) < MIN_MEMBERS:
+        return refused("too_few_named", names=listed([one.shown for one in chosen]))
+    if len(chosen) > MAX_MEMBERS:
+        return refused("too_many_named", number=len(chosen))
+    if draft.moderator is not None and draft.moderator not in {one.key for one in chosen}:
+        return refused("moderator_not_member")
+    for entry in chosen:
+        if entry.why_not is not None:
+            return refused("cannot_take_part", agent=entry.shown, reason=entry.why_not)
+    need_webhooks = not all(entry.is_bot for entry in chosen)
+    if need_webhooks and (problem := context.place.room_problem(draft.channel_id, webhooks=True)):
+        return refused("no_webhooks_there", channel=draft.channel_id, problem=problem)
+    bots = {entry.key: entry.shown for entry in chosen if entry.is_bot}
+    online = await context.services.state.coordination.presence.online(bots) if bots else ()
+    if missing := [shown for key, shown in bots.items() if key not in online]:
+        return refused("offline" if len(missing) == 1 else "several_offline", agent=listed(missing))
+    return await _refuse_budget(context, draft, chosen)
+
+
+async def _refuse_budget(context: ActionContext, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Outcome | None:
+    services = context.services
+    date = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
+    shown = {
+        "all": "all bots",
+        f"channel:{draft.channel_id}": f"<#{draft.channel_id}>",
+        f"person:{draft.asked_by}": "what you may cause",
+        **{f"agent:{entry.key}": entry.shown for entry in chosen},
+    }
+    uses = await services.state.limits.budgets.uses(date, shown)
+    for scope, name in shown.items():
+        cap, used = uses[scope].cap, uses[scope].spent + uses[scope].reserved
+        if cap is not None and used >= cap * (1 - CLOSING_SHARE):  # the rest of a budget is for mentions
+            return refused("budget_used_up", whose=name)
+    return None
+
+
+def _readable(context: ActionContext, draft: RoomDraft) -> RoomDraft:
+    """The draft as it may be kept in Redis and shown to models: without secrets, and with the names of mentioned
+    bots instead of their ids."""
+    redact, directory = context.services.redact, context.services.directory
+
+    def name_of(user_id: int) -> str | None:
+        return draft.asked_by_name or None if user_id == draft.asked_by else directory.name_of(user_id)
+
+    texts = {name: getattr(draft, name) for name in ("topic", "rules", "question", "asked_by_name")}
+    texts = {name: redact(without_mentions(text, name_of)) for name, text in texts.items()}
+    return draft.model_copy(update={**texts, "topic": texts["topic"][:MAX_TOPIC]})
+
+
+def _plain(context: ActionContext, names: str) -> str:
+    return without_mentions(names, context.services.directory.agent_of)
+
+
+def _draft(context: ActionContext, request: ActionRequest, values: NewRoom) -> RoomDraft:
+    channel_id, place = values.channel or 0, request.place
+    if not channel_id and place is not None:
+        channel_id = place.parent_id or place.channel_id
     return RoomDraft(
-        asked_by=command.who.user_id,
-        channel_id=int(values.get("channel") or command.parent_id or command.channel_id),
-        guild_id=command.guild_id,
-        topic=str(values.get("topic", "")),
-        turns=min(max(int(values.get("turns", DEFAULT_TURNS)), 2), MAX_TURNS),
-        archive_minutes=int(archive) if archive in ARCHIVES else DEFAULT_ARCHIVE_MINUTES,
-        policy=policy if policy in POLICY_TEXTS else DEFAULT_POLICY,  # type: ignore[arg-type]
-        moderator=str(values.get("moderator") or "") or None,
-        audience_seconds=min(max(int(values.get("audience", 0)), 0), MAX_SLOT),
-        goodbye_ends=bool(values.get("goodbye-ends", False)),
-        theme=theme if theme in THEMES else DEFAULT_THEME,
-        asked_by_name=command.who.name,
+        asked_by=request.who.user_id,
+        channel_id=channel_id,
+        guild_id=context.ref(channel_id, request).guild_id,
+        topic=values.topic,
+        turns=values.turns,
+        archive_minutes=int(values.archive),
+        policy=values.policy,  # type: ignore[arg-type]
+        moderator=values.moderator or None,
+        audience_seconds=values.audience,
+        goodbye_ends=values.goodbye_ends,
+        theme=values.theme,
+        asked_by_name=request.who.name,
+        rules=values.rules,
     )
 
 
-def draft_from_form(command: ActionRequest, values: Mapping[str, str]) -> RoomDraft:
+def draft_from_form(context: ActionContext, request: ActionRequest, values: Mapping[str, str]) -> RoomDraft:
     """The draft that a filled-in form makes. Raises ValueError for turns that are none."""
-    names = ("channel", "archive", "policy", "audience", "goodbye", "moderator", "theme")
+    names = ("channel", "archive", "policy", "audience", "goodbye_ends", "moderator", "theme")
     _, *parts = values.get("id", "").split(":")
-    options = dict(zip(names, parts, strict=False))
-    goodbye = options.pop("goodbye", "")
-    given = {name: value for name, value in options.items() if value}
-    base = draft_from_options(
-        ActionRequest(
-            id=command.id,
-            name=command.name,
-            who=command.who,
-            channel_id=command.channel_id,
-            guild_id=command.guild_id,
-            parent_id=command.parent_id,
-            values={**given, "goodbye-ends": int(goodbye or 0)},
-        )
-    )
+    given: dict[str, Any] = {name: value for name, value in zip(names, parts, strict=False) if value}
+    for name, known in (("archive", ARCHIVES), ("policy", POLICY_TEXTS), ("theme", THEMES)):
+        if given.get(name) not in known:  # a forged form
+            given.pop(name, None)
+    given["audience"] = min(max(int(given.get("audience", 0)), 0), MAX_SLOT)
+    given["goodbye_ends"] = given.get("goodbye_ends") == "1"
+    options = NewRoom(**given)
     texts = {name: values.get(name, "") for name in ("topic", "rules", "question")}
     turns = int(values.get("turns", "").strip() or DEFAULT_TURNS)
-    try:
-        return RoomDraft.model_validate({**base.model_dump(), **texts, "turns": turns})
-    except pydantic.ValidationError as error:
-        raise ValueError("turns") from error
+    return RoomDraft.model_validate({**_draft(context, request, options).model_dump(), **texts, "turns": turns})
 
 
 def build_form(draft: RoomDraft, names: str) -> Form:
@@ -387,7 +305,9 @@ def build_form(draft: RoomDraft, names: str) -> Form:
                 most=MAX_NAMES,
             ),
             FormField(id="turns", label="How many turns", text=str(draft.turns), most=3),
-            FormField(id="rules", label="Rules", hint="for example: at most five sentences", long=True, most=MAX_RULES),
-            FormField(id="question", label="First question", hint="what they begin with", most=MAX_QUESTION),
+            FormField(
+                id="rules", label="Rules", hint="for example: at most five sentences", long=True, most=FORM_RULES
+            ),
+            FormField(id="question", label="First question", hint="what they begin with", most=FORM_QUESTION),
         ),
     )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from agentic.actions.base import ActionRequest
-from agentic.agent.services import Services
+from agentic.actions.base import ActionContext, ActionRequest, Outcome, report
+from agentic.actions.rights import scopes
+from agentic.actions.values import Values
 from agentic.state.conversations import Running
 from agentic.state.idle import UNASKED, IdleState, TaskState, task_key
+from agentic.state.silence import ChannelRef
 from agentic.text import counted, dollars, lasting, listed
 
 MAX_STOPS, MAX_IGNORED = 10, 20  # channels, and people, that are named
@@ -19,6 +21,11 @@ IDLE_TASKS: Mapping[str, str] = {
     "profile": "profiles",
     "follow_up": "follow-ups",
     "discover": "discoveries",
+}
+OWN_SILENCE: Mapping[str, str] = {
+    "paused": "All agents are paused by their owner.",
+    "stopped": "I am stopped here. Write RESUME to let me speak again.",
+    "muted": "My owner has muted me for now.",
 }
 WAIT = "wait: "  # before the reason of a task that was due and did not run
 
@@ -95,7 +102,7 @@ class ServerStatus:
         if self.paused:
             return "paused"
         if channel_id in self.stops:
-            return f"stopped for {lasting(self.stops[channel_id])} more; use /resume to lift it"
+            return f"stopped for {lasting(self.stops[channel_id])} more; /resume ends that"
         running = self.conversation
         if running is None:
             return "no conversation is running"
@@ -106,10 +113,41 @@ class ServerStatus:
         return f"a conversation is running{theme}, round {running.round_number}{speaker}"
 
 
-async def read_status(services: Services, command: ActionRequest) -> ServerStatus:
+async def status(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
+    """Show the state of all bots, with stopped channels as far as the people here may know of them."""
+    place, services = request.place, context.services
+    assert place is not None
+    status = await read_status(context, request, place)
+    may_see = (lambda _: True) if request.who.manages_guild else context.place.may_see(place.channel_id)
+    here = {
+        channel: left
+        for channel, left in status.stops.items()
+        if context.is_here(channel, request) and may_see(channel)
+    }
+    return report(replace(status, stops=here).text(place.channel_id, services.names))
+
+
+async def own_status(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
+    """Say how an agent's day is, in its own words."""
+    services, state, agent = context.services, context.services.state, request.agent
+    now, silence, place = services.clock(), services.silence, request.place
+    date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
+    turns, cost = await state.limits.all(agent, date), await state.limits.costs.read(agent, date)
+    lines = [f"Today: {counted(turns, 'turn')}, {dollars(cost.get('total_cost', 0.0))}."]
+    silenced = silence.check(place, agent) if place is not None else None
+    if silenced is not None:
+        lines.append(OWN_SILENCE[silenced.kind])
+    idle = await state.coordination.idle.read()
+    if idle is not None and (waits := unasked_waits(idle, agent, now)):
+        lines.append(f"My unprompted messages: {listed(waits)}.")
+    return report("\n".join(lines))
+
+
+async def read_status(context: ActionContext, request: ActionRequest, place: ChannelRef) -> ServerStatus:
     """Read the status of the server and the channel where it is asked for. Raises StateUnavailable."""
+    services = context.services
     state, silence, now = services.state, services.silence, services.clock()
-    channel_id, parent_id, guild_id = command.channel_id, command.parent_id, command.guild_id
+    channel_id, parent_id, guild_id = place.channel_id, place.parent_id, place.guild_id
     date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
     online, backoffs, conversation, uses, idle = await asyncio.gather(
         state.coordination.presence.online(services.names),
@@ -137,8 +175,8 @@ async def read_status(services: Services, command: ActionRequest) -> ServerStatu
     if parent_id in stops:  # a stop of a channel covers its threads
         stops[channel_id] = max(stops[parent_id], stops.get(channel_id, 0.0))
     disclosures = (agent.front.disclosure for agent in services.settings.agents.values())
-    raised, silenced = uses["all"].raised, silence.check(command.place)
-    own = [scope.guild for scope in command.scopes("person")] if command.who.manages_guild else []
+    raised, silenced = uses["all"].raised, silence.check(place)
+    own = [scope.guild for scope in await scopes(context, request, "person")] if request.who.manages_guild else []
     ignored = [order.scope for order in silence.active() if order.scope.kind == "person" and order.scope.guild in own]
     paused = ""
     if silenced is not None and silenced.kind == "paused":

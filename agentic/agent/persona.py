@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,6 @@ from typing import Any, TypeVar
 from cachetools import LRUCache
 
 from agent_config import AgentSpec, FrontMatter, Settings
-from agentic.chat.service import Person
 from agentic.personas.files import (
     MAY_BE_MISSING,
     PERSONA_FILES,
@@ -43,9 +42,6 @@ from agentic.personas.workspace import Workspace
 from agentic.settings.models import default_of
 from agentic.tools.own_tools import MEMORY, WRITING, MayWrite, MemoryTool, Places, file_tools
 from agentic.tools.tool import RunnableTool
-
-SHARED_FILES = "These files are shared by all servers of the bots, so only the bots' owner may change them."
-MANAGERS_ONLY = "You need the Manage Server permission for that."
 
 LAYER_SECONDS = 0.1  # how long a layer is reused: a turn reads options many times
 MAX_PROMPTS = 32  # cached for an agent: channels see different parts of its memory
@@ -271,41 +267,6 @@ class PersonaMemory:
         return (
             MemoryTool(folder, self.places, self.may_write),
             *file_tools(Workspace(Path(self._workspace)), self.may_share),
-        )
-
-
-async def no_owners() -> Collection[int]:
-    return ()
-
-
-class FileRights:
-    """Decide who may change what all guilds share: an agent's files and workspace, and who is silent everywhere.
-
-    Managers of a guild may if the installation has that guild alone. Otherwise their text would speak, and spend, in
-    other guilds, so only the owner may. `owners` returns the user ids of the application's owners."""
-
-    def __init__(
-        self, settings: Settings, guild_of: GuildOf, owners: Callable[[], Awaitable[Collection[int]]] = no_owners
-    ) -> None:
-        self._settings, self.guild_of, self._owners = settings, guild_of, owners
-
-    async def is_owner(self, who: Person) -> bool:
-        """Whether a person is named in OWNER_USER_IDS, or owns the application."""
-        return who.user_id in self._settings.owner_user_ids or who.user_id in await self._owners()
-
-    async def refusal(self, who: Person, guild_id: int | None, why: str = SHARED_FILES) -> str | None:
-        """Return the reason why a person of this guild may not do what acts in all guilds; None if they may."""
-        if who.user_id in self._settings.owner_user_ids:
-            return None
-        if who.manages_guild and guild_id is not None and guild_id == only_guild(self._settings, self.guild_of):
-            return None
-        if who.user_id in await self._owners():
-            return None
-        if not who.manages_guild:
-            return MANAGERS_ONLY
-        return (
-            f"{why} If that is you, set OWNER_USER_IDS={who.user_id} in .env and restart the bots;"
-            f" if they are in this server only, GUILD_IDS={guild_id} works too."
         )
 
 

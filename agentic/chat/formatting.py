@@ -152,6 +152,9 @@ class Formatting:
             yield opening, (len(self._text), len(self._text))
 
 
+MAX_QUESTION = 1900  # characters; the mention goes before it
+
+
 def question_text(agent_id: int, prompt: str) -> str:
     """The message that shows a question, with the prompt exactly as it was given."""
     return f"<@{agent_id}> {prompt}"

@@ -19,7 +19,7 @@ import aiosqlite
 from aiohttp import web
 
 from agent_config import Settings
-from agentic.actions.room_create import NoRoomSide, RoomSide
+from agentic.actions.registry import Actions
 from agentic.console.requests import Refused
 from agentic.record.database import RecordError, connect, identity, read_migrations
 from agentic.record.queries.posts import Picture
@@ -58,6 +58,7 @@ class ConsoleContext:
     bus: Bus
     orders: CoordinatorCommands
     silence: Silence
+    actions: Actions
     live: LiveChannels
     store: RecordFile
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -67,7 +68,6 @@ class ConsoleContext:
     recorder: ReadState = lambda: OFF
     notes: Notes = field(default_factory=NoRecord)
     people: People | None = None
-    rooms: RoomSide = field(default_factory=NoRoomSide)
     replayer: Replayer | None = None
     routes: Sequence[web.RouteDef] = ()
     clock: Callable[[], float] = time.time

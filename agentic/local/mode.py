@@ -45,7 +45,6 @@ from agentic.local.terminal.terminal import LocalConversations, Terminal
 from agentic.local.terminal.view import Header, Names, SavedFiles
 from agentic.local.voices.scene import RoomLines
 from agentic.local.voices.voice import ScriptedVoice
-from agentic.personas.files import PERSONA_FILES
 from agentic.process.logs import version_line
 from agentic.runtime.bot import cancel
 from agentic.runtime.runtime import running
@@ -311,7 +310,7 @@ class _Local:
             mention_ids=self._mention_ids(),
             themes=tuple(THEMES),
             use=CommandUse(self.server, PERSON, self.settings.personas_dir, save),
-            commands=command_list(self._names(), tuple(THEMES), PERSONA_FILES),
+            commands=command_list(self._names()),
             save=save,
             guild=self.world.guild.id,
             status=self.thinking.render,

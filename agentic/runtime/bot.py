@@ -18,30 +18,28 @@ import aiohttp
 import discord
 
 from agent_cogs.base import BaseAgentCog
-from agent_cogs.slash import Slash, SlashHandlers
+from agent_cogs.slash import Slash
 from agent_cogs.slash_definitions import command_list
 from agent_cogs.slash_sync import CommandOwnership, CommandSync, priority_of
 from agent_cogs.thread_events import ThreadEvents
 from agent_config import AgentSettings, Settings, loaded, missing_key_message, shared_tokens
-from agentic.actions.room_create import RoomCreation
+from agentic.actions.base import ActionContext
+from agentic.actions.registry import Actions
 from agentic.agent.limits import share_backoff
-from agentic.agent.persona import FileRights
 from agentic.agent.services import Services
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Model
-from agentic.personas.files import PERSONA_FILES
 from agentic.rooms.opening import RoomOpener
 from agentic.rooms.threads import ThreadWatch
 from agentic.runtime.services import keep_present
-from agentic.services.discord.channels import Audience, parent_of
 from agentic.services.discord.gateway import GatewayConnection, SessionLimit, show_backoff, skip_echoes
 from agentic.services.discord.odd_payloads import tolerate_unreadable_events
+from agentic.services.discord.place import DiscordPlace
 from agentic.services.discord.rate_limit import STEADY_SECONDS, backoff, count_refusals, log_in, retry_requests
 from agentic.services.discord.room_threads import RoomThreads
-from agentic.services.discord.service import ApplicationOwners, DiscordService
+from agentic.services.discord.service import DiscordService
 from agentic.state.leases import ConditionalLease, Lease
 from agentic.text import listed
-from agentic.themes import THEMES
 from agentic.turn.history import AgentSessions
 
 log = logging.getLogger(__name__)
@@ -102,13 +100,8 @@ class BotRun:
         self._connection = GatewayConnection(self.client, agent.spec.name, services.rng, bot.sessions)
         self.cog = cog_class(agent.cog)(self.client, agent, services, bot.model, bot.guild_models, lease=lease)
         self.client.add_cog(self.cog)
-        audience = Audience(self.client.get_channel)
-        owners = ApplicationOwners(self.client, self.cog.gate)
-        rights = FileRights(services.settings, audience.guild_of, owners.ids)
-        handlers = self._add_rooms(rights, audience)
-        self.room_creation = handlers.room_creation
-        slash = Slash(self.client, self.cog.gate, handlers.answer, lease, handlers.complete)
-        self.client.add_cog(slash)
+        self.place = self._add_rooms()
+        self.client.add_cog(Slash(self.client, self.cog.gate, Actions(ActionContext(services, self.place)), lease))
         retry_requests(self.client, services.settings.discord_retries, services.rng)
         self._unauthorized = asyncio.Event()
         count_refusals(self.client, services.chats.get(DiscordService).outbound.refused, self._unauthorized.set)
@@ -116,8 +109,8 @@ class BotRun:
         self.closed = False
         self.without_discord = False
 
-    def _add_rooms(self, rights: FileRights, audience: Audience) -> SlashHandlers:
-        """Open rooms by this bot, follow their threads, and return the handlers of its commands."""
+    def _add_rooms(self) -> DiscordPlace:
+        """Open rooms by this bot, and follow their threads."""
         services, name = self._services, self.agent.spec.name
         threads = RoomThreads(self.client, self.cog.gate, self._lease)
         online = ConditionalLease(lambda: self.online)
@@ -130,14 +123,7 @@ class BotRun:
             look=lambda room: threads.now(room.channel_id, room.thread_id),
         )
         self.client.add_cog(ThreadEvents(self.client, watch))
-        return SlashHandlers(
-            services,
-            rights,
-            self._room_opener,
-            lambda channel_id, webhooks: threads.problem(channel_id, webhooks=webhooks),
-            lambda channel_id: parent_of(self.client.get_channel(channel_id)),
-            audience.may_see,
-        )
+        return DiscordPlace(self.client, self.cog.gate, threads, self._room_opener)
 
     @property
     def online(self) -> bool:
@@ -222,7 +208,7 @@ class BotRun:
 
     async def _keep_commands(self) -> None:
         services, name = self._services, self.agent.spec.name
-        sync = CommandSync(self.client, self.cog.gate, command_list(services.names, tuple(THEMES), PERSONA_FILES))
+        sync = CommandSync(self.client, self.cog.gate, command_list(services.names))
         if services.settings.allow_dms:
             await sync.register_direct()
         keeper = CommandOwnership(
@@ -357,8 +343,8 @@ class BotSupervisor:
         return self._run.cog
 
     @property
-    def room_creation(self) -> RoomCreation:
-        return self._run.room_creation
+    def place(self) -> DiscordPlace:
+        return self._run.place
 
     @property
     def online(self) -> bool:

@@ -14,10 +14,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import discord
-
 from agent_config import AgentSettings, Settings, SettingsError, load_settings, process_environment
-from agentic.actions.room_create import NO_BOT, OpenedRoom, Seat
+from agentic.actions.base import ActionContext, Place
+from agentic.actions.registry import Actions
 from agentic.agent.limits import is_free, rates
 from agentic.agent.persona import read_fronts
 from agentic.agent.services import Services
@@ -30,6 +29,7 @@ from agentic.console.parts import (
     Channel,
     ConsoleContext,
     File,
+    LiveChannels,
     Message,
     ModelPrice,
     OnChange,
@@ -38,12 +38,12 @@ from agentic.console.parts import (
 )
 from agentic.console.requests import Refused
 from agentic.context.entries import Entry
-from agentic.ids import id_at
 from agentic.llm.pricing import list_price, picture_price
 from agentic.llm.types import Model
+from agentic.personas.memory import MaySee, everywhere
 from agentic.record.queries.posts import Picture
 from agentic.record.queries.turns import WholeTurn
-from agentic.rooms.opening import RoomDraft
+from agentic.rooms.opening import RoomOpener
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime, metrics_routes
 from agentic.runtime.services import provider_model
@@ -69,6 +69,11 @@ async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
 
 def _parts(runtime: Runtime, store: RecordFile) -> ConsoleContext:
     setup, services = runtime.setup, runtime.services
+    live = TranscriptChannels(services, runtime.bots.values)
+
+    def online() -> Iterator[Place]:
+        return (bot.place for bot in runtime.bots.values() if bot.online)
+
     return ConsoleContext(
         settings=setup.settings,
         names=services.roster.names,
@@ -77,12 +82,12 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleContext:
         bus=services.bus,
         orders=services.orders,
         silence=services.silence,
-        live=TranscriptChannels(services, runtime.bots.values),
+        actions=Actions(ActionContext(services, ConsolePlace(live, online))),
+        live=live,
         store=store,
         replayer=ConsoleReplayer(setup.settings, services.state, make_model=setup.make_model, clock=setup.clock),
         notes=services.record,
         people=setup.people,
-        rooms=ConsoleRooms(services, runtime.bots.values),
         reasons=REASONS,
         endings={str(because): text for because, text in ENDINGS.items()},
         prices=partial(_prices, runtime),
@@ -315,35 +320,29 @@ def model_prices(agent: AgentSettings, *, free_at_home: bool = True) -> Sequence
     return found
 
 
-class ConsoleRooms:
-    """Implements agentic.console's RoomSide. `bots` gives those of this process."""
+class ConsolePlace(Place):
+    """What the bots of this process know together. The owner sees all of it. `bots` gives their places if they are
+    online."""
 
-    def __init__(self, services: Services, bots: Callable[[], Iterable[BotSupervisor]]) -> None:
-        self._services, self._bots = services, bots
+    def __init__(self, live: LiveChannels, bots: Callable[[], Iterable[Place]]) -> None:
+        self._live, self._bots = live, bots
 
-    def seats(self) -> Sequence[Seat]:
-        return [
-            Seat(member=entry.member, is_bot=entry.is_bot, model=entry.model, why_not=entry.why_not)
-            for entry in self._services.roster
-        ]
+    def guild_of(self, channel_id: int) -> int | None:
+        return next(filter(None, (bot.guild_of(channel_id) for bot in self._bots())), None)
 
-    def gone(self, agents: Sequence[str]) -> tuple[str, ...]:
-        return self._services.roster.gone(agents)
+    def parent(self, channel_id: int) -> int | None:
+        return next((one.parent_id for one in self._live.channels() if one.id == channel_id), None)
 
-    def can_open(self) -> bool:
-        return any(bot.online for bot in self._bots())
+    def may_see(self, here: int) -> MaySee:
+        return everywhere
 
-    async def open(self, draft: RoomDraft, personas: Sequence[str]) -> OpenedRoom:
-        bot = next((bot for bot in self._bots() if bot.online), None)
-        if bot is None:
-            return OpenedRoom(f"No room was opened: {NO_BOT}.")
-        channel = bot.client.get_channel(draft.channel_id)
-        guild_id = channel.guild.id if isinstance(channel, discord.TextChannel) else None
-        draft = draft.model_copy(update={"guild_id": guild_id})
-        text, thread_id = await bot.room_creation.for_owner(id_at(self._services.clock()), draft, personas)
-        where = f"#{channel.name}" if isinstance(channel, discord.TextChannel) else "the channel"
-        named = text.replace(f"<#{draft.channel_id}>", where).replace(f"<#{thread_id}>", f"“{draft.topic}”")
-        return OpenedRoom(named, thread_id)
+    def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
+        bot = next(iter(self._bots()), self)
+        return None if bot is self else bot.room_problem(channel_id, webhooks=webhooks)
+
+    @property
+    def opener(self) -> RoomOpener | None:
+        return next((bot.opener for bot in self._bots()), None)
 
 
 class AgentColours(Mapping[str, int]):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import pytest
 
 from agent_cogs import slash as cog
-from agent_cogs.slash import NOT_EDITABLE, TOO_SLOW, Slash
-from agentic.actions.base import ActionRequest, Choice, CommandReply, Completion, Form, FormField, Menu, Response
+from agent_cogs.slash import Slash
+from agentic.actions.base import ActionRequest, Choice, Completion, File, Form, FormField, Menu, Outcome, report
+from agentic.actions.texts import TEXTS
 from agentic.local.discord import messages
 from agentic.local.discord.backend import DEFERRED_MESSAGE, DEFERRED_UPDATE, EPHEMERAL, UPDATE
 from agentic.process.redaction import Redactor
@@ -21,7 +23,13 @@ from tests.support.discord.gateway_scene import Scene, scene
 COMMANDS = [
     {"id": "1", "name": "order", "type": 1, "options": [{"name": "dish", "type": 3, "autocomplete": True}]},
 ]
-FORM = Form(
+
+
+def shows(reply: Form | Menu | File, text: str = "") -> Outcome:
+    return Outcome(code="report", fields={"text": text}, reply=reply)
+
+
+FORM_OF_TABLE = Form(
     id="table:7",
     title="A table",
     fields=(
@@ -29,7 +37,8 @@ FORM = Form(
         FormField(id="wishes", label="Wishes", text="by the window", hint="quiet, a chair for a child", long=True),
     ),
 )
-MENU = Menu(
+FORM = shows(FORM_OF_TABLE)
+MENU_OF_DISHES = Menu(
     id="dishes:7",
     text="Which dishes?",
     hint="two or three",
@@ -38,34 +47,37 @@ MENU = Menu(
     choices=(Choice("soup", "Soup", "of the day"), Choice("fish", "Fish"), Choice("cake", "Cake")),
 )
 
+MENU = shows(MENU_OF_DISHES)
+
 
 class Kitchen:
     """Answers each command with the next of `answers`, and keeps what it was asked."""
 
-    def __init__(self, *answers: Response) -> None:
+    def __init__(self, *answers: Outcome | str) -> None:
         self.answers, self.asked, self.typed = list(answers), list[ActionRequest](), list[Completion]()
         self.open = asyncio.Event()
         self.open.set()
 
-    async def answer(self, command: ActionRequest) -> Response:
+    async def perform(self, command: ActionRequest) -> Outcome:
         self.asked.append(command)
         await self.open.wait()
-        return self.answers.pop(0)
+        answer = self.answers.pop(0)
+        return report(answer) if isinstance(answer, str) else answer
 
     async def complete(self, typed: Completion) -> Sequence[Choice]:
         self.typed.append(typed)
         if typed.typed == "!":
             raise RuntimeError("no such dish")
-        return [choice for choice in MENU.choices if choice.value.startswith(typed.typed)]
+        return [choice for choice in MENU_OF_DISHES.choices if choice.value.startswith(typed.typed)]
 
 
 @asynccontextmanager
-async def a_kitchen(*answers: Response, secret: str = "") -> AsyncIterator[tuple[Scene, Kitchen]]:
+async def a_kitchen(*answers: Outcome | str, secret: str = "") -> AsyncIterator[tuple[Scene, Kitchen]]:
     kitchen = Kitchen(*answers)
     async with scene() as s:
         s.server.world.app("claude").commands[s.server.world.guild.id] = COMMANDS
         gate = Gate(shared=OutboundShared(Redactor([secret] if secret else [])))
-        s.bot.add_cog(Slash(s.bot, gate, kitchen.answer, ALWAYS_HELD, kitchen.complete))
+        s.bot.add_cog(Slash(s.bot, gate, cast(Any, kitchen), ALWAYS_HELD))
         yield s, kitchen
 
 
@@ -99,7 +111,7 @@ async def test_a_form_shows_its_fields_and_comes_back_as_a_command_with_their_te
 async def test_an_answer_whose_file_is_refused_comes_without_it_and_says_so(monkeypatch, slow: bool):
     monkeypatch.setattr(messages, "MAX_FILE_BYTES", 10)
     monkeypatch.setattr(cog, "DEFER_AFTER", 0.05 if slow else 5.0)
-    async with a_kitchen(CommandReply("Your export:", file=("export.txt", "line\n" * 100))) as (s, kitchen):
+    async with a_kitchen(shows(File("export.txt", "line\n" * 100), "Your export:")) as (s, kitchen):
         if slow:
             kitchen.open.clear()
         used = await s.server.interact("Alice", "lounge", "claude", "order", {"dish": "soup"})
@@ -130,7 +142,10 @@ async def test_a_menu_is_replaced_by_the_answer_to_the_choice():
 
 
 async def test_a_menu_may_be_followed_by_another_one():
-    async with a_kitchen(MENU, Menu(id="drinks:7", text="And?", choices=(Choice("tea", "Tea"),)), "Coming.") as (s, _):
+    async with a_kitchen(MENU, shows(Menu(id="drinks:7", text="And?", choices=(Choice("tea", "Tea"),))), "Coming.") as (
+        s,
+        _,
+    ):
         chosen = await s.server.choose(await order(s), "soup", "cake")
         await s.server.wait_for(lambda: chosen.answers)
         last = await s.server.choose(chosen, "tea")
@@ -146,9 +161,7 @@ async def test_a_menu_may_be_followed_by_another_one():
     ],
     ids=["form", "menu"],
 )
-async def test_a_slow_answer_to_what_came_back_is_announced(
-    monkeypatch, shown: Response, send: Callable, deferral: int
-):
+async def test_a_slow_answer_to_what_came_back_is_announced(monkeypatch, shown: Outcome, send: Callable, deferral: int):
     monkeypatch.setattr(cog, "DEFER_AFTER", 0.05)
     async with a_kitchen(shown, "Coming.") as (s, kitchen):
         used = await s.server.interact("Alice", "lounge", "claude", "order", {"dish": "soup"})
@@ -171,13 +184,13 @@ async def test_a_form_that_comes_too_late_is_not_shown(monkeypatch):
         await s.server.wait_for(lambda: used.deferred)
         kitchen.open.set()
         await s.server.wait_for(lambda: used.answers)
-        assert used.answers[0]["content"] == TOO_SLOW
+        assert used.answers[0]["content"] == TEXTS["too_slow"]
 
 
 async def test_no_form_shows_a_secret_in_any_of_its_fields():
     async with a_kitchen(FORM, secret="by the window") as (s, _):
         used = await order(s)
-        assert (used.form, used.answers[0]["content"]) == (None, NOT_EDITABLE)
+        assert (used.form, used.answers[0]["content"]) == (None, TEXTS["form_has_secret"])
 
 
 async def test_choices_are_offered_for_an_option_while_it_is_typed_and_a_fault_offers_none(caplog):
@@ -186,5 +199,5 @@ async def test_choices_are_offered_for_an_option_while_it_is_typed_and_a_fault_o
             used = await s.server.type_option("Alice", "lounge", "claude", "order", "dish", typed)
             await s.server.wait_for(lambda used=used: used.callback)
             assert used.offered == offered
-        assert (kitchen.typed[0].command.name, kitchen.typed[0].option) == ("order", "dish")
+        assert (kitchen.typed[0].request.name, kitchen.typed[0].option) == ("order", "dish")
         assert "no choices for dish: RuntimeError" in caplog.text

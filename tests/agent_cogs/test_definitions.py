@@ -10,9 +10,8 @@ import pytest
 
 from agent_cogs.slash_definitions import MESSAGE, SUB_COMMAND, Json, command_list, is_ours, is_same
 from agent_config import AGENTS
-from agentic.themes import THEMES
 
-COMMANDS = command_list({name: spec.display_name for name, spec in AGENTS.items()}, tuple(THEMES))
+COMMANDS = command_list({name: spec.display_name for name, spec in AGENTS.items()})
 BOTS = COMMANDS[0]
 
 

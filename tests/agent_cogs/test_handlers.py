@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 
-from agent_cogs.slash import NO_RIGHT_TO_RESET, NOT_ALL, NOT_HERE, REDIS_AWAY
-from agent_cogs.slash_definitions import SUB_COMMAND, command_list
-from agentic.actions.base import FORM, MENU, ONLY_HERE, UNKNOWN, WHY, ActionRequest, CommandReply, Form
-from agentic.actions.explain import NO_RECORD
+from agent_cogs.slash_definitions import SUB_COMMAND, WHY, command_list
+from agentic.actions.base import FORM, MENU, Form
 from agentic.actions.forget import ForgetOutcome
-from agentic.agent.persona import MANAGERS_ONLY
+from agentic.actions.texts import DELAYED, TEXTS
 from agentic.chat.service import Person
 from agentic.ids import id_at
 from agentic.state.budgets import Caps
@@ -45,6 +43,7 @@ from tests.support.slash_scene import (
     NOW,
     THREAD,
     Place,
+    Reply,
     a_place,
     a_room,
 )
@@ -57,7 +56,7 @@ MESSAGE = id_at(NOW)
 
 def every_command() -> list[str]:
     found = []
-    for command in command_list(NAMES, ("casual",), ("soul.md",)):
+    for command in command_list(NAMES):
         parts = [option for option in command.get("options", ()) if option["type"] == SUB_COMMAND]
         found += [f"{command['name']} {part['name']}" for part in parts] or [command["name"]]
     return found
@@ -85,17 +84,17 @@ async def test_every_command_that_discord_shows_is_known_and_answers_briefly(com
     async with a_place() as place:
         answer = await place.use(command, **FILLED)
         told = answer if isinstance(answer, str) else getattr(answer, "text", "") or "a form"
-        assert told not in (UNKNOWN, REDIS_AWAY, NOT_HERE)
+        assert told not in (TEXTS["unknown_action"], TEXTS["redis_unavailable"], TEXTS["not_here"])
         assert 1 <= len(told) <= 2000
 
 
 @pytest.mark.parametrize("command", every_command())
 async def test_where_the_program_is_silent_no_command_does_anything(command: str):
     async with a_place() as place:
-        assert await place.use(command, channel=ELSEWHERE, **FILLED) == NOT_HERE
-        assert await place.use(command, guild=2, **FILLED) == NOT_HERE
-        assert await place.link.commands.keys("*") == []
-        assert await place.use("bots status", channel=THREAD, parent=LOUNGE) != NOT_HERE
+        assert await place.use(command, channel=ELSEWHERE, **FILLED) == TEXTS["not_here"]
+        assert await place.use(command, guild=2, **FILLED) == TEXTS["not_here"]
+        assert set(await place.link.commands.keys("*")) <= {keys.SILENCE}
+        assert await place.use("bots status", channel=THREAD, parent=LOUNGE) != TEXTS["not_here"]
 
 
 @pytest.fixture
@@ -129,7 +128,7 @@ async def test_who_manages_the_only_server_changes_the_bots_files(personas: Path
         form = await edited(place)
         assert may_edit(form)
         assert "Saved" in await place.use(SAVED, id=form.id, part1="new")
-        assert place.asked_discord == 0
+        assert place.known.asked_discord == 0
     assert (personas / "grok" / "soul.md").read_text() == "new\n"
 
 
@@ -146,9 +145,9 @@ async def test_files_that_other_servers_share_are_the_owners_to_change(personas:
         assert await place.use(SAVED, id=form.id, part1="mine") == told, "nor with a form from before"
         assert "old" in await place.use("agent-file show", agent="grok", file="soul.md")
         assert (personas / "grok" / "soul.md").read_text() == "old\n"
-        place.application_owners = {ANN}
+        place.known.application_owners = {ANN}
         assert may_edit(await edited(place))
-        assert await edited(place, MEMBER) == MANAGERS_ONLY
+        assert await edited(place, MEMBER) == TEXTS["managers_only"]
     async with a_place(personas, OWNER_USER_IDS=str(BOB)) as place:
         place.guilds.clear()
         assert may_edit(await edited(place, MEMBER))
@@ -178,8 +177,8 @@ OWNERS += [f"room {part}" for part in ("create", "stop", "resume", "next", "clos
 async def test_owners_commands_are_refused_to_others_and_do_nothing(part: str):
     async with a_place() as place:
         for who in (MEMBER, Person(BOB, manages_messages=True)):
-            assert await place.use(part, who, **FILLED) == MANAGERS_ONLY
-        assert await place.link.commands.keys("*") == []
+            assert await place.use(part, who, **FILLED) == TEXTS["managers_only"]
+        assert set(await place.link.commands.keys("*")) <= {keys.SILENCE}
 
 
 NAMING_A_BOT = ["bots mute", "bots unmute", "bots next", "why-not", "agent-file show", "agent-file edit"]
@@ -228,16 +227,16 @@ async def test_a_managers_order_applies_in_their_server_and_the_owners_everywher
         assert "in this server" in await place.use(f"bots {give}", **given)
         assert orders() == {here}
         told = await place.use(f"bots {undo}", guild=OTHER_GUILD, channel=DEBATE, **given)
-        assert "not" in told
+        assert "n't" in told
         assert orders() == {here}, "a manager of another server"
-        place.application_owners = {ANN}
+        place.known.application_owners = {ANN}
         assert "in every channel" in await place.use(f"bots {give}", **given)
         assert orders() == {here, everywhere}
-        place.application_owners = set()
+        place.known.application_owners = set()
         assert "only the owner" in await place.use(f"bots {undo}", **given)
         assert orders() == {everywhere}
         await place.use(f"bots {give}", **given)
-        place.application_owners = {ANN}
+        place.known.application_owners = {ANN}
         await place.use(f"bots {undo}", **given)
         assert orders() == set(), "the owner ends the order of the server too"
 
@@ -259,9 +258,9 @@ async def test_the_status_shows_managers_the_orders_of_their_own_server():
             assert str(BOB) not in told
         await place.silence.stop(Scope.person(7))
         assert "<@7>" not in await place.use("bots status")
-        place.application_owners = {ANN}
+        place.known.application_owners = {ANN}
         assert f"**Ignored**: <@{BOB}> and <@7>" in await place.use("bots status")
-        place.application_owners = set()
+        place.known.application_owners = set()
         await place.use("bots pause")
         told = await place.use("bots status", MEMBER)
         assert "**All bots are paused in this server**, until /bots resume." in told
@@ -274,7 +273,7 @@ async def test_the_status_shows_managers_the_orders_of_their_own_server():
 
 async def test_what_is_not_known_any_more_is_said_so():
     async with a_place() as place:
-        assert await place.use("bots dance") == UNKNOWN
+        assert await place.use("bots dance") == TEXTS["unknown_action"]
 
 
 async def test_while_redis_is_away_every_command_says_so(monkeypatch: pytest.MonkeyPatch):
@@ -287,7 +286,7 @@ async def test_while_redis_is_away_every_command_says_so(monkeypatch: pytest.Mon
         place.bus.ready.clear()
         for command in (one for one in every_command() if one not in LOCAL):
             told = await place.use(command, **{**FILLED, "channel_": str(LOUNGE)})
-            assert told == REDIS_AWAY or told.endswith(ONLY_HERE), command
+            assert told == TEXTS["redis_unavailable"] or told.endswith(DELAYED), command
         assert bool(place.silence.check(ChannelRef(LOUNGE))) is False  # stopped and resumed by the way
 
 
@@ -313,7 +312,7 @@ async def test_the_status_tells_of_all_bots_of_the_day_and_of_this_channel():
             f"**Stopped elsewhere**: <#{DEBATE}> for 2 hours"
         )
         told = await place.use("bots status", channel=DEBATE)
-        assert "**Here**: stopped for 2 hours more; use /resume to lift it" in told
+        assert "**Here**: stopped for 2 hours more; /resume ends that" in told
 
 
 async def test_a_quiet_day_has_a_status_too():
@@ -372,7 +371,7 @@ async def orders_of(place: Place, outcome: str) -> list[Command]:
 @pytest.mark.parametrize(
     ("outcome", "told"),
     [
-        ("started", f"Started a conversation in <#{LOUNGE}>."),
+        ("started", f"A conversation starts in <#{LOUNGE}>."),
         ("busy", f"A conversation is already running in <#{LOUNGE}>."),
         ("stopped", f"The bots are stopped in <#{LOUNGE}>. Use /resume there first."),
         ("something_new", "The coordinator refused: something_new."),
@@ -388,39 +387,22 @@ async def test_whoever_starts_a_conversation_is_told_what_came_of_it(outcome: st
 async def test_a_start_goes_where_it_was_meant_to_and_nowhere_else():
     async with a_place() as place:
         given = await orders_of(place, "started")
-        await place.handlers.answer(
-            ActionRequest(
-                id=1,
-                name="bots start",
-                who=MANAGER,
-                channel_id=LOUNGE,
-                guild_id=GUILD,
-                values={"channel": str(DEBATE), "theme": "roast"},
-            )
-        )
+        await place.use("bots start", channel_=str(DEBATE), theme="roast")
         assert [(c.channel_id, c.theme) for c in given] == [(DEBATE, "roast")]
         await place.silence.stop(Scope.channel(LOUNGE), source="m1")
         assert "stopped" in await place.use("bots start")
-        elsewhere = ActionRequest(
-            id=2,
-            name="bots start",
-            who=MANAGER,
-            channel_id=LOUNGE,
-            guild_id=GUILD,
-            values={"channel": str(ELSEWHERE)},
-        )
-        assert "not one of the bots' channels" in await place.handlers.answer(elsewhere)
+        assert "one of the bots' channels" in await place.use("bots start", channel_=str(ELSEWHERE))
         assert len(given) == 1
 
 
 @pytest.mark.parametrize(
     ("command", "values", "outcome", "told"),
     [
-        ("next", {"bot": "grok"}, "requested", "Grok speaks next in {here}, after the turn that is under way."),
+        ("next", {"bot": "grok"}, "requested", "Grok speaks next in {here}, after the current turn."),
         ("next", {"bot": "grok"}, "started", "Grok has a turn in {here}."),
         ("next", {"bot": "grok"}, "offline", "Grok is offline."),
         ("end", {}, "none_running", "No conversation is running in {here}."),
-        ("start", {"starter": "grok", "topic": "tea"}, "started", "Started a conversation in {here}."),
+        ("start", {"starter": "grok", "topic": "tea"}, "started", "A conversation starts in {here}."),
     ],
 )
 async def test_a_conversation_is_steered_by_the_coordinator_and_noted(command, values, outcome, told):
@@ -432,7 +414,8 @@ async def test_a_conversation_is_steered_by_the_coordinator_and_noted(command, v
         assert [(c.command, c.channel_id, c.agent_name) for c in given] == [(command, LOUNGE, agent)]
         (note,) = place.notes
         assert (note.by, note.action, note.channel_id, note.agent) == (str(ANN), command, LOUNGE, agent)
-        assert (note.at, note.outcome, note.detail) == (NOW, told, values.get("topic", ""))
+        word = "next_started" if (command, outcome) == ("next", "started") else outcome
+        assert (note.at, note.outcome, note.detail) == (NOW, word, values.get("topic", ""))
 
 
 async def test_a_muted_bot_is_not_asked_to_speak():
@@ -446,15 +429,18 @@ async def test_a_muted_bot_is_not_asked_to_speak():
 async def test_all_bots_are_paused_until_a_manager_lets_them_go_on():
     async with a_place() as place:
         await place.silence.stop(Scope.channel(LOUNGE), source="m1")
-        assert await place.use("bots pause") == "All bots are paused, in every channel. Use /bots resume to lift it."
+        assert await place.use("bots pause") == (
+            "All bots are paused in every channel. Use /bots resume to let them speak again."
+        )
         assert "**All bots are paused everywhere**" in await place.use("bots status", MEMBER)
         assert "all bots are paused" in await place.use("why-not", MEMBER, bot="grok")
         for command in ("bots start", "bots next", "ask"):
             reply = await place.use(command, bot="grok", agent="grok", prompt="hello")
             assert reply == "All bots are paused. Use /bots resume first.", command
-        assert await place.use("resume") == "All bots are paused until /bots resume."
-        assert await place.use("bots resume") == "The bots resume."
-        assert await place.use("bots resume") == "The bots were not paused."
+        told = await place.use("resume")
+        assert told == f"<#{LOUNGE}> is no longer stopped, but all bots are paused. Use /bots resume."
+        assert await place.use("bots resume") == "All bots are back: the pause has ended."
+        assert await place.use("bots resume") == "The bots weren't paused."
         assert not place.silence.check(ChannelRef(LOUNGE)), "its own stop was lifted"
 
 
@@ -477,7 +463,7 @@ async def test_the_status_shows_a_budget_that_was_raised():
 
 async def test_without_a_coordinator_the_person_is_told():
     async with a_place() as place:
-        assert "The coordinator did not answer" in await place.use("bots start")
+        assert "No coordinator answers" in await place.use("bots start")
 
 
 # mute and ignore
@@ -490,7 +476,7 @@ async def test_a_muted_bot_takes_no_turn_until_it_is_unmuted():
         assert await place.state.limits.take(LimitRequest(agent="grok", channel_id=LOUNGE, **rules)) == "muted"
         assert "Grok is muted in every channel for 5 minutes" in await place.use("bots mute", bot="grok", minutes=5)
         assert await place.use("bots unmute", bot="grok") == "Grok may speak again."
-        assert await place.use("bots unmute", bot="grok") == "Grok was not muted."
+        assert await place.use("bots unmute", bot="grok") == "Grok wasn't muted."
         assert await place.state.limits.take(LimitRequest(agent="grok", channel_id=LOUNGE, **rules)) == "ok"
 
 
@@ -500,7 +486,7 @@ async def test_a_person_is_ignored_until_that_is_lifted():
         assert place.silence.is_ignored(BOB)
         assert "already" in await place.use("bots ignore", user=str(BOB))
         assert "again" in await place.use("bots unignore", user=str(BOB))
-        assert "was not ignored" in await place.use("bots unignore", user=str(BOB))
+        assert "weren't ignoring" in await place.use("bots unignore", user=str(BOB))
         assert "IGNORE_USER_IDS" in await place.use("bots unignore", user="7")
 
 
@@ -516,13 +502,16 @@ async def test_who_may_stops_the_channel_for_a_time_and_lifts_it(who: Person):
     async with a_place(MODERATOR_IDS="7,8") as place:
         assert (
             await place.use("stop", who, minutes=30)
-            == "The bots are silent here for 30 minutes. Use /resume to lift it."
+            == f"The bots are silent in <#{LOUNGE}> for 30 minutes. Use /resume to let them speak again."
         )
         assert place.silence.stopped_channels() == {LOUNGE: NOW + 1800}
-        assert await place.use("stop", who) == "The bots are silent here for up to a day. Use /resume to lift it."
+        assert (
+            await place.use("stop", who)
+            == f"The bots are silent in <#{LOUNGE}> for 24 hours. Use /resume to let them speak again."
+        )
         assert place.silence.stopped_channels() == {LOUNGE: NOW + 86400}
-        assert await place.use("resume", who) == "The bots may speak here again."
-        assert await place.use("resume", who) == "Nothing was stopped here."
+        assert await place.use("resume", who) == f"The bots may speak in <#{LOUNGE}> again."
+        assert await place.use("resume", who) == f"The bots weren't stopped in <#{LOUNGE}>."
 
 
 async def test_who_may_not_ends_only_what_answers_them():
@@ -534,11 +523,11 @@ async def test_who_may_not_ends_only_what_answers_them():
 
         place.silence.on_change(note)
         told = await place.use("stop", Person(BOB, manages_guild=True), minutes=30)
-        assert "Cancelled the bots' answers to you" in told
+        assert "canceled the bots' answers to you" in told
         assert SilenceChange(Scope.channel(LOUNGE), BOB) in changes
         assert not place.silence.check(ChannelRef(LOUNGE))
         await place.silence.stop(Scope.channel(LOUNGE), source="m1")
-        assert "don't have permission" in await place.use("resume", MEMBER)
+        assert "Only people who may manage messages" in await place.use("resume", MEMBER)
         assert place.silence.check(ChannelRef(LOUNGE))
 
 
@@ -550,10 +539,10 @@ async def test_what_lifts_a_channels_stop_lifts_its_threads_and_not_the_other_wa
         await place.use("stop", channel=DEBATE)
         told = await place.use("resume", channel=THREAD, parent=LOUNGE)
         assert told == f"The bots are stopped in all of <#{LOUNGE}>. Use /resume there."
-        assert await place.use("resume", channel=LOUNGE) == "The bots may speak here again."
+        assert await place.use("resume", channel=LOUNGE) == f"The bots may speak in <#{LOUNGE}> again."
         assert list(place.silence.stopped_channels()) == [DEBATE]
         await place.use("stop", channel=THREAD, parent=LOUNGE)
-        assert await place.use("resume", channel=THREAD, parent=LOUNGE) == "The bots may speak here again."
+        assert await place.use("resume", channel=THREAD, parent=LOUNGE) == f"The bots may speak in <#{THREAD}> again."
 
 
 async def test_the_status_in_a_thread_of_a_stopped_channel_says_so():
@@ -577,7 +566,7 @@ async def test_who_asks_to_be_forgotten_is_told_what_came_of_it():
         place.services.forgetting = SimpleNamespace(forget=forget)
         assert await place.use("forget me", MEMBER) == outcome.text()
         outcome = ForgetOutcome(Counter(failed=1))
-        assert await place.use("forget me", MEMBER) == NOT_ALL
+        assert await place.use("forget me", MEMBER) == TEXTS["not_all_forgotten"]
         assert asked == [BOB, BOB]
 
 
@@ -616,7 +605,7 @@ async def test_what_was_said_in_another_server_is_not_told():
         place.now = time.time()
         just_now = id_at(place.now)
         await spoke(place, just_now, 2)
-        assert await place.use("why", MEMBER, message=str(just_now)) == NO_RECORD
+        assert await place.use("why", MEMBER, message=str(just_now)) == TEXTS["no_record"]
 
 
 @pytest.mark.promise(506)
@@ -626,7 +615,7 @@ async def test_what_was_said_to_one_person_alone_is_not_told_to_others():
         just_now = id_at(place.now)
         await spoke(place, just_now, None, channel_id=4711)
         place.private.add(4711)
-        assert await place.use("why", MEMBER, message=str(just_now)) == NO_RECORD
+        assert await place.use("why", MEMBER, message=str(just_now)) == TEXTS["no_record"]
 
 
 @pytest.mark.promise(504)
@@ -637,7 +626,7 @@ async def test_what_was_said_in_a_channel_of_few_is_told_there_alone():
         await spoke(place, just_now, GUILD, channel_id=DEBATE)
         assert (await place.use("why", MEMBER, message=str(just_now))).startswith("**Grok**")
         place.private.add(DEBATE)
-        assert await place.use("why", MEMBER, message=str(just_now)) == NO_RECORD
+        assert await place.use("why", MEMBER, message=str(just_now)) == TEXTS["no_record"]
         assert (await place.use("why", MEMBER, channel=DEBATE, message=str(just_now))).startswith("**Grok**")
 
 
@@ -673,17 +662,17 @@ async def test_of_a_message_that_nobody_asked_for_the_record_knows_why_where_red
         assert "🔕" in said
         place.private.add(LOUNGE)
         assert (await place.use("why", MEMBER, message=str(message_id))) == said, "there itself"
-        assert await place.use("why", MEMBER, message=str(message_id), channel=DEBATE) == NO_RECORD
+        assert await place.use("why", MEMBER, message=str(message_id), channel=DEBATE) == TEXTS["no_record"]
         place.private.clear()
         place.guilds[LOUNGE] = ELSEWHERE
-        assert await place.use("why", MEMBER, message=str(message_id), channel=DEBATE) == NO_RECORD
+        assert await place.use("why", MEMBER, message=str(message_id), channel=DEBATE) == TEXTS["no_record"]
 
 
 @pytest.mark.parametrize("text", ["", "hello", "12", "https://discord.com/channels/1/10/", "1" * 30])
 async def test_what_is_no_message_is_said_so(text: str):
     async with a_place() as place:
-        assert "is not a message link" in await place.use("why", MEMBER, message=text)
-        assert await place.use(WHY, MEMBER, message=str(MESSAGE)) == NO_RECORD
+        assert "isn't a message link" in await place.use("why", MEMBER, message=text)
+        assert await place.use(WHY, MEMBER, message=str(MESSAGE)) == TEXTS["no_record"]
 
 
 async def test_why_not_names_the_mute():
@@ -699,21 +688,17 @@ async def test_why_not_names_the_mute():
 async def test_a_question_is_shown_to_all_as_it_was_given():
     async with a_place() as place:
         told = await place.use("ask", MEMBER, agent="grok", prompt="  is *this* <b>right</b>?")
-        assert told == CommandReply("<@501>   is *this* <b>right</b>?", public=True)
+        assert told == Reply("<@501>   is *this* <b>right</b>?", public=True)
 
 
 async def test_nobody_is_asked_where_nobody_may_answer():
     async with a_place(IGNORE_ROLE_IDS="7") as place:
-        assert not isinstance(
-            await place.use("ask", Person(BOB, frozenset({7})), agent="grok", prompt="x"), CommandReply
-        )
-        assert not isinstance(await place.use("ask", agent="grok", prompt="  "), CommandReply)
+        assert not isinstance(await place.use("ask", Person(BOB, frozenset({7})), agent="grok", prompt="x"), Reply)
+        assert not isinstance(await place.use("ask", agent="grok", prompt="  "), Reply)
         assert "There are: Claude, Grok" in await place.use("ask", agent="hal", prompt="x")
         await place.silence.stop(Scope.channel(LOUNGE), source="m1")
-        assert not isinstance(await place.use("ask", agent="grok", prompt="x"), CommandReply)
-        assert not isinstance(
-            await place.use("ask", agent="grok", prompt="x", channel=THREAD, parent=LOUNGE), CommandReply
-        )
+        assert not isinstance(await place.use("ask", agent="grok", prompt="x"), Reply)
+        assert not isinstance(await place.use("ask", agent="grok", prompt="x", channel=THREAD, parent=LOUNGE), Reply)
 
 
 # arena
@@ -723,8 +708,9 @@ async def test_an_arena_is_opened_once_a_channel_by_the_process_that_runs_arenas
     async with a_place() as place:
         assert "run_all.py" in await place.use("arena", MEMBER, prompt="why?")
         await place.link.commands.set(keys.PERSONAS_OWNER, "here")
-        assert "Two agents answer" in await place.use("arena", MEMBER, prompt=" why? ", minutes=900)
-        assert "runs in this channel already" in await place.use("arena", MEMBER, prompt="why not?")
+        assert "from 1 to 60" in await place.use("arena", MEMBER, prompt="why?", minutes=900)
+        assert "Two agents answer" in await place.use("arena", MEMBER, prompt=" why? ", minutes=60)
+        assert "already running in this channel" in await place.use("arena", MEMBER, prompt="why not?")
         (arena,) = await place.state.coordination.arenas.all()
         assert (arena.channel_id, arena.question, arena.minutes, arena.asked_by) == (LOUNGE, "why?", 60, BOB)
 
@@ -735,8 +721,8 @@ async def test_no_arena_is_opened_where_nobody_may_answer():
         assert "ignore you" in await place.use("arena", Person(BOB, frozenset({7})), prompt="x")
         assert "empty" in await place.use("arena", prompt="  ")
         await place.silence.stop(Scope.channel(LOUNGE), source="m1")
-        assert "stopped here" in await place.use("arena", prompt="x")
-        assert "stopped here" in await place.use("arena", prompt="x", channel=THREAD, parent=LOUNGE)
+        assert "are stopped in" in await place.use("arena", prompt="x")
+        assert "are stopped in" in await place.use("arena", prompt="x", channel=THREAD, parent=LOUNGE)
         assert await place.state.coordination.arenas.all() == []
 
 
@@ -748,7 +734,7 @@ async def test_what_happens_in_another_server_is_neither_shown_nor_begun_from_he
         place.guilds[DEBATE] = 2
         await place.silence.stop(Scope.channel(DEBATE), 7200.0, source="m1")
         assert f"<#{DEBATE}>" not in await place.use("bots status")
-        assert "not one of the bots' channels" in await place.use("bots start", channel_=str(DEBATE))
+        assert "isn't one of the bots' channels" in await place.use("bots start", channel_=str(DEBATE))
         place.guilds.clear()  # what this bot does not see is this server's where the owner named no other
         assert f"<#{DEBATE}>" in await place.use("bots status")
         place.services.scope = replace(place.services.scope, guild_ids=frozenset({GUILD, 2}))
@@ -783,7 +769,11 @@ async def test_a_manager_of_another_server_changes_nothing_in_this_one(personas:
     forms = (SAVED, f"{FORM} agent", f"{FORM} room", f"{MENU} room")
     aimed_here = {**FILLED, "name": "Ada", "room": str(A_ROOM), "channel_": str(LOUNGE), "place": reach}
     aimed_here |= {"topic": "t", "personas": "Claude, Grok", "turns": 3, "id": "agent:ada:x"}
-    own = (f":{DEBATE}", "coordinator:forgotten")  # the channel of the command, and who wants to be forgotten
+    own = (
+        f":{DEBATE}",
+        f"{keys.SILENCE}:-",
+        "coordinator:forgotten",
+    )  # the channel of the command, and who wants to be forgotten
     async with a_place(personas) as place:
         place.guilds[DEBATE] = 2
         place.services.scope = replace(place.services.scope, guild_ids=frozenset({GUILD, 2}))
@@ -814,8 +804,8 @@ async def test_a_manager_of_another_server_changes_nothing_in_this_one(personas:
 @pytest.mark.promise(41)
 async def test_what_everybody_said_is_cleared_by_who_may_manage_messages_alone():
     async with a_place() as place:
-        assert await place.use("reset", MEMBER) == NO_RIGHT_TO_RESET
-        assert await place.use("reset", MEMBER, agent="grok") == NO_RIGHT_TO_RESET
+        assert await place.use("reset", MEMBER) == TEXTS["message_managers_only"]
+        assert await place.use("reset", MEMBER, agent="grok") == TEXTS["message_managers_only"]
         assert await place.services.resets.since("grok", LOUNGE) == 0
         assert "starts fresh" in await place.use("reset", Person(BOB, manages_messages=True))
 

@@ -28,7 +28,7 @@ def test_an_owner_begins_a_conversation_chooses_who_goes_on_and_stops_it(local: 
     page.get_by_label("Topic").fill("a lighthouse")
     page.get_by_label("Who begins").select_option("grok")
     confirm(page, "Start")
-    toast(page, "Grok begins in #story.")
+    toast(page, "A conversation starts in #story.")
     page.get_by_text("a lighthouse").first.wait_for()
     page.get_by_role("button", name="Next speaker").click()
     page.get_by_role("dialog").get_by_role("combobox").select_option("gemini")
@@ -36,7 +36,7 @@ def test_an_owner_begins_a_conversation_chooses_who_goes_on_and_stops_it(local: 
     toast(page, "Gemini")
     page.get_by_role("button", name="Stop", exact=True).click()
     confirm(page, "Stop")
-    toast(page, "The bots are silent in #story until")
+    toast(page, "The bots are silent in #story for")
     page.get_by_role("button", name="Resume").click()
     toast(page, "The bots may speak in #story again.")
 

@@ -79,12 +79,12 @@ async def test_a_conversation_begins_with_the_chosen_bot_and_topic_and_the_owner
         await f.discord.wait_for(lambda: len(f.models.requests) == 2)
         second = f.models.requests[1]
         assert (second.provider, "You may not skip" in second.tail) == ("google", True)
-        assert await owner.act("start", channel=here) == "a conversation is already running in #debate"
+        assert await owner.act("start", channel=here) == "A conversation is already running in #debate."
         held.go(3)
         await f.discord.wait_for(lambda: len(f.said("debate")) == 4)
         assert f.said("debate")[:2] == ["by xai", "by google"]
         await until(lambda: not runtime.coordinator.engine.locks.busy)
-        assert await owner.act("end", channel=here) == "no conversation is running in #debate"
+        assert await owner.act("end", channel=here) == "No conversation is running in #debate."
         await runtime.services.record.aclose()
         noted = await notes_in(runtime)
         assert noted[:2] == [("console", "start", "started"), ("console", "next", "requested")]
@@ -114,7 +114,7 @@ async def test_where_nobody_converses_the_bot_has_one_turn_and_hears_what_was_sa
     async with flow(tmp_path) as f, f.running() as runtime, owner_of(runtime) as owner:
         await f.discord.say("Alice", "debate", "Tea is too dear.")
         await until(lambda: runtime.services.transcripts.of(f.channel("debate")).newest)
-        assert await owner.act("next", channel=str(f.channel("debate")), agent="claude") == "started"
+        assert await owner.act("next", channel=str(f.channel("debate")), agent="claude") == "next_started"
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         await until(lambda: not runtime.coordinator.engine.locks.busy)
         (request,) = f.models.requests
@@ -131,7 +131,7 @@ async def test_a_pause_of_all_outlives_a_restart_and_stops_mentions_schedule_and
             async with f.running() as runtime, owner_of(runtime) as owner:
                 await owner.act("start", channel=str(f.channel("debate")))
                 await f.discord.wait_for(lambda: f.models.requests)
-                assert await owner.act("pause") == "paused"
+                assert await owner.act("pause") == "paused_all"
                 await until(lambda: not runtime.coordinator.engine.locks.busy)
             held.go(100)
             async with f.running() as runtime, owner_of(runtime) as owner:
@@ -140,10 +140,10 @@ async def test_a_pause_of_all_outlives_a_restart_and_stops_mentions_schedule_and
                 await f.discord.wait_for(lambda: signs(f, "casual") == ["🛑"])
                 assert await runtime.coordinator.fire() is None, "as the schedule does"
                 assert await owner.act("next", channel=str(f.channel("debate")), agent="claude") == (
-                    "all bots are paused; resume them first"
+                    "All bots are paused. Use “Resume all bots” first."
                 )
                 assert len(f.models.requests) == 1, "no model was asked"
-                assert await owner.act("go_on") == "went_on"
+                assert await owner.act("resume_all") == "resumed_all"
                 await f.discord.say("Alice", "casual", f"<@{claude}> and now?")
                 await f.discord.wait_for(lambda: f.said("casual", "claude"))
                 assert not [m for m in f.discord.messages("debate") if m["content"]]

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from agent_cogs.slash import NO_RIGHT_TO_RESET
-from agentic.agent.persona import MANAGERS_ONLY
+from agentic.actions.texts import TEXTS
 from agentic.local.discord.backend import EPHEMERAL
 from tests.flows.test_commands_flow import ready, told
 from tests.support.asking import link
@@ -103,7 +102,7 @@ async def test_a_file_of_a_persona_is_shown_and_changed_in_a_form(tmp_path):
         which = {"agent": "claude", "file": "soul.md"}
         for part in ("show", "edit"):
             used = await f.discord.interact("Bob", "casual", "chatgpt", f"agent-file {part}", which)
-            assert await told(f, used) == MANAGERS_ONLY
+            assert await told(f, used) == TEXTS["managers_only"]
         shown = await f.discord.interact("Alice", "casual", "chatgpt", "agent-file show", which)
         assert "Dry humour." in await told(f, shown)
         edit = await f.discord.interact("Alice", "casual", "chatgpt", "agent-file edit", which)
@@ -145,7 +144,10 @@ async def test_anybody_may_reset_their_own_direct_messages(tmp_path):
         direct = await f.discord.open_direct("Bob", "claude")
         await f.discord.say("Bob", direct, "the password is swordfish")
         await f.discord.wait_for(lambda: len(f.said(direct, "claude")) == 1)
-        assert await told(f, await f.discord.interact("Bob", "casual", "chatgpt", "reset", {})) == NO_RIGHT_TO_RESET
+        assert (
+            await told(f, await f.discord.interact("Bob", "casual", "chatgpt", "reset", {}))
+            == TEXTS["message_managers_only"]
+        )
         assert "I start fresh" in await told(f, await f.discord.interact("Bob", direct, "claude", "reset", {}))
         await f.discord.say("Bob", direct, "what did I say?")
         await f.discord.wait_for(lambda: len(f.said(direct, "claude")) == 2)

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from agent_cogs.slash import FAILED, NOT_HERE, REDIS_AWAY
-from agentic.actions.base import WHY
-from agentic.agent.persona import MANAGERS_ONLY
+from agent_cogs.slash_definitions import WHY
+from agentic.actions.texts import TEXTS
 from agentic.chat.splitting import MAX_MESSAGE
 from agentic.local.discord.backend import ANSWER_SECONDS, EPHEMERAL
 from agentic.state.silence import ChannelRef
@@ -104,7 +103,7 @@ async def test_the_status_is_for_everyone_and_only_where_the_bots_are(tmp_path):
             status = await use(f, "bots status", "Bob")
             assert status.startswith("**Online**: ChatGPT, Claude, Gemini and Grok")
             assert "no conversation is running" in status
-            assert await use(f, "bots status", channel="offices") == NOT_HERE
+            assert await use(f, "bots status", channel="offices") == TEXTS["not_here"]
             await runtime.coordinator.fire(f.channel("casual"))
             assert "total $0.0" in await use(f, "bots status", "Bob")
 
@@ -112,12 +111,12 @@ async def test_the_status_is_for_everyone_and_only_where_the_bots_are(tmp_path):
 async def test_a_conversation_is_started_by_whoever_may(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running():
         await ready(f)
-        assert await use(f, "bots start", "Bob") == MANAGERS_ONLY
+        assert await use(f, "bots start", "Bob") == TEXTS["managers_only"]
         casual = f.channel("casual")
-        assert await use(f, "bots start", theme="roast") == f"Started a conversation in <#{f.channel('debate')}>."
+        assert await use(f, "bots start", theme="roast") == f"A conversation starts in <#{f.channel('debate')}>."
         await f.discord.wait_for(lambda: len(f.said("debate")) == 4)
         began = await told(f, await f.discord.interact("Alice", "debate", "chatgpt", "bots start", {"channel": casual}))
-        assert began == f"Started a conversation in <#{casual}>."
+        assert began == f"A conversation starts in <#{casual}>."
         await f.discord.wait_for(lambda: len(f.said("casual")) == 4)
 
 
@@ -125,7 +124,7 @@ async def test_a_muted_bot_shows_a_sign_and_is_not_called_and_comes_back(tmp_pat
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
         await ready(f)
         grok = f"<@{f.user_id('grok')}>"
-        assert await use(f, "bots mute", "Bob", bot="grok") == MANAGERS_ONLY
+        assert await use(f, "bots mute", "Bob", bot="grok") == TEXTS["managers_only"]
         assert "Grok is muted in every channel for 5 minutes" in await use(f, "bots mute", bot="grok", minutes=5)
         asked = await f.discord.say("Bob", "debate", f"{grok} hello")
         await f.discord.wait_for(lambda: f.world.channel("debate").messages[int(asked["id"])].reactions)
@@ -149,7 +148,7 @@ async def test_who_is_ignored_calls_no_bot_of_any_process(tmp_path):
         ):
             await ready(f)
             bob = f.world.user("Bob").id
-            assert await use(f, "bots ignore", "Bob", user=bob) == MANAGERS_ONLY
+            assert await use(f, "bots ignore", "Bob", user=bob) == TEXTS["managers_only"]
             await use(f, "bots ignore", user=bob)
             await until(lambda: there.services.silence.is_ignored(bob))
             for bot in ("chatgpt", "grok"):
@@ -176,13 +175,13 @@ async def test_stop_and_resume_do_what_the_sign_and_the_word_do(tmp_path):
         f.models.answer = held
         talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
         await thinking.wait()
-        assert "silent here for 30 minutes" in await use(f, "stop", minutes=30)
+        assert "for 30 minutes" in await use(f, "stop", minutes=30)
         report = await asyncio.wait_for(talking, 30)
         go_on.set()
         assert (report.ended_because, f.said("debate")) == ("stopped", [])
         assert "The bots are stopped" in await use(f, "bots start")
-        assert "permission to lift a stop" in await use(f, "resume", "Bob")
-        assert await use(f, "resume") == "The bots may speak here again."
+        assert "Only people who may manage messages" in await use(f, "resume", "Bob")
+        assert "again" in await use(f, "resume")
         f.models.answer = lambda _: decision("said", topic="t")
         assert (await runtime.coordinator.fire(f.channel("debate"))).messages > 0
 
@@ -208,7 +207,7 @@ async def test_a_person_without_the_right_stops_their_own_answer_in_another_proc
             for who, channel in (("Bob", "debate"), ("Alice", "casual")):
                 await f.discord.say(who, channel, f"<@{f.user_id('grok')}> ask{who}")
                 await thinking[who].wait()
-            assert "Cancelled the bots' answers to you" in await use(f, "stop", "Bob")
+            assert "canceled the bots' answers to you" in await use(f, "stop", "Bob")
             runner = there.bots["grok"].cog.host.queue._runner
             await until(lambda: not [e for e, _ in runner._running.values() if e.channel_id == f.channel("debate")])
             go_on.set()
@@ -263,7 +262,7 @@ async def test_with_redis_away_the_person_is_told_so_in_time(tmp_path):
             began = f.world.clock()
             for command, values in (("bots status", {}), ("why-not", {"bot": "grok"}), ("forget me", {})):
                 answer = await f.discord.interact("Alice", "debate", "chatgpt", command, values)
-                assert await told(f, answer) == REDIS_AWAY
+                assert await told(f, answer) == TEXTS["redis_unavailable"]
             assert "when it is back" in await use(f, "stop")
             assert f.world.clock() - began < ANSWER_SECONDS
             assert runtime.services.silence.check(ChannelRef(f.channel("debate")))
@@ -298,7 +297,7 @@ async def test_a_fault_is_one_line_to_the_person_and_a_traceback_in_the_log(tmp_
             raise ZeroDivisionError("a fault of the program")
 
         runtime.services.state.coordination.presence.online = faulty
-        assert await use(f, "bots status") == FAILED
+        assert await use(f, "bots status") == TEXTS["failed"]
         del runtime.services.state.coordination.presence.online
         assert "**Online**" in await use(f, "bots status"), "the next one is answered again"
     record = next(r for r in caplog.records if r.exc_info and r.exc_info[0] is ZeroDivisionError)

@@ -64,7 +64,7 @@ async def test_an_arena_shows_its_names_after_the_time_also_over_a_restart(tmp_p
             async with f.running():
                 await ready(f)
                 assert "Two agents answer" in await use(f, "arena", {"prompt": "Why is the sky blue?", "minutes": 1})
-                assert "runs in this channel already" in await use(f, "arena", {"prompt": "And the sea?"})
+                assert "already running in this channel" in await use(f, "arena", {"prompt": "And the sea?"})
                 await f.discord.wait_for(lambda: offered(f) == 2)
             shown = f.said("debate")
             assert [text.split("\n")[0] for text in shown[:2]] == ["🫥 🅰️", "🫥 🅱️"]

@@ -178,7 +178,7 @@ async def _posted_unasked(f: SignalFlow, runtime: Runtime) -> int:
 async def test_the_status_of_an_agent_says_what_it_writes_unasked_waits_for(tmp_path: Path) -> None:
     async with signal_flow(tmp_path, IDLE_TASKS="follow_up") as f, f.running() as runtime:
         await written(runtime.services.state.coordination.idle.read)
-        assert "What I write unasked: follow-ups (in " in await told(f, "/status")
+        assert "My unprompted messages: follow-ups (in " in await told(f, "/status")
 
 
 async def written(look: Callable[[], Awaitable[Any]]) -> Any:

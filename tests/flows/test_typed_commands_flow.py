@@ -9,7 +9,6 @@ from agent_cogs.slash_definitions import command_list
 from agentic.local.person import CommandUse
 from agentic.local.terminal.terminal import LocalConversations, Terminal
 from agentic.local.terminal.view import Names, SavedFiles
-from agentic.personas.files import PERSONA_FILES
 from agentic.themes import THEMES
 from tests.flows.test_commands_flow import ready
 from tests.support.flow import SHOWN, flow
@@ -39,7 +38,7 @@ async def typed(f, runtime, files, *script):
         mention_ids={},
         themes=tuple(THEMES),
         use=CommandUse(f.discord, "Alice", f.settings.personas_dir, save),
-        commands=command_list(SHOWN, tuple(THEMES), PERSONA_FILES),
+        commands=command_list(SHOWN),
         channel=f.channel("debate"),
         lines=lines(),
     )

@@ -3,7 +3,7 @@
 import time
 
 from agent_coordinator.config import from_settings
-from agentic.actions.explain import NO_RECORD, why, why_not
+from agentic.actions.explain import why, why_not
 from agentic.services.discord.gateway import BACKOFF_TEXT
 from agentic.state.silence import ChannelRef
 from agentic.turn.result import LINES
@@ -34,7 +34,7 @@ async def test_a_mention_and_a_conversations_turns_leave_records_that_explain_th
         opening, *others = [await explained(services, message) for message in f.discord.messages("debate")]
         assert "started a conversation of the bots" in opening
         assert [("in round 1 of a conversation" in text) for text in others] == [True] * 3
-        assert await explained(services, question) == NO_RECORD
+        assert await explained(services, question) is None
         text = await why_not(services, "claude", ChannelRef(f.channel("casual")), time.time())
         assert text.startswith("**Claude** is silent here: nobody has called it since")
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from aiohttp.test_utils import TestClient, TestServer
 
-from agent_config import load_settings
+from agent_config import Settings, load_settings
+from agentic.actions.base import ActionContext
+from agentic.actions.registry import Actions
+from agentic.agent.roster import RosterEntry
+from agentic.agent.services import ServedChannels
+from agentic.chat.directory import Directory
 from agentic.console.app import console_app
 from agentic.console.parts import Channel, ConsoleContext, Message, OnChange, RecordFile
+from agentic.process.redaction import Redactor
 from agentic.record.queries.posts import Picture
+from agentic.runtime.console import ConsolePlace
+from agentic.state.record_stream import NoRecord
 from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
 from agentic.wire.bus import Bus, CoordinatorCommands
@@ -71,6 +80,27 @@ class FakeChannels:
         return self.pictures.get((message_id, file_id))
 
 
+class ListedAgents(tuple[RosterEntry, ...]):
+    """A roster with these agents; `deleted` are personas that were there."""
+
+    deleted: tuple[str, ...] = ()
+
+    @classmethod
+    def of_settings(cls, settings: Settings) -> ListedAgents:
+        agents = settings.agents.values()
+        return cls(RosterEntry(key=one.name, shown=one.display_name, is_bot=True, front=one.front) for one in agents)
+
+    @property
+    def names(self) -> dict[str, str]:
+        return {entry.key: entry.shown for entry in self}
+
+    def of(self, key: str) -> RosterEntry | None:
+        return next((entry for entry in self if entry.key == key), None)
+
+    def gone(self, keys: Iterable[str]) -> tuple[str, ...]:
+        return tuple(key for key in keys if key in self.deleted)
+
+
 def console_parts(link: RedisConnection, environ: Mapping[str, str] | None = None, **changes: Any) -> ConsoleContext:
     """Parts with these settings; `changes` replace some of them."""
     settings = load_settings({"CONSOLE": "true", "CHANNEL_THEME_MAP": "11:debate,12:casual", **(environ or {})}, None)
@@ -86,7 +116,20 @@ def console_parts(link: RedisConnection, environ: Mapping[str, str] | None = Non
         "live": FakeChannels(),
         "store": RecordFile(None),
     }
-    return ConsoleContext(**{**parts, **changes})
+    given = {**parts, **changes}
+    roster, bots = given.pop("roster", None) or ListedAgents.of_settings(settings), given.pop("bots", ())
+    services: Any = SimpleNamespace(
+        **{name: given[name] for name in ("settings", "state", "bus", "orders", "silence")},
+        clock=given.get("clock", time.time),
+        record=given.get("notes", NoRecord()),
+        names=given["names"],
+        roster=roster,
+        scope=ServedChannels(settings.channels),
+        directory=Directory(given["names"]),
+        redact=Redactor([]),
+    )
+    actions = Actions(ActionContext(services, ConsolePlace(given["live"], lambda: bots)))
+    return ConsoleContext(**{"actions": actions, **given})
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
-from agentic.actions.rooms import ROOM_DONE, ROOM_REFUSALS
+from agentic.actions.texts import TEXTS
 from agentic.state.rooms import Room, RoomMember
 from agentic.wire import keys
 from agentic.wire.messages import Command, CommandOutcome, Instruction, PersonNotice, Result, RoomOrder
@@ -133,7 +133,8 @@ class RoomScene:
         room = RoomOrder(**order) if order else None
         self.bus.command(Command(command=command, command_id=number, channel_id=thread, agent_name=agent, room=room))
         await until(lambda: self._outcome(number))
-        assert self._outcome(number) in {*ROOM_DONE, *ROOM_REFUSALS}, "there are words for it"
+        outcome = self._outcome(number)
+        assert {outcome, f"opening_{outcome}"} & TEXTS.keys(), "there are words for it"
         return self._outcome(number)
 
     async def open(self, **changes: Any) -> str:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from agent_cogs.slash import SlashHandlers
+from agent_cogs.slash import STYLE
 from agent_config import load_settings
-from agentic.actions.base import ActionRequest
+from agentic.actions.base import FORM, MENU, ActionContext, ActionRequest, File, Form, Menu, Outcome
+from agentic.actions.base import Place as ActionPlace
 from agentic.actions.forget import Forgetting
 from agentic.actions.privacy import OwnMemory, Privacy
+from agentic.actions.registry import Actions
+from agentic.actions.values import extra_of
 from agentic.agent.options import OptionBook, base_layer
-from agentic.agent.persona import FileRights
 from agentic.agent.roster import Roster
 from agentic.agent.services import IgnoredPeople, ServedChannels
 from agentic.chat.directory import Directory
@@ -31,13 +34,13 @@ from agentic.state.leases import ALWAYS_HELD
 from agentic.state.live_options import LiveOptions
 from agentic.state.rooms import WRITE_ROOM, Room, RoomMember, room_args, room_keys
 from agentic.state.shared_state import SharedState
-from agentic.state.silence import Silence
+from agentic.state.silence import ChannelRef, Silence
 from agentic.wire import keys
 from agentic.wire.bus import Bus, CoordinatorCommands
 from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import ActionNote
 from agentic.wire.messages import Command, CommandOutcome, read
-from tests.support.redis_server import PATIENT, empty_redis
+from tests.support.redis_server import PATIENT, empty_redis, until
 from tests.support.remembered import Remembered
 
 SECRET = "a-secret-of-the-settings"
@@ -89,6 +92,54 @@ class Channel:
 
     async def revise(self, channel_id: int, message_id: int, text: str) -> None:
         self.messages[message_id] = text
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a person sees besides a plain text."""
+
+    text: str
+    public: bool = False
+    file: tuple[str, str] | None = None
+
+
+def shown(outcome: Outcome) -> Any:
+    """What Discord shows: a text, a form, a menu, or a Reply with more."""
+    reply, text = outcome.reply, STYLE.text_of(outcome)
+    if isinstance(reply, Form | Menu):
+        return reply
+    if isinstance(reply, File):
+        return Reply(text, file=(reply.name, reply.text))
+    return Reply(text, public=True) if outcome.is_public else text
+
+
+class KnownPlaces(ActionPlace):
+    """What the bot knows of channels: `guilds`, the `parents` of threads, and the `private` ones that few read."""
+
+    def __init__(self, channel: Channel, opener: RoomOpener) -> None:
+        self.guilds, self.parents, self.private = {LOUNGE: GUILD, DEBATE: GUILD}, dict[int, int](), set[int]()
+        self.application_owners, self.asked_discord = set[int](), 0
+        self._channel, self._opener = channel, opener
+
+    def guild_of(self, channel_id: int) -> int | None:
+        return self.guilds.get(channel_id)
+
+    def parent(self, channel_id: int) -> int | None:
+        return self.parents.get(channel_id)
+
+    def may_see(self, here: int) -> Callable[[int], bool]:
+        return lambda channel: channel == here or channel not in self.private
+
+    async def owners(self) -> Collection[int]:
+        self.asked_discord += 1
+        return self.application_owners
+
+    def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
+        return self._channel.why_not(channel_id, webhooks)
+
+    @property
+    def opener(self) -> RoomOpener:
+        return self._opener
 
 
 KEYS = {"ANTHROPIC_API_KEY": "a-key", "XAI_API_KEY": "a-key"}
@@ -151,19 +202,11 @@ class Place:
             record=record,
         )
         self.services.ignored = IgnoredPeople(settings, self.silence)
-        self.guilds = {LOUNGE: GUILD, DEBATE: GUILD}  # as the bot sees the channels
-        self.application_owners: set[int] = set()
-        self.asked_discord = 0
         self.channel = Channel()
         opener = RoomOpener("grok", self.services, self.channel, lease=ALWAYS_HELD)
-        rights = FileRights(self.services.settings, self.guilds.get, self._owners)
-        self.parents: dict[int, int] = {}  # thread → channel
-        self.private: set[int] = set()  # channels that are read by few
-
-        def may_see(here: int) -> Callable[[int], bool]:
-            return lambda channel: channel == here or channel not in self.private
-
-        self.handlers = SlashHandlers(self.services, rights, opener, self.channel.why_not, self.parents.get, may_see)
+        self.known = KnownPlaces(self.channel, opener)
+        self.guilds, self.parents, self.private = self.known.guilds, self.known.parents, self.known.private
+        self.actions = Actions(ActionContext(self.services, self.known))
         self._ids = count(1)
 
     def coordinator(self, *outcomes: str) -> list[Command]:
@@ -187,10 +230,6 @@ class Place:
         for room in rooms:
             await write_room(self.link, room)
 
-    async def _owners(self) -> set[int]:
-        self.asked_discord += 1
-        return self.application_owners
-
     def clock(self) -> float:
         return self.now
 
@@ -206,19 +245,17 @@ class Place:
         **values: Any,
     ) -> Any:
         named = {name.rstrip("_").replace("_", "-"): value for name, value in values.items()}
-        guild = named.pop("guild", GUILD)
-        return await self.handlers.answer(
-            ActionRequest(
-                id=next(self._ids),
-                name=command,
-                who=who,
-                channel_id=channel,
-                guild_id=guild,
-                parent_id=parent,
-                values=named,
-                chosen=chosen,
-            )
+        where = ChannelRef(channel, parent, named.pop("guild", GUILD))
+        action = self.actions.on("slash").get(command)
+        if action is not None and not command.startswith((FORM, MENU)):  # Discord sends what the command has, alone
+            fields = action.values.model_fields.items()
+            options = {field.alias or name for name, field in fields if extra_of(field)["only"] in (None, "slash")}
+            named = {name: value for name, value in named.items() if name in options}
+        number = next(self._ids)
+        request = ActionRequest(
+            id=number, name=command, who=who, place=where, values=named, chosen=chosen, source=f"c{number}"
         )
+        return shown(await self.actions.perform(request))
 
 
 @asynccontextmanager
@@ -227,10 +264,12 @@ async def a_place(personas: Path | None = None, **env: str) -> AsyncIterator[Pla
         place = Place(link, personas, **env)
         for memory in (place.silence, place.orders, place.live, place.services.resets):
             memory.start()
-        running = asyncio.create_task(place.bus.run())
+        running = [asyncio.create_task(work) for work in (place.bus.run(), place.silence.run())]
         try:
             await asyncio.wait_for(place.bus.ready.wait(), 10)
+            await until(lambda: not place.silence.is_out_of_sync)
             yield place
         finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)

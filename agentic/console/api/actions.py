@@ -3,39 +3,100 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections import OrderedDict
 from datetime import datetime, time, timedelta
 
 from aiohttp import web
+from pydantic import BaseModel, ConfigDict
 
-from agentic.actions.base import Done, Request
-from agentic.actions.conversations import Actions
+from agentic.actions.base import OWNER, ActionRequest, Outcome
+from agentic.actions.texts import Style
 from agentic.console.json_values import Json, cursor_text, id_text, person_name, query_cursor
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, read_body
+from agentic.ids import id_at
 from agentic.record.queries.posts import actions_page
-from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import ActionNote
 
 MAX_CLICKS = 1_000  # that are remembered
 PAGE = 50
 LATE_SECONDS = 900.0  # a time that is later than this begins no conversation any more
+STATUS = {
+    **dict.fromkeys(("bad_value", "missing_value", "unknown_option", "unknown_value", "no_time", "unknown_scope"), 400),
+    **dict.fromkeys(("unknown_action", "unknown_channel", "unknown_agent", "no_room"), 404),
+    **dict.fromkeys(("nobody", "redis_unavailable"), 503),
+}
+"""The HTTP status of refusals; of all others 409."""
 
 _ID = re.compile(r"[0-9A-Za-z-]{8,64}", re.ASCII)
 
-log = logging.getLogger(__name__)
+
+class Click(BaseModel):
+    """The body of an action: the click's id, and the values. The same click twice is one action."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    id: str
+
+
+class ConsoleStyle(Style):
+    """Channels and people by name, times by the owner's clock, actions by their buttons."""
+
+    def __init__(self, parts: ConsoleContext) -> None:
+        self._parts, self._buttons = parts, {name: one.button for name, one in parts.actions.on("console").items()}
+
+    def action(self, name: str) -> str:
+        return f"“{self._buttons[name]}”" if self._buttons.get(name) else f"/{name} in Discord"
+
+    def channel(self, channel_id: int) -> str:
+        return f"#{self._parts.live.names().get(channel_id, channel_id)}"
+
+    def person(self, user_id: int) -> str:
+        return self._parts.live.people().get(user_id, "a person")
+
+    def time(self, at: int, mark: str) -> str:
+        zone = self._parts.settings.timezone
+        moment, now = datetime.fromtimestamp(at, zone), datetime.fromtimestamp(self._parts.clock(), zone)
+        return f"{moment:%H:%M}" if moment.date() == now.date() else f"{moment:%A %H:%M}"
 
 
 def routes(parts: ConsoleContext) -> web.RouteTableDef:
-    table, runner = web.RouteTableDef(), ActionRunner(parts)
+    table, style = web.RouteTableDef(), ConsoleStyle(parts)
+    names = {action.record: name for name, action in parts.actions.on("console").items() if name == action.name}
+    clicks: OrderedDict[tuple[str, str], asyncio.Task[Outcome]] = OrderedDict()
+
+    async def perform(name: str, click: Click) -> Outcome:
+        """Perform the action of a click once, and to its end even if the browser is gone: nothing is left half done.
+        If Redis was unavailable the same click may be tried again."""
+        key = (name, click.id)
+        if key not in clicks:
+            values = {option: value for option, value in (click.model_extra or {}).items() if value is not None}
+            now, source = id_at(parts.clock()), f"click-{click.id}"
+            request = ActionRequest(
+                id=now, name=name, who=OWNER, surface="console", place=None, values=values, source=source
+            )
+            clicks[key] = asyncio.create_task(parts.actions.perform(request), name=f"the console's {name}")
+            for old in [one for one in list(clicks)[:-MAX_CLICKS] if clicks[one].done()]:
+                del clicks[old]
+        outcome = await asyncio.shield(clicks[key])
+        if outcome.code == "redis_unavailable":
+            clicks.pop(key, None)
+        return outcome
 
     @table.post("/api/actions/{name}")
     async def run_action(request: web.Request) -> web.Response:
         """{"id": "…", …} → {"outcome", "text"}; the same id again gets the same answer."""
-        done = await runner.act(request.match_info["name"], await read_body(request, Request))
-        return web.json_response({"outcome": done.outcome, "text": done.text})
+        name, click = names.get(request.match_info["name"]), await read_body(request, Click)
+        if name is None:
+            raise Refused(404, "There is no such action.")
+        if not _ID.fullmatch(click.id):
+            raise Refused(400, "id: expected 8 to 64 letters and digits, new for each click")
+        outcome = await perform(name, click)
+        text = style.text_of(outcome)
+        if not outcome.ok:
+            raise Refused(STATUS.get(outcome.code, 409), text)
+        return web.json_response({"outcome": outcome.code, "text": text})
 
     @table.get("/api/actions")
     async def list_past_actions(request: web.Request) -> web.Response:
@@ -61,48 +122,6 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         return web.json_response({"paused": parts.silence.is_paused})
 
     return table
-
-
-class ActionRunner:
-    """Runs the action of each click once, and to its end even if the browser is gone: nothing is left half done."""
-
-    def __init__(self, parts: ConsoleContext) -> None:
-        self._parts, self._actions = parts, Actions(parts)
-        self._known: OrderedDict[tuple[str, str], asyncio.Task[Done]] = OrderedDict()
-
-    async def act(self, name: str, asked: Request) -> Done:
-        """Raises Refused and StateUnavailable; after the latter the same click may be tried again."""
-        if name not in self._actions.known:
-            raise Refused(404, "there is no such action")
-        if not _ID.fullmatch(asked.id):
-            raise Refused(400, "id: expected 8 to 64 letters and digits, new for each click")
-        click = (name, asked.id)
-        if click not in self._known:
-            self._known[click] = asyncio.create_task(self._act(name, asked), name=f"the console's {name}")
-            for old in list(self._known)[:-MAX_CLICKS]:
-                if self._known[old].done():
-                    del self._known[old]
-        try:
-            return await asyncio.shield(self._known[click])
-        except StateUnavailable:
-            self._known.pop(click, None)
-            raise
-
-    async def _act(self, name: str, asked: Request) -> Done:
-        try:
-            done = await self._actions.known[name](asked)
-        except Refused as refused:
-            if refused.status != 400:  # a typing error is not recorded
-                self._record(name, asked, Done("refused", "", refused.text))
-            raise
-        log.info("the console: %s: %s", name, done.text)
-        self._record(name, asked, done)
-        return done
-
-    def _record(self, name: str, asked: Request, done: Done) -> None:
-        channel = asked.channel or ""
-        channel_id = int(channel) if channel.isdecimal() else None
-        self._parts.note_action(name, channel_id, asked.agent, done.detail, done.outcome)
 
 
 def _action_json(parts: ConsoleContext, note: ActionNote) -> Json:

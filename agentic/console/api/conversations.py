@@ -114,7 +114,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     @table.get("/api/rooms")
     async def list_rooms(_: web.Request) -> web.Response:
         rooms = await parts.state.coordination.rooms.list()
-        why_not = None if parts.rooms.can_open() else NO_BOT
+        why_not = NO_BOT if parts.actions.context.place.opener is None else None
         return web.json_response({"items": [_room_json(parts, room) for room in rooms], "why_not": why_not})
 
     @table.get("/api/rooms/{thread}")
@@ -127,7 +127,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         with suppress(Refused):  # no record
             story = await read_room_story(await parts.store.open(), room.thread_id, _look(parts))
             messages = [_message_json(each, story.look) for each in story.messages] if story is not None else []
-        others = [_seat_json(seat) for seat in parts.rooms.seats() if room.member(seat.key) is None]
+        others = [_seat_json(seat) for seat in parts.actions.context.services.roster if room.member(seat.key) is None]
         return web.json_response({**_room_json(parts, room), "messages": messages, "others": others})
 
     @table.get("/api/rooms/{thread}/export")
@@ -142,7 +142,9 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     @table.get("/api/new-room")
     async def show_room_choices(_: web.Request) -> web.Response:
         """List who may take part in a new room, and its bounds."""
-        return web.json_response({**ROOM_BOUNDS, "seats": [_seat_json(seat) for seat in parts.rooms.seats()]})
+        return web.json_response(
+            {**ROOM_BOUNDS, "seats": [_seat_json(seat) for seat in parts.actions.context.services.roster]}
+        )
 
     @table.get("/api/pulls/{channel}")
     async def show_pulls(request: web.Request) -> web.Response:
@@ -183,7 +185,7 @@ def _room_json(parts: ConsoleContext, room: Room) -> Json:
 def _seat_json(seat: Seat) -> Json:
     return {
         **pick(seat, "key model why_not"),
-        "shown": seat.member.shown,
+        "shown": seat.shown,
         "bot": seat.is_bot,
         "about": ", ".join(seat.member.interests),
     }

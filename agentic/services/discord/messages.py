@@ -28,7 +28,6 @@ from agentic.services.discord.channels import author_of, parent_of
 from agentic.services.discord.mentions import mentioned_in, to_names
 from agentic.text import counted
 
-MAX_QUESTION = 1900  # characters; the mention goes before it
 NO_AGENTS = Directory()
 SERVICE = Speaker(0, "Discord", "stranger")  # says what happened in the server
 

@@ -3,7 +3,7 @@
 A command is all of a message and begins with a slash: "why" and "profile" alone are words that people say to an agent.
 Signs around its words don't matter: "/forget me." is one. STOP and RESUME need no slash
 (agentic.context.commands). A command and its answer are no context: they leave the transcript when the answer
-is sent.
+is sent. What there is to write, and what it does, is in the table of actions.
 """
 
 from __future__ import annotations
@@ -12,47 +12,33 @@ import asyncio
 import logging
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
+from typing import Any
 
-from agentic.actions.explain import NO_RECORD, unasked_text, why
-from agentic.actions.status import unasked_waits
+from agentic.actions.base import ActionContext, ActionRequest, File, Place
+from agentic.actions.registry import Action, Actions
+from agentic.actions.texts import Style
+from agentic.actions.values import extra_of
 from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost, Post
+from agentic.chat.service import Person
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.channels import SignalChannels
 from agentic.services.signal.client import SignalError
 from agentic.services.signal.contacts import SignalAccount
 from agentic.services.signal.messages import Heard
-from agentic.text import counted, dollars, listed
-from agentic.wire.connection import StateUnavailable
+from agentic.state.silence import ChannelRef
 
-NOTHING_POSTED = "I have posted nothing here that I know of. Quote a message of mine and write /why."
-REDIS_AWAY = "That did not work: a part of the program is away. Please try again in a minute."
 NOT_SENT = "The file could not be sent. Please try again in a minute."
-NOT_ALL = "Not everything could be removed; my owner's log says what. The rest is removed when I start again."
-CONFIRM = (
-    "This removes what I keep of you: records, notes, your profile, the log of your messages, here and on Discord"
-    " if you are linked. It cannot be undone. Write /forget me yes"
-)
-MESSAGES = "messages on your phone and on other people's, and those in Discord if you write there too"
 UNKNOWN = "I don't know that command. /help lists them."
-HELP = """What you can write to me, each as a whole message:
-STOP – I am silent here; STOP 30 for 30 minutes. RESUME – I speak again.
-/why – why I wrote the message that you quote, or my last one
-/status – my day: turns, money, limits
-/privacy – who reads here, and what is kept of you; /privacy unasked off, or on – may I write to you unasked?
-/privacy export – what is kept of you, as a file
-/profile – topics that are noted of you; /profile edit tea, ships – only these; /profile delete – none
-/forget me – remove what I keep of you
-/help – this list
-A 🛑 at a message of mine stops me too."""
-
-HOW_TO_EDIT = "Write /profile edit and all topics that may be noted of you, with commas between them."
-PRIVATE = ("privacy", "privacy export", "profile", "profile show")  # not answered in a group
-IN_OUR_CHAT = "Others read here. Write that to me in a chat of our own."
+HELP_HEAD = """What you can write to me, each as a whole message:
+STOP – I am silent here; STOP 30 for 30 minutes. RESUME – I speak again. A 🛑 at a message of mine stops me too.
+/help – Show this list"""
+ORDERS = {"stop": "STOP", "resume": "RESUME"}  # actions that are words without a slash
+ABOUT_DATA = ("forget", "privacy")
+"""What begins like this is not left to the model, which might claim that it was done."""
 
 TAKE_OVER_SECONDS = 15.0  # within which another process takes an agent over
 LOOK_SECONDS = 0.1
@@ -60,21 +46,32 @@ LOOK_SECONDS = 0.1
 _COMMAND = re.compile(r"[^\w>]*/(?!/)(.*)", re.DOTALL)
 _WORD = re.compile(r"[^\W_]+")
 _SHORT = re.compile(r"[a-z]{2,10}(?: [a-z]{2,12}){0,3}")  # what a group takes for a command, known or not
-_EDIT = re.compile(r"/profile edit (.+)", re.IGNORECASE | re.DOTALL)
-_MENTION = re.compile(r"<@!?(\d{1,20})>")
-_TIME = re.compile(r"<t:(\d{1,12})(?::\w)?>")
-
-Answer = Callable[[Heard], Awaitable[str]]
 
 log = logging.getLogger(__name__)
 
 
-def _wanted(words: str) -> str:
-    """Return the words of a command in lower case without the signs between them: Discord has `unasked:off`, and people
-    write "/forget-me!". Empty for a text that doesn't begin with a slash."""
-    found = _COMMAND.fullmatch(words)
-    wanted = " ".join(_WORD.findall(found[1].lower())) if found is not None else ""
-    return "forget me" if wanted == "forgetme" else wanted
+class SignalPlace(Place):
+    left_messages = "messages on your phone and on other people's, and those in Discord if you write there too"
+
+
+class SignalStyle(Style):
+    """People by name, times by the owner's clock, orders by their words."""
+
+    def __init__(self, account: SignalAccount, services: Services) -> None:
+        self._account, self._services = account, services
+
+    def action(self, name: str) -> str:
+        return ORDERS.get(name, f"/{name}")
+
+    def channel(self, channel_id: int) -> str:
+        return "this chat"
+
+    def person(self, user_id: int) -> str:
+        who = self._account.contacts.of(user_id)
+        return self._services.directory.name_of(user_id) or (who.name if who is not None else "") or "a person"
+
+    def time(self, at: int, mark: str) -> str:
+        return f"{datetime.fromtimestamp(at, self._services.settings.timezone):%Y-%m-%d %H:%M}"
 
 
 class TextCommands:
@@ -83,21 +80,7 @@ class TextCommands:
     def __init__(self, agent: str, account: SignalAccount, services: Services, channels: SignalChannels) -> None:
         self._agent, self._account, self._services, self._channels = agent, account, services, channels
         self._waiting = BackgroundTasks()
-        self._answers: Mapping[str, str | Answer] = {
-            "help": HELP,
-            "why": self._why,
-            "status": self._status,
-            "privacy": self._privacy,
-            "privacy export": self._export,
-            "privacy unasked on": partial(self._set_unasked, True),
-            "privacy unasked off": partial(self._set_unasked, False),
-            "profile": self._profile,
-            "profile show": self._profile,
-            "profile edit": HOW_TO_EDIT,
-            "profile delete": self._delete_profile,
-            "forget me": CONFIRM,
-            "forget me yes": self._forget,
-        }
+        self._actions, self._style = Actions(ActionContext(services, SignalPlace())), SignalStyle(account, services)
 
     async def aclose(self) -> None:
         """Carry out none of those that wait: another process takes the agent over."""
@@ -107,11 +90,9 @@ class TextCommands:
         """Whether the message was a command; this agent answers it, unless it is another's."""
         words = self._words(heard)
         wanted = _wanted(words)
-        # in a private chat only a known one is a command; what begins like one about the person's own data is not left
-        # to the model, which might claim that it was done
-        is_known = wanted in self._answers or wanted.partition(" ")[0] in ("forget", "privacy")
-        is_command = is_known or (not heard.facts.is_private and _SHORT.fullmatch(wanted) is not None)
-        if _EDIT.fullmatch(words) is None and not is_command:
+        # in a private chat only a known one is a command
+        is_known = self._read(words) is not None or wanted == "help" or wanted.partition(" ")[0] in ABOUT_DATA
+        if not is_known and (heard.facts.is_private or _SHORT.fullmatch(wanted) is None):
             return False
         if not self._is_mine(heard):
             return True
@@ -134,8 +115,9 @@ class TextCommands:
     async def _carry_out(self, heard: Heard, words: str) -> None:
         if not await self._services.state.posts.claims.first(self._agent, f"command {heard.facts.message_id}"):
             return
-        text = await self._answer(words, heard)
-        if not text:  # it was sent with a file
+        text, file = await self._answer(words, heard)
+        if file is not None:
+            await self._send_file(heard, text, file)
             return
         if (outlet := self._channels.answering(heard.facts.channel_id)) is None:
             return
@@ -146,6 +128,20 @@ class TextCommands:
         else:
             for each in posted.message_ids:
                 outlet.view.transcript.delete(each)
+
+    async def _send_file(self, heard: Heard, text: str, file: File) -> None:
+        account, lease = self._account, self._channels.lease
+        recipient, data = account.chats.recipient(heard.chat) or "", self._services.redact(file.text)
+        try:
+            await account.client.send(
+                account.number, recipient, text, file=(file.name, data), may_send=lambda: lease.is_held
+            )
+        except SignalError as error:
+            log.warning("%s: chat %d did not get its file: %s", self._agent, heard.chat.channel_id, error)
+            outlet = self._channels.answering(heard.facts.channel_id)
+            if outlet is not None:
+                with suppress(CannotPost):  # logged there
+                    await outlet.sink.post(Post(text=NOT_SENT), f"c{heard.facts.message_id}")
 
     def _words(self, heard: Heard) -> str:
         """Return the message on one line as it is seen, without the mention of an agent."""
@@ -163,98 +159,76 @@ class TextCommands:
         meant = here & {*facts.mentioned_users, facts.replied_to or 0} or here
         return self._account.me.person == min(meant)
 
-    async def _answer(self, words: str, heard: Heard) -> str:
-        if (edit := _EDIT.fullmatch(words)) is not None:
-            if heard.chat.person is None:
-                return IN_OUR_CHAT
-            topics = edit[1].replace(",", "\n")
-            return self._services.own_memory.save_profile(heard.facts.author_id, topics)
-        wanted = _wanted(words)
-        if wanted in PRIVATE and heard.chat.person is None:
-            return IN_OUR_CHAT
-        answer = self._answers.get(wanted, UNKNOWN)
-        if isinstance(answer, str):
-            return answer
-        try:
-            return self._plain(await answer(heard))
-        except StateUnavailable as away:
-            log.warning("/%s was not carried out: Redis is unavailable (%s)", wanted, away)
-            return REDIS_AWAY
+    async def _answer(self, words: str, heard: Heard) -> tuple[str, File | None]:
+        if (read := self._read(words)) is None:
+            return self._help() if _wanted(words) == "help" else UNKNOWN, None
+        action, values = read
+        if any(extra_of(field)["kind"] == "message" for field in action.values.model_fields.values()):
+            values = {**values, "message": str(self._meant_message(heard) or "")}
+        request = ActionRequest(
+            id=heard.facts.message_id,
+            name=action.name,
+            who=Person(heard.facts.author_id, manages_messages=True),
+            surface="text",
+            place=ChannelRef(heard.facts.channel_id),
+            values=values,
+            source=f"c{heard.facts.message_id}",
+            is_shared=heard.chat.person is None,
+            agent=self._agent,
+        )
+        outcome = await self._actions.perform(request)
+        return self._style.text_of(outcome), outcome.reply if isinstance(outcome.reply, File) else None
 
-    async def _why(self, heard: Heard) -> str:
-        """Explain the quoted message, else the newest one of the agent."""
-        services, entry = self._services, heard.entry
+    def _help(self) -> str:
+        rows = [HELP_HEAD]
+        for name, action in self._actions.on("text").items():
+            if name == action.name and action.about:
+                options = "".join(f" [{option}]" for option in _options(action))
+                rows.append(f"/{name}{options} – {action.about}")
+        return "\n".join(rows)
+
+    def _read(self, words: str) -> tuple[Action, Mapping[str, Any]] | None:
+        """Return the action that a message is, with its values; None if it is none, or has more than the action
+        takes."""
+        wanted, known = _wanted(words), self._actions.on("text")
+        names = [name for name in known if f"{wanted} ".startswith(f"{name} ")]
+        if not names:
+            return None
+        action = known[name := max(names, key=len)]
+        rest = wanted.removeprefix(name).strip()
+        if not rest:
+            return action, {}
+        for option, field in _options(action).items():
+            choices = extra_of(field)["choices"]
+            value = rest.removeprefix(f"{option} ")
+            if value in choices or (rest == option and len(choices) == 1):
+                return action, {option: value if value in choices else next(iter(choices))}
+            if field.annotation in (int, int | None) and value.isdecimal():
+                return action, {option: int(value)}
+            if not choices and field.annotation in (str, str | None):
+                words_of_name = r"[\W_]+".join(name.split())
+                return action, {option: re.sub(rf"(?i)\A\W*{words_of_name}[\W_]*", "", words)}
+        return None
+
+    def _meant_message(self, heard: Heard) -> int | None:
+        """Return the quoted message, else the newest one of the agent."""
         newest = reversed(self._account.transcript(heard.chat).entries())
-        message_id = entry.reply_to or next((each.id for each in newest if each.speaker.agent == self._agent), None)
-        if message_id is None:
-            return NOTHING_POSTED
-        record = await services.state.turns.records.of_message(message_id, services.roster.names)
-        if record is not None and record.channel_id != heard.facts.channel_id:
-            return NO_RECORD  # a quote may name any message, also one of another person's chat
-        text = await why(services.state, services.roster.names, message_id, services.clock())
-        sent = await services.memory.unasked(message_id) if text == NO_RECORD else None
-        if sent is None or sent.channel_id != heard.facts.channel_id:
-            return text
-        return unasked_text(sent, services.roster.names)
+        return heard.entry.reply_to or next((each.id for each in newest if each.speaker.agent == self._agent), None)
 
-    async def _status(self, heard: Heard) -> str:
-        services, state, agent = self._services, self._services.state, self._agent
-        now = services.clock()
-        date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
-        turns, cost = await state.limits.all(agent, date), await state.limits.costs.read(agent, date)
-        lines = [f"Today: {counted(turns, 'turn')}, {dollars(cost.get('total_cost', 0.0))}."]
-        silenced = services.silence.check(self._channels.place(heard.facts.channel_id))
-        if silenced is not None:
-            paused, stopped = "All agents are paused by their owner.", "I am stopped here. Write RESUME to lift it."
-            lines.append(paused if silenced.kind == "paused" else stopped)
-        if agent in services.silence.muted_agents():
-            lines.append("My owner has muted me for now.")
-        idle = await state.coordination.idle.read()
-        if idle is not None and (waits := unasked_waits(idle, agent, now)):
-            lines.append(f"What I write unasked: {listed(waits)}.")
-        return "\n".join(lines)
 
-    async def _privacy(self, heard: Heard) -> str:
-        return await self._services.privacy.text(heard.facts.author_id, heard.facts.channel_id)
+def _wanted(words: str) -> str:
+    """Return the words of a command in lower case without the signs between them: Discord has `unasked:off`, and people
+    write "/forget-me!". Empty for a text that doesn't begin with a slash."""
+    found = _COMMAND.fullmatch(words)
+    wanted = " ".join(_WORD.findall(found[1].lower())) if found is not None else ""
+    return f"forget me{wanted[8:]}" if wanted.partition(" ")[0] == "forgetme" else wanted
 
-    async def _export(self, heard: Heard) -> str:
-        reply = await self._services.own_memory.export(heard.facts.author_id)
-        if reply.file is None:
-            return reply.text
-        account, lease = self._account, self._channels.lease
-        recipient = account.chats.recipient(heard.chat) or ""
-        file = reply.file[0], self._services.redact(reply.file[1])
-        try:
-            await account.client.send(account.number, recipient, reply.text, file=file, may_send=lambda: lease.is_held)
-        except SignalError as error:
-            log.warning("%s: chat %d did not get its data: %s", self._agent, heard.chat.channel_id, error)
-            return NOT_SENT
-        return ""
 
-    async def _set_unasked(self, wanted: bool, heard: Heard) -> str:
-        return await self._services.own_memory.set_unasked(heard.facts.author_id, wanted)
-
-    async def _profile(self, heard: Heard) -> str:
-        return await self._services.own_memory.profile_text(heard.facts.author_id)
-
-    async def _delete_profile(self, heard: Heard) -> str:
-        return self._services.own_memory.delete_profile(heard.facts.author_id)
-
-    async def _forget(self, heard: Heard) -> str:
-        forgotten = await self._services.forgetting.forget(heard.facts.author_id)
-        return forgotten.text(MESSAGES) if forgotten.whole else NOT_ALL
-
-    def _plain(self, text: str) -> str:
-        """Turn a reply that was written for Discord into text: people by name, times by the clock."""
-        zone = self._services.settings.timezone
-
-        def name(found: re.Match[str]) -> str:
-            number = int(found[1])
-            agent = self._services.directory.name_of(number)
-            who = self._account.contacts.of(number)
-            return agent or (who.name if who is not None and who.name else "a person")
-
-        def time(found: re.Match[str]) -> str:
-            return f"{datetime.fromtimestamp(int(found[1]), zone):%Y-%m-%d %H:%M}"
-
-        return _TIME.sub(time, _MENTION.sub(name, text))
+def _options(action: Action) -> dict[str, Any]:
+    """Return what a person may write after a command's name."""
+    fields = ((field.alias or name, field) for name, field in action.values.model_fields.items())
+    return {
+        name: field
+        for name, field in fields
+        if extra_of(field)["only"] in (None, "text") and extra_of(field)["kind"] != "message"
+    }

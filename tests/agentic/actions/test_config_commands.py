@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.actions.base import ActionRequest, CommandReply, Completion
-from agentic.actions.config import EVERYWHERE_IS_THE_OWNERS
-from agentic.agent.persona import MANAGERS_ONLY
+from agentic.actions.base import ActionRequest, Completion
+from agentic.actions.texts import TEXTS
 from agentic.context.entries import Entry, Speaker
 from agentic.context.options import LIVE, OWNERS_LIVE, Options
 from agentic.state import live_options
-from tests.support.slash_scene import ANN, DEBATE, ELSEWHERE, GUILD, LOUNGE, MANAGER, MEMBER, THREAD, Place, a_place
+from agentic.state.silence import ChannelRef
+from tests.support.slash_scene import (
+    ANN,
+    DEBATE,
+    ELSEWHERE,
+    GUILD,
+    LOUNGE,
+    MANAGER,
+    MEMBER,
+    THREAD,
+    Place,
+    Reply,
+    a_place,
+)
 
 
 def pin(place: Place, channel: int, number: int, text: str) -> None:
@@ -33,7 +45,8 @@ async def test_an_option_holds_at_once_where_it_was_set_and_is_taken_back():
         assert "`max_messages` 40: .env" in str(await place.use("config show", agent="claude"))
         again = await place.use("config set", option="max_messages", value=" Default ", agent="grok")
         assert (
-            again == "max_messages is no longer set by /config for Grok in this channel: files and settings hold again."
+            again
+            == "max_messages is no longer set by /config for Grok in this channel: files and settings apply again."
         )
         assert "`max_messages` 40: .env" in await shown(place)
         nothing = await place.use("config set", option="max_messages", value="default")
@@ -100,7 +113,10 @@ async def test_an_agent_or_a_place_that_is_gone_is_said_so():
 @pytest.mark.parametrize("part", ["show", "set"])
 async def test_it_is_for_the_servers_managers(part: str):
     async with a_place() as place:
-        assert await place.use(f"config {part}", MEMBER, agent="grok", option="stream", value="true") == MANAGERS_ONLY
+        assert (
+            await place.use(f"config {part}", MEMBER, agent="grok", option="stream", value="true")
+            == TEXTS["managers_only"]
+        )
         assert place.notes == []
 
 
@@ -112,7 +128,7 @@ async def test_what_costs_money_or_keeps_words_is_the_owners_to_set(option: str)
         assert refused.startswith(f"Only the bots' owner may set {option}, because it costs money or keeps what people")
         assert f"set OWNER_USER_IDS={ANN} in .env" in refused
         assert place.live.layers("grok", GUILD, [LOUNGE]) == []
-        place.application_owners = {ANN}
+        place.known.application_owners = {ANN}
         assert "is true for all agents" in await place.use("config set", option=option, value="yes")
 
 
@@ -122,7 +138,8 @@ async def test_everywhere_is_the_owners_where_the_bots_are_in_several_servers():
         assert "everywhere" in await place.use("config set", option="stream", value="true", place="everywhere")
         place.guilds[DEBATE] = ELSEWHERE
         assert (
-            await place.use("config set", option="mode", value="chat", place="everywhere") == EVERYWHERE_IS_THE_OWNERS
+            await place.use("config set", option="mode", value="chat", place="everywhere")
+            == TEXTS["everywhere_is_the_owners"]
         )
     async with a_place(OWNER_USER_IDS=str(ANN)) as place:
         place.guilds[DEBATE] = ELSEWHERE
@@ -136,7 +153,7 @@ async def test_the_record_has_who_set_what():
         (note,) = place.notes
     assert (note.by, note.action, note.agent, note.detail) == (str(ANN), "set_option", "grok", "max_images: 3")
     assert note.channel_id == LOUNGE
-    assert note.outcome == "max_images is 3 for Grok in this channel from now on."
+    assert note.outcome == "option_set"
 
 
 async def test_a_full_list_is_said_so(monkeypatch: pytest.MonkeyPatch):
@@ -172,7 +189,7 @@ async def test_a_long_list_comes_as_a_file_and_fields_stay_hidden():
             await place.use("config set", option=option, value="x" if value == "None" and option == "name" else value)
         await place.use("config set", option="stop", value=f"[{', '.join('y' * 90 for _ in range(9))}]")
         reply = await place.use("config show", agent="grok")
-    assert isinstance(reply, str | CommandReply)
+    assert isinstance(reply, str | Reply)
     text = reply if isinstance(reply, str) else (reply.file or ("", ""))[1]
     assert "custom_fields none" in text
 
@@ -187,8 +204,8 @@ async def test_a_long_list_comes_as_a_file_and_fields_stay_hidden():
 )
 async def test_options_are_offered_while_they_are_typed(command: str, typed: str, first: str, absent: str):
     async with a_place() as place:
-        used = ActionRequest(id=1, name=command, who=MANAGER, channel_id=LOUNGE, guild_id=GUILD)
-        choices = await place.handlers.complete(Completion(command=used, option="option", typed=typed))
+        used = ActionRequest(id=1, name=command, who=MANAGER, place=ChannelRef(LOUNGE, guild_id=GUILD))
+        choices = await place.actions.complete(Completion(request=used, option="option", typed=typed))
     names = [choice.value for choice in choices]
     assert names[0] == first
     assert absent not in names

@@ -7,13 +7,14 @@ import json
 import pytest
 
 from agentic.actions import privacy
-from agentic.actions.base import CommandReply, Form
-from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE, PROFILE, TOPICS
+from agentic.actions.base import Form
+from agentic.actions.personal import PROFILE, TOPICS
+from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE
 from agentic.context.options import Options
 from agentic.record.memories import Profile
 from agentic.record.notes import ChannelReader
 from agentic.wire.entries import ConsentNote, ProfileNote
-from tests.support.slash_scene import BOB, LOUNGE, MANAGER, MEMBER, NOW, a_place
+from tests.support.slash_scene import BOB, LOUNGE, MANAGER, MEMBER, NOW, Reply, a_place
 
 BEES = Profile(BOB, "Bob", ("bees", "tea"), "model", NOW)
 
@@ -49,7 +50,7 @@ async def test_a_long_profile_comes_as_a_file() -> None:
     async with a_place() as place:
         place.memory.profiles = {BOB: Profile(BOB, "Bob", tuple(f"{n:080}" for n in range(30)), "model", NOW)}
         shown = await place.use("profile show", MEMBER)
-        assert isinstance(shown, CommandReply)
+        assert isinstance(shown, Reply)
         assert shown.file is not None
         assert (shown.file[0], f"{29:080}" in shown.file[1]) == ("profile.txt", True)
 
@@ -82,7 +83,7 @@ async def test_the_log_of_a_channel_is_named_by_privacy_and_status() -> None:
 async def test_a_person_gets_what_is_kept_about_them_as_a_file_that_others_do_not_see() -> None:
     async with a_place() as place:
         reply = await place.use("privacy", MEMBER, export="file")
-        assert isinstance(reply, CommandReply)
+        assert isinstance(reply, Reply)
         assert not reply.public
         assert reply.file is not None
         name, text = reply.file
@@ -101,7 +102,7 @@ async def test_an_export_without_the_record_says_so_and_a_large_one_leaves_out_t
     async with a_place() as place:
         place.memory.is_here = False
         reply = await place.use("privacy", MEMBER, export="file")
-        assert isinstance(reply, CommandReply)
+        assert isinstance(reply, Reply)
         assert ELSEWHERE in reply.text
         assert reply.file is not None
         assert "🔥" not in reply.file[1]
@@ -109,7 +110,7 @@ async def test_an_export_without_the_record_says_so_and_a_large_one_leaves_out_t
         place.memory.exported = [{"emoji": f"{'x' * 90}{number}", "at": 0.0, "message_id": 1} for number in range(99)]
         monkeypatch.setattr(privacy, "MAX_EXPORT", 3_000)
         reply = await place.use("privacy", MEMBER, export="file")
-        assert isinstance(reply, CommandReply)
+        assert isinstance(reply, Reply)
         assert reply.file is not None
         newest = json.loads(reply.file[1])["kept about you"]
         (rows,) = (each["rows"] for each in newest if each["rows"])
@@ -121,7 +122,7 @@ async def test_an_export_without_the_record_says_so_and_a_large_one_leaves_out_t
 async def test_a_record_that_cannot_be_read_now_sends_no_half_file() -> None:
     async with a_place() as place:
         place.memory.exported = None
-        assert await place.use("privacy", MEMBER, export="file") == CommandReply(privacy.EXPORT_FAILED)
+        assert await place.use("privacy", MEMBER, export="file") == privacy.EXPORT_FAILED
 
 
 async def test_whoever_asked_to_be_forgotten_has_no_profile_that_is_still_on_its_way() -> None:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from agentic.actions.base import ARCHIVES, ID_CHARACTERS, PAUSED, POLICY_TEXTS, CommandReply, Form, Menu
-from agentic.actions.room_create import EXPIRED, NOT_MODERATED, NOT_YOURS
+from agentic.actions.base import ID_CHARACTERS, Form, Menu
+from agentic.actions.room_create import ARCHIVES
+from agentic.actions.rooms import POLICY_TEXTS
+from agentic.actions.texts import TEXTS
 from agentic.chat.outlet import CannotPost
 from agentic.chat.service import Person
 from agentic.rooms.opening import VOTES
@@ -16,7 +18,20 @@ from agentic.state.rooms import MAX_TURNS, Room
 from agentic.state.silence import EVERYTHING, Scope
 from agentic.wire.bus import NOBODY
 from agentic.wire.messages import MAX_TOPIC
-from tests.support.slash_scene import ANN, BOB, DEBATE, ELSEWHERE, GUILD, LOUNGE, NOW, SECRET, THREAD, Place, a_place
+from tests.support.slash_scene import (
+    ANN,
+    BOB,
+    DEBATE,
+    ELSEWHERE,
+    GUILD,
+    LOUNGE,
+    NOW,
+    SECRET,
+    THREAD,
+    Place,
+    Reply,
+    a_place,
+)
 
 TOPIC = "Is P equal to NP?"
 ADA = "---\ndisplay_name: Ada the Sceptic\ninterests: proofs, ships\ntalkativeness: 0.4\n---\nYou are Ada.\n"
@@ -43,7 +58,7 @@ def opened(orders: list[Any]) -> Room:
 
 
 def text_of(response: Any) -> str:
-    return response.text if isinstance(response, CommandReply) else str(response)
+    return response.text if isinstance(response, Reply) else str(response)
 
 
 def test_the_choices_that_discord_shows_are_those_that_a_room_knows():
@@ -74,7 +89,7 @@ async def test_with_topic_and_names_it_is_opened_at_once(personas):
             FIRST: f"**{TOPIC}**: Grok and Ada the Sceptic discuss it in this thread. Ann opened this room. {VOTES}"
         }
         assert await place.state.coordination.room_openings.of("grok") == []
-        assert [(note.action, note.detail) for note in place.notes] == [("open_room", f" {TOPIC}\n")]
+        assert [(note.action, note.detail) for note in place.notes] == [("open_room", TOPIC)]
 
 
 async def test_every_option_reaches_the_room():
@@ -107,7 +122,7 @@ async def test_an_unknown_archive_time_opens_no_room_and_names_the_known_ones(to
         await online(place)
         more = {"topic": topic, "personas": "claude, grok"} if topic else {}
         told = await place.use("room create", archive="61", **more)
-        assert "archive time" in told
+        assert "archive called" in told
         assert "1440" in told
         assert place.channel.messages == {}
 
@@ -134,7 +149,7 @@ async def test_an_unknown_name_is_named_with_the_nearest_one(personas):
     [
         ("grok", "A room needs at least two bots or personas; Grok is named."),
         ("grok, Grok", "A room needs at least two"),
-        ("grok, gemini", "Gemini cannot take part: GEMINI_API_KEY is not set"),
+        ("grok, gemini", "Gemini can't take part: GEMINI_API_KEY is not set"),
         ("grok, claude", "Claude is offline."),
         ("grok, p0, p1, p2, p3, p4, p5, p6, p7", "A room has at most 8 members; 9 are named."),
     ],
@@ -155,14 +170,14 @@ async def test_a_moderator_who_does_not_take_part_is_refused(personas):
         told = await place.use("room create", topic=TOPIC, personas="claude, grok", moderator="hal")
         assert "“hal”" in told
         told = await place.use("room create", topic=TOPIC, personas="claude, grok", policy="moderated", moderator="ada")
-        assert "The moderator has to be one of those who take part." in told
+        assert "The moderator has to be one of the members." in told
 
 
 async def test_a_moderator_is_refused_with_a_policy_by_which_nobody_moderates():
     async with a_place() as place:
         await online(place)
         told = await place.use("room create", topic=TOPIC, personas="claude, grok", moderator="claude")
-        assert told == NOT_MODERATED
+        assert told == TEXTS["not_moderated"]
         assert await place.use("room create", moderator="claude", policy="pull") == told, "before a form is filled in"
 
 
@@ -172,7 +187,7 @@ async def test_a_channel_where_no_room_can_be_is_refused_before_anything_is_aske
     async with a_place(personas) as place:
         await online(place)
         given = {"personas": "claude, ada", **({"topic": topic} if topic else {})}
-        assert "not one of the bots' channels" in await place.use("room create", channel_=str(ELSEWHERE), **given)
+        assert "isn't one of the bots' channels" in await place.use("room create", channel_=str(ELSEWHERE), **given)
         place.channel.problem = "the bot lacks the permission Create Public Threads there"
         told = await place.use("room create", **given)
         assert (
@@ -182,7 +197,7 @@ async def test_a_channel_where_no_room_can_be_is_refused_before_anything_is_aske
         await place.silence.stop(Scope.channel(LOUNGE), source="m1")
         assert "The bots are stopped" in await place.use("room create", **given)
         await place.silence.stop(EVERYTHING, source="m2")
-        assert await place.use("room create", **given) == PAUSED
+        assert await place.use("room create", **given) == "All bots are paused. Use /bots resume first."
         assert place.channel.messages == {}
 
 
@@ -202,7 +217,7 @@ async def test_webhooks_are_needed_for_personas_alone(personas):
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("BUDGET_DAILY_USD", "Today's budget of the bots is used up."),
+        ("BUDGET_DAILY_USD", "Today's budget of all bots is used up."),
         ("BUDGET_CHANNEL_DAILY_USD", f"Today's budget of <#{LOUNGE}> is used up."),
         ("BUDGET_USER_DAILY_USD", "Today's budget of what you may cause is used up."),
         ("BUDGET_AGENT_DAILY_USD", "Today's budget of Claude is used up."),
@@ -218,7 +233,7 @@ async def test_without_money_no_room_is_opened(setting: str, told: str):
 @pytest.mark.parametrize(
     ("outcome", "told", "left"),
     [
-        (NOBODY, "didn't answer, so the room isn't open yet", 1),
+        (NOBODY, "no coordinator answered, so the room isn't open yet", 1),
         ("stopped", "but no room was opened", 0),
         ("something new", "The coordinator refused: something new. No room was opened.", 0),
     ],
@@ -373,8 +388,8 @@ async def test_without_a_topic_a_form_asks_for_all_and_carries_the_other_options
 @pytest.mark.parametrize(
     ("filled", "why"),
     [
-        ({"turns": "many"}, "The number of turns is not one from 2 to 200."),
-        ({"turns": "1000"}, "The number of turns is not one from 2 to 200."),
+        ({"turns": "many"}, "The number of turns must be a whole number from 2 to 200."),
+        ({"turns": "1000"}, "The number of turns must be a whole number from 2 to 200."),
         ({"topic": "  "}, "The topic is empty."),
         ({"personas": "grok, hal"}, "Nobody is called “hal”"),
     ],
@@ -396,7 +411,7 @@ async def test_a_forged_form_opens_nothing_in_another_channel_and_knows_no_other
         await online(place)
         values = {"topic": TOPIC, "personas": "claude, grok", "turns": "5", "rules": "", "question": ""}
         told = await place.use("form room", id=f"room:{ELSEWHERE}:7:chaos:-5:0:", **values)
-        assert "not one of the bots' channels" in told.text
+        assert "isn't one of the bots' channels" in told.text
         orders = place.coordinator("opened")
         await place.use("form room", id=f"room:{LOUNGE}:7:chaos:-5:0:", **values)
         room = opened(orders)
@@ -432,9 +447,18 @@ async def test_a_choice_opens_one_room_and_expires_with_its_command():
         place.coordinator("opened")
         menu = await a_menu(place)
         assert "open" in await place.use("menu room", id=menu.id, chosen=("claude", "grok"))
-        assert await place.use("menu room", id=menu.id, chosen=("claude", "grok")) == EXPIRED
-        assert await place.use("menu room", id="room:77", chosen=("claude", "grok")) == EXPIRED
-        assert await place.use("menu room", id="room:no number", chosen=("claude", "grok")) == EXPIRED
+        assert (
+            await place.use("menu room", id=menu.id, chosen=("claude", "grok"))
+            == "This choice has expired or was used already. Use /room create again."
+        )
+        assert (
+            await place.use("menu room", id="room:77", chosen=("claude", "grok"))
+            == "This choice has expired or was used already. Use /room create again."
+        )
+        assert (
+            await place.use("menu room", id="room:no number", chosen=("claude", "grok"))
+            == "This choice has expired or was used already. Use /room create again."
+        )
         assert len(place.channel.messages) == 1
 
 
@@ -444,7 +468,7 @@ async def test_only_who_asked_may_choose():
         await online(place)
         menu = await a_menu(place)
         other = Person(BOB, manages_guild=True)
-        assert await place.use("menu room", other, id=menu.id, chosen=("claude", "grok")) == NOT_YOURS
+        assert await place.use("menu room", other, id=menu.id, chosen=("claude", "grok")) == TEXTS["not_your_room"]
         assert place.channel.messages == {}
 
 

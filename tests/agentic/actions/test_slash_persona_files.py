@@ -1,22 +1,68 @@
 """A persona's files as who manages a server sees and changes them."""
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from agentic.actions.base import FIELD_CHARACTERS, MAX_BACK, MAX_FIELDS, CommandReply, Form, read_text, text_form
-from agentic.actions.personas import UNKNOWN_FILE, PersonaFileEditor, problems_of
-from agentic.chat.splitting import MAX_MESSAGE, length
+from agentic.actions.base import (
+    FIELD_CHARACTERS,
+    MAX_FIELDS,
+    REPLY_CHARACTERS,
+    ActionContext,
+    ActionRequest,
+    Form,
+    Place,
+    read_text,
+    text_form,
+)
+from agentic.actions.personas import MAX_BACK, SAVE_FILE, problems_of
+from agentic.actions.registry import Actions
+from agentic.actions.texts import TEXTS
+from agentic.chat.service import Person
+from agentic.chat.splitting import length
 from agentic.personas.files import PERSONA_FILES
 from agentic.personas.memory import Origin, append
 from agentic.personas.store import VERSIONS, before
+from agentic.state.silence import ChannelRef
+from tests.support.slash_scene import Reply, shown
 
 NAMES = {"claude": "Claude"}
 HERE, ELSEWHERE = 100, 200
+OWNER = Person(1, manages_guild=True)
+
+
+class Desk:
+    """The owner at the persona files below a folder; a channel's readers may see what was noted in it alone."""
+
+    def __init__(self, folder: Path) -> None:
+        settings = SimpleNamespace(persona_folder=lambda agent: folder / agent, owner_user_ids={OWNER.user_id})
+        scope, roster = SimpleNamespace(theme=lambda *_: "casual"), SimpleNamespace(names=NAMES)
+        services: Any = SimpleNamespace(
+            settings=settings, names=NAMES, roster=roster, scope=scope, clock=float, record=SimpleNamespace(note=print)
+        )
+        self._actions = Actions(ActionContext(services, Place()))
+
+    async def _use(self, name: str, here: int, **values: Any) -> Any:
+        place = ChannelRef(here, guild_id=1)
+        request = ActionRequest(id=1, name=name, who=OWNER, place=place, values=values)
+        return shown(await self._actions.perform(request))
+
+    async def show(self, agent: str, name: str, here: int, back: int = 0) -> Any:
+        return await self._use("agent-file show", here, agent=agent, file=name, back=back)
+
+    async def form(self, agent: str, name: str, here: int) -> Any:
+        return await self._use("agent-file edit", here, agent=agent, file=name)
+
+    async def save(self, form_id: str, text: str) -> Any:
+        return await self._use(SAVE_FILE, HERE, id=form_id, part1=text)
 
 
 @pytest.fixture
-def desk(tmp_path):
+def desk(tmp_path: Path) -> Desk:
     (tmp_path / "claude").mkdir()
-    return PersonaFileEditor(lambda agent: tmp_path / agent, NAMES)
+    return Desk(tmp_path)
 
 
 def put(tmp_path, name, text):
@@ -28,25 +74,23 @@ async def test_a_file_is_shown_and_a_long_one_goes_along(desk, tmp_path):
     put(tmp_path, "user.md", "word " * 1000)
     put(tmp_path, "tools.md", "```\ncode\n```")
     assert "Dry humour." in await desk.show("claude", "soul.md", HERE)
-    assert await desk.show("claude", "user.md", HERE) == CommandReply(
-        "user.md of Claude:", file=("user.md", "word " * 1000)
-    )
-    assert isinstance(await desk.show("claude", "tools.md", HERE), CommandReply)
+    assert await desk.show("claude", "user.md", HERE) == Reply("user.md of Claude:", file=("user.md", "word " * 1000))
+    assert isinstance(await desk.show("claude", "tools.md", HERE), Reply)
     for size in range(1900, 2000):  # around the most that Discord takes
         put(tmp_path, "agents.md", "🐝" * (size // 2))
         shown = await desk.show("claude", "agents.md", HERE)
-        assert isinstance(shown, CommandReply) or length(shown) <= MAX_MESSAGE
-    assert "cannot be shown" in await desk.show("claude", "memory.md", HERE)
+        assert isinstance(shown, Reply) or length(shown) <= REPLY_CHARACTERS
+    assert "can't be shown" in await desk.show("claude", "memory.md", HERE)
 
 
 @pytest.mark.parametrize("name", ["../../.env", "notes.md", ".history", ""])
 async def test_nothing_else_is_shown_or_changed(desk, tmp_path, name):
     (tmp_path / "claude" / "notes.md").write_text("mine")
-    assert "cannot be shown" in await desk.show("claude", name, HERE)
-    assert "cannot be shown" in await desk.show("hal", "soul.md", HERE)
-    assert await desk.save(f"agent-file:claude:{name}:x", "text") == UNKNOWN_FILE
-    assert await desk.save("agent-file:../claude:soul.md:x", "text") == UNKNOWN_FILE
-    assert await desk.save("somebody else's form", "text") == UNKNOWN_FILE
+    assert "There is no file called" in await desk.show("claude", name, HERE)
+    assert "There is no agent called" in await desk.show("hal", "soul.md", HERE)
+    assert await desk.save(f"agent-file:claude:{name}:x", "text") == TEXTS["no_such_file"]
+    assert await desk.save("agent-file:../claude:soul.md:x", "text") == TEXTS["no_such_file"]
+    assert await desk.save("somebody else's form", "text") == TEXTS["no_such_file"]
     assert (tmp_path / "claude" / "notes.md").read_text() == "mine"
 
 

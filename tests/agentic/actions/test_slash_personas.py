@@ -102,7 +102,7 @@ async def test_a_name_is_taken_once(tmp_path):
 async def test_a_persona_without_a_key_is_kept_and_says_what_it_lacks(tmp_path):
     async with a_place(tmp_path) as place:
         told = await create(place, model="google/gemini-3.8-flash")
-        assert told.startswith("Saved Ada: the Sceptic. It cannot take part yet: GEMINI_API_KEY is not set")
+        assert told.startswith("Saved Ada: the Sceptic. It can't take part yet: GEMINI_API_KEY is not set")
         assert "GEMINI_API_KEY is not set" in await place.use("agent list")
 
 
@@ -183,7 +183,7 @@ async def test_who_sits_in_a_running_room_stays(tmp_path):
 @pytest.mark.parametrize("command", ["edit", "delete"])
 async def test_bots_are_no_personas(tmp_path, command: str):
     async with a_place(tmp_path) as place:
-        assert "Grok is a bot, no persona" in await place.use(f"agent {command}", name="grok")
+        assert "Grok is a bot, not a persona" in await place.use(f"agent {command}", name="grok")
         assert "did you mean Grok?" in await place.use(f"agent {command}", name="grook")
 
 
@@ -203,4 +203,4 @@ async def test_a_persona_is_shown_with_its_soul_and_never_its_memory(tmp_path):
 async def test_in_several_servers_only_the_owner_changes_personas(tmp_path):
     async with a_place(tmp_path, GUILD_IDS=str(GUILD), OUTPUT_CHANNEL_ID=str(ELSEWHERE)) as place:
         for command in ("create", "edit", "delete"):
-            assert "only the bots' owner" in await place.use(f"agent {command}", name="ada")
+            assert "Only the bots' owner" in await place.use(f"agent {command}", name="ada")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from agentic.actions.base import ActionRequest, Completion
-from agentic.actions.rooms import NO_ROOM
+from agentic.actions.texts import TEXTS
 from agentic.chat.service import Person
 from agentic.state.rooms import RoomMember
+from agentic.state.silence import ChannelRef
 from agentic.wire import keys
 from agentic.wire.bus import NOBODY
 from agentic.wire.messages import RoomOrder
@@ -43,14 +44,14 @@ async def test_what_is_no_room_is_said_so(room: str | None):
         await place.has(a_room(10**17), a_room(10**17 + 1, "Cats or dogs?"))
         named = {"room": room} if room else {}
         for command in ("status", "stop", "resume", "close", "export"):
-            assert await place.use(f"room {command}", **named) == NO_ROOM
-        assert await place.use("room next", agent="grok", **named) == NO_ROOM
+            assert await place.use(f"room {command}", **named) == TEXTS["no_room"]
+        assert await place.use("room next", agent="grok", **named) == TEXTS["no_room"]
 
 
 async def test_a_room_of_another_server_is_none_here():
     async with a_place() as place:
         await place.has(a_room(10**17, guild_id=2))
-        assert await place.use("room status", MEMBER, room=LINK) == NO_ROOM
+        assert await place.use("room status", MEMBER, room=LINK) == TEXTS["no_room"]
         assert "no room in this server" in await place.use("room list", MEMBER)
 
 
@@ -62,7 +63,7 @@ async def test_a_room_in_a_channel_of_few_is_named_there_and_to_managers_alone()
             assert f"in <#{10**17}>" in await place.use("room status", MEMBER, room=room)
         place.private.add(DEBATE)
         for room in (LINK, "equal"):
-            assert await place.use("room status", MEMBER, room=room) == NO_ROOM
+            assert await place.use("room status", MEMBER, room=room) == TEXTS["no_room"]
             assert f"in <#{10**17}>" in await place.use("room status", MANAGER, room=room)
         assert "no room in this server" in await place.use("room list", MEMBER)
         assert await offered(place, "room status", "room", "equal", MEMBER) == []
@@ -78,10 +79,10 @@ async def test_a_room_in_a_channel_of_few_is_named_there_and_to_managers_alone()
         ("resume", {"turns": 5}, "room_resumed", RoomOrder(turns=5), f"<#{THREAD}> continues."),
         ("resume", {}, "room_resumed", RoomOrder(), f"<#{THREAD}> continues."),
         ("close", {}, "room_closed", RoomOrder(), f"<#{THREAD}> is closed"),
-        ("next", {"agent": "GROK"}, "requested", RoomOrder(), f"Grok speaks next in <#{THREAD}>."),
+        ("next", {"agent": "GROK"}, "requested", RoomOrder(), f"Grok speaks next in <#{THREAD}>, after"),
         ("remove", {"agent": "grok"}, "removed_member", RoomOrder(), f"Grok no longer takes part in <#{THREAD}>."),
         ("stop", {}, "not_active", RoomOrder(reason="asked"), "isn't running"),
-        ("stop", {}, NOBODY, RoomOrder(reason="asked"), "didn't answer"),
+        ("stop", {}, NOBODY, RoomOrder(reason="asked"), "No coordinator answers"),
         ("close", {}, "something new", RoomOrder(), "The coordinator refused: something new."),
     ],
 )
@@ -108,7 +109,7 @@ async def test_a_persona_joins_with_what_the_policies_need_to_know_of_it(tmp_pat
         assert RoomMember.model_validate_json(got[0].room.member) == RoomMember(
             name="ada", shown="Ada", interests=("proofs",)
         )
-        assert "8 members, which is the most" in await place.use("room add", channel=THREAD, parent=LOUNGE, agent="ada")
+        assert "8 members, the most" in await place.use("room add", channel=THREAD, parent=LOUNGE, agent="ada")
         assert "did you mean Ada?" in await place.use("room add", channel=THREAD, parent=LOUNGE, agent="Adda")
 
 
@@ -172,7 +173,7 @@ async def test_the_list_has_running_rooms_first_and_says_how_many_more_there_are
 async def test_of_a_room_that_is_not_recorded_nothing_is_exported(tmp_path):
     async with a_place(DATA_DIR=str(tmp_path)) as place:
         await place.has(a_room())
-        assert "The record cannot be read here" in await place.use("room export", channel=THREAD, parent=LOUNGE)
+        assert "The record can't be read here" in await place.use("room export", channel=THREAD, parent=LOUNGE)
     async with a_place(DATA_DIR=str(tmp_path), RECORD_DAYS="0") as place:
         await place.has(a_room())
         assert "The record is off" in await place.use("room export", channel=THREAD, parent=LOUNGE)
@@ -182,8 +183,8 @@ async def test_of_a_room_that_is_not_recorded_nothing_is_exported(tmp_path):
 
 
 async def offered(place, command: str, option: str, typed: str, who: Person = MANAGER) -> list[str]:
-    used = ActionRequest(id=1, name=command, who=who, channel_id=LOUNGE, guild_id=GUILD)
-    choices = await place.handlers.complete(Completion(command=used, option=option, typed=typed))
+    used = ActionRequest(id=1, name=command, who=who, place=ChannelRef(LOUNGE, guild_id=GUILD))
+    choices = await place.actions.complete(Completion(request=used, option=option, typed=typed))
     return [choice.value for choice in choices]
 
 

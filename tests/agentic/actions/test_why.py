@@ -5,10 +5,9 @@ import pytest
 
 from agent_config import load_settings
 from agent_coordinator.state import ConversationState
+from agentic.actions.base import REPLY_CHARACTERS
 from agentic.actions.explain import (
     BUDGETS,
-    MAX_CHARACTERS,
-    NO_RECORD,
     AgentState,
     why,
     why_not,
@@ -94,7 +93,7 @@ def test_it_says_what_called_it(turn, words):
     text = why_text(SPOKE.model_copy(update=turn), NAMES)
     assert text.startswith(f"**Claude** {words}")
     assert "@everyone" not in text
-    assert len(text) <= MAX_CHARACTERS
+    assert len(text) <= REPLY_CHARACTERS
 
 
 def test_it_says_the_model_what_was_read_how_long_it_took_and_what_it_cost():
@@ -146,7 +145,7 @@ def test_the_decisive_reason_comes_first_and_the_others_behind_it():
     first, besides, *others = why_not_text(everything).splitlines()
     assert (first, besides) == (f"**Claude** is silent here: {expected[0]}.", "Also:")
     assert others == [f"- {reason}" for reason in expected[1:]]
-    assert len(why_not_text(everything)) <= MAX_CHARACTERS
+    assert len(why_not_text(everything)) <= REPLY_CHARACTERS
 
 
 def test_a_mute_that_is_over_is_none():
@@ -288,10 +287,10 @@ async def test_an_agent_that_never_writes_unasked_has_no_line_about_it(services,
 
 async def test_a_message_without_a_record_and_one_that_is_too_old_are_said_to_be_unknown(services):
     ids = Snowflakes(services.clock)
-    assert await why(services.state, NAMES, ids(), services.clock()) == NO_RECORD
+    assert await why(services.state, NAMES, ids(), services.clock()) is None
     old = ids()
     services.server.kill()
-    assert await why(services.state, NAMES, old, services.clock() + KEEP_SECONDS + 1) == NO_RECORD
+    assert await why(services.state, NAMES, old, services.clock() + KEEP_SECONDS + 1) is None
     with pytest.raises(StateUnavailable):
         await why(services.state, NAMES, old, services.clock())
     with pytest.raises(StateUnavailable):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -13,6 +13,7 @@ import pytest
 from support.console import NOWHERE, FakeChannels, client_of, console_client, console_parts, csrf
 from support.records import fill
 
+from agentic.actions.texts import DELAYED, TEXTS
 from agentic.console.parts import Channel, ConsoleContext, RecordFile
 from agentic.state.budgets import Caps
 from agentic.state.schedule import Slot
@@ -28,6 +29,7 @@ from tests.support.redis_server import PATIENT, empty_redis, until
 
 NOON = datetime(2027, 1, 15, 12, 0, tzinfo=UTC).timestamp()
 TODAY = "2027-01-15"
+NO_AGENT = "There is no agent called “nobody”. There are: ChatGPT, Claude, Gemini, Grok."
 CHANNELS = (
     Channel(id=11, name="debate", theme="debate"),
     Channel(id=21, name="aside", theme="debate", parent_id=11),
@@ -86,7 +88,7 @@ async def console(answers: str | None = "started", address: Any = None) -> Async
 async def test_a_conversation_begins_with_what_the_owner_chose():
     async with console() as here:
         chosen = {"channel": "11", "agent": "claude", "topic": " tabs  or\nspaces ", "theme": "debate"}
-        assert await here.act("start", **chosen) == (200, "Claude begins in #debate.")
+        assert await here.act("start", **chosen) == (200, "A conversation starts in #debate.")
         (command,) = here.commands
         assert (command.command, command.channel_id, command.agent_name) == ("start", 11, "claude")
         assert (command.topic, command.theme) == ("tabs or spaces", "debate")
@@ -99,44 +101,48 @@ async def test_a_conversation_begins_with_what_the_owner_chose():
 @pytest.mark.parametrize(
     ("outcome", "status", "line"),
     [
-        ("busy", 409, "a conversation is already running in #debate"),
-        ("offline", 409, "Claude is not online"),
-        ("unknown_channel", 404, "#debate is not one of the bots' channels"),
-        ("something new", 409, "the coordinator refused: something new"),
-        (None, 503, "no coordinator answers: it is not running, or busy; nothing was done as far as the console knows"),
+        ("busy", 409, "A conversation is already running in #debate."),
+        ("offline", 409, "Claude is offline."),
+        ("unknown_channel", 404, "#debate isn't one of the bots' channels."),
+        ("something new", 409, "The coordinator refused: something new."),
+        (None, 503, "No coordinator answers: it isn't running, or it's busy. As far as we know, nothing was done."),
     ],
 )
 async def test_what_really_happened_is_said_and_noted(outcome, status, line):
     async with console(outcome) as here:
         assert await here.act("next", channel="11", agent="claude") == (status, line)
-        assert [(note.outcome, note.detail) for note in here.notes] == [("refused", line)]
+        assert [note.outcome for note in here.notes] == [outcome or "nobody"]
 
 
 @pytest.mark.parametrize(
     ("name", "fields", "line"),
     [
-        ("start", {"channel": "x"}, "channel: expected a whole number (an id of Discord)"),
-        ("start", {"channel": "99"}, "#99 is not one of the bots' channels"),
-        ("start", {"topic": "x" * 201}, "topic: at most 200 characters"),
-        ("start", {"agent": "nobody"}, "there is no such agent"),
-        ("next", {"channel": "11"}, "there is no such agent"),
-        ("stop", {"channel": "11", "minutes": 1441}, "minutes: expected a whole number from 1 to 1440"),
-        ("mute", {"agent": "grok", "minutes": 0}, "minutes: expected a whole number from 1 to 10080"),
-        ("mute", {"agent": "grok", "minutes": "5"}, "cannot be read: minutes"),
-        ("mute", {"agent": "nobody", "channel": "9" * 5000}, "cannot be read: channel"),
-        ("raise_budget", {"dollars": 25.5}, "dollars: expected a sum up to 25 US dollars at once"),
-        ("raise_budget", {"dollars": -1}, "dollars: expected a sum up to 25 US dollars at once"),
-        ("raise_budget", {"dollars": 1, "scope": "person:5"}, "scope: expected all, agent:NAME or channel:ID"),
+        ("start", {"channel": "x"}, "channel must be an ID of Discord."),
+        ("start", {"channel": "99"}, "#99 isn't one of the bots' channels."),
+        ("start", {"topic": "x" * 201}, "topic must be a text of at most 200 characters."),
+        ("start", {"agent": "nobody"}, NO_AGENT),
+        ("next", {"channel": "11"}, "bot is missing."),
+        ("stop", {"channel": "11", "minutes": 1441}, "minutes must be a whole number from 1 to 1440."),
+        ("mute", {"agent": "grok", "minutes": 0}, "minutes must be a whole number from 1 to 10080."),
+        ("mute", {"agent": "grok", "minutes": "5"}, "minutes must be a whole number from 1 to 10080."),
+        ("stop", {"channel": "9" * 5000}, "channel must be an ID of Discord."),
+        ("raise_budget", {"dollars": 25.5}, "dollars must be a number from 0 to 25."),
+        ("raise_budget", {"dollars": -1}, "dollars must be a number from 0 to 25."),
+        (
+            "raise_budget",
+            {"dollars": 1, "scope": "person:5"},
+            "“person:5” isn't a budget: write all, agent:NAME, or channel:ID.",
+        ),
         (
             "raise_budget",
             {"dollars": 1, "scope": "agent:grok"},
-            "there is no limit to raise here; docs/costs.md says how to set one",
+            "There is no limit to raise here. docs/costs.md says how to set one.",
         ),
-        ("add", {"time": "25:00"}, "time: expected HH:MM"),
-        ("move", {"time": "13:00"}, "at: expected a scheduled time in unix seconds"),
-        ("dance", {}, "there is no such action"),
+        ("add", {"time": "25:00"}, "“25:00” isn't a time. Write it as HH:MM."),
+        ("move", {"time": "13:00"}, "at is missing."),
+        ("dance", {}, "There is no such action."),
         ("pause", {"id": "short"}, "id: expected 8 to 64 letters and digits, new for each click"),
-        ("pause", {"whole": True}, "cannot be read: it is no such JSON object"),
+        ("pause", {"whole": True}, "There is no option whole."),
     ],
 )
 async def test_what_is_wrong_is_one_plain_line_and_nothing_is_done(name, fields, line):
@@ -149,36 +155,50 @@ async def test_what_is_wrong_is_one_plain_line_and_nothing_is_done(name, fields,
 
 async def test_a_theme_is_one_of_those_there_are():
     async with console() as here:
-        assert (await here.act("start", theme="opera"))[1].startswith("theme: expected one of casual, ")
+        assert (await here.act("start", theme="opera"))[1].startswith(
+            "There is no theme called “opera”. There are: casual, "
+        )
 
 
 async def test_a_channel_is_stopped_and_speaks_again_and_a_pause_is_over_all():
     async with console() as here:
-        assert await here.act("stop", channel="11", minutes=30) == (200, "The bots are silent in #debate until 12:30.")
+        assert await here.act("stop", channel="11", minutes=30) == (
+            200,
+            "The bots are silent in #debate for 30 minutes. Use “Resume” to let them speak again.",
+        )
         assert here.parts.silence.check(ChannelRef(11))
-        refused = (409, "the bots are stopped in #debate; press Resume there first")
+        refused = (409, "The bots are stopped in #debate. Use “Resume” there first.")
         assert await here.act("start", channel="11") == refused
         assert await here.act("resume", channel="11") == (200, "The bots may speak in #debate again.")
-        assert await here.act("pause") == (200, "All bots are paused, in every channel and in direct messages.")
+        assert await here.act("pause") == (
+            200,
+            "All bots are paused in every channel. Use “Resume all bots” to let them speak again.",
+        )
         assert await (await here.client.get("/api/pause")).json() == {"paused": True}
         assert await here.act("next", channel="11", agent="claude") == (
             409,
-            "all bots are paused; resume them first",
+            "All bots are paused. Use “Resume all bots” first.",
         )
         assert here.commands == [], "nobody was asked"
-        assert await here.act("go_on") == (200, "The bots resume.")
-        assert await here.act("go_on") == (200, "The bots were not paused.")
+        assert await here.act("resume_all") == (200, "All bots are back: the pause has ended.")
+        assert await here.act("resume_all") == (200, "The bots weren't paused.")
         assert [action for _, action, _ in here.noted()] == [
-            "stop", "start", "resume", "pause", "next", "go_on", "go_on"
+            "stop", "start", "resume", "pause", "next", "resume_all", "resume_all"
         ]  # fmt: skip
 
 
 async def test_a_stop_of_a_thread_is_lifted_with_its_channels_and_not_against_it():
     async with console() as here:
-        assert await here.act("stop", channel="21") == (200, "The bots are silent in #aside until Saturday 12:00.")
+        assert await here.act("stop", channel="21") == (
+            200,
+            "The bots are silent in #aside for 24 hours. Use “Resume” to let them speak again.",
+        )
         assert not here.parts.silence.check(ChannelRef(11))
-        assert await here.act("stop", channel="11", minutes=5) == (200, "The bots are silent in #debate until 12:05.")
-        refused = (409, "the bots are stopped in all of #debate; press Resume there first")
+        assert await here.act("stop", channel="11", minutes=5) == (
+            200,
+            "The bots are silent in #debate for 5 minutes. Use “Resume” to let them speak again.",
+        )
+        refused = (409, "The bots are stopped in all of #debate. Use “Resume” there.")
         assert await here.act("resume", channel="21") == refused
         assert await here.act("resume", channel="11") == (200, "The bots may speak in #debate again.")
         assert here.parts.silence.stopped_channels() == {}
@@ -186,11 +206,14 @@ async def test_a_stop_of_a_thread_is_lifted_with_its_channels_and_not_against_it
 
 async def test_an_agent_is_muted_and_is_not_asked_to_speak_meanwhile():
     async with console() as here:
-        line = "Grok is muted until 13:00; it may finish a message that it is writing."
+        line = (
+            "Grok is muted in every channel for 60 minutes. It may still finish the message it is writing. Use “Unmute”"
+            " to let it speak again."
+        )
         assert await here.act("mute", agent="grok") == (200, line)
-        assert await here.act("next", channel="11", agent="grok") == (409, "Grok is muted until 13:00")
+        assert await here.act("next", channel="11", agent="grok") == (409, "Grok is muted. Use “Unmute” first.")
         assert await here.act("unmute", agent="grok") == (200, "Grok may speak again.")
-        assert await here.act("unmute", agent="grok") == (200, "Grok was not muted.")
+        assert await here.act("unmute", agent="grok") == (200, "Grok wasn't muted.")
 
 
 @pytest.mark.promise(125)
@@ -219,14 +242,14 @@ async def test_a_time_is_the_next_moment_when_the_owners_clock_shows_it(time, at
 async def test_a_click_is_carried_out_although_its_browser_is_gone():
     async with console() as here:
         begun, go_on = asyncio.Event(), asyncio.Event()
-        resume = here.parts.silence.resume
+        resume = here.parts.silence.resume_all
 
-        async def slow(scope: Scope) -> bool:
+        async def slow(scopes: Sequence[Scope]) -> bool:
             begun.set()
             await go_on.wait()
-            return await resume(scope)
+            return await resume(scopes)
 
-        here.parts.silence.resume = slow  # type: ignore[method-assign]
+        here.parts.silence.resume_all = slow  # type: ignore[method-assign]
         asking = asyncio.create_task(here.act("unmute", agent="grok"))
         await begun.wait()
         asking.cancel()
@@ -241,7 +264,7 @@ async def test_while_redis_is_away_nothing_is_half_done_and_a_stop_counts_here()
     async with RedisConnection(NOWHERE) as link:
         here = Console(link, "started")  # with time for Redis to refuse
         async with client_of(here.parts) as here.client:
-            away = (503, "Redis does not answer; the bots go on, try again in a moment")
+            away = (503, TEXTS["redis_unavailable"])
             for name, fields in (
                 ("start", {}),
                 ("raise_budget", {"dollars": 1.0}),
@@ -251,10 +274,10 @@ async def test_while_redis_is_away_nothing_is_half_done_and_a_stop_counts_here()
             assert here.notes == []
             status, line = await here.act("stop", channel="11")
             assert (status, bool(here.parts.silence.check(ChannelRef(11)))) == (200, True)
-            assert line.endswith("bots of other processes learn of this when it does.")
+            assert line.endswith(DELAYED)
             status, line = await here.act("mute", agent="grok")
             assert (status, set(here.parts.silence.muted_agents())) == (200, {"grok"})
-            assert line.endswith("bots of other processes learn of this when it does.")
+            assert line.endswith(DELAYED)
             await here.parts.silence.stop(EVERYTHING, source="x")
 
 

@@ -10,12 +10,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.console import FakeChannels, client_of, console_parts, csrf
+from support.console import FakeChannels, ListedAgents, client_of, console_parts, csrf
 
-from agentic.actions.room_create import OpenedRoom, Seat
+from agent_config import FrontMatter
+from agentic.agent.roster import RosterEntry
 from agentic.console.parts import Channel, RecordFile
-from agentic.rooms.opening import RoomDraft
+from agentic.rooms.opening import RoomOpener
+from agentic.state.budgets import Caps
 from agentic.state.conversations import Pull, PullPart, Pulls
+from agentic.state.leases import ALWAYS_HELD
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import SharedState
 from agentic.wire import keys
@@ -26,6 +29,8 @@ from agentic.wire.messages import Command, CommandOutcome, RoomOrder, read
 from tests.agentic.conftest import running
 from tests.support.records import fill
 from tests.support.redis_server import PATIENT, empty_redis
+from tests.support.slash_scene import Channel as Threads
+from tests.support.slash_scene import KnownPlaces
 
 MEMBERS = (RoomMember(name="ada", shown="Ada"), RoomMember(name="claude", shown="Claude"))
 ROOM = Room(
@@ -34,12 +39,16 @@ ROOM = Room(
 )  # fmt: skip
 BOB = RoomMember(name="bob", shown="Bob", interests=("tea", "law"))
 SEATS = (
-    Seat(member=MEMBERS[1], is_bot=True),
-    Seat(member=BOB, is_bot=False),
-    Seat(member=RoomMember(name="eve", shown="Eve"), is_bot=False, why_not="EVE_KEY is not set"),
+    RosterEntry(key="claude", shown="Claude", is_bot=True, front=FrontMatter()),
+    RosterEntry(key="bob", shown="Bob", is_bot=False, front=FrontMatter(interests=("tea", "law"))),
+    RosterEntry(key="eve", shown="Eve", is_bot=False, front=FrontMatter(), why_not="EVE_KEY is not set"),
 )
 
 
+CHANNELS = (
+    Channel(id=11, name="debate", theme="debate"),
+    Channel(id=21, name="Tea?", theme="debate", parent_id=11),
+)
 COMMANDS = {
     "pause_room": "room-pause",
     "resume_room": "room-resume",
@@ -48,27 +57,6 @@ COMMANDS = {
     "remove_from_room": "room-remove",
     "add_to_room": "room-add",
 }
-
-
-class Bots:
-    """The bots' side, which opens rooms in thread 22, or refuses with a text."""
-
-    def __init__(self, *, refusal: str = "", there: bool = True) -> None:
-        self.refusal, self.there, self.opened = refusal, there, list[tuple[RoomDraft, tuple[str, ...]]]()
-        self.deleted: tuple[str, ...] = ()
-
-    def seats(self) -> tuple[Seat, ...]:
-        return SEATS
-
-    def gone(self, agents: Any) -> tuple[str, ...]:
-        return tuple(agent for agent in agents if agent in self.deleted)
-
-    def can_open(self) -> bool:
-        return self.there
-
-    async def open(self, draft: RoomDraft, personas: Any) -> OpenedRoom:
-        self.opened.append((draft, personas))
-        return OpenedRoom(self.refusal) if self.refusal else OpenedRoom("The room is open.", 22)
 
 
 class Page:
@@ -92,7 +80,13 @@ class Page:
 
 @asynccontextmanager
 async def page(
-    outcome: str = "room_paused", room: Room = ROOM, bots: Bots | None = None, **changes: Any
+    outcome: str = "room_paused",
+    room: Room = ROOM,
+    *,
+    has_bot: bool = True,
+    deleted: tuple[str, ...] = (),
+    caps: Caps | None = None,
+    **changes: Any,
 ) -> AsyncIterator[Page]:
     async with RedisConnection(empty_redis(), command_timeout=PATIENT) as link:
         bus, notes, commands = Bus(link), list[ActionNote](), list[Command]()
@@ -104,16 +98,23 @@ async def page(
             done = CommandOutcome(command_id=command.command_id or "", outcome=outcome)
             await bus.publish(keys.COORDINATOR_OUTCOMES, done)
 
+        roster, bots, threads = ListedAgents(SEATS), list[KnownPlaces](), Threads()
+        roster.deleted = deleted
         parts = console_parts(
             link,
+            roster=roster,
+            bots=bots,
             bus=bus,
             orders=CoordinatorCommands(bus),
-            state=SharedState(link),
-            live=FakeChannels(Channel(id=11, name="debate", theme="debate")),
+            state=SharedState(link, caps=caps),
+            live=FakeChannels(*CHANNELS),
             notes=SimpleNamespace(note=notes.append),
-            rooms=bots or Bots(),
             **changes,
         )
+        if has_bot:
+            opener = RoomOpener("claude", parts.actions.context.services, threads, lease=ALWAYS_HELD)
+            bots.append(KnownPlaces(threads, opener))
+        await parts.state.coordination.presence.renew("claude", "")
         parts.orders.start()
         bus.subscribe(keys.COORDINATOR_COMMANDS, obey)
         await link.call(lambda redis: redis.set(keys.room(room.thread_id), room.model_dump_json()))
@@ -145,17 +146,17 @@ async def test_one_room_says_why_it_stands_still_and_who_could_join() -> None:
 @pytest.mark.parametrize(
     ("name", "fields", "order", "outcome", "text"),
     [
-        ("pause_room", {}, RoomOrder(reason="asked"), "room_paused", "“Tea?” is paused"),
-        ("resume_room", {"turns": 5}, RoomOrder(turns=5), "room_resumed", "“Tea?” continues"),
-        ("close_room", {}, RoomOrder(), "room_closed", "“Tea?” is closed"),
-        ("next_in_room", {"agent": "ada"}, RoomOrder(), "requested", "Ada speaks next in “Tea?”"),
+        ("pause_room", {}, RoomOrder(reason="asked"), "room_paused", "#Tea? is paused"),
+        ("resume_room", {"turns": 5}, RoomOrder(turns=5), "room_resumed", "#Tea? continues"),
+        ("close_room", {}, RoomOrder(), "room_closed", "#Tea? is closed"),
+        ("next_in_room", {"agent": "ada"}, RoomOrder(), "requested", "Ada speaks next in #Tea?"),
         ("remove_from_room", {"agent": "ada"}, RoomOrder(), "removed_member", "Ada no longer takes part"),
         (
             "add_to_room",
             {"agent": "bob"},
             RoomOrder(member=SEATS[1].member.model_dump_json()),
             "added_member",
-            "bob takes",
+            "Bob takes",
         ),
     ],
 )
@@ -163,7 +164,7 @@ async def test_an_owner_steers_a_room_by_the_orders_of_slash_room(
     name: str, fields: dict[str, Any], order: RoomOrder, outcome: str, text: str
 ) -> None:
     async with page(outcome) as console:
-        status, told = await console.act(name, channel="21", **fields)
+        status, told = await console.act(name, room="21", **fields)
         assert (status, text in told) == (200, True), told
         (command,) = console.commands
         assert (command.command, command.channel_id) == (COMMANDS[name], 21)
@@ -173,56 +174,53 @@ async def test_an_owner_steers_a_room_by_the_orders_of_slash_room(
 
 async def test_a_refusal_is_told_in_one_line() -> None:
     async with page("not_active") as console:
-        assert await console.act("next_in_room", channel="21") == (409, "“Tea?” isn't running.")
-        assert await console.act("pause_room", channel="99") == (404, "there is no such room")
-        assert (await console.act("resume_room", channel="21", turns=500))[0] == 400
-        status, told = await console.act("add_to_room", channel="21", agent="eve")
-        assert (status, told) == (409, "Eve cannot take part: EVE_KEY is not set")
+        refused = (409, "#Tea? isn't running. Use “Resume” first.")
+        assert await console.act("next_in_room", room="21", agent="ada") == refused
+        assert (await console.act("pause_room", room="99"))[0] == 404
+        assert (await console.act("resume_room", room="21", turns=500))[0] == 400
+        status, told = await console.act("add_to_room", room="21", agent="eve")
+        assert (status, told) == (409, "Eve can't take part: EVE_KEY is not set.")
 
 
 async def test_a_room_is_opened_by_a_bot_of_this_process_with_what_was_chosen() -> None:
-    bots = Bots()
-    async with page(bots=bots) as console:
+    async with page("opened") as console:
         chosen = {
             "channel": "11",
             "topic": " Is  tea good? ",
-            "personas": ["bob", "claude"],
+            "personas": "bob, claude",
             "policy": "pull",
             "turns": 8,
         }
-        more = {"archive": 60, "audience": 30, "goodbye_ends": True, "rules": "Be brief.", "theme": "science"}
-        assert await console.act("open_room", **chosen, **more) == (200, "The room is open.")
-        assert bots.opened == [
-            (
-                RoomDraft(
-                    asked_by=0, channel_id=11, topic="Is tea good?", policy="pull", turns=8, archive_minutes=60,
-                    audience_seconds=30, goodbye_ends=True, rules="Be brief.", theme="science",
-                ),
-                ("bob", "claude"),
-            )
-        ]  # fmt: skip
+        more = {"archive": "60", "audience": 30, "goodbye_ends": True, "rules": "Be brief.", "theme": "science"}
+        status, told = await console.act("open_room", **chosen, **more)
+        assert (status, told.startswith("The room is open: #")) == (200, True), told
+        (command,) = console.commands
+        assert command.room is not None
+        room = Room.model_validate_json(command.room.room or "")
+        assert (room.topic, room.policy, room.turns, room.archive_minutes) == ("Is tea good?", "pull", 8, 60)
+        assert (room.audience_seconds, room.goodbye_ends, room.rules, room.theme) == (30, True, "Be brief.", "science")
+        assert ([member.name for member in room.members], room.opened_by) == (["bob", "claude"], None)
         assert [(note.action, note.detail) for note in console.notes] == [("open_room", "Is tea good?")]
-        for wrong in ({"topic": " "}, {"personas": ["bob"]}, {"policy": "chaos"}, {"turns": 1}, {"theme": "tea"}):
-            assert (await console.act("open_room", **{**chosen, **wrong}))[0] == 400, wrong
+        for wrong in ({"topic": " "}, {"personas": "bob"}, {"policy": "chaos"}, {"turns": 1}, {"theme": "tea"}):
+            assert (await console.act("open_room", **{**chosen, **wrong}))[0] in (400, 409), wrong
         assert (await console.act("open_room", **{**chosen, "channel": "99"}))[0] == 404
-        assert len(bots.opened) == 1
+        assert len(console.commands) == 1
 
 
 async def test_a_room_that_is_resumed_here_loses_the_personas_that_were_deleted() -> None:
-    bots = Bots()
-    bots.deleted = ("ada",)
-    async with page("room_resumed", bots=bots) as console:
-        await console.act("resume_room", channel="21")
+    async with page("room_resumed", deleted=("ada",)) as console:
+        await console.act("resume_room", room="21")
         assert console.commands[-1].room == RoomOrder(gone=("ada",))
 
 
 async def test_where_no_bot_can_make_a_thread_the_page_says_so() -> None:
-    async with page(bots=Bots(there=False)) as console:
+    chosen = {"channel": "11", "topic": "Tea?", "personas": "bob, claude"}
+    async with page(has_bot=False) as console:
         assert "no bot of this process is online" in (await console.get("/api/rooms"))["why_not"]
-        chosen = {"channel": "11", "topic": "Tea?", "personas": ["bob", "claude"]}
-        assert (await console.act("open_room", **chosen))[0] == 409
-    async with page(bots=Bots(refusal="Today's budget is used up.")) as console:
-        assert await console.act("open_room", **chosen) == (409, "Today's budget is used up.")
+        status, told = await console.act("open_room", **chosen)
+        assert (status, "no bot of this process is online" in told) == (409, True)
+    async with page(caps=Caps(all=0.0)) as console:
+        assert await console.act("open_room", **chosen) == (409, "Today's budget of all bots is used up.")
 
 
 async def test_a_new_room_offers_who_is_there_and_says_who_cannot_take_part() -> None:

@@ -56,7 +56,7 @@ export function pauseAll() {
   const title = "Silence all bots, in every channel";
   const show = () => {
     document.body.classList.toggle("paused", me.paused);
-    fill(bar, me.paused && ["All bots are paused.", button("Resume all bots", () => act("go_on", {}), { class: "primary" })]);
+    fill(bar, me.paused && ["All bots are paused.", button("Resume all bots", () => act("resume_all", {}), { class: "primary" })]);
     fill(root, !me.paused && button([icon, h("span", null, "Pause all")], pauseDialog, { class: "danger pause-all", title, "aria-label": "Pause all" }));
   };
   const look = async () => {

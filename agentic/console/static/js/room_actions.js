@@ -12,8 +12,8 @@ const ARCHIVES = { 60: "an hour", 1440: "a day", 4320: "three days", 10080: "a w
 
 // For the head of a room. `room` is as in /api/rooms/{thread}.
 export function roomActions(room) {
-  const { id: channel, status, members } = room;
-  const order = (name, more = {}) => act(name, { channel, ...more });
+  const { id, status, members } = room;
+  const order = (name, more = {}) => act(name, { room: id, ...more });
   const active = status === "active";
   return group(`Actions for the room ${room.topic}`,
     active && button("Next speaker", () => choose("Next speaker", members, (agent) => order("next_in_room", { agent }))),
@@ -53,8 +53,8 @@ async function openDialog() {
   if (!values) return;
   const chosen = bounds.seats.filter((seat) => values[`seat-${seat.key}`]).map((seat) => seat.key);
   await act("open_room", {
-    channel: values.channel, topic: values.topic, personas: chosen, policy: values.policy, turns: Number(values.turns),
-    archive: Number(values.archive), audience: Number(values.audience || 0), rules: values.rules, goodbye_ends: Boolean(values.goodbye),
+    channel: values.channel, topic: values.topic, personas: chosen.join(", "), policy: values.policy, turns: Number(values.turns),
+    archive: values.archive, audience: Number(values.audience || 0), rules: values.rules, goodbye_ends: Boolean(values.goodbye),
     theme: values.theme,
   });
 }

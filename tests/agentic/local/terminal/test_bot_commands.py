@@ -7,7 +7,7 @@ import pytest
 from agent_cogs.slash_definitions import command_list
 from agentic.local.terminal.commands import TypedCommand, Vocabulary, read_use
 
-COMMANDS = command_list({"claude": "Claude", "grok": "Grok", "hal": "Klaus"}, ("debate", "story"), ("soul.md",))
+COMMANDS = command_list({"claude": "Claude", "grok": "Grok", "hal": "Klaus"})
 KNOWN = Vocabulary({"debate": 10, "casual": 11, "room-1": 12}, {"claude": 1, "you": 9}, {}, commands=COMMANDS)
 
 
@@ -98,6 +98,6 @@ def test_other_words_are_no_command_of_the_bots() -> None:
 
 
 def test_a_command_that_was_renamed_is_known_by_its_old_name() -> None:
-    known = Vocabulary({}, {}, {}, commands=command_list({"claude": "Claude"}, ["casual"]))
+    known = Vocabulary({}, {}, {}, commands=command_list({"claude": "Claude"}))
     assert read_use(["/bots", "go-on"], 10, known) == TypedCommand("bots resume", {})
     assert read_use(["/bots", "resume"], 10, known) == TypedCommand("bots resume", {})

@@ -9,8 +9,9 @@ from prompt_toolkit.document import Document
 from agent_cogs.slash_definitions import command_list
 from agentic.local.terminal.commands import Vocabulary
 from agentic.local.terminal.typed_lines import EMOJI, completer_of, completions
+from agentic.themes import THEMES
 
-COMMANDS = command_list({"claude": "Claude", "grok": "Grok"}, ("debate", "story"), ("soul.md",))
+COMMANDS = command_list({"claude": "Claude", "grok": "Grok"})
 KNOWN = Vocabulary(
     {"casual": 10, "debate": 11}, {"Claude": 1, "claude": 1, "Sam": 9}, {"bots": 5}, ("debate", "story"), COMMANDS
 )
@@ -26,10 +27,10 @@ KNOWN = Vocabulary(
         ("/bots mute ", ["claude", "grok"]),
         ("/bots mute g", ["grok"]),
         ("/bots mute grok ", []),
-        ("/bots start ", ["#casual", "#debate", "debate", "story", "claude", "grok"]),
-        ("/bots start casual s", ["story"]),
+        ("/bots start ", ["#casual", "#debate", *THEMES, "claude", "grok"]),
+        ("/bots start casual sto", ["story"]),
         ("/bots ignore s", ["@sam"]),
-        ("/agent-file show claude ", ["soul.md"]),
+        ("/agent-file show claude so", ["soul.md"]),
         ("/reset ", ["claude", "grok"]),
         ("/ask cl", ["claude"]),
         ("/ask claude what does @sa", ["@Sam"]),

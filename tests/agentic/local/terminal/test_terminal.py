@@ -313,7 +313,7 @@ def numbered() -> Vocabulary:
     messages.add(101, 11, by_bot=True)
     messages.add(102, 11, by_bot=False)
     messages.add(103, 10, by_bot=True)
-    commands = command_list({"grok": "Grok"}, ("debate",))
+    commands = command_list({"grok": "Grok"})
     return Vocabulary(KNOWN.channels, KNOWN.users, KNOWN.roles, KNOWN.themes, commands, messages, guild=7)
 
 
@@ -589,7 +589,7 @@ async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_rea
             raise LookupError("no bot has its commands yet")
         return Answer("**Grok** is muted in <#11>, as <@9> wished\nuntil <t:1789992000:R>")
 
-    commands = command_list({"grok": "Grok"}, ("debate",))
+    commands = command_list({"grok": "Grok"})
     screen, out = terminal("/bots mute grok 5", "/resume", "/bots dance", use=use, commands=commands)
     async with screen.watching():
         await screen.run()
@@ -608,7 +608,7 @@ async def test_an_answer_with_a_time_that_no_calendar_has_is_shown_as_it_is() ->
     async def use(channel_id: int, command: TypedCommand) -> Answer:
         return Answer("somebody wrote <t:999999999999:R>")
 
-    screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}, ()))
+    screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}))
     async with screen.watching():
         await screen.run()
         await screen.tasks_done()
@@ -626,7 +626,7 @@ async def test_what_goes_on_in_a_note_stands_below_where_it_began() -> None:
     async def use(channel_id: int, command: TypedCommand) -> Answer:
         return Answer("first " * 20 + "\n-# small\n```md\nin code\n```")
 
-    screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}, ()))
+    screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}))
     async with screen.watching():
         await screen.run()
         await screen.tasks_done()

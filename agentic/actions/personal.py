@@ -1,0 +1,98 @@
+"""What a person sees and changes of their own data: `/profile`, `/privacy`, `/forget me`."""
+
+from __future__ import annotations
+
+from agentic.actions.base import (
+    FORM,
+    REPLY_CHARACTERS,
+    ActionContext,
+    ActionRequest,
+    File,
+    Form,
+    FormField,
+    Outcome,
+    refused,
+    report,
+)
+from agentic.actions.privacy import EXPORT_FILE
+from agentic.actions.values import Values, option
+from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS
+
+PROFILE = "profile"  # the form, and the file of a long profile
+SAVE_PROFILE = f"{FORM} {PROFILE}"
+TOPICS = "topics"  # its field
+
+
+class Topics(Values):
+    topics: str = option("Your topics, with commas between them", "", only="text")
+
+
+class Consent(Values):
+    unasked: str = option("Whether bots may write to you unprompted", "", choices=("on", "off"))
+    export: str = option("Send what is kept about you", "", choices={"file": "as a file"})
+
+
+class Confirmation(Values):
+    sure: str = option("yes", "", only="text", choices=("yes",))
+
+
+async def show_profile(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
+    if request.is_shared:
+        return refused("in_our_chat")
+    text = await context.services.own_memory.profile_text(request.who.user_id)
+    if len(text) <= REPLY_CHARACTERS:
+        return report(text)
+    return Outcome(code="report", fields={"text": "Your profile:"}, reply=File(f"{PROFILE}.txt", text))
+
+
+async def edit_profile(context: ActionContext, request: ActionRequest, values: Topics) -> Outcome:
+    """Show a form, or where there are no forms save the topics that came with the request."""
+    if request.is_shared:
+        return refused("in_our_chat")
+    own, who = context.services.own_memory, request.who.user_id
+    if own.problem:
+        return refused("report", text=own.problem)
+    if values.topics:
+        return report(own.save_profile(who, values.topics.replace(",", "\n")))
+    if request.surface == "text":
+        return refused("how_to_edit_profile")
+    field = FormField(
+        id=TOPICS,
+        label=f"Your topics, one a line, {MAX_TOPICS} at most",
+        text="\n".join(await own.topics(who)),
+        hint=f"Up to {TOPIC_CHARACTERS} characters a line. Nothing at all removes the profile.",
+        long=True,
+    )
+    form = Form(id=PROFILE, title="Topics that you talk about", fields=(field,))
+    return Outcome(code="report", fields={"text": ""}, reply=form)
+
+
+async def save_profile(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
+    return report(context.services.own_memory.save_profile(request.who.user_id, str(request.values.get(TOPICS, ""))))
+
+
+async def delete_profile(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
+    return report(context.services.own_memory.delete_profile(request.who.user_id))
+
+
+async def privacy(context: ActionContext, request: ActionRequest, values: Consent) -> Outcome:
+    """Say what is kept and who reads here, send it, or set whether bots may write unprompted."""
+    services, who = context.services, request.who.user_id
+    if values.unasked:
+        return report(await services.own_memory.set_unasked(who, values.unasked == "on"))
+    if request.is_shared:
+        return refused("in_our_chat")
+    if values.export:
+        text, data = await services.own_memory.export(who)
+        return Outcome(code="report", fields={"text": text}, reply=File(EXPORT_FILE, data) if data else None)
+    return report(await services.privacy.text(who, request.channel_id))
+
+
+async def forget_me(context: ActionContext, request: ActionRequest, values: Confirmation) -> Outcome:
+    """Remove what is kept of the person. Where a word is typed easily, it has to be confirmed."""
+    if request.surface == "text" and not values.sure:
+        return refused("confirm_forget")
+    forgotten = await context.services.forgetting.forget(request.who.user_id)
+    if not forgotten.whole:
+        return refused("not_all_forgotten")
+    return report(forgotten.text(context.place.left_messages))

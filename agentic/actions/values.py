@@ -1,0 +1,140 @@
+"""What a person gives with an action: how an action declares its options, and the one check of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from agentic.actions.base import ActionContext, ActionRequest, Outcome, Surface, refused
+from agentic.agent.roster import Called, nearest
+from agentic.chat.directory import clean_name
+from agentic.ids import MAX_ID
+from agentic.text import named
+
+Kind = Literal["", "bot", "agent", "channel", "person", "message", "room", "option"]
+
+MAX_NAMED = 25  # values that are listed
+
+
+class Values(BaseModel):
+    """What a person gave with an action. A subclass declares the options, each by `option`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True, allow_inf_nan=False)
+
+
+def option(
+    about: str,
+    default: Any = ...,
+    *,
+    name: str = "",
+    kind: Kind = "",
+    choices: Mapping[str, str] | Collection[str] = (),
+    only: Surface | None = None,
+    most: int | None = None,
+    **bounds: Any,
+) -> Any:
+    """Declare an option: a line for people, its name if it differs from the field's, what its text names, and what it
+    may be (value → shown). `only` the surface has it. `most` characters are taken by forms, `bounds` are pydantic's."""
+    known = dict(choices) if isinstance(choices, Mapping) else {value: value for value in choices}
+    extra: dict[str, Any] = {"kind": kind, "choices": known, "only": only, "most": most}
+    return Field(default, alias=name or None, description=about, json_schema_extra=extra, **bounds)
+
+
+def _number(written: object) -> object:
+    return int(written) if isinstance(written, str) and written.isdecimal() and len(written) < 20 else written
+
+
+Snowflake = Annotated[int, BeforeValidator(_number), Field(ge=1, le=MAX_ID)]
+"""An id of Discord: services write it as a text."""
+
+
+def read_values(context: ActionContext, kind: type[Values], request: ActionRequest) -> Values | Outcome:
+    """Return the values of a request, or why they don't fit."""
+    fields = kind.model_fields
+    for key, field in fields.items():
+        given = {key, field.alias} & request.values.keys()
+        if given and extra_of(field)["only"] not in (None, request.surface):
+            return refused("unknown_option", option=key)
+    try:
+        values = kind.model_validate(dict(request.values))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        name = str(first["loc"][0]) if first["loc"] else ""
+        wrong = next((field for key, field in fields.items() if name in (key, field.alias)), None)
+        if wrong is None:
+            return refused("unknown_option", option=name)
+        if first["type"] == "missing":
+            return refused("missing_value", option=name)
+        return refused("bad_value", option=name, wanted=_describe(wrong))
+    agents = context.services.names if request.surface == "slash" else context.services.roster.names
+    changed = {}
+    for key, field in fields.items():
+        value, extra = getattr(values, key), extra_of(field)
+        if not isinstance(value, str) or not value:
+            continue
+        if extra["kind"] == "bot":
+            agent = agent_named(value, agents)
+            if agent is None:
+                return unknown_value("agent", value, [*agents.values()])
+            changed[key] = agent
+        elif extra["choices"] and value not in extra["choices"]:
+            return unknown_value(field.alias or key, value, [*extra["choices"]], _shown_choices(extra["choices"]))
+    return values.model_copy(update=changed)
+
+
+def extra_of(field: FieldInfo) -> dict[str, Any]:
+    """Return what `option` declared besides pydantic's own: kind, choices, only."""
+    assert isinstance(field.json_schema_extra, dict)
+    return dict(field.json_schema_extra)
+
+
+def bounds_of(field: FieldInfo) -> dict[str, Any]:
+    """Return the bounds of an option: ge, gt, le, lt, max_length."""
+    return {
+        name: value
+        for limit in field.metadata
+        for name in ("ge", "gt", "le", "lt", "max_length")
+        if (value := getattr(limit, name, None)) is not None
+    }
+
+
+def _describe(field: FieldInfo) -> str:
+    """Say what a value must be, for a person."""
+    bounds = bounds_of(field)
+    if extra_of(field)["kind"] in ("channel", "person"):
+        return "an ID of Discord"
+    low, high = bounds.get("ge", bounds.get("gt")), bounds.get("le", bounds.get("lt"))
+    if "max_length" in bounds:
+        return f"a text of at most {bounds['max_length']} characters"
+    if low is not None and high is not None:
+        return (
+            f"a number from {low:g} to {high:g}"
+            if field.annotation is float
+            else f"a whole number from {low} to {high}"
+        )
+    return "yes or no" if field.annotation is bool else "a text"
+
+
+def _shown_choices(choices: Mapping[str, str]) -> list[str]:
+    return [value if value == shown else f"{value} ({shown})" for value, shown in choices.items()]
+
+
+def agent_named(written: str, names: Mapping[str, str]) -> str | None:
+    """Return the key of the agent that a person wrote, by its key or as people call it; None if there is none."""
+    if written in names:
+        return written
+    found = named(names, written)
+    return found[0] if len(found) == 1 else None
+
+
+def unknown_value(kind: str, written: str, known: Sequence[str], shown: Sequence[str] = ()) -> Outcome:
+    """Refuse a value that an option does not have: say what was meant perhaps, and what there is."""
+    listed = shown or known
+    close = nearest([Called(name, name) for name in known], written)
+    meant = f" Did you mean {close}?" if close else ""
+    more = ", …" if len(listed) > MAX_NAMED else ""
+    there_are = f" There are: {', '.join(listed[:MAX_NAMED])}{more}." if listed else ""
+    return refused("unknown_value", kind=kind, written=clean_name(written), more=f"{meant}{there_are}")
