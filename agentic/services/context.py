@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Protocol
 
-from agent_config import SERVICES, Settings, loaded
+from agent_config import Settings, services_in_use
 from agentic.agent.services import Services
 from agentic.chat.service import ChatService
 from agentic.findings import Findings
@@ -64,8 +64,5 @@ class HostedService(ChatService):
 
 
 def load_services(settings: Settings) -> Iterator[HostedService]:
-    """Import the chat services that the settings use."""
-    for row in SERVICES:
-        if settings.is_on(row.key):
-            service: HostedService = loaded(row.service)()
-            yield service
+    """Make the chat services that the settings use."""
+    yield from (service() for service in services_in_use(settings))

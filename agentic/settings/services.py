@@ -63,6 +63,15 @@ def loaded(path: str) -> Any:
     return getattr(import_module(module), name)
 
 
+def service_keys() -> list[str]:
+    return [row.key for row in SERVICES]
+
+
+def services_in_use(settings: Settings) -> Iterator[Any]:
+    """Import the classes of the chat services that the settings use."""
+    yield from (loaded(row.service) for row in SERVICES if settings.is_on(row.key))
+
+
 def service_settings() -> Mapping[str, type[ServiceSettings]]:
     """Return the settings of each service that has some, by its key."""
     return {row.key: loaded(row.settings) for row in SERVICES if row.settings}

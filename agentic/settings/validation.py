@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentic.settings.agents import AgentSettings
-from agentic.settings.services import SERVICES, service_settings
+from agentic.settings.services import service_keys, service_settings
 from agentic.settings.settings import ALL, Settings
 
 PERSONA_SIGNS = ("identity.md", "soul.md")  # a folder with one of them is a persona's
@@ -84,9 +84,8 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _account_conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     """A service that CHANNEL names without accounts, and accounts of nobody."""
-    keys = [row.key for row in SERVICES]
-    if settings.channel not in (None, ALL, *keys):
-        yield ("CHANNEL",), f"CHANNEL: expected {', '.join(keys)} or {ALL}"
+    if settings.channel not in (None, ALL, *service_keys()):
+        yield ("CHANNEL",), f"CHANNEL: expected {', '.join(service_keys())} or {ALL}"
     for key, service in service_settings().items():
         setting, accounts = service.accounts_setting(), settings.accounts[key]
         is_wanted = settings.channel == key or (settings.channel == ALL and not settings.account_agents)

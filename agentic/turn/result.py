@@ -266,7 +266,8 @@ async def post_failure_reply(
     quiet: bool = False,
     explains: bool = False,
 ) -> Posted | None:
-    """Say why there is no answer, in one line or by a reaction; by a reaction alone if `quiet`. Returns the post.
+    """Say why there is no answer, in one line or by a reaction; by a reaction alone if `quiet`. A service without
+    reactions shows their emoji as a message. Returns the post.
 
     `line` stands in for the reason's line. `explains`: the meaning of the reaction is posted too. A failure is logged.
     """
@@ -280,8 +281,10 @@ async def post_failure_reply(
                 except CannotPost as error:
                     if error.reason != "not_permitted" or not await sink.react(event.sign_id, SPEECHLESS):
                         raise
-            elif reason in SIGNS:
+            elif reason in SIGNS and sink.may_react:
                 await sink.react(event.sign_id, SIGNS[reason])
+            elif reason in SIGNS and not explains:
+                return await sink.post(Post(text=SIGNS[reason], ping=ping, asked=asked), key)
             if explains:
                 try:
                     return await sink.post(Post(text=MEANINGS[reason], ping=ping, asked=asked), key)

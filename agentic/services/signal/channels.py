@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import ClassVar
 
 from agentic.agent.services import Services
 from agentic.chat.attachments import DEFAULT_LIMITS, Attached, AttachmentLimits
+from agentic.chat.heard import HeardChannels, HeardView
 from agentic.chat.outlet import (
     CannotPost,
     Outlet,
@@ -23,10 +24,8 @@ from agentic.chat.outlet import (
     title_of,
     unlinked,
 )
-from agentic.chat.service import ChannelInfo, Person
-from agentic.chat.transcript import Transcript
+from agentic.chat.service import ChannelInfo
 from agentic.context.entries import Attachment, Entry, Speaker
-from agentic.context.history import Interval
 from agentic.llm.types import Picture
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.client import NOT_SENT, MessageRef, NotConnected, Quoted, Refused, SignalError, Unreachable
@@ -35,7 +34,6 @@ from agentic.services.signal.envelopes import file_id, masked, message_id, times
 from agentic.services.signal.settings import SignalSettings
 from agentic.services.signal.styled_text import Run, Style, parse, plain, split_runs, styled
 from agentic.state.leases import AnyLease, ConditionalLease
-from agentic.state.silence import ChannelRef
 
 DELAY = 0.25  # seconds; an earlier answer needs no typing sign
 REFRESH = 10.0  # Signal's apps hide it after 15 s
@@ -56,18 +54,14 @@ SIGNAL = ServiceInfo(
 log = logging.getLogger(__name__)
 
 
-class SignalView:
-    """A chat as one account reads it: its names and its transcript. There is no history to read beyond it."""
+class SignalView(HeardView):
+    """A chat as one account reads it. signal-cli-rest-api reads no pinned messages."""
 
     service = SIGNAL
-    guild_id = None
-    parent = None
 
     def __init__(self, account: SignalAccount, chat: Chat) -> None:
+        super().__init__(chat.channel_id, chat.name, account.transcripts, is_group=chat.is_group)
         self.account, self.chat = account, chat
-        self.channel_id, self.name, self.is_private = chat.channel_id, chat.name, not chat.is_group
-        self.readers_id = chat.channel_id if chat.is_group else None  # all of its members read it, heard or not
-        self.pins: tuple[tuple[Entry, ...], ...] = ()  # signal-cli-rest-api does not read pinned messages
 
     @property
     def own_name(self) -> str:
@@ -78,36 +72,8 @@ class SignalView:
     def own_ids(self) -> frozenset[int]:
         return frozenset((self.account.me.person,))
 
-    @property
-    def transcript(self) -> Transcript:
-        return self.account.transcript(self.chat)
-
-    async def ensure_history(self) -> None:
-        """Return at once: what was heard is all that there is."""
-
-    async def fetch_history(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
-        """Return the newest `messages` of this chat up to the last one of an interval, oldest first; None for another
-        chat."""
-        if interval.channel_id != self.channel_id:
-            return None
-        upto = [entry for entry in self.transcript.entries() if entry.id <= interval.last]
-        return upto[-messages:] if messages > 0 else []
-
     async def attached(self, entries: Sequence[Entry], limits: AttachmentLimits = DEFAULT_LIMITS) -> Attached:
         return await self.account.attachments.read(entries, limits)
-
-    async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]:
-        """Return each of these reactions to one of the newest `count` messages, of which only this process knows: the
-        message's id, author and time (unix seconds), and the emoji."""
-        known = self.account.transcripts.known(self.chat.channel_id)
-        newest = known.entries()[-count:] if known is not None and count > 0 else []
-        signs = [(entry, given.emoji) for entry in newest for given in entry.reactions]
-        return [(entry.id, entry.speaker.id, entry.created_at, sign) for entry, sign in signs if sign in emojis]
-
-    async def givers(self, message_id: int, emoji: str) -> Sequence[Person]:
-        """Nobody: the server does not list reactions."""
-        del message_id, emoji
-        return ()
 
 
 class PartMayBeMissing(CannotPost):
@@ -357,11 +323,9 @@ class TypingSign:
                 return
 
 
-class SignalChannels:
+class SignalChannels(HeardChannels):
     """The chats of one agent's account that it has heard of, in this run or in an earlier one. `lease` says whether
     this process acts for the agent."""
-
-    arriving = False  # what is known is known at once
 
     def __init__(self, agent: str, account: SignalAccount, services: Services, *, lease: AnyLease) -> None:
         self._agent, self._account, self._services, self.lease = agent, account, services, lease
@@ -374,14 +338,6 @@ class SignalChannels:
         theme = SignalSettings.of(self._services.settings).signal_theme
         chats = self._account.chats.of_account(self._account.number)
         return [ChannelInfo(chat.channel_id, chat.name, theme, group=chat.is_group) for chat in chats]
-
-    def parent(self, channel_id: int) -> int | None:
-        """None: a chat has no threads."""
-        del channel_id
-        return None
-
-    def place(self, channel_id: int) -> ChannelRef:
-        return ChannelRef(channel_id)
 
     def view_of(self, channel_id: int) -> SignalView | None:
         """Return None for a chat in which the account is not."""
@@ -398,13 +354,6 @@ class SignalChannels:
         """Return the outlet for answers to commands, which are given in a stopped chat too."""
         view = self.view_of(channel_id)
         return self._outlet(view, stops=False) if view is not None else None
-
-    async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
-        """Return the same: every chat with a person who is heard is in scope, and the sink refuses the others."""
-        return self.outlet_of(channel_id)
-
-    async def wait_for(self, channel_id: int) -> None:
-        """Return at once: no chat arrives later."""
 
     def _outlet(self, view: SignalView, *, stops: bool = True) -> Outlet:
         claims, chat = self._services.state.posts.claims, view.channel_id

@@ -14,8 +14,8 @@ EVENT = MentionEvent.of(ASKED, channel_id=1, theme="casual", to_all=False, now=0
 
 
 class Outlet:
-    def __init__(self, wrong=None):
-        self.posts, self.reactions, self.wrong = [], [], wrong
+    def __init__(self, wrong=None, *, may_react=True):
+        self.posts, self.reactions, self.wrong, self.may_react = [], [], wrong, may_react
 
     async def post(self, post, turn_id):
         if self.wrong:
@@ -40,6 +40,14 @@ async def test_a_limit_is_a_sign_at_the_message(reason):
     outlet = Outlet()
     await post_failure_reply(outlet, EVENT, reason)
     assert (outlet.posts, outlet.reactions) == ([], [(5, "⏳")])
+
+
+async def test_where_there_are_no_reactions_a_limit_is_a_message():
+    outlet = Outlet(may_react=False)
+    await post_failure_reply(outlet, EVENT, "budget")
+    await post_failure_reply(outlet, EVENT, "too_often", explains=True)
+    assert [text for text, *_ in outlet.posts] == ["💤", MEANINGS["too_often"]]
+    assert outlet.reactions == []
 
 
 @pytest.mark.parametrize("reason", sorted(MEANINGS))

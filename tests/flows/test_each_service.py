@@ -1,4 +1,4 @@
-"""The same flows over Discord and Signal, in the whole program."""
+"""The same flows over Discord, Signal, and a third service that only tests have, in the whole program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentic.record import notes as message_log
 from agentic.turn.result import error_line
 from agentic.wire.messages import Instruction, Reflection
 from tests.support.asking import config
-from tests.support.both_channels import Service, on
+from tests.support.each_service import Service, on
 from tests.support.flow import decision
 from tests.support.models.wire.values import SMALL_PNG, Answer
 from tests.support.recorded import recorded
@@ -30,7 +30,8 @@ WITH RECURSIVE chain (id) AS (
 SELECT text FROM message_log JOIN chain ON message_id = id ORDER BY message_id
 """
 
-pytestmark = pytest.mark.parametrize("service", ["discord", "signal"])
+everywhere = pytest.mark.parametrize("service", ["discord", "signal", "lines"])
+on_both = pytest.mark.parametrize("service", ["discord", "signal"])  # needs what lines lack: pictures, reactions
 
 
 @asynccontextmanager
@@ -53,6 +54,7 @@ class Held:
         return decision(self.texts[min(number, len(self.texts)) - 1])
 
 
+@everywhere
 @pytest.mark.promise(470)
 async def test_a_question_is_answered_and_the_model_reads_who_asked(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
@@ -64,8 +66,10 @@ async def test_a_question_is_answered_and_the_model_reads_who_asked(tmp_path: Pa
         assert any("@Claude why is the sky blue?" in text for text in request.texts)
         assert ("Discord" in request.system) == (service == "discord")
         assert ("Signal" in request.system) == (service == "signal")
+        assert ("a chat of lines" in request.system) == (service == "lines")
 
 
+@everywhere
 async def test_a_reply_to_an_answer_calls_the_agent_and_shows_what_it_answers(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
         s.models.answer = lambda r: decision("At night too." if "and at night" in r.tail else "It scatters.")
@@ -78,6 +82,7 @@ async def test_a_reply_to_an_answer_calls_the_agent_and_shows_what_it_answers(tm
         assert shown.index("It scatters.") < shown.index("and at night?")
 
 
+@everywhere
 async def test_a_long_answer_comes_whole_in_several_messages(tmp_path: Path, service: str) -> None:
     words = [f"word{number}" for number in range(700)]
     async with at_work(service, tmp_path) as s:
@@ -89,6 +94,7 @@ async def test_a_long_answer_comes_whole_in_several_messages(tmp_path: Path, ser
         assert max(len(post.text) for post in s.posts()) <= 2000
 
 
+@on_both
 async def test_a_picture_that_a_person_sends_is_shown_to_the_model(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
         s.models.answer = lambda _: decision("A cat.")
@@ -97,6 +103,7 @@ async def test_a_picture_that_a_person_sends_is_shown_to_the_model(tmp_path: Pat
         assert s.models.requests[0].pictures == 1
 
 
+@on_both
 async def test_a_reaction_of_the_model_is_given_to_the_question(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
         s.models.answer = lambda _: decision("Nice!", react_emoji="🔥")
@@ -105,6 +112,7 @@ async def test_a_reaction_of_the_model_is_given_to_the_question(tmp_path: Path, 
         await s.signed("🔥")
 
 
+@everywhere
 @pytest.mark.promise(470)
 async def test_a_question_that_is_edited_meanwhile_is_answered_as_it_reads_now(tmp_path: Path, service: str) -> None:
     async with on(service, tmp_path) as s, s.running() as runtime:
@@ -119,6 +127,7 @@ async def test_a_question_that_is_edited_meanwhile_is_answered_as_it_reads_now(t
         assert "what colour is Mars?" in s.models.requests[-1].tail
 
 
+@everywhere
 @pytest.mark.promise(470)
 async def test_a_question_that_is_deleted_meanwhile_gets_no_answer(tmp_path: Path, service: str) -> None:
     async with on(service, tmp_path) as s, s.running() as runtime:
@@ -134,6 +143,7 @@ async def test_a_question_that_is_deleted_meanwhile_gets_no_answer(tmp_path: Pat
         assert await s.answered() == ["Hello Ben."]
 
 
+@everywhere
 @pytest.mark.promise(492)
 @pytest.mark.parametrize("how", ["edited", "deleted"])
 async def test_a_follow_up_to_a_message_that_is_changed_meanwhile_is_not_posted(
@@ -165,6 +175,7 @@ async def test_a_follow_up_to_a_message_that_is_changed_meanwhile_is_not_posted(
         assert (result.reason, s.posts()) == ("edited" if how == "edited" else "withdrawn", [])
 
 
+@everywhere
 @pytest.mark.promise(470)
 async def test_stop_ends_the_answer_and_resume_lets_the_agent_speak_again(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
@@ -183,6 +194,7 @@ async def test_stop_ends_the_answer_and_resume_lets_the_agent_speak_again(tmp_pa
         assert await s.answered() == ["Here again."]
 
 
+@on_both
 async def test_a_stop_sign_at_an_answer_silences_the_agent(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
         s.models.answer = lambda _: decision("Hello.")
@@ -195,6 +207,7 @@ async def test_a_stop_sign_at_an_answer_silences_the_agent(tmp_path: Path, servi
         assert len(s.models.requests) == 1
 
 
+@everywhere
 @pytest.mark.promise(470)
 async def test_who_asks_too_often_gets_a_sign_that_is_explained(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path, MENTIONS_PER_MINUTE="1") as s:
@@ -202,13 +215,15 @@ async def test_who_asks_too_often_gets_a_sign_that_is_explained(tmp_path: Path, 
         await s.ask("one")
         await s.answered()
         await s.ask("two")
-        await s.signed("⏳")
+        if service != "lines":  # without reactions the words come alone
+            await s.signed("⏳")
         texts = await s.answered(2)
         assert "You have asked me often this minute." in texts[1]
         await s.ask("three", "Ben")
         assert (await s.answered(3))[2] == "Hello."
 
 
+@everywhere
 @pytest.mark.promise(470)
 async def test_beyond_the_budget_no_model_is_asked(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path, BUDGET_DAILY_USD="0.003", BUDGET_USER_DAILY_USD="1") as s:
@@ -220,6 +235,7 @@ async def test_beyond_the_budget_no_model_is_asked(tmp_path: Path, service: str)
         assert len(s.models.requests) == 1
 
 
+@everywhere
 async def test_a_model_that_fails_is_reported_in_one_line(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path, MODEL_RETRIES="0") as s:
         s.models.answer = lambda _: Answer(status=500)
@@ -229,6 +245,7 @@ async def test_a_model_that_fails_is_reported_in_one_line(tmp_path: Path, servic
         assert "\n" not in line
 
 
+@everywhere
 async def test_two_people_in_one_place_are_told_apart(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
         s.models.answer = lambda r: decision(f"answer {len(s.models.requests)}")
@@ -242,6 +259,7 @@ async def test_two_people_in_one_place_are_told_apart(tmp_path: Path, service: s
         assert f"{names[1]}: @Claude I am for coffee" in shown
 
 
+@on_both
 async def test_a_stranger_is_not_answered(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
         s.models.answer = lambda _: decision("Hello.")
@@ -251,6 +269,7 @@ async def test_a_stranger_is_not_answered(tmp_path: Path, service: str) -> None:
         assert len(s.models.requests) == 1
 
 
+@on_both
 @pytest.mark.promise(470)
 async def test_why_explains_a_post_and_is_no_context(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
@@ -265,6 +284,7 @@ async def test_why_explains_a_post_and_is_no_context(tmp_path: Path, service: st
         assert not any("was called by" in text or "/why" in text for text in s.models.requests[-1].texts)
 
 
+@on_both
 async def test_forget_me_removes_the_records_of_who_asks(tmp_path: Path, service: str) -> None:
     async with on(service, tmp_path) as s, s.running() as runtime:
         s.models.answer = lambda _: decision("Hello.")
@@ -278,6 +298,7 @@ async def test_forget_me_removes_the_records_of_who_asks(tmp_path: Path, service
         assert told.startswith("Removed: 1 record of turns that you asked for")
 
 
+@everywhere
 async def test_a_table_becomes_bullets(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
         s.models.answer = lambda _: decision("| City | Year |\n| --- | --- |\n| Bonn | 1949 |\n| Berlin | 1990 |")
@@ -288,6 +309,7 @@ async def test_a_table_becomes_bullets(tmp_path: Path, service: str) -> None:
         assert "1990" in text
 
 
+@everywhere
 @pytest.mark.promise(471)
 async def test_a_turn_that_a_restart_cut_off_is_posted_once(tmp_path: Path, service: str) -> None:
     with RedisServer() as redis:
@@ -304,6 +326,7 @@ async def test_a_turn_that_a_restart_cut_off_is_posted_once(tmp_path: Path, serv
             assert [post.text for post in s.posts()] == ["Late, but here."] * 2
 
 
+@everywhere
 @pytest.mark.promise(485)
 async def test_a_reply_to_an_answer_carries_the_chain_that_the_window_lacks(tmp_path: Path, service: str) -> None:
     files = config(tmp_path, shared="message_log: true\nmax_messages: 3\nrolling_threshold: 0")
@@ -328,6 +351,7 @@ async def test_a_reply_to_an_answer_carries_the_chain_that_the_window_lacks(tmp_
             assert words in str(text)
 
 
+@everywhere
 async def test_what_is_said_just_before_the_end_is_in_the_log(
     tmp_path: Path, service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,6 +368,7 @@ async def test_what_is_said_just_before_the_end_is_in_the_log(
                 await s.wait(lambda: len(recorded(tmp_path, "SELECT 1 FROM message_log")) == 2)
 
 
+@on_both
 async def test_an_answer_that_was_searched_for_has_a_source_and_a_picture(tmp_path: Path, service: str) -> None:
     files = config(tmp_path, shared="always_search: true\nsearch_pictures: true")
     async with search_web() as web, on(service, tmp_path / "data", TAVILY_API_KEY="tavily-key-1", **files) as s:

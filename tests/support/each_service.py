@@ -1,6 +1,7 @@
-"""The same chat on either service: Anna and Ben in one place with Claude, in the whole program.
+"""The same chat on each service: Anna and Ben in one place with Claude, in the whole program.
 
-On Discord the place is a channel and `@Claude` a mention; on Signal it is a group, and the name after an @ is typed.
+On Discord the place is a channel and `@Claude` a mention; on Signal it is a group, and in the chat of lines a room, and
+the name after an @ is typed.
 """
 
 from __future__ import annotations
@@ -9,12 +10,21 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from agent_config import AGENTS, Settings, load_settings
 from agentic.runtime.process import Runtime
+from agentic.runtime.runtime import running
+from agentic.runtime.services import Setup, provider_model
 from agentic.services.signal.envelopes import group_chat_id
-from tests.support.flow import Flow, flow
+from agentic.settings import services
+from tests.support.flow import QUICK, Flow, by_provider, flow
+from tests.support.lines.server import LineServer
+from tests.support.lines.service import number_of
 from tests.support.models.model_server import ModelServer
 from tests.support.redis_server import until
 from tests.support.signal_flow import GROUP, SignalFlow, signal_flow
@@ -188,12 +198,93 @@ class OnSignal(Service):
         await self.f.say(text, EVE, group=GROUP)
 
 
+class OnLines(Service):
+    """The third service, which only tests have. A sign of the agent's is a line of its own there."""
+
+    name = "lines"
+
+    def __init__(self, server: LineServer, models: ModelServer, settings: Settings) -> None:
+        self.server, self.models, self.settings = server, models, settings
+
+    @asynccontextmanager
+    async def running(self, **more: object) -> AsyncIterator[Runtime]:
+        setup = Setup(
+            settings=self.settings,
+            agents=(),
+            accounts=self.settings.account_agents,
+            use_default_redis=False,
+            make_model=partial(provider_model, free_at_home=False),
+            **more,
+        )
+        async with running(setup) as runtime:
+            await until(lambda: (host := runtime.host_of("claude")) is not None and host.acts)
+            yield runtime
+
+    async def say(
+        self, text: str, who: str = "Anna", *, reply_to: Said | None = None, picture: bytes | None = None
+    ) -> Said:
+        assert picture is None, "there are no pictures"
+        return Said(self.server.say(PLACE, who, text, reply_to.ref if reply_to is not None else None), text)
+
+    def _own(self) -> list[Said]:
+        lines = [line for line in self.server.said.values() if line["author"] == "Claude"]
+        return [Said(line["at"], line["text"]) for line in lines]
+
+    def posts(self) -> Sequence[Said]:
+        return [said for said in self._own() if any(char.isalnum() for char in said.text)]
+
+    def signs(self) -> Sequence[str]:
+        return [said.text for said in self._own() if not any(char.isalnum() for char in said.text)]
+
+    async def react(self, post: Said, emoji: str, who: str = "Anna") -> None:
+        raise AssertionError("there are no reactions")
+
+    async def edit(self, message: Said, text: str) -> None:
+        self.server.edit(message.ref, text)
+
+    async def delete(self, message: Said) -> None:
+        self.server.delete(message.ref)
+
+    async def command(self, name: str, about: Said | None = None) -> str:
+        raise AssertionError("there are no commands")
+
+    async def stranger(self, text: str) -> None:
+        raise AssertionError("there are no strangers")
+
+    def channel_id(self) -> int:
+        return number_of("room", PLACE)
+
+
+@asynccontextmanager
+async def on_lines(folder: Path, *, redis_url: str | None = None, **settings: str) -> AsyncIterator[OnLines]:
+    """Claude is in a room of lines: one package and one row in the registry."""
+    service, own = "tests.support.lines.service:LineService", "tests.support.lines.settings:LineSettings"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(services, "SERVICES", (*services.SERVICES, services.ServiceRow("lines", service, own)))
+        async with ModelServer(by_provider) as models, LineServer(PLACE).running() as server:
+            environ = {
+                "LINE_ACCOUNTS": "claude:Claude",
+                "LINE_PORT": str(server.port),
+                **{spec.key_setting: "a-key" for spec in AGENTS.values()},
+                **{spec.base_url_setting: models.base_url(spec.provider) for spec in AGENTS.values()},
+                "DATA_DIR": str(folder),
+                "PERSONAS_DIR": str(folder / "personas"),
+                **({"REDIS_URL": redis_url} if redis_url else {}),
+                **QUICK,
+                **settings,
+            }
+            yield OnLines(server, models, load_settings(environ, None))
+
+
 @asynccontextmanager
 async def on(service: str, folder: Path, *, redis_url: str | None = None, **settings: str) -> AsyncIterator[Service]:
     """The place on one of the services."""
     if service == "discord":
         async with flow(folder, redis_url=redis_url, COMMANDS_BOT="claude", **settings) as f:
             yield OnDiscord(f)
+    elif service == "lines":
+        async with on_lines(folder, redis_url=redis_url, **settings) as lines:
+            yield lines
     else:
         async with signal_flow(folder, redis_url=redis_url, **settings) as s:
             yield OnSignal(s)

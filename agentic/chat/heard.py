@@ -1,0 +1,87 @@
+"""Bases for a service without servers, threads, and a past to read: what was heard is all that there is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+
+from agentic.chat.attachments import DEFAULT_LIMITS, NOTHING_ATTACHED, Attached, AttachmentLimits
+from agentic.chat.outlet import Outlet
+from agentic.chat.service import ChannelInfo, Person, ReactionView
+from agentic.chat.transcript import Transcript, Transcripts
+from agentic.context.entries import Entry
+from agentic.context.history import Interval
+from agentic.state.silence import ChannelRef
+
+
+class HeardView:
+    """A chat as one account reads it. A subclass adds its names."""
+
+    guild_id = None
+    parent = None
+    pins: tuple[tuple[Entry, ...], ...] = ()
+
+    def __init__(self, channel_id: int, name: str, transcripts: Transcripts, *, is_group: bool) -> None:
+        self.channel_id, self.name, self.is_private, self._transcripts = channel_id, name, not is_group, transcripts
+        self.readers_id = channel_id if is_group else None  # all of its members read it, heard or not
+
+    @property
+    def transcript(self) -> Transcript:
+        transcript = self._transcripts.of(self.channel_id)
+        transcript.is_complete = True
+        return transcript
+
+    async def ensure_history(self) -> None:
+        """Return at once."""
+
+    async def fetch_history(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
+        """Return the newest `messages` of this chat up to the last one of an interval, oldest first; None for another
+        chat."""
+        if interval.channel_id != self.channel_id:
+            return None
+        found = [entry for entry in self.transcript.entries() if entry.id <= interval.last]
+        return found[-messages:] if messages > 0 else []
+
+    async def attached(self, entries: Sequence[Entry], limits: AttachmentLimits = DEFAULT_LIMITS) -> Attached:
+        return NOTHING_ATTACHED
+
+    async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]:
+        """Return each of these reactions to one of the newest `count` messages: the message's id, author, and time
+        (unix seconds), and the emoji."""
+        known = self._transcripts.known(self.channel_id)
+        newest = known.entries()[-count:] if known is not None and count > 0 else []
+        signs = [(entry, given.emoji) for entry in newest for given in entry.reactions]
+        return [(entry.id, entry.speaker.id, entry.created_at, sign) for entry, sign in signs if sign in emojis]
+
+    async def givers(self, message_id: int, emoji: str) -> Sequence[Person]:
+        """Nobody: who gave a reaction before this process listened is not known."""
+        del message_id, emoji
+        return ()
+
+
+class HeardChannels(ABC):
+    """The chats of one agent's account. All of them are known at once, and in scope."""
+
+    arriving = False
+
+    @abstractmethod
+    def own_id(self, channel_id: int) -> int | None: ...
+    @abstractmethod
+    def known(self) -> Sequence[ChannelInfo]: ...
+    @abstractmethod
+    def view_of(self, channel_id: int) -> ReactionView | None: ...
+    @abstractmethod
+    def outlet_of(self, channel_id: int) -> Outlet | None: ...
+
+    def parent(self, channel_id: int) -> int | None:
+        del channel_id
+        return None
+
+    def place(self, channel_id: int) -> ChannelRef:
+        return ChannelRef(channel_id)
+
+    async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
+        return self.outlet_of(channel_id)
+
+    async def wait_for(self, channel_id: int) -> None:  # noqa: B027
+        """Return at once."""

@@ -1,0 +1,240 @@
+"""The chat of lines as a chat service: one connection for all accounts, and every room with all of them in it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agentic.chat.heard import HeardChannels, HeardView
+from agentic.chat.outlet import CannotPost, Outlet, Post, Posted, ServiceInfo, SinkWithoutSigns, ignored
+from agentic.chat.service import AgentChannels, ChannelInfo, IncomingMessage, Person
+from agentic.chat.splitting import split_text
+from agentic.context.commands import order_in
+from agentic.context.entries import Entry, Speaker, hidden_by_text
+from agentic.ids import EPOCH_MS, FIRST_ELSEWHERE, LOW_BITS
+from agentic.process.tasks import BackgroundTasks
+from agentic.services.context import HostedService, ServiceContext
+from tests.support.lines.settings import LineSettings
+
+LINES = ServiceInfo(
+    key="lines",
+    name="Lines",
+    membership="an AI in a chat of lines",
+    members="AIs in a chat of lines",
+    heading="The room {}",
+    markup="plain text",
+    stopping="write STOP",
+)
+THEME = "casual"
+LONGEST = 1000  # characters of a line
+ECHO_SECONDS = 10.0  # for the server to show a line of ours
+
+
+def number_of(kind: str, name: str) -> int:
+    """The number of a room or person: beyond all of Discord's."""
+    digest = hashlib.sha256(f"{kind}\0{name}".encode()).digest()
+    return FIRST_ELSEWHERE | int.from_bytes(digest[:8], "big") & (FIRST_ELSEWHERE - 1)
+
+
+def message_id(at: int) -> int:
+    return (at - EPOCH_MS) << LOW_BITS
+
+
+class LineView(HeardView):
+    """A room as one account reads it."""
+
+    service = LINES
+
+    def __init__(self, lines: LineService, agent: str, room: str) -> None:
+        super().__init__(number_of("room", room), room, lines.context.services.transcripts, is_group=True)
+        self.own_name, self.own_ids = lines.names[agent], frozenset({number_of("person", lines.names[agent])})
+
+
+class LineSink(SinkWithoutSigns):
+    """A room as one agent writes into it. A line is claimed before it is sent: the server takes one twice."""
+
+    may_attach = may_react = False
+
+    def __init__(self, lines: LineService, agent: str, view: LineView) -> None:
+        self._lines, self._agent, self._view = lines, agent, view
+
+    def refusal(self) -> str | None:
+        return None if self._lines.is_connected else "unknown_channel"
+
+    def set_channel_names(self, channel_names: Mapping[str, str]) -> None:
+        """Nobody is mentioned by a line."""
+
+    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
+        services, place = self._lines.context.services, self._view.channel_id
+        lease, stopped = self._lines.context.lease_of(self._agent), services.silence.check
+        below = [f"{source.title}: {source.url}" for source in post.sources]
+        text = services.redact("\n".join((post.text or "", *below)))
+        sent: list[int] = []
+        for number, part in enumerate(split_text(text, LONGEST)):
+            if not lease.is_held or stopped(self._lines.channels(self._agent).place(place)):
+                raise CannotPost("not_ours")
+            if await services.state.posts.claims.first(self._agent, f"{turn_id}/{number}"):
+                sent.append(await self._lines.send(self._agent, self._view, part, post.reply_to))
+                noted(Posted(sent[0], message_ids=tuple(sent)))
+        return Posted(sent[0] if sent else 0, message_ids=tuple(sent))
+
+    async def acknowledge(self, message_id: int, emoji: str) -> bool:
+        """Write the sign as a line, also in a stopped room."""
+        await self._lines.send(self._agent, self._view, emoji, message_id)
+        return True
+
+
+class LineChannels(HeardChannels):
+    """The rooms of one agent's account."""
+
+    def __init__(self, lines: LineService, agent: str) -> None:
+        self._lines, self._agent = lines, agent
+
+    def own_id(self, channel_id: int) -> int | None:
+        return number_of("person", self._lines.names[self._agent])
+
+    def known(self) -> Sequence[ChannelInfo]:
+        return [ChannelInfo(number, room, THEME, group=True) for number, room in self._lines.rooms.items()]
+
+    def view_of(self, channel_id: int) -> LineView | None:
+        room = self._lines.rooms.get(channel_id)
+        return LineView(self._lines, self._agent, room) if room is not None else None
+
+    def outlet_of(self, channel_id: int) -> Outlet | None:
+        view = self.view_of(channel_id)
+        return Outlet(view, LineSink(self._lines, self._agent, view)) if view is not None else None
+
+
+class LineService(HostedService):
+    """`names`: agent → its name in the rooms."""
+
+    info = LINES
+
+    def __init__(self) -> None:
+        self.rooms: dict[int, str] = {}
+        self.names: dict[str, str] = {}
+        self.is_connected = False
+        self._echoes: dict[str, asyncio.Future[int]] = {}
+        self._handling = BackgroundTasks()
+
+    async def open(self, context: ServiceContext) -> None:
+        self.context, settings = context, LineSettings.of(context.services.settings)
+        self.names = settings.line_accounts
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", settings.line_port)
+        greeting = json.loads(await self._reader.readline())
+        self.rooms = {number_of("room", room): room for room in greeting["rooms"]}
+        for agent, name in self.names.items():
+            context.services.directory.learn_also(agent, number_of("person", name))
+
+    def listen(self) -> None:
+        self.is_connected = True
+        self._task = self.context.start(self._listen(), "lines", essential=False)
+
+    async def stop_listening(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self._handling.cancel()
+
+    async def aclose(self) -> None:
+        self._writer.close()
+
+    def owns(self, channel_id: int) -> bool:
+        return channel_id in self.rooms
+
+    def channels_for(self, agent: str) -> AgentChannels | None:
+        return self.channels(agent) if agent in self.names else None
+
+    def channels(self, agent: str) -> LineChannels:
+        return LineChannels(self, agent)
+
+    def health(self) -> Mapping[str, bool]:
+        return {agent: self.is_connected for agent in self.context.accounts if agent in self.names}
+
+    def chat_names(self) -> Mapping[int, str]:
+        return self.rooms
+
+    async def send(self, agent: str, view: LineView, text: str, reply_to: int | None) -> int:
+        """Send a line; return its message's number once the server has shown it."""
+        key = f"{agent} {len(self._echoes)}"
+        self._echoes[key] = echo = asyncio.get_running_loop().create_future()
+        answered = (reply_to >> LOW_BITS) + EPOCH_MS if reply_to is not None else None
+        line = {"room": view.name, "author": self.names[agent], "text": text, "reply_to": answered, "key": key}
+        self._writer.write(json.dumps(line).encode() + b"\n")
+        try:
+            async with asyncio.timeout(ECHO_SECONDS):
+                return await echo
+        except TimeoutError as error:
+            raise CannotPost("unknown_channel") from error
+
+    async def _listen(self) -> None:
+        try:
+            async for raw in self._reader:
+                await self._hear(json.loads(raw))
+        finally:
+            self.is_connected = False
+
+    async def _hear(self, line: dict[str, Any]) -> None:
+        services, channel_id, number = self.context.services, number_of("room", line["room"]), message_id(line["at"])
+        transcript = LineView(self, next(iter(self.names)), line["room"]).transcript
+        if line.get("deleted"):
+            services.gateway_notes.deleted(channel_id, (number,))
+            services.transcripts.changed(channel_id, (number,))
+            transcript.delete(number)
+            return
+        facts, entry = self._read(line, channel_id, number)
+        if line.get("edited"):
+            services.transcripts.changed(channel_id, (number,))
+            transcript.revise(entry)
+            return
+        transcript.add(entry)
+        if (echo := self._echoes.pop(line["key"], None)) is not None and not echo.done():
+            echo.set_result(number)
+        for agent in self.context.accounts:  # an answer waits for its echo, which is heard here
+            self._handling.start(self._hand_over(agent, facts, entry), "lines: hear")
+
+    def _read(self, line: dict[str, Any], channel_id: int, number: int) -> tuple[IncomingMessage, Entry]:
+        """The line as plain values. An agent is mentioned by its name after an @."""
+        services, agents = self.context.services, {name: agent for agent, name in self.names.items()}
+        author, agent = number_of("person", line["author"]), agents.get(line["author"])
+        answered = message_id(line["reply_to"]) if line["reply_to"] else None
+        replied = services.transcripts.of(channel_id).get(answered or 0)
+        mentions = frozenset(number_of("person", name) for name in agents if f"@{name}" in line["text"])
+        bare = re.sub("|".join(f"@{re.escape(name)}" for name in agents), "", line["text"]).strip()
+        facts = IncomingMessage(
+            message_id=number,
+            author_id=author,
+            by_person=agent is None,
+            guild_id=None,
+            group=True,
+            channel_id=channel_id,
+            mentioned_users=mentions,
+            replied_to=replied.speaker.id if replied is not None else None,
+        )
+        entry = Entry(
+            id=number,
+            speaker=Speaker(author, line["author"], "person" if agent is None else "agent", agent),
+            text=line["text"],
+            created_at=line["at"] / 1000,
+            reply_to=answered,
+            mentions=mentions,
+            replied_to=facts.replied_to,
+            hidden=hidden_by_text(bare),
+            order=order_in(bare) if agent is None else None,
+        )
+        return facts, entry
+
+    async def _hand_over(self, agent: str, facts: IncomingMessage, entry: Entry) -> None:
+        host = self.context.host_of(agent)
+        if host is None or entry.speaker.agent == agent:
+            return
+        if not facts.by_person:
+            await host.on_bot_message(facts.channel_id, facts.message_id, THEME)
+            return
+        who = Person(facts.author_id, manages_messages=True)  # a room has no moderators of its own
+        if entry.order is not None and await host.on_order(entry.order, facts, lambda: who, entry.created_at):
+            return
+        await host.on_message(facts, THEME)
