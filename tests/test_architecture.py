@@ -67,7 +67,6 @@ ONLY: dict[str, frozenset[str]] = {
 
 UPWARD: frozenset[tuple[str, str]] = frozenset(
     {
-        ("agentic.agent", "agentic.actions"),
         ("agentic.agent", "agentic.inbox"),
         ("agentic.agent", "agentic.turn"),
         ("agentic.console", "agentic.net"),

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agentic.actions.forget import IN_DISCORD
+from agentic.agent.forgetting import IN_DISCORD
 from agentic.agent.services import Services
 from agentic.chat.service import Person
 from agentic.personas.memory import MaySee

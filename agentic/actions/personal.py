@@ -14,8 +14,8 @@ from agentic.actions.base import (
     refused,
     report,
 )
-from agentic.actions.privacy import EXPORT_FILE
 from agentic.actions.values import Values, option
+from agentic.agent.privacy import EXPORT_FILE
 from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS
 
 PROFILE = "profile"  # the form, and the file of a long profile

@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import Any
 
 from agent_config import FrontMatter, Settings
-from agentic.actions.forget import Forgetting
-from agentic.actions.privacy import OwnMemory, Privacy
 from agentic.agent.events import MentionEvent
+from agentic.agent.forgetting import Forgetting
 from agentic.agent.options import OptionBook
 from agentic.agent.persona import Personas
+from agentic.agent.privacy import OwnMemory, Privacy
 from agentic.agent.roster import Roster
 from agentic.agent.side_calls import CheapModel
 from agentic.chat.attachments import AttachmentReader

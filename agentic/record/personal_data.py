@@ -59,8 +59,8 @@ class StoredData:
 
     `children` go with a row that is deleted or emptied: tables, with their columns and those here. A row with a `key`
     expires by its column `age`. `expires` is an owner's setting, seconds, or a text that says what ends it. `store`
-    names the store that forgets what is in no table (agentic/actions/forget.py); with `each_process` every process does
-    so, otherwise the process that the person asked.
+    names the store that forgets what is in no table (agentic/agent/forgetting.py); with `each_process` every process
+    does so, otherwise the process that the person asked.
 
     `counted` is its count in the answer to a request, `noun` what `/privacy` calls one. `export` has the columns that a
     person is sent, `rest` other columns with ids or names. `stays` and `withheld` say why it isn't forgotten, and why

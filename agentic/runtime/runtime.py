@@ -17,7 +17,7 @@ from functools import partial
 import aiohttp
 
 from agent_config import Settings, process_environment
-from agentic.actions.forget import CompletedRequests
+from agentic.agent.forgetting import CompletedRequests
 from agentic.agent.services import Services
 from agentic.automation.webhook_server import WebhookServer, serve_webhooks
 from agentic.chat.service import ServiceRegistry

@@ -17,7 +17,7 @@ import aiohttp
 
 from agent_config import AgentSettings, ModelSettings, Settings
 from agent_coordinator.config import CoordinatorConfig, from_settings
-from agentic.actions.forget import CompletedRequests, Forgetting
+from agentic.agent.forgetting import CompletedRequests, Forgetting
 from agentic.agent.limits import ProviderBackoff, access, is_free
 from agentic.agent.options import load_options, no_layer
 from agentic.agent.persona import Personas, read_fronts

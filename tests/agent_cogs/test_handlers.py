@@ -15,8 +15,8 @@ import pytest
 
 from agent_cogs.slash_definitions import SUB_COMMAND, WHY, command_list
 from agentic.actions.base import FORM, MENU, Form
-from agentic.actions.forget import ForgetOutcome
 from agentic.actions.texts import DELAYED, TEXTS
+from agentic.agent.forgetting import ForgetOutcome
 from agentic.chat.service import Person
 from agentic.ids import id_at
 from agentic.state.budgets import Caps

@@ -15,11 +15,11 @@ from agent_cogs.slash import STYLE
 from agent_config import load_settings
 from agentic.actions.base import FORM, MENU, ActionContext, ActionRequest, File, Form, Menu, Outcome
 from agentic.actions.base import Place as ActionPlace
-from agentic.actions.forget import Forgetting
-from agentic.actions.privacy import OwnMemory, Privacy
 from agentic.actions.registry import Actions
 from agentic.actions.values import extra_of
+from agentic.agent.forgetting import Forgetting
 from agentic.agent.options import OptionBook, base_layer
+from agentic.agent.privacy import OwnMemory, Privacy
 from agentic.agent.roster import Roster
 from agentic.agent.services import IgnoredPeople, ServedChannels
 from agentic.chat.directory import Directory

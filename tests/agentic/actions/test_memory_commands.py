@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from agentic.actions import privacy
 from agentic.actions.base import Form
 from agentic.actions.personal import PROFILE, TOPICS
-from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE
+from agentic.agent import privacy
+from agentic.agent.privacy import DELETED, ELSEWHERE, NO_PROFILE
 from agentic.context.options import Options
 from agentic.record.memories import Profile
 from agentic.record.notes import ChannelReader

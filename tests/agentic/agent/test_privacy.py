@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_config import FrontMatter, load_settings
-from agentic.actions.privacy import ELSEWHERE, NO_RECORD, OwnMemory, Privacy
+from agentic.agent.privacy import ELSEWHERE, NO_RECORD, OwnMemory, Privacy
 from agentic.context.options import Options
 from agentic.record.memories import Kept
 from agentic.record.notes import ChannelReader, ChannelReaders

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentic.actions.base import FIELD_CHARACTERS
-from agentic.actions.privacy import DELETED, ELSEWHERE, NO_PROFILE, NO_RECORD, OwnMemory
+from agentic.agent.privacy import DELETED, ELSEWHERE, NO_PROFILE, NO_RECORD, OwnMemory
 from agentic.record.memories import Profile
 from agentic.record.notes import Consents
 from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, ConsentNote, ProfileNote

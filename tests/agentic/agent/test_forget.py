@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from agentic.actions import forget
-from agentic.actions.forget import DONE_FILE, CompletedRequests, ForgetOutcome, Forgetting
+from agentic.agent import forgetting as forget
 from agentic.agent.events import MentionEvent, save_event
+from agentic.agent.forgetting import DONE_FILE, CompletedRequests, ForgetOutcome, Forgetting
 from agentic.chat.service import AgentChannels, ChatService
 from agentic.chat.splitting import MAX_MESSAGE
 from agentic.context.entries import Entry, Speaker

@@ -16,7 +16,7 @@ from typing import Any
 from cachetools import TTLCache
 
 from agent_config import FrontMatter, Settings
-from agentic.actions.forget import Forgetting, PersonalStore
+from agentic.agent.forgetting import Forgetting, PersonalStore
 from agentic.record.memories import Kept, MemoryReader, Profile
 from agentic.record.notes import ChannelReaders, Consents
 from agentic.record.personal_data import STORED, inventory
