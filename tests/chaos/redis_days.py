@@ -11,7 +11,7 @@ from tests.chaos.scene import until
 from tests.chaos.stage import Inside
 
 PAUSE = 60.0  # seconds; the short version ends it as soon as the program has noticed
-MOST_UNREPLICATED = 2  # calls: the turn's and the question's, booked by a master that died before its replica knew
+MOST_UNREPLICATED = 1  # calls: the last one that a master booked, and died before its replica knew
 ANSWERED_WITHIN = 5.0  # seconds, while Redis is unavailable
 MOMENTS = ("thinking", "posting")
 # A turn's steps by words of their scripts: it begins and takes its limits, its answer is kept, it ends.

@@ -3,6 +3,7 @@ redis_server.py is for all others."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import subprocess
@@ -46,10 +47,11 @@ def asked(port: int, *commands: str) -> str:
 
 
 def wait_until_asked(port: int, commands: Sequence[str], expected: str) -> None:
+    """Wait until the answers have the expression `expected`."""
     give_up = time.monotonic() + START_SECONDS
     while True:
         try:
-            if expected in asked(port, *commands):
+            if re.search(expected, asked(port, *commands)):
                 return
         except OSError:
             pass
@@ -81,6 +83,10 @@ class WatchedRedis:
         self._master = self._server(self.ports[0])
         self._server(self.ports[1], "--replicaof", "127.0.0.1", str(self.ports[0]))
         wait_until_asked(self.ports[1], (f"AUTH {SERVER_PASSWORD}", "INFO replication"), "master_link_status:up")
+        # The master sends no commands before the replica's first acknowledgment, which may take a second.
+        acknowledged = r"state=online,offset=[1-9]"
+        replicates = (f"AUTH {SERVER_PASSWORD}", "PUBLISH replicated 1", "INFO replication")
+        wait_until_asked(self.ports[0], replicates, acknowledged)
         self._sentinel()
         listed = (f"AUTH {SENTINEL_PASSWORD}", f"SENTINEL replicas {self.name}")
         wait_until_asked(self.sentinel_port, listed, "slave-priority")
@@ -100,7 +106,7 @@ class WatchedRedis:
         common = ("--port", str(port), "--dir", str(folder), "--save", "", "--repl-diskless-sync-delay", "0")
         passwords = ("--requirepass", SERVER_PASSWORD, "--masterauth", SERVER_PASSWORD)
         process = self._stack.enter_context(running(*common, *passwords, *more))
-        wait_until_asked(port, (f"AUTH {SERVER_PASSWORD}", "PING"), "+PONG")
+        wait_until_asked(port, (f"AUTH {SERVER_PASSWORD}", "PING"), "PONG")
         return process
 
     def _sentinel(self) -> None:

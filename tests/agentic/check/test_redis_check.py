@@ -20,7 +20,7 @@ HIGHEST_OF_CLUSTER = 55_535  # the servers of a cluster talk to each other at th
 def server(folder: Path, *options: str) -> Iterator[str]:
     port = free_port(most=HIGHEST_OF_CLUSTER)
     with running("--port", str(port), "--dir", str(folder), "--save", "", *options):
-        wait_until_asked(port, ("PING",), "+PONG")
+        wait_until_asked(port, ("PING",), "PONG")
         yield f"redis://127.0.0.1:{port}/0"
 
 
