@@ -110,8 +110,8 @@ async def test_stops_mutes_and_ignored_people_stay_silenced_until_somebody_resum
             await f.discord.say("Alice", "story", f"{claude} hello")
             await f.discord.wait_for(lambda: f.world.channel("memes").messages[int(muted["id"])].reactions)
             assert "Grok (muted for 5 hours)" in await use(f, "bots status")
-            assert await use(f, "resume", channel="story") == "The bots may speak here again."
-            assert await use(f, "bots unmute", bot="grok") == "Grok may speak again."
+            await use(f, "resume", channel="story")
+            await use(f, "bots unmute", bot="grok")
             await f.discord.say("Alice", "story", f"{grok} and now?")
             await f.discord.say("Alice", "memes", f"{claude} here it was resumed before")
             await f.discord.wait_for(lambda: f.said("story", "grok") and f.said("memes", "claude"))
