@@ -18,12 +18,12 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any, Literal, TypeVar
 
-from agentic.text import finite_number
+from agentic.state.former_silence import FormerOrder, find_former_keys, read_former_orders
 from agentic.wire import keys
 from agentic.wire.bus import Bus, Mirror
 from agentic.wire.connection import RedisConnection, StateUnavailable
@@ -48,10 +48,6 @@ LONGEST = {  # seconds
     "agent": MAX_MUTE_SECONDS,
     "person": 100 * 365 * DAY,
 }
-# Keys of earlier versions, which the first start imports and deletes
-FORMER_IGNORED = "coordinator:ignored"
-FORMER_ORDER = re.compile(r"coordinator:(?:stop|ordered):(\d{1,20})", re.ASCII)  # of a channel; 0 for a pause
-FORMER_MUTE = re.compile(r"agent:([^:]+):muted")
 
 # KEYS: the hash. ARGV: the scope, until when, the time of the order, its source, now, seconds to keep an order after
 # its end, the channel of notices, how to compare it: "live" comes after all known ones, "late" and "merge" may be
@@ -447,9 +443,9 @@ class Silence(Mirror):
             await self._learn(order)
         if is_new:
             await self._link.call(lambda redis: redis.hset(keys.SILENCE, MARKER, f"{INCOMPLETE}{token}"))
-            former = [name async for name in self._former_keys()]
-            async for order in self._read_former(former):
-                await self._learn(order)
+            former = await find_former_keys(self._link)
+            for old in await read_former_orders(self._link, former):
+                await self._learn_former(old)
         now = self._clock()
         for scope, order in list(self._orders.items()):
             there = theirs.get(scope)
@@ -500,6 +496,13 @@ class Silence(Mirror):
         if order.until > now and (known is None or known.until != order.until):
             await self._notify(SilenceChange(order.scope))
 
+    async def _learn_former(self, old: FormerOrder) -> None:
+        """Take over an order of an earlier version. If its time is unknown, it is the earliest possible one."""
+        if (scope := Scope.parse(old.scope)) is not None:
+            longest = LONGEST[scope.kind]
+            until = longest if old.until is None else old.until
+            await self._learn(self._bounded(scope, until, old.at or max(TICK, until - longest), old.source))
+
     async def _on_notice(self, raw: str) -> None:
         notice = read(SilenceNotice, raw)
         scope = Scope.parse(notice.scope) if notice is not None else None
@@ -516,35 +519,3 @@ class Silence(Mirror):
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, Exception):
                 log.error("a callback failed at the silence of %s", change.scope.name, exc_info=outcome)
-
-    # -- keys of earlier versions -------------------------------------------------------------------------------------
-
-    async def _former_keys(self) -> AsyncIterator[str]:
-        yield FORMER_IGNORED
-        for pattern in ("coordinator:stop:*", "coordinator:ordered:*", "agent:*:muted"):
-            async for page in self._link.scan(pattern, "string"):
-                for name in page:
-                    if FORMER_ORDER.fullmatch(name) or FORMER_MUTE.fullmatch(name):
-                        yield name
-
-    async def _read_former(self, names: Sequence[str]) -> AsyncIterator[SilenceOrder]:
-        """The orders that an earlier version left. Their times, if unknown, are the earliest possible ones."""
-        for person in await self._link.call(lambda redis: redis.smembers(FORMER_IGNORED)):
-            if str(person).isdecimal():
-                yield self._bounded(Scope.person(int(person)), LONGEST["person"], TICK)
-        texts = await self._link.call(lambda redis: redis.mget(names[1:])) if names[1:] else []
-        found = {name: str(text or "") for name, text in zip(names[1:], texts, strict=True)}
-        channels = {int(match[1]) for match in map(FORMER_ORDER.fullmatch, found) if match}
-        for channel in channels:
-            source, _, ends = found.get(f"coordinator:stop:{channel}", "").partition(" ")
-            ordered = found.get(f"coordinator:ordered:{channel}", "")
-            scope = Scope.channel(channel) if channel else EVERYTHING
-            until, at = finite_number(ends or "0"), finite_number(ordered or "0")
-            if until is None or at is None:
-                log.warning("the former stop of %s cannot be read and is ignored", scope.name)
-            else:
-                yield self._bounded(scope, until, at or max(0.0, until - LONGEST[scope.kind]), source)
-        for name, text in found.items():
-            muted, until = FORMER_MUTE.fullmatch(name), finite_number(text)
-            if muted and until:
-                yield self._bounded(Scope.agent(muted[1]), until, until - MAX_MUTE_SECONDS)
