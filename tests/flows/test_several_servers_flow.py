@@ -71,9 +71,7 @@ async def test_a_manager_pauses_the_own_server_over_restarts_and_the_others_go_o
     with RedisServer() as redis:
         async with three_servers(tmp_path, redis) as (f, settings):
             async with running(f, settings) as runtime:
-                assert await use(f, "Bob", "north", "bots pause") == (
-                    "All bots are paused, in this server. Use /bots resume to lift it."
-                )
+                assert "All bots are paused in this server" in await use(f, "Bob", "north", "bots pause")
                 assert await answered_in(f) == ["south", "debate"]
                 assert await runtime.coordinator.fire(f.channel("north")) is None
                 assert (await runtime.coordinator.fire(f.channel("south"))).messages > 0
