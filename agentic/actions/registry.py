@@ -161,6 +161,16 @@ TABLE: tuple[Action, ...] = (
         record="unignore",
     ),
     Action(
+        name="bots end-order",
+        run=silence.end_order,
+        about="End an order that silences bots, or makes them ignore a person",
+        right="owner",
+        surfaces=CONSOLE,
+        values=silence.OfOrder,
+        record="end_order",
+        button="Undo",
+    ),
+    Action(
         name="stop",
         run=silence.stop,
         about="Silence the bots here, or cancel their answers to you",

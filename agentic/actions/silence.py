@@ -37,6 +37,10 @@ class OfPerson(Values):
     user: Snowflake = option("Which person", kind="person")
 
 
+class OfOrder(Values):
+    order: str = option("Which order, as the console lists it")
+
+
 class Reset(Values):
     agent: str | None = option("Which bot; all by default", None, kind="bot")
 
@@ -119,6 +123,19 @@ async def unignore(context: ActionContext, request: ActionRequest, values: OfPer
     resumed = await silence.resume_all(await scopes(context, request, "person", values.user))
     code = "unignored" if resumed else "not_ignored"
     return _done(context, "ignored_by_owner" if silence.is_ignored(values.user) else code, person=values.user)
+
+
+async def end_order(context: ActionContext, _: ActionRequest, values: OfOrder) -> Outcome:
+    """End any order that is active, of the owner or of a server's people."""
+    scope, silence = Scope.parse(values.order), context.services.silence
+    if scope is None:
+        return refused("unknown_order", order=values.order)
+    if scope.kind == "channel":
+        ended = await silence.resume_channel(int(scope.subject), context.place.parent)
+    else:
+        ended = await silence.resume(scope)
+    detail = "" if scope.kind == "person" else values.order  # the record has no ids of people
+    return _done(context, "order_ended" if ended else "no_order", detail=detail)
 
 
 def _where(scope: Scope) -> str:

@@ -68,6 +68,9 @@ TEXTS: Mapping[str, str] = {
     "ignored_by_owner": "The bots' owner has them ignore <@{person}> everywhere, so only the owner can end that.",
     "not_ignored": "The bots weren't ignoring <@{person}>.",
     "ignored_by_setting": "The setting IGNORE_USER_IDS names <@{person}>. Only the owner can change it.",
+    "order_ended": "The order has ended.",
+    "no_order": "The order had ended already.",
+    "unknown_order": "“{order}” isn't an order: it looks like *, a:NAME, or g:SERVER/u:PERSON.",
     "reset": "{agent} starts fresh here: earlier messages are no longer context.",
     "reset_chat": "I start fresh here: earlier messages are no longer context.",
     # why nobody may speak

@@ -106,6 +106,7 @@ class Channel:
     guild: str = ""  # the server's name
     parent_id: int | None = None  # a thread's channel
     newest: int = 0
+    guild_id: int | None = None
 
     def with_newest(self, message_id: int) -> Channel:
         return replace(self, newest=message_id)

@@ -236,8 +236,14 @@ class TranscriptChannels:
                 if info.channel_id not in found:
                     guild = bot.client.get_guild(info.guild_id) if info.guild_id is not None else None
                     server = clean_name(guild.name) if guild is not None else ""
-                    name = clean_name(info.name)
-                    found[info.channel_id] = Channel(info.channel_id, name, info.theme, server, info.parent_id)
+                    found[info.channel_id] = Channel(
+                        id=info.channel_id,
+                        name=clean_name(info.name),
+                        theme=info.theme,
+                        guild=server,
+                        parent_id=info.parent_id,
+                        guild_id=info.guild_id,
+                    )
         order = {channel_id: place for place, channel_id in enumerate(found)}
 
         def place(channel: Channel) -> tuple[int, int]:

@@ -68,3 +68,13 @@ def test_a_time_of_today_is_added_and_skipped_and_the_actions_are_listed(local: 
     page.get_by_role("listitem").filter(has_text="23:59").get_by_role("button", name="Skip").click()
     toast(page, "There will be no conversation at 23:59.")
     page.get_by_role("listitem").filter(has_text="23:59").wait_for(state="detached")
+
+
+def test_what_silences_bots_is_listed_with_its_server_and_undone(local: Program, open_page: OpenPage) -> None:
+    page = open_page(f"{local.url}/#/agents")
+    page.get_by_role("button", name="Mute", exact=True).first.click()
+    confirm(page, "Mute")
+    undo = page.get_by_role("button", name=re.compile("Undo: .* is muted everywhere"))
+    undo.click()
+    toast(page, "The order has ended.")
+    undo.wait_for(state="detached")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
+from collections.abc import Mapping
 from datetime import datetime, time, timedelta
+from typing import Any
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict
@@ -17,13 +19,17 @@ from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, read_body
 from agentic.ids import id_at
 from agentic.record.queries.posts import actions_page
+from agentic.state.silence import SilenceOrder
 from agentic.wire.entries import ActionNote
 
 MAX_CLICKS = 1_000  # that are remembered
 PAGE = 50
 LATE_SECONDS = 900.0  # a time that is later than this begins no conversation any more
 STATUS = {
-    **dict.fromkeys(("bad_value", "missing_value", "unknown_option", "unknown_value", "no_time", "unknown_scope"), 400),
+    **dict.fromkeys(
+        ("bad_value", "missing_value", "unknown_option", "unknown_value", "no_time", "unknown_scope", "unknown_order"),
+        400,
+    ),
     **dict.fromkeys(("unknown_action", "unknown_channel", "unknown_agent", "no_room"), 404),
     **dict.fromkeys(("nobody", "redis_unavailable"), 503),
 }
@@ -121,7 +127,24 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         """Say whether all bots are paused."""
         return web.json_response({"paused": parts.silence.is_paused})
 
+    @table.get("/api/orders")
+    async def list_orders(_: web.Request) -> web.Response:
+        """List the orders that silence bots or make them ignore a person, everywhere and in each server."""
+        servers = {channel.guild_id: channel.guild for channel in parts.live.channels()}
+        orders = sorted(parts.silence.active(), key=lambda order: str(order.scope))
+        return web.json_response({"items": [_order_json(parts, order, servers) for order in orders]})
+
     return table
+
+
+def _order_json(parts: ConsoleContext, order: SilenceOrder, servers: Mapping[int | None, str]) -> Json:
+    """Return an order: what it is for by key and by name, and its server, which is None if it applies everywhere."""
+    scope = order.scope
+    live = parts.live
+    names: dict[str, Mapping[Any, str]] = {"agent": parts.names, "channel": live.names(), "person": live.people()}
+    server = None if scope.guild is None else servers.get(scope.guild) or f"server {scope.guild}"
+    about = {"kind": scope.kind, "subject": str(scope.subject), "name": names.get(scope.kind, {}).get(scope.subject)}
+    return {"order": str(scope), **about, "server": server, "until": order.until}
 
 
 def _action_json(parts: ConsoleContext, note: ActionNote) -> Json:

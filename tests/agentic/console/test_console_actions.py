@@ -31,7 +31,7 @@ NOON = datetime(2027, 1, 15, 12, 0, tzinfo=UTC).timestamp()
 TODAY = "2027-01-15"
 NO_AGENT = "There is no agent called “nobody”. There are: ChatGPT, Claude, Gemini, Grok."
 CHANNELS = (
-    Channel(id=11, name="debate", theme="debate"),
+    Channel(id=11, name="debate", theme="debate", guild="Home", guild_id=7),
     Channel(id=21, name="aside", theme="debate", parent_id=11),
 )
 
@@ -185,6 +185,40 @@ async def test_a_channel_is_stopped_and_speaks_again_and_a_pause_is_over_all():
         assert [action for _, action, _ in here.noted()] == [
             "stop", "start", "resume", "pause", "next", "resume_all", "resume_all"
         ]  # fmt: skip
+
+
+@pytest.mark.promise(525)
+async def test_the_orders_of_all_servers_are_listed_and_each_can_be_undone():
+    given = {
+        "*": Scope("all"),
+        "a:grok": Scope.agent("grok"),
+        "c:11": Scope.channel(11),
+        "g:7/*": Scope("all", guild=7),
+        "g:8/u:42": Scope.person(42, 8),
+    }
+    async with console() as here:
+        silence = here.parts.silence
+
+        async def listed() -> list[Any]:
+            return (await (await here.client.get("/api/orders")).json())["items"]
+
+        for scope in given.values():
+            await silence.stop(scope, 600.0)
+        shown = [(one["order"], one["kind"], one["name"], one["server"]) for one in await listed()]
+        assert shown == [
+            ("*", "all", None, None),
+            ("a:grok", "agent", "Grok", None),
+            ("c:11", "channel", "debate", None),
+            ("g:7/*", "all", None, "Home"),
+            ("g:8/u:42", "person", None, "server 8"),
+        ]
+        for order, scope in given.items():
+            assert await here.act("end_order", order=order) == (200, "The order has ended.")
+            assert scope not in {one.scope for one in silence.active()}
+        assert await listed() == []
+        assert await here.act("end_order", order="*") == (200, "The order had ended already.")
+        assert (await here.act("end_order", order="everything"))[0] == 400
+        assert "42" not in "".join(note.to_json() for note in here.notes)
 
 
 async def test_a_stop_of_a_thread_is_lifted_with_its_channels_and_not_against_it():

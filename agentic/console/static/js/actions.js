@@ -28,6 +28,24 @@ export function agentActions(agent) {
       : button("Mute", () => muteDialog(agent), { title: `Silence ${agent.name} in every channel` }));
 }
 
+// What silences bots everywhere and in each server, each with a button that undoes it. `orders` are as in /api/orders.
+export function orderList(orders) {
+  return h("ul", { class: "slots" }, orders.map((order) => {
+    const text = orderText(order);
+    return h("li", { class: "row apart" }, h("span", null, text, LONG.has(order.kind) ? "" : [", until ", at(order.until)]),
+      button("Undo", () => act("end_order", { order: order.order }), { "aria-label": `Undo: ${text}` }));
+  }));
+}
+
+const LONG = new Set(["all", "person"]); // until somebody undoes it
+
+function orderText({ kind, name, subject, server }) {
+  const where = server ? `in ${server}` : "everywhere";
+  const shown = name || subject;
+  return { all: `All bots are paused ${where}`, agent: `${shown} is muted ${where}`, channel: `The bots are stopped in #${shown}`,
+    person: `The bots ignore ${name || `the person ${subject}`} ${where}` }[kind];
+}
+
 // Raise today's budget. `scope` is { kind: "all" | "agent" | "channel", id, name }; `id` is an agent's key or a channel.
 export function budgetActions(scope) {
   const whose = { all: "all bots", agent: scope.name, channel: scope.name }[scope.kind];

@@ -1,5 +1,5 @@
 // The agents as cards: which one works, which one is silent and why, what it did today. Below: the state of the record.
-import { agentActions } from "./actions.js";
+import { agentActions, orderList } from "./actions.js";
 import { get } from "./api.js";
 import { at, avatar, card, channelText, chip, coloured, fill, h, meter, when } from "./dom.js";
 import { bytes, cents, count, dateTime, dayAndClock, seconds, several } from "./format.js";
@@ -9,14 +9,15 @@ import { outcomeChip, OUTCOMES, turnAddress, turnsAddress } from "./turn_words.j
 const AGAIN_MS = 15000;
 
 export async function render(root, { signal }) {
-  const cards = h("div", { class: "agents" });
+  const cards = h("div", { class: "agents" }), orders = h("div");
   const show = async () => {
-    const { items } = await get("api/agents", {}, { signal });
+    const [{ items }, active] = await Promise.all([get("api/agents", {}, { signal }), get("api/orders", {}, { signal })]);
     fill(cards, items.map(agentCard));
+    fill(orders, active.items.length > 0 && card("Silenced", orderList(active.items)));
   };
   const [, record] = await Promise.all([show(), get("api/record", {}, { signal })]);
-  fill(root, h("div", { class: "page-head" }, h("h1", null, "Agents")), cards, recordCard(record));
-  const again = () => cards.contains(document.activeElement) || show().catch(() => {}); // what has the focus stays
+  fill(root, h("div", { class: "page-head" }, h("h1", null, "Agents")), cards, orders, recordCard(record));
+  const again = () => cards.contains(document.activeElement) || orders.contains(document.activeElement) || show().catch(() => {}); // what has the focus stays
   const timer = setInterval(again, AGAIN_MS);
   const acted = () => show().catch(() => {});
   window.addEventListener("acted", acted);

@@ -7,7 +7,7 @@ import { personLink } from "./turn_words.js";
 
 const ACTIONS = {
   start: "Start a conversation", next: "Next speaker", end: "End the conversation", stop: "Stop", resume: "Resume",
-  pause: "Pause all bots", resume_all: "Resume all bots", go_on: "Resume all bots", mute: "Mute", unmute: "Unmute", ignore: "Ignore a person",
+  pause: "Pause all bots", resume_all: "Resume all bots", go_on: "Resume all bots", end_order: "Undo an order", mute: "Mute", unmute: "Unmute", ignore: "Ignore a person",
   unignore: "Listen to a person", reset: "Start fresh", raise_budget: "Raise today's budget", move: "Move a time",
   skip: "Skip a time", add: "Add a time", edit_file: "Edit a persona file", replay: "Replay a turn",
   open_room: "Open a room", pause_room: "Pause a room", resume_room: "Resume a room", close_room: "Close a room",
