@@ -120,7 +120,6 @@ STILL_TOO_LARGE = {
     "agentic.console.parts.ConsoleContext": 21,
     "agentic.context.entries.Entry": 19,
     "agentic.local.terminal.terminal.Terminal": 18,
-    "agentic.record.recorder.Recorder": 10,
     "agentic.runtime.services.Setup": 21,
     "agentic.state.limits.LimitRequest": 16,
 }

@@ -49,6 +49,8 @@ log = logging.getLogger(__name__)
 class Recorder:
     """`problem` is a line for the owner while nothing can be written, "" otherwise. `acting`: this process records."""
 
+    poll_seconds, first_wait = POLL_SECONDS, FIRST_WAIT
+
     def __init__(
         self,
         path: Path,
@@ -59,8 +61,6 @@ class Recorder:
         policy: RetentionPolicy,
         timezone: tzinfo,
         clock: Callable[[], float] = time.time,
-        poll_seconds: float = POLL_SECONDS,
-        first_wait: float = FIRST_WAIT,
         meaning: Embeddings | None = None,
     ) -> None:
         self.problem = ""
@@ -70,7 +70,6 @@ class Recorder:
         self._retention = Retention(path, policy, clock)
         self._positions: dict[str, Position] = {}  # those that the file has
         self._forgotten_until = 0  # unix milliseconds of the last request that the file has seen
-        self._poll_seconds, self._first_wait = poll_seconds, first_wait
         self._failures = 0
         self._wake = asyncio.Event()  # set at the end
         self._unwiped = False  # the write-ahead log still has words that were removed
@@ -148,7 +147,7 @@ class Recorder:
                 if not busy and ending:
                     return
                 if not busy:
-                    await self._pause(self._poll_seconds)
+                    await self._pause(self.poll_seconds)
         finally:
             for writer in self._vector_writers:
                 await writer.aclose()
@@ -191,7 +190,7 @@ class Recorder:
             await self._forgets.answer(user_id, removed)
 
     async def _pause_after(self, problem: str) -> None:
-        wait = min(self._first_wait * 2**self._failures, MAX_WAIT)
+        wait = min(self.first_wait * 2**self._failures, MAX_WAIT)
         self._failures += 1
         level = logging.DEBUG if problem == self.problem else logging.ERROR
         log.log(level, "nothing is recorded: %s; the bots continue, next attempt in %.0f s", problem, wait)

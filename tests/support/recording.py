@@ -128,18 +128,14 @@ class Scene:
         await self.link.script(ADD_RECORDS, names, [record.to_json() for record in records])
 
     def recorder(self, **more: Any) -> Recorder:
-        options: dict[str, Any] = {
-            "policy": RetentionPolicy(None, None),
-            "timezone": UTC,
-            "poll_seconds": 0.01,
-            "first_wait": 0.01,
-        }
-        options["clock"] = lambda: AT + 60
+        options: dict[str, Any] = {"policy": RetentionPolicy(None, None), "timezone": UTC, "clock": lambda: AT + 60}
         path, holder = more.pop("path", self.path), more.pop("holder", "tests")
         ttl = more.pop("ttl", 1.0)
         lease = Lease(self.link, keys.RECORDER_OWNER, holder=holder, ttl=ttl, renew_every=0.05)
         reader = RecordReader(self.link, AGENTS)
-        return Recorder(path, reader, lease, self.forgets, **{**options, **more})
+        recorder = Recorder(path, reader, lease, self.forgets, **{**options, **more})
+        recorder.poll_seconds = recorder.first_wait = 0.01
+        return recorder
 
     async def record(self, **more: Any) -> Recorder:
         """Record all that is there, and end."""

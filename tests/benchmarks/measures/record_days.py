@@ -160,8 +160,8 @@ async def simulate(folder: Path, days: int, turns: int, policy: RetentionPolicy)
             policy=policy,
             timezone=UTC,
             clock=lambda: day.now,
-            poll_seconds=0.01,
         )
+        recorder.poll_seconds = 0.01
         tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
         print(f"{'hour':>5} {'turns':>7} {'memory':>9} {'file':>9}   (MiB)")
         try:
