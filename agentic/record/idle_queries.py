@@ -37,6 +37,7 @@ from agentic.record.memories import (
     upwards,
 )
 from agentic.record.personal_data import PERSON
+from agentic.record.recall import each_of
 from agentic.state.idle import Candidate, Sent
 from agentic.wire.entries import LoggedMessage
 
@@ -69,11 +70,7 @@ WHERE (?4 OR first.message_id IS NOT NULL)
 ORDER BY last.message_id DESC LIMIT 1
 """
 _UNPROFILED = f"""
-WITH RECURSIVE each (id) AS (
-    SELECT min(author_id) FROM message_log WHERE author_id IS NOT NULL
-    UNION ALL SELECT (SELECT min(author_id) FROM message_log WHERE author_id > each.id)
-    FROM each WHERE each.id IS NOT NULL
-)
+{each_of("author_id", "message_log")}
 SELECT id, coalesce((SELECT max(upto) FROM profiles WHERE user_id = id), 0) AS upto,
   (SELECT max(message_id) FROM message_log WHERE author_id = id) AS newest
 FROM each WHERE id IS NOT NULL AND newest > upto ORDER BY newest DESC LIMIT {MAX_PEOPLE}

@@ -54,13 +54,8 @@ WITH RECURSIVE chain (id, step) AS (
 )
 SELECT {SELECTED} FROM chain JOIN message_log ON message_id = chain.id AND channel_id = ?2 ORDER BY step
 """
-# Each channel by one step in an index, however many messages it has.
-_CHANNELS = """
-WITH RECURSIVE each (id) AS (
-    SELECT min(channel_id) FROM message_log WHERE agent = ?1
-    UNION ALL SELECT (SELECT min(channel_id) FROM message_log WHERE agent = ?1 AND channel_id > each.id)
-    FROM each WHERE each.id IS NOT NULL
-)
+_CHANNELS = f"""
+{recall.each_of("channel_id", "message_log", "agent = ?1 AND")}
 SELECT id, (SELECT max(message_id) FROM message_log WHERE channel_id = each.id) AS newest
 FROM each WHERE id IS NOT NULL ORDER BY newest DESC LIMIT ?2
 """

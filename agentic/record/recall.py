@@ -75,29 +75,20 @@ JOIN place ON place.channel = coalesce(said.channel_id, made.channel_id) AND abs
     SELECT 1 FROM summary_people WHERE summary_id = -id AND user_id IN (SELECT value FROM json_each(:ignored))
   )
 """
+_FOUND = """
+coalesce(said.channel_id, made.channel_id) AS channel_id, coalesce(said.name, '') AS name,
+coalesce(said.text, made.text) AS text, coalesce(said.at, made.at) AS at, said.author_id AS author_id
+"""
 _HITS = f"""
 WITH {PLACES}, hits AS MATERIALIZED (SELECT rowid AS id, {{rank}} AS rank FROM {TABLE} WHERE {TABLE} MATCH :match)
-SELECT id, coalesce(said.channel_id, made.channel_id) AS channel_id, coalesce(said.name, '') AS name,
-  coalesce(said.text, made.text) AS text, coalesce(said.at, made.at) AS at, said.author_id AS author_id
-FROM hits {REACHED} ORDER BY rank LIMIT {MAX_RANKED}
+SELECT id, {_FOUND} FROM hits {REACHED} ORDER BY rank LIMIT {MAX_RANKED}
 """
 _BEST = _HITS.format(rank="bm25(memory_index)")
 _NEWEST = _HITS.format(rank="-abs(rowid)")
-_OF_IDS = """
-SELECT value AS id, coalesce(said.channel_id, made.channel_id) AS channel_id, coalesce(said.name, '') AS name,
-  coalesce(said.text, made.text) AS text, coalesce(said.at, made.at) AS at, said.author_id AS author_id
-FROM json_each(?) LEFT JOIN message_log said ON said.message_id = value
+_OF_IDS = f"""
+SELECT value AS id, {_FOUND} FROM json_each(?) LEFT JOIN message_log said ON said.message_id = value
 LEFT JOIN summaries made ON made.message_id = -value WHERE coalesce(said.channel_id, made.channel_id) IS NOT NULL
 """
-# Each channel by one step in an index, however many messages it has.
-_CHANNELS = """
-WITH RECURSIVE each (id) AS (
-    SELECT min(channel_id) FROM {0}
-    UNION ALL SELECT (SELECT min(channel_id) FROM {0} WHERE channel_id > each.id) FROM each WHERE each.id IS NOT NULL
-)
-SELECT id FROM each WHERE id IS NOT NULL
-"""
-
 log = logging.getLogger(__name__)
 
 
@@ -116,9 +107,20 @@ class Reach:
         return {"places": json.dumps(places), "ignored": json.dumps(list(self.ignored))}
 
 
+def each_of(column: str, table: str, where: str = "") -> str:
+    """Return a query's beginning: the table `each` has the `id` of each value of a column, by one step in its index,
+    however many rows there are; the last one is NULL. `where` ends with AND."""
+    smallest = f"SELECT min({column}) FROM {table} WHERE {where}"
+    return f"""WITH RECURSIVE each (id) AS (
+        {smallest} {column} IS NOT NULL
+        UNION ALL SELECT ({smallest} {column} > each.id) FROM each WHERE each.id IS NOT NULL
+    )"""
+
+
 def channels(db: sqlite3.Connection) -> tuple[int, ...]:
     """Return the channels of which there are memories."""
-    found = (row[0] for table in ("message_log", "summaries") for row in db.execute(_CHANNELS.format(table)))
+    queries = (f"{each_of('channel_id', table)} SELECT id FROM each" for table in ("message_log", "summaries"))
+    found = (row[0] for query in queries for row in db.execute(query) if row[0] is not None)
     return tuple(dict.fromkeys(found))
 
 
@@ -226,43 +228,38 @@ def is_alike(one: str, other: str) -> bool:
     return min(len(one), len(other)) >= shared and one[:shared] == other[:shared] and (one + other).isalpha()
 
 
-MESSAGE_TERMS = "index_terms({0}.name || ' ' || {0}.text)"
-SUMMARY_TERMS = "index_terms({0}.text)"
 CREATE = (
     f"CREATE VIRTUAL TABLE {TABLE} USING fts5 (terms, tokenize = 'ascii')"  # splits at spaces alone, of these terms
 )
 SHADOWS = tuple(f"{TABLE}_{part}" for part in ("data", "idx", "content", "docsize"))
 
 
-def _triggers(table: str, row: str, terms: str, watched: str) -> tuple[str, ...]:
-    """Triggers of this connection alone: a file that is opened without FTS5, or without our function, has none."""
-    remove = f"DELETE FROM {TABLE} WHERE rowid = {row.format('old')}; SELECT note_removal()"
-    add = f"INSERT INTO {TABLE} (rowid, terms) VALUES ({row.format('new')}, {terms.format('new')})"
-    changed = " OR ".join(f"old.{name} <> new.{name}" for name in watched.split(", "))
+def _follow(table: str, sign: str, *columns: str) -> tuple[str, ...]:
+    """Put the index right for a table, and let it follow these columns from then on.
+
+    The triggers are of this connection alone: a file that is opened without FTS5, or without our function, has none.
+    """
+
+    def terms_of(row: str) -> str:
+        joined = " || ' ' || ".join(f"{row}.{name}" for name in columns)
+        return f"index_terms({joined})"
+
+    remove = f"DELETE FROM {TABLE} WHERE rowid = {sign}old.message_id; SELECT note_removal()"
+    add = f"INSERT INTO {TABLE} (rowid, terms) VALUES ({sign}new.message_id, {terms_of('new')})"
+    changed = " OR ".join(f"old.{name} <> new.{name}" for name in columns)
     return (
+        f"DELETE FROM {TABLE} WHERE rowid IN (SELECT id FROM {TABLE}_docsize WHERE {sign}id > 0"
+        f" AND {sign}id NOT IN (SELECT message_id FROM {table}))",
+        f"INSERT INTO {TABLE} (rowid, terms) SELECT {sign}message_id, {terms_of(table)} FROM {table}"
+        f" WHERE {sign}message_id NOT IN (SELECT id FROM {TABLE}_docsize)",
         f"CREATE TEMP TRIGGER {table}_added AFTER INSERT ON main.{table} BEGIN {add}; END",
         f"CREATE TEMP TRIGGER {table}_deleted AFTER DELETE ON main.{table} BEGIN {remove}; END",
-        f"CREATE TEMP TRIGGER {table}_changed AFTER UPDATE OF {watched} ON main.{table} WHEN {changed}"
+        f"CREATE TEMP TRIGGER {table}_changed AFTER UPDATE OF {', '.join(columns)} ON main.{table} WHEN {changed}"
         f" BEGIN {remove}; {add}; END",
     )
 
 
-TRIGGERS = (
-    *_triggers("message_log", "{}.message_id", MESSAGE_TERMS, "name, text"),
-    *_triggers("summaries", "-{}.message_id", SUMMARY_TERMS, "text"),
-)
-STRAY = (
-    f"DELETE FROM {TABLE} WHERE rowid IN (SELECT id FROM {TABLE}_docsize WHERE id > 0"
-    " AND id NOT IN (SELECT message_id FROM message_log))",
-    f"DELETE FROM {TABLE} WHERE rowid IN (SELECT id FROM {TABLE}_docsize WHERE id < 0"
-    " AND -id NOT IN (SELECT message_id FROM summaries))",
-)
-MISSING = (
-    f"INSERT INTO {TABLE} (rowid, terms) SELECT message_id, {MESSAGE_TERMS.format('message_log')} FROM message_log"
-    f" WHERE message_id NOT IN (SELECT id FROM {TABLE}_docsize)",
-    f"INSERT INTO {TABLE} (rowid, terms) SELECT -message_id, {SUMMARY_TERMS.format('summaries')} FROM summaries"
-    f" WHERE -message_id NOT IN (SELECT id FROM {TABLE}_docsize)",
-)
+FOLLOW = (*_follow("message_log", "", "name", "text"), *_follow("summaries", "-", "text"))
 
 
 class MemoryIndex:
@@ -302,7 +299,7 @@ class MemoryIndex:
             exists = []
         if not exists:
             await self._db.execute(CREATE)
-        for statement in (*STRAY, *MISSING, *TRIGGERS):
+        for statement in FOLLOW:
             await self._db.execute(statement)
 
     async def step(self) -> bool:
