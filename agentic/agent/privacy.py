@@ -7,6 +7,7 @@ shown from here.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -43,6 +44,8 @@ EXPORT_FILE = "my-data.json"
 MAX_EXPORT = 8_000_000  # bytes; Discord takes 10 MB
 EXPORTED = "What is kept about you is in this file. What has other people's words is not, as the file says."
 EXPORT_FAILED = "What is kept about you can't be read just now. Please try again in a few minutes."
+
+Exported = Mapping[str, list[dict[str, Any]]]  # by table or store
 
 log = logging.getLogger(__name__)
 
@@ -152,11 +155,14 @@ class OwnMemory:
         except OSError as error:
             log.error("/privacy export: files not read: %s", error)
             return EXPORT_FAILED, ""
+        return await asyncio.to_thread(self._write_export, record or {}, stores)  # it may be large
+
+    def _write_export(self, record: Exported, stores: Exported) -> tuple[str, str]:
         sent, withheld = list[dict[str, Any]](), list[dict[str, str]]()
         for kind in inventory(self._settings):
             row = kind.table
             about = {"what": row.name, "where": kind.where, "how long": kind.expires}
-            rows = (record or {}).get(row.table) if row.place == "sqlite" else stores.get(row.store)
+            rows = record.get(row.table) if row.place == "sqlite" else stores.get(row.store)
             if kind.exported == "yes" and rows is not None:
                 columns = [name for each in STORED if each.table == row.table for name in each.export.split()]
                 found = [{name: _readable(name, each.get(name)) for name in dict.fromkeys(columns)} for each in rows]

@@ -20,11 +20,12 @@ from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import CallWords, Entry, LoggedMessage, ProfileNote, RoomWords, SummaryNote
 
 RecordEntry = Entry | TurnRecord
+_ROWS = {kind: [row for row in RECORD if row.entry is kind] for kind in {row.entry for row in RECORD}}
 
 
 def rows_of(entry: RecordEntry) -> list[StoredData]:
     """Return the rows of STORED for what the entry becomes."""
-    fitting = (row for row in RECORD if row.entry is type(entry))
+    fitting = _ROWS.get(type(entry), ())
     return [row for row in fitting if row.only is None or getattr(entry, row.only[0]) == row.only[1]]
 
 
