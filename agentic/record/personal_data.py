@@ -119,6 +119,7 @@ _NO_TOPICS = {"name": "", "topics": "[]", "upto": 0, "at": Sql(f"max(at, {NOW})"
 _TURN = "agent id at kind trigger outcome reason channel_id asked_message_id model seconds cost_usd"
 _OTHERS = "other people's words are in it"
 _SOON = "it ends by itself"
+_LIMIT = "removing it would refill your limits"
 
 
 def lost_profiles(which: str) -> str:
@@ -273,7 +274,7 @@ STORED: tuple[StoredData, ...] = (
         store="turn records", counted="records", expires=7 * DAY, export=_TURN,
     ),
     StoredData(
-        "coordinator:summary:{thread}", "a model's summary of a room, with names and ids", place="redis",
+        "coordinator:summary:{channel_id}", "a model's summary of a room, with names and ids", place="redis",
         store="room summaries", expires="30 days, or until one of its messages is deleted or hidden", withheld=_OTHERS,
     ),
     StoredData("ends of turns", place="memory", store="waiting turns", each_process=True),
@@ -296,16 +297,24 @@ STORED: tuple[StoredData, ...] = (
         expires="a day at most", stays=_SOON,
     ),
     StoredData(
-        "coordinator:conversation_state:{channel}", "running conversations, with the beginning (500 characters) of"
+        "coordinator:conversation_state:{channel_id}", "running conversations, with the beginning (500 characters) of"
         " people's last five messages", place="redis", expires="an hour", stays=_SOON,
     ),
     StoredData(
-        "agent:{name}:turn:{id}", "answers that may have to be repeated, and events that wait", place="redis",
+        "agent:{name}:turn:{turn_id}", "answers that may have to be repeated, and events that wait", place="redis",
         expires="15 minutes after the turn's deadline, a day at most", stays=_SOON,
     ),
     StoredData(
-        "coordinator:unasked:{message}", "for whom an unprompted message was, and who refused one with 🔕: ids",
-        place="redis", expires=30 * DAY, stays="so that a refusal isn't lost",
+        "coordinator:unasked:{message_id}", "for whom an unprompted message was: ids", place="redis",
+        expires=30 * DAY, stays=_SOON,
+    ),
+    StoredData(
+        "coordinator:unwanted:{user_id}", "who refused unprompted messages: ids", place="redis", expires=30 * DAY,
+        stays="so that the refusal isn't lost",
+    ),
+    StoredData(
+        "coordinator:room:{thread_id}", "rooms: topic, rules, members, and who opened them", place="redis",
+        expires="90 days after the last change", stays="who opened it pays for its turns",
     ),
     StoredData(
         "coordinator:room_openings", "a room that is being opened: topic, rules, members, and who asked",
@@ -320,8 +329,15 @@ STORED: tuple[StoredData, ...] = (
         expires="seconds; if nothing writes the record, a day (prompts) or seven", stays="it is checked on arrival",
     ),
     StoredData(
-        "coordinator:budget:{date}", "what a person cost in a day, and how often bots noted something for them",
-        place="redis", expires=2 * DAY, stays="removing it would refill your limits",
+        "coordinator:budget:{date}", "what each person cost in a day", place="redis", expires=2 * DAY, stays=_LIMIT,
+    ),
+    StoredData(
+        "agent:{name}:memory_writes:{date}", "how often each person made a bot note something", place="redis",
+        expires=2 * DAY, stays=_LIMIT,
+    ),
+    StoredData(
+        "coordinator:mentions:{user_id}", "how often a person called bots lately", place="redis", expires="a minute",
+        stays=_LIMIT,
     ),
     StoredData(
         "coordinator:silence", "orders to stop, mute, or ignore, with the ids of ignored people", place="redis",

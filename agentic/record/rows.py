@@ -190,6 +190,7 @@ CONSENT = Insert(
 )
 UNASKED = Insert("unasked", "message_id agent task channel_id person_id cause text at")
 
+# Who opened it never changes; a later note must not bring back who was forgotten.
 ROOM = Insert(
     "rooms",
     "thread_id channel_id guild_id conversation_id topic policy members left_members status why turns turn_number"
@@ -197,7 +198,7 @@ ROOM = Insert(
     "(thread_id) DO UPDATE SET conversation_id = excluded.conversation_id, topic = excluded.topic,"
     " policy = excluded.policy, members = excluded.members, left_members = excluded.left_members,"
     " status = excluded.status, why = excluded.why, turns = excluded.turns, turn_number = excluded.turn_number,"
-    " opened_by = excluded.opened_by, changed_at = excluded.changed_at WHERE excluded.changed_at >= rooms.changed_at",
+    " changed_at = excluded.changed_at WHERE excluded.changed_at >= rooms.changed_at",
 )
 # A room's conversation goes on with the room. An end that is newer than the note stays: notes may come late.
 GOES_ON = "UPDATE conversations SET ended_at = NULL, ended_because = NULL WHERE id = ? AND ended_at < ?"

@@ -123,6 +123,14 @@ def test_the_page_about_privacy_lists_the_table() -> None:
         assert f"| {' | '.join(cells(kind))} |" in page, kind.table.name
 
 
+def test_the_keys_of_redis_are_those_of_the_protocol_and_each_that_is_a_persons_is_listed() -> None:
+    documented = set(re.findall(r"^\| `([a-z]+:[^`]+)` \|", (ROOT / "docs" / "protocol.md").read_text(), re.MULTILINE))
+    listed = {row.table for row in STORED if row.place == "redis"}
+    assert listed - documented == set()
+    of_people = {key for key in documented if "{user_id}" in key}
+    assert {key for key in of_people if not key.startswith(tuple(listed))} == set()
+
+
 def everything(number: int, person: int = ANN, word: str = "secret") -> list[Any]:
     """An entry of each kind in which a person is named, and their words are "secret"."""
     name = {ANN: "Ann", BOB: "Bob"}[person]

@@ -7,6 +7,7 @@ import pytest
 from agentic.ids import id_at
 from agentic.record import rows as room_rows
 from agentic.record.retention import DAY, RetentionPolicy
+from agentic.wire import keys
 from agentic.wire.entries import (
     Contender,
     ContestNote,
@@ -136,6 +137,19 @@ async def test_a_forgotten_person_is_gone_from_rooms_and_contests_and_does_not_c
         ("901", "", None),
         ("r", "why?", None),
     ]
+
+
+@pytest.mark.promise(233)
+async def test_who_opened_a_room_does_not_come_back_when_the_request_is_no_longer_known(scene):
+    await scene.put(room())
+    await scene.record()
+    await forget(scene, ALICE)
+    await scene.record(clock=lambda: 4_000_000_000.0)
+    assert scene.rows("SELECT * FROM forgotten") == []
+    await scene.link.commands.delete(keys.COORDINATOR_FORGOTTEN)
+    await scene.put(room(changed_at=AT + 9, turn_number=7))
+    await scene.record()
+    assert scene.rows("SELECT turn_number, opened_by FROM rooms") == [(7, None)]
 
 
 async def test_a_person_who_writes_after_that_is_recorded_again(scene):
