@@ -191,7 +191,7 @@ class BaseAgentCog(TranscriptCog):
         *,
         lease: AnyLease = ALWAYS_HELD,
     ) -> None:
-        super().__init__(bot, services.transcripts, services.gateway_notes, settings.spec.name)
+        super().__init__(bot, services.chats.transcripts, services.record.gateway, settings.spec.name)
         self.bot, self.services, self._model, self._guild_models = bot, services, model, guild_models
         self.discord = services.chats.get(DiscordService)
         self.gate = Gate(shared=self.discord.outbound)
@@ -240,11 +240,11 @@ class BaseAgentCog(TranscriptCog):
     async def on_ready(self) -> None:
         """Also after each new session."""
         assert self.bot.user is not None
-        self.services.directory.learn(self.host.name, self.bot.user.id)
+        self.services.chats.directory.learn(self.host.name, self.bot.user.id)
         self._read_missed()
         if not self.host.ready.is_set():
             self.host.start()
-            guilds, scope = len(self.bot.guilds), self.services.scope
+            guilds, scope = len(self.bot.guilds), self.services.chats.scope
             server = "server" if guilds == 1 else "servers"
             log.info("%s is online as %s, in %d %s", self.host.name, self.bot.user, guilds, server)
             for problem in channel_problems(self.bot, scope.channels, scope.guild_ids):
@@ -276,7 +276,7 @@ class BaseAgentCog(TranscriptCog):
         self.record(message)
         if self.bot.user is None:
             return
-        question = command_question(message, self.services.directory)
+        question = command_question(message, self.services.chats.directory)
         if message.author.bot and question is None:
             await self.host.on_bot_message(message.channel.id, message.id, theme)
             return
@@ -301,10 +301,10 @@ class BaseAgentCog(TranscriptCog):
     @discord.Cog.listener("on_raw_reaction_add")
     async def on_stop_reaction(self, event: discord.RawReactionActionEvent) -> None:
         """A reaction may be an order; the transcript has its own listener."""
-        reaction = person_reaction(event, self.bot.get_channel(event.channel_id), self.services.transcripts)
+        reaction = person_reaction(event, self.bot.get_channel(event.channel_id), self.services.chats.transcripts)
         if reaction is not None:
             await self.host.on_reaction(reaction)
 
     def _theme(self, message: discord.Message) -> str | None:
         guild_id = message.guild.id if message.guild else None
-        return self.services.scope.theme(message.channel.id, parent_of(message.channel), guild_id)
+        return self.services.chats.scope.theme(message.channel.id, parent_of(message.channel), guild_id)

@@ -878,7 +878,7 @@ class ContextTests(CogCase):
     async def test_a_message_that_calls_another_bot_is_left_to_it(self) -> None:
         scene = await self.scene()
         opening = await scene.hear("Tea is soup.", author=31, name="Grok", bot=True)
-        scene.services.directory.learn("grok", 31)
+        scene.services.chats.directory.learn("grok", 31)
         await scene.hear("<@31> May I disagree?", author=BOB, mentions=[user(31, "Grok", bot=True)])
         history = [{"agent": "grok", "text": "Tea is soup.", "message_id": opening}]
         await scene.instruct("i1", round_number=2, conversation_history=history)

@@ -67,8 +67,6 @@ ONLY: dict[str, frozenset[str]] = {
 
 UPWARD: frozenset[tuple[str, str]] = frozenset(
     {
-        ("agentic.agent", "agentic.inbox"),
-        ("agentic.agent", "agentic.turn"),
         ("agentic.console", "agentic.net"),
         ("agentic.inbox", "agentic.automation"),
         ("agentic.replay", "agentic.local"),
@@ -116,7 +114,6 @@ WIDE_PLACES = ("agentic.wire", "agentic.record", "agentic.local.discord.world")
 WIDE_CLASSES = frozenset({"Prompt", "Profile", "CoordinatorConfig"})
 STILL_TOO_LARGE = {
     "agentic.actions.explain.AgentState": 19,
-    "agentic.agent.services.Services": 29,
     "agentic.console.parts.ConsoleContext": 21,
     "agentic.context.entries.Entry": 19,
     "agentic.local.terminal.terminal.Terminal": 18,

@@ -198,7 +198,7 @@ class ActionContext:
     place: Place
 
     def name_of(self, agent: str) -> str:
-        return self.services.roster.names.get(agent, agent)
+        return self.services.agents.roster.names.get(agent, agent)
 
     def ref(self, channel_id: int, request: ActionRequest) -> ChannelRef:
         guild_id = request.guild_id if request.place is not None else self.place.guild_of(channel_id)
@@ -209,7 +209,7 @@ class ActionContext:
         can't see may be in another one."""
         if request.place is None:
             return True
-        guild_id, guilds = self.place.guild_of(channel_id), self.services.scope.guild_ids
+        guild_id, guilds = self.place.guild_of(channel_id), self.services.chats.scope.guild_ids
         if guild_id is None:
             return channel_id == request.channel_id or (request.guild_id is not None and guilds == {request.guild_id})
         return guild_id == request.guild_id

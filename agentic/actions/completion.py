@@ -12,7 +12,7 @@ from agentic.context.options import LIVE, Options
 
 async def complete(context: ActionContext, typed: Completion) -> Sequence[Choice]:
     """Return what fits. Raises StateUnavailable if rooms can't be read."""
-    request, roster = typed.request, context.services.roster
+    request, roster = typed.request, context.services.agents.roster
     if typed.option == "option":  # all of them to show, and those that may be set
         letters = typed.typed.strip().casefold().replace(" ", "_").replace("-", "_")
         names = sorted(LIVE if request.name == "config set" else Options.model_fields)

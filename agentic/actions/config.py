@@ -117,12 +117,12 @@ async def show(context: ActionContext, request: ActionRequest, values: ShowOptio
     name = _option_named(values.setting.strip())
     if name and name not in Options.model_fields:
         return refused("report", text=read_options({name: None})[1][0])
-    place, book = _place(context, request), context.services.options
+    place, book = _place(context, request), context.services.agents.options
     return format_options(agent.shown, book.options(agent.key, place), book.sources(agent.key, place), name or None)
 
 
 async def set_option(context: ActionContext, request: ActionRequest, values: SetOption) -> Outcome:
-    agent, live = _agent(context, values.agent) if values.agent else None, context.services.live_options
+    agent, live = _agent(context, values.agent) if values.agent else None, context.services.agents.live_options
     if agent is None and values.agent:
         return _unknown_agent(context, values.agent)
     name, written, agent = _read_words(context, values, agent)
@@ -167,7 +167,7 @@ def _read_words(
     """The option, its value and the agent. People also type the agent's name before the option, or next to a value
     that is none with that name in it."""
     name, written = values.setting.strip(), values.value.strip()
-    named = context.services.roster.named
+    named = context.services.agents.roster.named
     if agent is None and _option_named(name) not in Options.model_fields and (agent := named(name)) is not None:
         name, _, written = written.partition(" ")
     name, written = _option_named(name), written.strip().strip("`")
@@ -184,8 +184,8 @@ def _read_words(
 def _above(context: ActionContext, request: ActionRequest, name: str, agent: RosterEntry | None, now_set: str) -> str:
     """A note if something else decides in this channel all the same: a pinned `.config`, or what was set for a
     narrower place or for one agent. `now_set`: the live entry's place and agent, as in OptionSource."""
-    place, agents = _place(context, request), [agent.key] if agent else list(context.services.names)
-    sources = [context.services.options.sources(each, place).get(name) for each in agents]
+    place, agents = _place(context, request), [agent.key] if agent else list(context.services.agents.names)
+    sources = [context.services.agents.options.sources(each, place).get(name) for each in agents]
     if any(source is not None and source.kind == "pin" for source in sources):
         return "; a pinned .config here still wins"
     narrower = any(source is not None and source.kind == "live" and source.place != now_set for source in sources)
@@ -193,16 +193,16 @@ def _above(context: ActionContext, request: ActionRequest, name: str, agent: Ros
 
 
 def _agent(context: ActionContext, written: str) -> RosterEntry | None:
-    return context.services.roster.of(written.strip()) or context.services.roster.named(written.strip())
+    return context.services.agents.roster.of(written.strip()) or context.services.agents.roster.named(written.strip())
 
 
 def _unknown_agent(context: ActionContext, written: str) -> Outcome:
-    return unknown_value("agent", written, [entry.shown for entry in context.services.roster])
+    return unknown_value("agent", written, [entry.shown for entry in context.services.agents.roster])
 
 
 def _place(context: ActionContext, request: ActionRequest) -> CommandPlace:
     def pinned(channel_id: int) -> Any:
-        return tuple(context.services.transcripts.of(channel_id).pinned())
+        return tuple(context.services.chats.transcripts.of(channel_id).pinned())
 
     above = request.place.parent_id if request.place is not None else None
     parent = CommandPlace(above, request.guild_id, (pinned(above),)) if above is not None else None

@@ -98,7 +98,7 @@ async def _order(context: ActionContext, request: ActionRequest, command: Comman
     agent = context.name_of(command.agent_name or "")
     if channel_id is None:
         return await give(context, command, detail)
-    if channel_id not in services.scope.channels or not context.is_here(channel_id, request):
+    if channel_id not in services.chats.scope.channels or not context.is_here(channel_id, request):
         return refused("unknown_channel", channel=channel_id)
     speaker = command.agent_name if command.command == "next" else None
     silenced = services.silence.check(context.ref(channel_id, request), speaker)
@@ -113,7 +113,7 @@ def silenced_refusal(silenced: Silenced, channel_id: int, agent: str = "") -> Ou
 
 async def give(context: ActionContext, command: Command, detail: str = "", **fields: Any) -> Outcome:
     """Give the coordinator a command; its word is the code. Raises StateUnavailable."""
-    outcome = await context.services.orders.give(command)
+    outcome = await context.services.bus.orders.give(command)
     code = SPECIAL.get((command.command, outcome), outcome)
     if code == "started" and command.channel_id is None:
         code = "started_somewhere"
@@ -155,8 +155,8 @@ async def raise_budget(context: ActionContext, request: ActionRequest, values: R
     services, scope = context.services, values.scope
     kind, _, of = scope.partition(":")
     known: Mapping[str, set[str]] = {
-        "agent": set(services.roster.names),
-        "channel": {str(channel) for channel in services.scope.channels},
+        "agent": set(services.agents.roster.names),
+        "channel": {str(channel) for channel in services.chats.scope.channels},
     }
     if scope != "all" and of not in known.get(kind, ()):
         return refused("unknown_scope", scope=scope)
@@ -174,7 +174,7 @@ async def ask(context: ActionContext, request: ActionRequest, values: Ask) -> Ou
         return refused("empty_question")
     if (refusal := _refuse_question(context, request)) is not None:
         return refusal
-    user_id = context.services.directory.id_of(values.agent)
+    user_id = context.services.chats.directory.id_of(values.agent)
     if user_id is None:
         return refused("offline", agent=context.name_of(values.agent))
     text = question_text(user_id, values.prompt)
@@ -195,7 +195,7 @@ async def arena(context: ActionContext, request: ActionRequest, values: ArenaVal
         channel_id=place.channel_id,
         guild_id=place.guild_id,
         parent_id=place.parent_id,
-        question=context.services.redact(question),
+        question=context.services.chats.redact(question),
         asked_by=request.who.user_id,
         minutes=values.minutes,
         at=context.services.clock(),
@@ -209,5 +209,5 @@ def _refuse_question(context: ActionContext, request: ActionRequest) -> Outcome 
     silenced = services.silence.check(place) if place is not None else None
     if silenced is not None and place is not None:
         return silenced_refusal(silenced, place.channel_id)
-    ignored = services.ignored.has(request.who.user_id, request.who.roles, request.guild_id)
+    ignored = services.agents.ignored.has(request.who.user_id, request.who.roles, request.guild_id)
     return refused("you_are_ignored") if ignored else None

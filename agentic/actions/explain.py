@@ -62,13 +62,13 @@ async def explain_post(context: ActionContext, request: ActionRequest, values: M
     if found is None:
         return refused("no_message")
     services, message_id, here = context.services, int(found[1]), request.channel_id
-    names, may_see = services.roster.names, context.place.may_see(here)
+    names, may_see = services.agents.roster.names, context.place.may_see(here)
     record = await services.state.turns.records.of_message(message_id, names)
     if record is not None and (record.guild_id not in (None, request.guild_id) or not may_see(record.channel_id)):
         return refused("no_record")
     text = await why(services.state, names, message_id, services.clock())
     if text is None:  # Redis no longer has its turn
-        sent = await services.memory.unasked(message_id)
+        sent = await services.record.memory.unasked(message_id)
         if sent is None or not context.is_here(sent.channel_id, request) or not may_see(sent.channel_id):
             return refused("no_record")
         return report(unasked_text(sent, names))
@@ -188,7 +188,10 @@ async def why_not(services: Services, agent: str, place: ChannelRef, now: float)
     shared, settings, silence, channel_id = services.state, services.settings, services.silence, place.channel_id
     silenced = silence.check(place)
     room = await shared.coordination.rooms.read(channel_id)
-    names = {**services.names, **({member.name: member.shown for member in room.members} if room is not None else {})}
+    names = {
+        **services.agents.names,
+        **({member.name: member.shown for member in room.members} if room is not None else {}),
+    }
     outside = room is not None and agent not in room.names
     date = f"{datetime.fromtimestamp(now, settings.timezone):%Y-%m-%d}"
     running, pulls = (

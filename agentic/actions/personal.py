@@ -39,7 +39,7 @@ class Confirmation(Values):
 async def show_profile(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
     if request.is_shared:
         return refused("in_our_chat")
-    text = await context.services.own_memory.profile_text(request.who.user_id)
+    text = await context.services.record.own_memory.profile_text(request.who.user_id)
     if len(text) <= REPLY_CHARACTERS:
         return report(text)
     return Outcome(code="report", fields={"text": "Your profile:"}, reply=File(f"{PROFILE}.txt", text))
@@ -49,7 +49,7 @@ async def edit_profile(context: ActionContext, request: ActionRequest, values: T
     """Show a form, or where there are no forms save the topics that came with the request."""
     if request.is_shared:
         return refused("in_our_chat")
-    own, who = context.services.own_memory, request.who.user_id
+    own, who = context.services.record.own_memory, request.who.user_id
     if own.problem:
         return refused("report", text=own.problem)
     if values.topics:
@@ -68,31 +68,33 @@ async def edit_profile(context: ActionContext, request: ActionRequest, values: T
 
 
 async def save_profile(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
-    return report(context.services.own_memory.save_profile(request.who.user_id, str(request.values.get(TOPICS, ""))))
+    return report(
+        context.services.record.own_memory.save_profile(request.who.user_id, str(request.values.get(TOPICS, "")))
+    )
 
 
 async def delete_profile(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
-    return report(context.services.own_memory.delete_profile(request.who.user_id))
+    return report(context.services.record.own_memory.delete_profile(request.who.user_id))
 
 
 async def privacy(context: ActionContext, request: ActionRequest, values: Consent) -> Outcome:
     """Say what is kept and who reads here, send it, or set whether bots may write unprompted."""
     services, who = context.services, request.who.user_id
     if values.unasked:
-        return report(await services.own_memory.set_unasked(who, values.unasked == "on"))
+        return report(await services.record.own_memory.set_unasked(who, values.unasked == "on"))
     if request.is_shared:
         return refused("in_our_chat")
     if values.export:
-        text, data = await services.own_memory.export(who)
+        text, data = await services.record.own_memory.export(who)
         return Outcome(code="report", fields={"text": text}, reply=File(EXPORT_FILE, data) if data else None)
-    return report(await services.privacy.text(who, request.channel_id))
+    return report(await services.record.privacy.text(who, request.channel_id))
 
 
 async def forget_me(context: ActionContext, request: ActionRequest, values: Confirmation) -> Outcome:
     """Remove what is kept of the person. Where a word is typed easily, it has to be confirmed."""
     if request.surface == "text" and not values.sure:
         return refused("confirm_forget")
-    forgotten = await context.services.forgetting.forget(request.who.user_id)
+    forgotten = await context.services.record.forgetting.forget(request.who.user_id)
     if not forgotten.whole:
         return refused("not_all_forgotten")
     return report(forgotten.text(context.place.left_messages))

@@ -143,7 +143,7 @@ async def edit_file(context: ActionContext, request: ActionRequest, values: OfFi
 async def save_file(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
     """Save a submitted form, unless it has problems or the file has changed since."""
     agent, name, digest = (*str(request.values.get("id", "")).split(":", 3)[1:], "", "", "")[:3]
-    if agent not in context.services.names or name not in PERSONA_FILES:
+    if agent not in context.services.agents.names or name not in PERSONA_FILES:
         return refused("no_such_file")
     text = read_text(request.values)
     text = text.rstrip() + "\n" if text.strip() else ""
@@ -183,7 +183,7 @@ async def _visible_text(
 
 
 async def list_agents(context: ActionContext, _: ActionRequest, __: Values) -> Outcome:
-    entries = tuple(context.services.roster)
+    entries = tuple(context.services.agents.roster)
     lines = [_line(entry) for entry in entries[:MAX_LISTED]]
     more = [f"and {len(entries) - MAX_LISTED} more"] if len(entries) > MAX_LISTED else []
     return report("\n".join(["Bots and personas:", *lines, *more]))
@@ -206,7 +206,7 @@ async def show(context: ActionContext, _: ActionRequest, values: AnyAgent) -> Ou
 
 
 async def create(context: ActionContext, _: ActionRequest, __: Values) -> Outcome:
-    return _form("", {}) if context.services.personas is not None else refused("no_persona_files")
+    return _form("", {}) if context.services.agents.personas is not None else refused("no_persona_files")
 
 
 async def edit(context: ActionContext, _: ActionRequest, values: OfPersona) -> Outcome:
@@ -235,8 +235,8 @@ async def save(context: ActionContext, request: ActionRequest, _: Values) -> Out
         saved = await (_change(context, key, digest, values) if key else _create(context, values))
     except (PersonaError, NoModel, ValueError) as error:
         return give_back(refused("not_saved", why=error), values, "persona.txt")
-    await context.services.roster.look()
-    entry = context.services.roster.of(saved)
+    await context.services.agents.roster.look()
+    entry = context.services.agents.roster.of(saved)
     if entry is None:
         return done("persona_saved_unlisted", detail=saved)
     if entry.why_not is not None:
@@ -255,7 +255,7 @@ async def delete(context: ActionContext, _: ActionRequest, values: OfPersona) ->
         kept = await asyncio.to_thread(delete_folder, context.services.settings.personas_dir, entry.key)
     except PersonaError as error:
         return refused("persona_not_deleted", agent=entry.shown, why=error)
-    await context.services.roster.look()
+    await context.services.agents.roster.look()
     log.info("%s: persona deleted from Discord, kept as %s/%s", entry.key, DELETED, kept)
     return done("persona_deleted", detail=entry.shown, agent=entry.shown, folder=f"{DELETED}/{kept}")
 
@@ -273,7 +273,7 @@ async def _create(context: ActionContext, values: Mapping[str, str]) -> str:
 
 
 async def _change(context: ActionContext, key: str, digest: str, values: Mapping[str, str]) -> str:
-    entry = context.services.roster.of(key)
+    entry = context.services.agents.roster.of(key)
     if entry is None or entry.is_bot:
         raise NotFound("there is no such persona any more")
     name = " ".join(values.get("name", "").split())
@@ -316,7 +316,7 @@ def _check_name(context: ActionContext, name: str, key: str, own: RosterEntry | 
     if skeleton(name) in RESERVED:
         raise ValueError("the program uses that name for itself in prompts; choose another one")
     wanted = {skeleton(name)} if own is not None else {skeleton(name), skeleton(key)}
-    for other in context.services.roster:
+    for other in context.services.agents.roster:
         if other is not own and wanted & {skeleton(other.key), skeleton(other.shown)}:
             raise ValueError(f"the name is too much like {other.shown}; choose another one")
 
@@ -328,7 +328,9 @@ def _texts(context: ActionContext, key: str) -> tuple[str, str | None]:
 
 def _entry(context: ActionContext, written: str) -> RosterEntry | str:
     """The agent that the option names, or why there is none."""
-    return find(tuple(context.services.roster), without_mentions(written, context.services.directory.agent_of))
+    return find(
+        tuple(context.services.agents.roster), without_mentions(written, context.services.chats.directory.agent_of)
+    )
 
 
 def _persona(context: ActionContext, written: str) -> RosterEntry | Outcome:

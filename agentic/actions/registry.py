@@ -468,7 +468,7 @@ class Actions:
         """Check the right and the values, do it, and record it. Raises nothing if Redis is unavailable."""
         action, context, place = self._by_name.get(request.name), self.context, request.place
         if request.surface == "slash" and place is not None:
-            served = context.services.scope.theme(place.channel_id, place.parent_id, place.guild_id)
+            served = context.services.chats.scope.theme(place.channel_id, place.parent_id, place.guild_id)
             if served is None:
                 return refused("not_here")
         if action is None or request.surface not in action.surfaces:

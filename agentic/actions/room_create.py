@@ -86,7 +86,7 @@ async def create(context: ActionContext, request: ActionRequest, values: NewRoom
     if length > MAX_TOPIC:
         return refused("topic_too_long", length=length)
     draft = _readable(context, _draft(context, request, values))
-    entries = tuple(context.services.roster)
+    entries = tuple(context.services.agents.roster)
     moderator = find(entries, _plain(context, draft.moderator)) if draft.moderator else None
     if isinstance(moderator, str):
         return refused("no_such_moderator", why=moderator)
@@ -116,7 +116,7 @@ async def from_form(context: ActionContext, request: ActionRequest, _: Values) -
 
 async def from_menu(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
     """The members were chosen."""
-    openings, roster = context.services.state.coordination.room_openings, context.services.roster
+    openings, roster = context.services.state.coordination.room_openings, context.services.agents.roster
     number = str(request.values.get("id", "")).partition(":")[2]
     opening_id = int(number) if number.isdecimal() else 0
     kept = await openings.draft(opening_id)
@@ -140,7 +140,7 @@ def _show(reply: Form | Menu) -> Outcome:
 
 
 async def _with_names(context: ActionContext, request: ActionRequest, draft: RoomDraft, names: str) -> Outcome:
-    found, problems = members_of(tuple(context.services.roster), _plain(context, names))
+    found, problems = members_of(tuple(context.services.agents.roster), _plain(context, names))
     if problems:
         return refused("no_such_members", why=" ".join(problems))
     if not found and request.place is not None:
@@ -151,7 +151,7 @@ async def _with_names(context: ActionContext, request: ActionRequest, draft: Roo
 
 
 async def _menu(context: ActionContext, request: ActionRequest, draft: RoomDraft) -> Outcome:
-    able = [entry for entry in context.services.roster if entry.why_not is None]
+    able = [entry for entry in context.services.agents.roster if entry.why_not is None]
     if len(able) < MIN_MEMBERS:
         return refused("too_few_agents")
     await context.services.state.coordination.room_openings.keep_draft(request.id, draft.model_dump_json())
@@ -189,7 +189,7 @@ async def _open(context: ActionContext, opening_id: int, draft: RoomDraft, chose
 
 def _refuse_channel(context: ActionContext, request: ActionRequest, draft: RoomDraft) -> Outcome | None:
     channel_id, services = draft.channel_id, context.services
-    if channel_id not in services.scope.channels or not context.is_here(channel_id, request):
+    if channel_id not in services.chats.scope.channels or not context.is_here(channel_id, request):
         return refused("unknown_channel", channel=channel_id)
     silenced = services.silence.check(context.ref(channel_id, request))
     if silenced is not None:
@@ -238,7 +238,7 @@ async def _refuse_budget(context: ActionContext, draft: RoomDraft, chosen: Seque
 def _readable(context: ActionContext, draft: RoomDraft) -> RoomDraft:
     """The draft as it may be kept in Redis and shown to models: without secrets, and with the names of mentioned
     bots instead of their ids."""
-    redact, directory = context.services.redact, context.services.directory
+    redact, directory = context.services.chats.redact, context.services.chats.directory
 
     def name_of(user_id: int) -> str | None:
         return draft.asked_by_name or None if user_id == draft.asked_by else directory.name_of(user_id)
@@ -249,7 +249,7 @@ def _readable(context: ActionContext, draft: RoomDraft) -> RoomDraft:
 
 
 def _plain(context: ActionContext, names: str) -> str:
-    return without_mentions(names, context.services.directory.agent_of)
+    return without_mentions(names, context.services.chats.directory.agent_of)
 
 
 def _draft(context: ActionContext, request: ActionRequest, values: NewRoom) -> RoomDraft:

@@ -60,13 +60,13 @@ async def close(context: ActionContext, request: ActionRequest, values: OfRoom) 
 
 async def resume(context: ActionContext, request: ActionRequest, values: Resume) -> Outcome:
     room = await find_room(context, request, values)
-    gone = context.services.roster.gone(room.names) if room is not None else ()
+    gone = context.services.agents.roster.gone(room.names) if room is not None else ()
     order = RoomOrder(turns=values.turns, gone=gone)
     return await _order(context, room, "room-resume", order, detail=f"+{values.turns} turns" if values.turns else "")
 
 
 async def add(context: ActionContext, request: ActionRequest, values: OfMember) -> Outcome:
-    entry = find(tuple(context.services.roster), _agent_in(context, values))
+    entry = find(tuple(context.services.agents.roster), _agent_in(context, values))
     if isinstance(entry, str):
         return refused("report", text=entry)
     if entry.why_not is not None:
@@ -96,7 +96,7 @@ async def _order_member(context: ActionContext, request: ActionRequest, values: 
 
 
 def _agent_in(context: ActionContext, values: OfMember) -> str:
-    return without_mentions(values.agent, context.services.directory.agent_of)
+    return without_mentions(values.agent, context.services.chats.directory.agent_of)
 
 
 async def _order(
@@ -111,7 +111,7 @@ async def _order(
         return refused("no_room")
     key, shown = (agent.key, agent.shown) if agent is not None else (None, "")
     command = Command(command=name, channel_id=room.thread_id, agent_name=key, room=order)
-    outcome = await context.services.orders.give(command)
+    outcome = await context.services.bus.orders.give(command)
     code = "room_busy" if outcome == "busy" else outcome
     return Outcome(code=code, ok=code in CHANGED, fields={"channel": room.thread_id, "agent": shown}, detail=detail)
 
@@ -148,7 +148,7 @@ async def export(context: ActionContext, request: ActionRequest, values: OfRoom)
         return refused("nothing_recorded")
     if room is None:
         return refused("no_room")
-    entries = tuple(context.services.roster)
+    entries = tuple(context.services.agents.roster)
     look = Look(
         names={entry.key: entry.shown for entry in entries},
         colours={entry.key: entry.settings.spec.colour for entry in entries if entry.settings is not None},
@@ -172,7 +172,7 @@ async def status(context: ActionContext, request: ActionRequest, values: OfRoom)
     running = (
         await services.state.coordination.conversations.running(room.thread_id) if room.status == "active" else None
     )
-    return report("\n".join(_status_lines(room, running, services.roster.names)))
+    return report("\n".join(_status_lines(room, running, services.agents.roster.names)))
 
 
 async def list_rooms(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:

@@ -78,7 +78,7 @@ def _place(context: ActionContext, request: ActionRequest, values: ConsoleChanne
     if values.channel is None:
         return request.place
     place = context.ref(values.channel, request)
-    served = {place.channel_id, place.parent_id} & context.services.scope.channels.keys()
+    served = {place.channel_id, place.parent_id} & context.services.chats.scope.channels.keys()
     return place if served else None
 
 
@@ -150,7 +150,7 @@ def _done(context: ActionContext, code: str, detail: str = "", **fields: Any) ->
 
 async def reset(context: ActionContext, request: ActionRequest, values: Reset) -> Outcome:
     """Start fresh in this channel: earlier messages are no longer context."""
-    agents = [values.agent] if values.agent else context.services.names
+    agents = [values.agent] if values.agent else context.services.agents.names
     await reset_conversation(context.services, agents, request.channel_id, request.id)
     if request.guild_id is None:
         return Outcome(code="reset_chat", is_recorded=False)

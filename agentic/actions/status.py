@@ -124,7 +124,7 @@ async def status(context: ActionContext, request: ActionRequest, _: Values) -> O
         for channel, left in status.stops.items()
         if context.is_here(channel, request) and may_see(channel)
     }
-    return report(replace(status, stops=here).text(place.channel_id, services.names))
+    return report(replace(status, stops=here).text(place.channel_id, services.agents.names))
 
 
 async def own_status(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
@@ -150,15 +150,15 @@ async def read_status(context: ActionContext, request: ActionRequest, place: Cha
     channel_id, parent_id, guild_id = place.channel_id, place.parent_id, place.guild_id
     date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
     online, backoffs, conversation, uses, idle = await asyncio.gather(
-        state.coordination.presence.online(services.names),
-        state.coordination.backoffs.read(services.names),
+        state.coordination.presence.online(services.agents.names),
+        state.coordination.backoffs.read(services.agents.names),
         state.coordination.conversations.running(channel_id),
         state.limits.budgets.uses(date, ["all"]),
         state.coordination.idle.read(),
     )
     muted, muted_here = silence.muted_agents(), silence.muted_agents(guild_id)
-    turns = await asyncio.gather(*(state.limits.all(agent, date) for agent in services.names))
-    costs = await asyncio.gather(*(state.limits.costs.read(agent, date) for agent in services.names))
+    turns = await asyncio.gather(*(state.limits.all(agent, date) for agent in services.agents.names))
+    costs = await asyncio.gather(*(state.limits.costs.read(agent, date) for agent in services.agents.names))
     agents = tuple(
         AgentStatus(
             name=shown,
@@ -169,7 +169,7 @@ async def read_status(context: ActionContext, request: ActionRequest, place: Cha
             muted_here=max(0.0, muted_here.get(agent, 0.0) - now),
             backoff=max(0.0, backoffs.get(agent, 0.0) - now),
         )
-        for number, (agent, shown) in enumerate(services.names.items())
+        for number, (agent, shown) in enumerate(services.agents.names.items())
     )
     stops = {channel: until - now for channel, until in silence.stopped_channels().items()}
     if parent_id in stops:  # a stop of a channel covers its threads
@@ -190,8 +190,8 @@ async def read_status(context: ActionContext, request: ActionRequest, place: Cha
         paused=paused,
         ignored=tuple(dict.fromkeys(int(scope.subject) for scope in ignored)),
         raised=raised,
-        idle=idle_lines(idle, services.roster.names, now) if idle is not None else (),
-        log=services.privacy.log_line(channel_id),
+        idle=idle_lines(idle, services.agents.roster.names, now) if idle is not None else (),
+        log=services.record.privacy.log_line(channel_id),
     )
 
 

@@ -69,7 +69,7 @@ def read_values(context: ActionContext, kind: type[Values], request: ActionReque
         if first["type"] == "missing":
             return refused("missing_value", option=name)
         return refused("bad_value", option=name, wanted=_describe(wrong))
-    agents = context.services.names if request.surface == "slash" else context.services.roster.names
+    agents = context.services.agents.names if request.surface == "slash" else context.services.agents.roster.names
     changed = {}
     for key, field in fields.items():
         value, extra = getattr(values, key), extra_of(field)

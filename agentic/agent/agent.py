@@ -230,20 +230,20 @@ def build_agent(
     spec, shared = settings.spec, services.settings
     bind = partial(bind_model, asked=asked, clock=services.clock)
     persona = build_persona_memory(spec.name, services, audience)
-    others = tuple(name for key, name in services.names.items() if key != spec.name)
+    others = tuple(name for key, name in services.agents.names.items() if key != spec.name)
     personality = shared.personality_of(spec.name) if spec.name in shared.agents else spec.personality
     return Agent(
         identity=AgentIdentity(
             me=Identity(spec.name, spec.display_name, personality, others),
-            names=services.roster.names,
-            directory=services.directory,
+            names=services.agents.roster.names,
+            directory=services.chats.directory,
             colour=spec.colour,
         ),
         models=AgentModels(
             main=bind(settings, model),
             guilds={guild: bind(settings.servers[guild], there) for guild, there in guild_models.items()},
-            cheap=services.cheap,
-            prefill=services.prefill,
+            cheap=services.models.cheap,
+            prefill=services.models.prefill,
         ),
         limits=AgentLimits(
             spec.name,
@@ -253,23 +253,23 @@ def build_agent(
             daily_max=shared.agent_max_daily,
             unasked_max=shared.daily_unasked,
         ),
-        options=services.options,
+        options=services.agents.options,
         persona=persona,
         memory=AgentMemory(
             windows=KeptWindows(spec.name, services.state.context.windows),
-            resets=services.resets,
+            resets=services.state.context.resets,
             summaries=services.state.context.summaries,
-            record=services.memory,
+            record=services.record.memory,
             unprompted=services.state.posts.proactive,
-            ignored=services.ignored,
+            ignored=services.agents.ignored,
             audience=audience,
         ),
         tools=AgentTools(
             agent=spec.name,
-            toolset=services.tools,
+            toolset=services.agents.tools,
             own=build_own_tools(spec.name, services, persona, audience),
             display=display,
-            attachments=services.attachments,
+            attachments=services.chats.attachments,
         ),
         settings=shared,
     )
@@ -298,7 +298,7 @@ def bind_model(settings: AgentSettings, model: Model, *, asked: AgentModel, cloc
 
 def build_persona_memory(agent: str, services: Services, audience: ChannelAudience) -> PersonaMemory | None:
     """Return None if no personas are read."""
-    if services.personas is None:
+    if services.agents.personas is None:
         return None
     most = services.settings.memory_writes
 
@@ -313,7 +313,7 @@ def build_persona_memory(agent: str, services: Services, audience: ChannelAudien
             return True
         return audience.is_open(channel_id) and only_guild(services.settings, audience.guild_of) is not None
 
-    return PersonaMemory(services.personas.of(agent), audience, may_write, may_share)
+    return PersonaMemory(services.agents.personas.of(agent), audience, may_write, may_share)
 
 
 def build_own_tools(agent: str, services: Services, persona: PersonaMemory | None, audience: ChannelAudience) -> Own:
@@ -326,10 +326,10 @@ def build_own_tools(agent: str, services: Services, persona: PersonaMemory | Non
 
         async def between(channel_id: int) -> tuple[int, int]:
             upto = first if first and channel_id == here else MAX_ID
-            return await services.resets.since(agent, channel_id), upto
+            return await services.state.context.resets.since(agent, channel_id), upto
 
-        ignored = services.ignored.everybody(audience.guild_of(here))
-        return await services.memory.recall(query, may_see, MAX_RECALLED, between, ignored)
+        ignored = services.agents.ignored.everybody(audience.guild_of(here))
+        return await services.record.memory.recall(query, may_see, MAX_RECALLED, between, ignored)
 
     recall = RecallTool(audience, find, services.settings.timezone)
     return lambda: (*(persona.tools() if persona is not None else ()), recall)

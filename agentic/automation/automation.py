@@ -67,7 +67,11 @@ class Automation:
         self._last_runs, self._seconds = services.state.turns.last_runs, settings.turn_timeout_seconds
         self._stopped = False
         self._acting = ConditionalLease(lambda: not self._stopped, lease)
-        persona = services.personas.of(agent) if services.personas else Persona(agent, settings.persona_folder(agent))
+        persona = (
+            services.agents.personas.of(agent)
+            if services.agents.personas
+            else Persona(agent, settings.persona_folder(agent))
+        )
         targets = TargetResolver(agent, channels, settings.output_channel_id)
         self.hooks = LifecycleHooks(agent, persona.hooks, targets, runner.run_now, services.clock)
         self._clock = AutomationClock(agent, persona, services, queue, targets, lease=self._acting, sleep=sleep)

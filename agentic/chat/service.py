@@ -7,7 +7,11 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
+from agentic.chat.attachments import AttachmentReader
+from agentic.chat.directory import Directory
 from agentic.chat.outlet import ChannelView, Outlet, ServiceInfo
+from agentic.chat.transcript import Transcripts
+from agentic.process.redaction import Redactor
 from agentic.state.silence import ChannelRef
 from agentic.tools.own_tools import Places
 
@@ -155,11 +159,42 @@ HistoryListener = Callable[[int], Awaitable[None]]
 S = TypeVar("S", bound=ChatService)
 
 
-class ServiceRegistry:
-    """The chat services in use. The first one's words stand in prompts where there is no channel."""
+@dataclass(frozen=True, slots=True)
+class ServedChannels:
+    """The channels, with their themes, and the guilds (empty: any) in which the program speaks. `direct` is the theme
+    of direct messages, None if they are not answered."""
 
-    def __init__(self, services: Iterable[ChatService]) -> None:
+    channels: Mapping[int, str]
+    guild_ids: frozenset[int] = frozenset()
+    direct: str | None = None
+
+    def theme(self, channel_id: int, parent_id: int | None, guild_id: int | None) -> str | None:
+        """Return the theme of a channel or thread; None if the program does not speak there."""
+        if guild_id is None:
+            return self.direct
+        if self.guild_ids and guild_id not in self.guild_ids:
+            return None
+        own = self.channels.get(channel_id)
+        return own if own is not None or parent_id is None else self.channels.get(parent_id)
+
+
+class ServiceRegistry:
+    """The chat services in use, and what is the same for all of them. The first one's words stand in prompts if there
+    is no channel. `redact` removes secrets from what is posted."""
+
+    def __init__(
+        self,
+        services: Iterable[ChatService],
+        *,
+        scope: ServedChannels,
+        directory: Directory,
+        transcripts: Transcripts,
+        attachments: AttachmentReader,
+        redact: Redactor,
+    ) -> None:
         self._services = tuple(services)
+        self.scope, self.directory, self.transcripts = scope, directory, transcripts
+        self.attachments, self.redact = attachments, redact
 
     def __iter__(self) -> Iterator[ChatService]:
         return iter(self._services)

@@ -115,7 +115,7 @@ class CatchUp:
         """Answer the mentions that have no result yet. Those that another answer makes superfluous get theirs here, so
         that a later session does not find them again. Raises StateUnavailable."""
         services, channel_id = self._services, channel.channel_id
-        entries = visible(services.transcripts.of(channel_id).entries())
+        entries = visible(services.chats.transcripts.of(channel_id).entries())
         recent = (entry for entry in reversed(entries) if entry.created_at >= self._since)
         calls = [(entry, call) for entry in recent if (call := self._pending_call(entry, channel)) is not None]
         ids = [mention_id(entry.id) for entry, _ in calls]
@@ -139,7 +139,7 @@ class CatchUp:
         call, orders = self._calls.detect(heard), self._stop_orders
         if self._services.silence.check(self._channels.place(heard.channel_id)) is not None:
             return None
-        if self._services.ignored.has(heard.author_id, heard.author_roles, heard.guild_id):
+        if self._services.agents.ignored.has(heard.author_id, heard.author_roles, heard.guild_id):
             return None
         if call is Call.ALL and heard.parent_id is not None:  # it may be a room
             return None

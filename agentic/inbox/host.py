@@ -85,8 +85,8 @@ class AgentHost:
     def start(self) -> None:
         """The agent's channels can be reached: take instructions."""
         self._services.bus.subscribe(keys.instructions(self.name), self.on_instruction)
-        self._services.cancels.on_cancel(self.name, self.on_cancel)
-        self._services.channel_readers.add(self.name, self.channel_reader)
+        self._services.agents.cancels.on_cancel(self.name, self.on_cancel)
+        self._services.record.readers.add(self.name, self.channel_reader)
         self.ready.set()
 
     async def run_catch_up(self) -> None:
@@ -103,7 +103,7 @@ class AgentHost:
         """Take nothing more in; running turns continue."""
         self._closing = True
         self._services.bus.unsubscribe(keys.instructions(self.name))
-        self._services.cancels.off(self.name, self.on_cancel)
+        self._services.agents.cancels.off(self.name, self.on_cancel)
         self.automation.stop()
         self.queue.close()
 
@@ -120,8 +120,8 @@ class AgentHost:
         await self.queue.save_waiting()
         await self.queue.inbox.aclose()
         await self._busy.aclose()
-        self._services.message_log.flush()  # what was said a moment ago, while it is known who hears it
-        self._services.channel_readers.remove(self.name, self.channel_reader)
+        self._services.record.messages.flush()  # what was said a moment ago, while it is known who hears it
+        self._services.record.readers.remove(self.name, self.channel_reader)
 
     # -- what is heard ------------------------------------------------------------------------------------------------
 
@@ -156,9 +156,9 @@ class AgentHost:
         if not (self.acts or (self.holds_lease and heard.is_private)):  # a private chat may have no past to read
             self.catch_up.missed_message()
             return
-        if services.ignored.has(heard.author_id, heard.author_roles, heard.guild_id):
+        if services.agents.ignored.has(heard.author_id, heard.author_roles, heard.guild_id):
             return
-        call, transcript = self._calls.detect(heard), services.transcripts.of(channel_id)
+        call, transcript = self._calls.detect(heard), services.chats.transcripts.of(channel_id)
         if (
             call is Call.ALL
             and heard.parent_id is not None
@@ -181,13 +181,13 @@ class AgentHost:
             if call is Call.REPLY and self._replies_to_notice(asked, channel_id):
                 call = None
             else:
-                services.person_notices.note(asked, channel_id, calls=True)
+                services.agents.person_notices.note(asked, channel_id, calls=True)
                 if await request_room_turn(services, self.name, room, asked):
                     return
         if asked.order is None and asked.speaker.kind == "person":
             to_notice = call is None and self._replies_to_notice(asked, channel_id)
-            services.person_notices.note(asked, channel_id, calls=call is not None, to_notice=to_notice)
-        is_more = call is not None or can_merge(asked, services.directory)  # of a question that waits
+            services.agents.person_notices.note(asked, channel_id, calls=call is not None, to_notice=to_notice)
+        is_more = call is not None or can_merge(asked, services.chats.directory)  # of a question that waits
         if (is_more and self.queue.merge_into_pending(channel_id, asked, calls=call is not None)) or call is None:
             return
         event = services.mention(asked, channel_id, theme, to_all=call is Call.ROLE, unaddressed=call is Call.ALL)
@@ -202,7 +202,7 @@ class AgentHost:
         """Whether it replies to a line of the program's in a thread, such as that a room waits for a name."""
         if asked.reply_to is None or self._channels.parent(channel_id) is None:
             return False
-        replied = self._services.transcripts.of(channel_id).get(asked.reply_to)
+        replied = self._services.chats.transcripts.of(channel_id).get(asked.reply_to)
         return replied is not None and replied.hidden
 
     async def on_instruction(self, raw: str) -> None:
@@ -220,7 +220,7 @@ class AgentHost:
         if view is None:
             return None
         parent = self._channels.parent(channel_id)
-        if view.guild_id is not None and self._services.scope.theme(channel_id, parent, view.guild_id) is None:
+        if view.guild_id is not None and self._services.chats.scope.theme(channel_id, parent, view.guild_id) is None:
             return None
         options = self.agent.options.options(self.name, view)
         return ChannelReader(agent=self.name, options=options, guild_id=view.readers_id, service=view.service.key)
@@ -248,7 +248,7 @@ class PersonaHost:
         agent = build_agent(
             settings,
             services,
-            PersonaModel(model, services.redact),
+            PersonaModel(model, services.chats.redact),
             model,
             {},
             audience=hosted.audience,
@@ -316,7 +316,7 @@ class PersonaHosts:
         self._refused: dict[str, str | None] = {}
         self._changed = asyncio.Event()
         self._tasks = BackgroundTasks()
-        services.roster.on_change(self._changed.set)
+        services.agents.roster.on_change(self._changed.set)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -367,7 +367,7 @@ class PersonaHosts:
 
     def _wanted(self) -> dict[str, AgentSettings]:
         """Those that can speak, and can be hosted somewhere. One that is hosted stays so."""
-        personas = self._services.roster.personas
+        personas = self._services.agents.roster.personas
         able = {one.key: one.settings for one in personas if one.settings is not None and one.why_not is None}
         return {key: of for key, of in able.items() if key in self._hosts or self._channels_of(of) is not None}
 
@@ -376,7 +376,7 @@ class PersonaHosts:
         settings = self._services.settings
         refused: dict[str, str | None] = {
             one.key: one.why_not
-            for one in self._services.roster.personas
+            for one in self._services.agents.roster.personas
             if one.why_not is not None and (one.key not in settings.agents or one.key in settings.account_agents)
         }
         for key, why in refused.items():
@@ -397,7 +397,7 @@ class PersonaHosts:
             settings = self._wanted().get(key)
             if settings is not None and (channels := self._channels_of(settings)) is not None:
                 await self._prepare(key)
-                if (personas := self._services.personas) is not None:
+                if (personas := self._services.agents.personas) is not None:
                     personas.of(key).hide_notes()
                 hosted = PersonaHost(settings, self._services, self._make_model(settings), channels)
                 hosted.start()

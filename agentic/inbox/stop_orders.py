@@ -40,8 +40,8 @@ class OptOutReactions:
     """Obeys 🔕, for one agent."""
 
     def __init__(self, services: Services, channels: AgentChannels) -> None:
-        self._consents, self._notices, self._channels = services.consents, services.notices, channels
-        self._unasked, self._memory = services.state.posts.proactive, services.memory
+        self._consents, self._notices, self._channels = services.record.consents, services.state.posts.notices, channels
+        self._unasked, self._memory = services.state.posts.proactive, services.record.memory
 
     async def on_reaction(self, sign: PersonReaction) -> None:
         if sign.emoji == MUTE_SIGN and await self._person_of(sign.message_id) == sign.who.user_id:
@@ -96,7 +96,11 @@ class StopOrders:
     def __init__(self, services: Services, channels: AgentChannels, queue: TurnQueue) -> None:
         self._channels, self._queue = channels, queue
         self._sign_throttle = ReplyThrottle(services.clock)
-        self._silence, self._transcripts, self._directory = services.silence, services.transcripts, services.directory
+        self._silence, self._transcripts, self._directory = (
+            services.silence,
+            services.chats.transcripts,
+            services.chats.directory,
+        )
         self._moderators, self._record, self._clock = services.settings.moderators, services.record, services.clock
         self._unsubscribe = services.silence.on_change(self._on_silence)
 
@@ -266,16 +270,16 @@ class MissedOrders:
         self._services, self._channels = services, channels
         self._stop_orders, self._opt_outs, self._calls = stop_orders, opt_outs, calls
         self._sessions, self._looked = 0, 0
-        self._back = services.directory.id_of(agent) is not None  # an earlier run of this bot has ended
+        self._back = services.chats.directory.id_of(agent) is not None  # an earlier run of this bot has ended
         self._met = False  # an agent whose user id was not known when the past was read
         self._ends = [service.on_history(self.read) for service in services.chats]
-        services.directory.on_agent(self._meet)
+        services.chats.directory.on_agent(self._meet)
 
     def stop(self) -> None:
         """Its bot has ended; another run of it looks for itself."""
         for end in self._ends:
             end()
-        self._services.directory.off_agent(self._meet)
+        self._services.chats.directory.off_agent(self._meet)
 
     def came_back(self) -> None:
         self._sessions += 1
@@ -289,7 +293,7 @@ class MissedOrders:
         view = self._channels.view_of(channel_id)
         if view is None:
             return
-        past = self._services.transcripts.of(channel_id).entries()
+        past = self._services.chats.transcripts.of(channel_id).entries()
         entries = [one for one in past if self._is_young(one.created_at)]
         for entry in entries:
             if entry.order is not None and entry.speaker.kind == "person":
@@ -311,7 +315,7 @@ class MissedOrders:
         if self._met:
             self._met = False
             for channel in self._channels.known():
-                transcript = self._services.transcripts.known(channel.channel_id)
+                transcript = self._services.chats.transcripts.known(channel.channel_id)
                 if transcript is not None and transcript.is_complete:
                     await self.read(channel.channel_id)
         if self._looked == self._sessions:
@@ -330,7 +334,7 @@ class MissedOrders:
         return at > self._services.clock() - MAX_STOP_SECONDS
 
     async def _obey_signs(self, view: ReactionView, message_id: int, author: int, said_at: float) -> None:
-        if self._services.directory.agent_of(author) is None:
+        if self._services.chats.directory.agent_of(author) is None:
             return
         for who in await view.givers(message_id, STOP_SIGN):
             sign = PersonReaction(who, view.channel_id, message_id, author, STOP_SIGN)

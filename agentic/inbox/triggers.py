@@ -79,10 +79,14 @@ class CallDetector:
         if call is None and heard.by_person and heard.author_id != me:
             view = self._channels.view_of(heard.channel_id)
         others = {*heard.mentioned_users, heard.replied_to or 0}
-        if view is None or any(services.directory.agent_of(user) is not None for user in others):
+        if view is None or any(services.chats.directory.agent_of(user) is not None for user in others):
             return call
-        here = (name for name in services.names if name == self._agent or services.directory.id_of(name) is not None)
-        answering = (name for name in here if services.options.options(name, view).answer_all)
+        here = (
+            name
+            for name in services.agents.names
+            if name == self._agent or services.chats.directory.id_of(name) is not None
+        )
+        answering = (name for name in here if services.agents.options.options(name, view).answer_all)
         return Call.ALL if next(answering, None) == self._agent else None
 
 
@@ -131,7 +135,7 @@ async def request_room_turn(services: Services, agent: str, room: Room, asked: E
         return False
     order = RoomOrder(message_id=asked.id)
     command = Command(command="room-next", channel_id=room.thread_id, agent_name=agent, room=order)
-    outcome = await services.orders.give(command)
+    outcome = await services.bus.orders.give(command)
     if outcome != "requested":
         log.info("%s: message %d in room %d gets no turn: %s", agent, asked.id, room.thread_id, outcome)
     return outcome == "requested"
@@ -149,7 +153,7 @@ class BotMentions:
 
     async def heard(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
         services, key = self._services, self._agent.key
-        entry = services.transcripts.of(channel_id).get(message_id)
+        entry = services.chats.transcripts.of(channel_id).get(message_id)
         if entry is None or entry.speaker.agent in (None, key):
             return
         # A streamed post calls once it is complete; an edit of any other post calls nobody.
@@ -183,7 +187,7 @@ class BotMentions:
         elif verdict == "end":
             log.info("%s: a chain of calls ends at message %d", key, entry.id)
             # Show it once for all agents that it would have called.
-            if await services.notices.first(entry.id, CHAIN_END):
+            if await services.state.posts.notices.first(entry.id, CHAIN_END):
                 await outlet.sink.react(entry.id, CHAIN_END)
 
     async def _judge(self, entry: Entry, outlet: Outlet, me: int, limit: int) -> Literal["call", "no", "end"]:
@@ -277,7 +281,7 @@ class MessageCommands:
         if command is None or outlet is None:
             return
         await outlet.view.ensure_history()
-        entries, agent_of = outlet.view.transcript.entries(), self._services.directory.agent_of
+        entries, agent_of = outlet.view.transcript.entries(), self._services.chats.directory.agent_of
         if call is None:
             names_an_agent = any(agent_of(user_id) for user_id in (*asked.mentions, asked.replied_to or 0))
             if names_an_agent or last_speaker(entries, asked.id) != self._agent.key:

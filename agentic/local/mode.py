@@ -170,13 +170,13 @@ class _Local:
             print("Stopped during the conversation; no summary.", file=sys.stderr)
             return 1 if runtime.failed else 0
         self.console.print()
-        self.console.print(summary(report, runtime.services.roster.names))
+        self.console.print(summary(report, runtime.services.agents.roster.names))
         return 0 if report.messages and not runtime.failed else 1
 
     async def _one_conversation(self) -> ConversationReport | None:
         """Wait for the owner's tool servers first, or it would be over before they are available."""
-        if self.runtime.services.tools is not None:
-            await self.runtime.services.tools.servers.tried()
+        if self.runtime.services.agents.tools is not None:
+            await self.runtime.services.agents.tools.servers.tried()
         return await self.coordinator.fire(self.world.channel(CHANNELS[0]).id)
 
     async def _one_room(self, topic: str) -> ConversationReport | None:
@@ -204,7 +204,7 @@ class _Local:
 
         before = newest_thread()
         # At most four: the program's own debaters, then other personas, then bots.
-        personas = [entry.key for entry in self.runtime.services.roster.personas if entry.why_not is None]
+        personas = [entry.key for entry in self.runtime.services.agents.roster.personas if entry.why_not is None]
         known = [name for name in DEBATERS if name in personas]
         others = [name for name in personas if name not in known]
         members = [*known, *others, *self.settings.agents][:SEATS]
@@ -301,7 +301,7 @@ class _Local:
                 roles={role_id: name for name, role_id in self._roles().items()},
                 personas={
                     entry.shown: f"#{entry.settings.spec.colour:06x}"
-                    for entry in self.runtime.services.roster.personas
+                    for entry in self.runtime.services.agents.roster.personas
                     if entry.settings is not None
                 },
             ),

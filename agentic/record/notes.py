@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from cachetools import LRUCache
 
@@ -20,8 +20,10 @@ from agentic.context.options import Options
 from agentic.context.render import text_with_marks
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.idle import UnaskedMessages
-from agentic.state.record_stream import Notes
+from agentic.state.record_stream import Notes, TurnWords
+from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import ConsentNote, DeletionNote, LoggedMessage, ReactionNote, RoomMessage, RoomWords
+from agentic.wire.messages import TurnNotice
 
 PAUSE = 2.0  # seconds between a change and a look at it
 MAX_LOGGED = 20_000  # messages that were logged, and changes that wait; remembered
@@ -313,3 +315,37 @@ class Consents:
 
     def _note(self, user_id: int, unasked: bool, because: str) -> None:
         self._record.note(ConsentNote(user_id=user_id, unasked=unasked, because=because, at=self._clock()))
+
+
+class TurnWatcher(Protocol):
+    """Hears of turns that begin, once no limit forbids them, and of all that end. Neither method waits for anything.
+
+    The methods of `words` take their time and belong into a thread.
+    """
+
+    def began(self, notice: TurnNotice) -> None: ...
+    def ended(self, record: TurnRecord, words: TurnWords) -> None: ...
+
+
+class TurnWatchers:
+    """Several watchers as one, or none. One that fails is logged; it affects neither the turn nor the others."""
+
+    def __init__(self, *watchers: TurnWatcher) -> None:
+        self._watchers = list(watchers)
+
+    def add(self, watcher: TurnWatcher) -> None:
+        self._watchers.append(watcher)
+
+    def began(self, notice: TurnNotice) -> None:
+        for watcher in self._watchers:
+            try:
+                watcher.began(notice)
+            except Exception:
+                log.exception("%s failed at the beginning of a turn", type(watcher).__name__)
+
+    def ended(self, record: TurnRecord, words: TurnWords) -> None:
+        for watcher in self._watchers:
+            try:
+                watcher.ended(record, words)
+            except Exception:
+                log.exception("%s failed at the end of a turn", type(watcher).__name__)

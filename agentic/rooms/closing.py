@@ -74,7 +74,7 @@ async def close_room(services: Services, room: Room, posts: Sequence[RoomPost]) 
 async def find_positions(services: Services, room: Room, posts: Sequence[RoomPost]) -> Mapping[str, str]:
     """Member → position; nothing if there is no cheap model, or it fails. The call is charged to the budgets of the
     room's first member and of the person who opened it."""
-    cheap, prompt = services.cheap, prompt_of(room, posts)
+    cheap, prompt = services.models.cheap, prompt_of(room, posts)
     if cheap is None or cheap.rests or not prompt.text:
         return {}
     now = services.clock()

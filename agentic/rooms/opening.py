@@ -160,7 +160,7 @@ class RoomOpener:
         self._agent, self._threads, self._lease = agent, threads, lease
         self._openings, self._orders, self._clock = (
             services.state.coordination.room_openings,
-            services.orders,
+            services.bus.orders,
             services.clock,
         )
         self._under_way: set[int] = set()

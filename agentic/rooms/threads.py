@@ -130,8 +130,8 @@ class RoomThreadManager:
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._rooms, self._marks = services.state.coordination.rooms, services.state.coordination.room_marks
-        self._bots, self._close, self._orders, self._clock = bots, close, services.orders, services.clock
-        self._roster, self._members_due = services.roster, 0.0  # when to look for deleted members; inf: not now
+        self._bots, self._close, self._orders, self._clock = bots, close, services.bus.orders, services.clock
+        self._roster, self._members_due = services.agents.roster, 0.0  # when to look for deleted members; inf: not now
         self._lease, self._poll_seconds = lease, poll_seconds
         self._due: dict[int, float] = {}  # thread → when to look at it, unix seconds
         self._unsure: set[int] = set()  # threads in which a step may have been made without its mark
@@ -523,7 +523,7 @@ class ThreadWatch:
         may_write: Callable[[Room], bool | None],
         look: Callable[[Room], Awaitable[ThreadNow | None]],
     ) -> None:
-        self._agent, self._orders = agent, services.orders
+        self._agent, self._orders = agent, services.bus.orders
         self._rooms, self._marks = services.state.coordination.rooms, services.state.coordination.room_marks
         self._lease, self._may_write, self._look = lease, may_write, look
 

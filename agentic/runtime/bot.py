@@ -96,7 +96,7 @@ class BotRun:
             allowed_mentions=discord.AllowedMentions.none(),
         )
         tolerate_unreadable_events(self.client, agent.spec.name)
-        skip_echoes(self.client, services.transcripts)
+        skip_echoes(self.client, services.chats.transcripts)
         self._connection = GatewayConnection(self.client, agent.spec.name, services.rng, bot.sessions)
         self.cog = cog_class(agent.cog)(self.client, agent, services, bot.model, bot.guild_models, lease=lease)
         self.client.add_cog(self.cog)
@@ -158,14 +158,14 @@ class BotRun:
     def _work(self) -> dict[str, Coroutine[Any, Any, None]]:
         """The concurrent tasks, under the names that error messages show."""
         services, name = self._services, self.agent.spec.name
-        presence, directory = services.state.coordination.presence, services.directory
+        presence, directory = services.state.coordination.presence, services.chats.directory
         return {
             "token": self._until_refused(),
             "connection": self._stay_online(),
             LEASE: self._hold_lease(),
             "presence": self._once_ready(
                 lambda: keep_present(
-                    name, presence, directory, services.names, lambda: self.online, self.cog.channels.known
+                    name, presence, directory, services.agents.names, lambda: self.online, self.cog.channels.known
                 )
             ),
             # a back-off may be left from an earlier run of the program
@@ -200,15 +200,15 @@ class BotRun:
         await self._lease.taken.wait()  # a stand-by logs in only when it takes over
         while not self._lease.is_held:  # noqa: ASYNC110 - a run before took it and stopped renewing
             await asyncio.sleep(POLL_SECONDS)
-        if self._services.personas is not None:  # only the process that holds the lease may create persona files
-            await asyncio.to_thread(self._services.personas.of(self.agent.name).boot, self.agent.spec)
+        if self._services.agents.personas is not None:  # only the process that holds the lease may create persona files
+            await asyncio.to_thread(self._services.agents.personas.of(self.agent.name).boot, self.agent.spec)
         token = self.agent.token.get_secret_value()
         await log_in(self.client, token, self.agent.spec.name, self._services.rng, self.delayed)
         await self._connection.run()
 
     async def _keep_commands(self) -> None:
         services, name = self._services, self.agent.spec.name
-        sync = CommandSync(self.client, self.cog.gate, command_list(services.names))
+        sync = CommandSync(self.client, self.cog.gate, command_list(services.agents.names))
         if services.settings.allow_dms:
             await sync.register_direct()
         keeper = CommandOwnership(

@@ -76,11 +76,11 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleContext:
 
     return ConsoleContext(
         settings=setup.settings,
-        names=services.roster.names,
+        names=services.agents.roster.names,
         colours=AgentColours(services),
         state=services.state,
         bus=services.bus,
-        orders=services.orders,
+        orders=services.bus.orders,
         silence=services.silence,
         actions=Actions(ActionContext(services, ConsolePlace(live, online))),
         live=live,
@@ -213,7 +213,7 @@ class TranscriptChannels:
     def people(self) -> Mapping[int, str]:
         now = asyncio.get_running_loop().time()
         if now - self._people[0] > LISTED_SECONDS:
-            transcripts = [self._services.transcripts.known(channel_id) for channel_id in self.names()]
+            transcripts = [self._services.chats.transcripts.known(channel_id) for channel_id in self.names()]
             speakers = (speaker for transcript in transcripts if transcript for speaker in transcript.speakers())
             self._people = (now, {speaker.id: speaker.name for speaker in speakers if speaker.kind == "person"})
         return self._people[1]
@@ -222,7 +222,7 @@ class TranscriptChannels:
         now = asyncio.get_running_loop().time()
         if now - self._listed[0] > LISTED_SECONDS:
             self._listed = (now, self._list())
-        known = self._services.transcripts.known
+        known = self._services.chats.transcripts.known
         return [
             channel if (transcript := known(channel.id)) is None else channel.with_newest(transcript.newest)
             for channel in self._listed[1]
@@ -253,7 +253,7 @@ class TranscriptChannels:
         return sorted(found.values(), key=place)
 
     def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Message] | None:
-        transcript = self._services.transcripts.known(channel_id)
+        transcript = self._services.chats.transcripts.known(channel_id)
         if not self.is_shown(channel_id):
             return None
         entries = transcript.entries() if transcript is not None else []
@@ -261,7 +261,7 @@ class TranscriptChannels:
         return [_message(channel_id, entry) for entry in older[-count:]]
 
     def message(self, channel_id: int, message_id: int) -> Message | None:
-        transcript = self._services.transcripts.known(channel_id)
+        transcript = self._services.chats.transcripts.known(channel_id)
         entry = transcript.get(message_id) if transcript is not None else None
         return _message(channel_id, entry) if entry is not None and self.is_shown(channel_id) else None
 
@@ -269,16 +269,16 @@ class TranscriptChannels:
         return any(bot.cog.channels.info(channel_id) is not None for bot in self._bots())
 
     def subscribe(self, on_change: OnChange) -> Callable[[], None]:
-        return self._services.transcripts.watch(on_change)
+        return self._services.chats.transcripts.watch(on_change)
 
     async def picture(self, message_id: int, file_id: int) -> Picture | None:
         for channel in self.channels():
-            transcript = self._services.transcripts.known(channel.id)
+            transcript = self._services.chats.transcripts.known(channel.id)
             entry = transcript.get(message_id) if transcript is not None else None
             for attachment in entry.attachments if entry is not None else ():
                 if attachment.id == file_id and attachment.is_picture:
                     async with self._fetching:
-                        picture = await self._services.attachments.original(attachment)
+                        picture = await self._services.chats.attachments.original(attachment)
                     return None if picture is None else Picture(picture.data, picture.media_type)
         return None
 
@@ -358,13 +358,13 @@ class AgentColours(Mapping[str, int]):
         self._services = services
 
     def __getitem__(self, agent: str) -> int:
-        entry = self._services.roster.of(agent)
+        entry = self._services.agents.roster.of(agent)
         if entry is None or entry.settings is None:
             raise KeyError(agent)
         return entry.settings.spec.colour
 
     def __iter__(self) -> Iterator[str]:
-        return (entry.key for entry in self._services.roster if entry.settings is not None)
+        return (entry.key for entry in self._services.agents.roster if entry.settings is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

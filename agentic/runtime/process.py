@@ -29,6 +29,7 @@ from agentic.process.logs import program_version
 from agentic.process.redaction import Redactor
 from agentic.process.tasks import Shutdown, last_turns, restart_on_failure
 from agentic.record.idle_queries import IdleMemory
+from agentic.record.notes import TurnWatchers
 from agentic.record.recorder import OFF, ReadState, recording
 from agentic.runtime.bot import BotSupervisor, cancel
 from agentic.runtime.health import Health
@@ -48,7 +49,6 @@ from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
 from agentic.telemetry.metrics import Metrics, Readings, metrics_route
 from agentic.telemetry.spans import MISSING, Spans, http_exporter
-from agentic.turn.trace import TurnWatchers
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection, StateUnavailable, wait_for_redis
@@ -218,7 +218,7 @@ class Runtime:
         await self.services.bus.ready.wait()
         expected = set(self.setup.settings.bot_ids)
         for name in self.bots:
-            user_id = self.services.directory.id_of(name)
+            user_id = self.services.chats.directory.id_of(name)
             if expected and user_id is not None and user_id not in expected:
                 log.warning("BOT_IDS lacks %s: add its user id %d", name, user_id)
         return {name for name, bot in self.bots.items() if bot.cog.host.ready.is_set() and not bot.failure}

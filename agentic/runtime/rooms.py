@@ -29,7 +29,7 @@ from agentic.wire import keys
 async def serve_rooms(runtime: Runtime, stack: AsyncExitStack) -> None:
     """Start it after the bots, whose connections it uses; the stack closes it before them."""
     setup = runtime.setup
-    runtime.watch(runtime.services.roster.run, "roster")
+    runtime.watch(runtime.services.agents.roster.run, "roster")
     lease = _held_lease(runtime, stack, keys.PERSONAS_OWNER, "personas") if setup.coordinator else None
     if setup.personas and (lease is not None or set(setup.accounts) - set(setup.agents)):
         _host_personas(runtime, stack, lease)
@@ -96,14 +96,14 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
     services = runtime.services
 
     def online() -> Sequence[RoomUpkeep]:
-        directory = services.directory
+        directory = services.chats.directory
         return [
             RoomUpkeep(name, cog.bot, cog.gate, directory, cog.discord.webhooks.posts, held)
             for name, cog, held in _online(runtime)
         ]
 
     def has_bot(agent: str) -> bool:
-        entry = services.roster.of(agent)
+        entry = services.agents.roster.of(agent)
         return entry is not None and entry.is_bot
 
     bots, close = ThreadBots(online, has_bot), partial(close_room, services)
@@ -116,7 +116,9 @@ def _keep_arenas(runtime: Runtime, lease: Lease) -> None:
     services = runtime.services
 
     def online() -> Sequence[ArenaPosts]:
-        return [ArenaPosts(name, cog.bot, cog.gate, services.directory, held) for name, cog, held in _online(runtime)]
+        return [
+            ArenaPosts(name, cog.bot, cog.gate, services.chats.directory, held) for name, cog, held in _online(runtime)
+        ]
 
     def agents() -> Sequence[Agent]:
         personas = runtime.personas.agents if runtime.personas is not None else ()

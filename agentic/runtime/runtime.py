@@ -20,7 +20,6 @@ from agent_config import Settings, process_environment
 from agentic.agent.forgetting import CompletedRequests
 from agentic.agent.services import Services
 from agentic.automation.webhook_server import WebhookServer, serve_webhooks
-from agentic.chat.service import ServiceRegistry
 from agentic.llm.registry import LazyModel, warm_up
 from agentic.llm.retry import Fallbacks
 from agentic.process.redaction import Redactor, own_folders
@@ -56,7 +55,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
                 services.bus,
                 holder=services.state.turns.holder,
                 clock=setup.clock,
-                meaning=services.meaning,
+                meaning=services.models.embeddings,
             )
             runtime.read_record = await stack.enter_async_context(record)
         bus = asyncio.create_task(services.bus.run(), name="bus")
@@ -65,11 +64,11 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         stack.push_async_callback(runtime.aclose)
         bus.add_done_callback(runtime.essential_ended)
         runtime.watch(services.silence.run, "silence")
-        runtime.watch(services.live_options.run, "live options")
-        runtime.watch(services.forgetting.run, "forgetting")
-        runtime.watch(services.options.run, "options")
+        runtime.watch(services.agents.live_options.run, "live options")
+        runtime.watch(services.record.forgetting.run, "forgetting")
+        runtime.watch(services.agents.options.run, "options")
         if setup.settings.records and setup.settings.message_log_days != 0:
-            runtime.watch(services.message_log.run, "message log")
+            runtime.watch(services.record.messages.run, "message log")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
@@ -116,17 +115,17 @@ async def _open(
         link,
         session=session,
         redact=redact,
-        chats=ServiceRegistry(chats),
+        hosted=chats,
         tools=tools,
         done=done,
         record=watching.record,
         open_memory=partial(_open_memory, settings, stack),
         watcher=watching.watcher,
     )
-    if services.meaning is not None:
-        stack.push_async_callback(services.meaning.aclose)
-    if services.cheap is not None:
-        stack.push_async_callback(services.cheap.model.aclose)
+    if services.models.embeddings is not None:
+        stack.push_async_callback(services.models.embeddings.aclose)
+    if services.models.cheap is not None:
+        stack.push_async_callback(services.models.cheap.model.aclose)
     return link, services, watching
 
 
@@ -141,15 +140,15 @@ def _open_memory(settings: Settings, stack: AsyncExitStack, meaning: Embeddings 
 
 async def _read_shared_state(services: Services) -> None:
     """Read the silence, live options and known agents that are in Redis, and subscribe to changes."""
-    for state in (services.silence, services.live_options):
+    for state in (services.silence, services.agents.live_options):
         state.start()
         await state.try_read()
     if services.silence.is_paused:
         log.warning("all bots are paused, since before this start: /bots resume or the console lifts it")
-    await recall_agents(services.state.coordination.presence, services.directory, services.names)
-    services.forgetting.start(services.bus)
-    services.orders.start()
-    services.resets.start()
+    await recall_agents(services.state.coordination.presence, services.chats.directory, services.agents.names)
+    services.record.forgetting.start(services.bus)
+    services.bus.orders.start()
+    services.state.context.resets.start(services.bus)
 
 
 async def serve(setup: Setup) -> int:

@@ -19,14 +19,15 @@ from agent_config import AgentSettings, ModelSettings, Settings
 from agent_coordinator.config import CoordinatorConfig, from_settings
 from agentic.agent.forgetting import CompletedRequests, Forgetting
 from agentic.agent.limits import ProviderBackoff, access, is_free
+from agentic.agent.notices import Cancels, PersonNotices
 from agentic.agent.options import load_options, no_layer
 from agentic.agent.persona import Personas, read_fronts
 from agentic.agent.roster import Lacks, Roster, lacking_key
-from agentic.agent.services import ServedChannels, Services
+from agentic.agent.services import AgentBook, IgnoredPeople, Record, Services, SharedModels
 from agentic.agent.side_calls import CheapModel, cheapest, meaning_of, prices_of
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
-from agentic.chat.service import ChannelInfo, ServiceRegistry
+from agentic.chat.service import ChannelInfo, ChatService, ServedChannels, ServiceRegistry
 from agentic.chat.transcript import MAX_ENTRIES, Transcripts
 from agentic.console.parts import People
 from agentic.llm.embeddings import Embedder
@@ -40,11 +41,10 @@ from agentic.process.redaction import Redactor
 from agentic.record.embeddings import Embeddings
 from agentic.record.idle_queries import IdleMemory
 from agentic.record.memories import MemoryReader
+from agentic.record.notes import TurnWatcher
 from agentic.state.budgets import Caps
-from agentic.state.context import Resets
 from agentic.state.leases import this_process
 from agentic.state.live_options import LiveOptions
-from agentic.state.posts import Notices
 from agentic.state.presence import Presence
 from agentic.state.record_stream import Notes
 from agentic.state.shared_state import SharedState
@@ -54,8 +54,7 @@ from agentic.tools.call_log import ToolRecords
 from agentic.tools.mcp.config import read_servers
 from agentic.tools.mcp.servers import McpServers
 from agentic.tools.toolset import KEYLESS, Keyless, Toolset, ToolSettings, built_in_tools
-from agentic.turn.trace import TurnWatcher
-from agentic.wire.bus import Bus, CoordinatorCommands
+from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection
 
 log = logging.getLogger(__name__)
@@ -197,7 +196,7 @@ def build_services(
     *,
     session: aiohttp.ClientSession,
     redact: Redactor,
-    chats: ServiceRegistry,
+    hosted: Iterable[ChatService],
     tools: Toolset | None,
     done: CompletedRequests,
     record: Notes,
@@ -214,7 +213,7 @@ def build_services(
     silence = Silence(link, bus, setup.clock)
     state = SharedState(link, setup.clock, holder=setup.holder, caps=caps_of(settings), silence=silence)
     roster = Roster(settings, directory, state.coordination.presence, folder, setup.lacks)
-    live, notices = LiveOptions(link, bus), Notices(link)
+    live, notices = LiveOptions(link, bus), state.posts.notices
     options = load_options(settings, roster.names, personas.layer if personas else no_layer, live, notices)
     transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
     records = tools.records if tools else None
@@ -225,36 +224,48 @@ def build_services(
         backoff = ProviderBackoff("the cheap model", setup.clock)
         prices = replace(prices_of(chosen), free=model.free)
         cheap = CheapModel(model=model, prices=prices, redact=redact.secrets, backoff=backoff)
-    return Services(
-        settings=settings,
+    chats = ServiceRegistry(
+        hosted,
         scope=ServedChannels(
             settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None
         ),
-        names=names,
-        roster=roster,
-        bus=bus,
-        silence=silence,
-        forgetting=Forgetting(state, roster.names, done, chats=chats, tools=records, personas=folder),
-        orders=CoordinatorCommands(bus),
-        resets=Resets(link, bus),
-        state=state,
         directory=directory,
         transcripts=transcripts,
         attachments=AttachmentReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
-        clock=setup.clock,
-        rng=setup.rng,
         redact=redact,
-        chats=chats,
-        record=record,
-        memory=open_memory(meaning),
-        watcher=watcher,
-        notices=notices,
-        tools=tools,
+    )
+    agents = AgentBook(
+        names=names,
+        roster=roster,
+        personas=personas,
         options=options,
         live_options=live,
-        personas=personas,
-        cheap=cheap,
-        meaning=meaning,
+        tools=tools,
+        ignored=IgnoredPeople(settings, silence),
+        person_notices=PersonNotices(bus, directory, roster.names),
+        cancels=Cancels(bus),
+    )
+    return Services(
+        settings=settings,
+        clock=setup.clock,
+        rng=setup.rng,
+        state=state,
+        bus=bus,
+        silence=silence,
+        chats=chats,
+        agents=agents,
+        record=Record(
+            notes=record,
+            memory=open_memory(meaning),
+            watcher=watcher,
+            forgetting=Forgetting(state, roster.names, done, chats=chats, tools=records, personas=folder),
+            settings=settings,
+            clock=setup.clock,
+            state=state,
+            transcripts=transcripts,
+            agents=agents,
+        ),
+        models=SharedModels(cheap=cheap, embeddings=meaning),
     )
 
 

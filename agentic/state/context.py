@@ -158,15 +158,15 @@ async def _read_object(link: RedisConnection, key: str) -> dict[str, Any] | None
 class Resets:
     """The start of each agent's view of each channel. Call `start()` before the bus runs."""
 
-    def __init__(self, link: RedisConnection, bus: Bus) -> None:
-        self._link, self._bus = link, bus
+    def __init__(self, link: RedisConnection) -> None:
+        self._link = link
         self._known: LRUCache[str, int] = LRUCache(MAX_CHANNELS)
         self._reading = asyncio.Lock()
 
-    def start(self) -> None:
+    def start(self, bus: Bus) -> None:
         """Subscribe to the notices of other processes. After a lost connection everything is read again."""
-        self._bus.subscribe(keys.COORDINATOR_RESETS, self._on_notice)
-        self._bus.on_resubscribed(self._known.clear)
+        bus.subscribe(keys.COORDINATOR_RESETS, self._on_notice)
+        bus.on_resubscribed(self._known.clear)
 
     async def since(self, agent: str, channel_id: int) -> int:
         """The id of the last message that is no longer context there, 0 for none. While Redis is unavailable: as far as

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 
 from agentic.state.budgets import Budgets, Caps
-from agentic.state.context import ContextWindows, Sessions, Summaries
+from agentic.state.context import ContextWindows, Resets, Sessions, Summaries
 from agentic.state.conversations import ConversationStore, PullStore
 from agentic.state.forget_requests import ForgetRequests
 from agentic.state.idle import IdleStates, UnaskedMessages
 from agentic.state.limits import Limits
-from agentic.state.posts import InstructedPosts, PostClaims, ReplayGuard
+from agentic.state.posts import InstructedPosts, Notices, PostClaims, ReplayGuard
 from agentic.state.presence import BackoffStore, CommandOwner, Presence
 from agentic.state.record_stream import RecordedAgents
 from agentic.state.rooms import Arenas, RoomMarks, RoomOpenings, RoomStore
@@ -50,6 +50,7 @@ class ContextState:
         self.windows = ContextWindows(link)
         self.sessions = Sessions(link)
         self.summaries = Summaries(link)
+        self.resets = Resets(link)
 
 
 class Posts:
@@ -59,6 +60,7 @@ class Posts:
         self.instructed = InstructedPosts(link)
         self.proactive = UnaskedMessages(link)
         self.claims = PostClaims(link)
+        self.notices = Notices(link)
         self.replay_guard = ReplayGuard(link, clock)
 
 

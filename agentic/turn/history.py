@@ -341,6 +341,6 @@ async def reset_conversation(services: Services, agents: Iterable[str], channel_
     """Reset the agents' conversations in the channel: messages up to this one are no context. Raises
     StateUnavailable."""
     names = tuple(agents)
-    await services.resets.reset(names, channel_id, message_id)
+    await services.state.context.resets.reset(names, channel_id, message_id)
     for name in names:
         await services.state.context.sessions.drop(name, channel_id)

@@ -26,12 +26,13 @@ from agentic.agent.limits import AgentLimits, TurnSpending, read_under_way
 from agentic.chat.outlet import CannotPost, Outlet
 from agentic.llm.types import Picture, Source, Usage
 from agentic.process.tasks import BackgroundResult
+from agentic.record.notes import TurnWatcher, TurnWatchers
 from agentic.state.limits import LimitRequest, Verdict
 from agentic.state.rooms import Room
 from agentic.state.shared_state import SharedState
 from agentic.state.turns import Checkpoint, Claim
 from agentic.turn.form import Decision, as_json
-from agentic.turn.trace import TurnTrace, TurnWatcher, TurnWatchers
+from agentic.turn.trace import TurnTrace
 from agentic.wire.reasons import TurnAborted
 
 log = logging.getLogger(__name__)

@@ -137,12 +137,14 @@ class TurnRunner:
                 event=with_payer_and_target(event, outlet.view.transcript, state.room),
                 state=state,
                 hooks=self.hooks,
-                watcher=services.watcher,
+                watcher=services.record.watcher,
                 cancellation=cancellation,
             )
             event = turn.event
             request = limit_request(turn) if cancellation.reason is None else None
-        former = await self.registry.claim(event, state, services.transcripts.of(event.channel_id).newest, request)
+        former = await self.registry.claim(
+            event, state, services.chats.transcripts.of(event.channel_id).newest, request
+        )
         if former == "running":  # it was interrupted and cannot be continued
             await self.give_up(event, "interrupted")
             return
@@ -178,14 +180,16 @@ class TurnRunner:
     async def _settle(self, event: TurnEvent, result: Result, state: TurnState) -> None:
         """Settle the turn, and hand its record and words to those who watch."""
         record = await settle(self._agent, event, result, state)
-        transcript, trace = self._services.transcripts.of(record.channel_id), state.trace
+        transcript, trace = self._services.chats.transcripts.of(record.channel_id), state.trace
         posts = [entry for message_id in record.posted if (entry := transcript.get(message_id)) is not None]
         room = None
         if in_room(event):
-            words, log_of = transcript.entries(), self._services.room_log
-            room = log_of.news(self.name, record.channel_id, record.guild_id, words)
+            log_of, said = self._services.record.rooms, transcript.entries()
+            room = log_of.news(self.name, record.channel_id, record.guild_id, said)
         picture = trace.picture if record.image else None
-        self._services.watcher.ended(record, RecordedWords(record, trace.calls, posts, picture, room, trace.searches))
+        self._services.record.watcher.ended(
+            record, RecordedWords(record, trace.calls, posts, picture, room, trace.searches)
+        )
 
     async def _theme_of_thread(self, event: ReflectionEvent) -> str:
         """A background task's theme: a thread's room has one, else the channel above, which only we know."""
@@ -193,7 +197,7 @@ class TurnRunner:
         if parent is None:
             return event.theme
         room = await read_room(self._services.state.coordination.rooms, event)
-        themes = self._services.scope.channels
+        themes = self._services.chats.scope.channels
         return room.theme if room is not None else themes.get(event.channel_id, themes.get(parent, event.theme))
 
     async def _find_outlet(self, event: TurnEvent) -> Outlet | None:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from agentic.context.blocks import Note, ToolLine
 from agentic.context.entries import Entry as Heard
@@ -24,7 +24,6 @@ from agentic.context.prompt import PromptContext, persona_part
 from agentic.llm.types import Message, Picture, Prompt, Reply, ToolRound, Usage
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import ImageLimits, fits, scale
-from agentic.state.record_stream import TurnWords
 from agentic.state.turn_records import TurnRecord
 from agentic.tools.call_runner import ToolEvent
 from agentic.tools.web_search import SPEC as WEB_SEARCH
@@ -41,7 +40,6 @@ from agentic.wire.entries import (
     SearchWords,
     ToolCallRecord,
 )
-from agentic.wire.messages import TurnNotice
 
 CallKind = Literal["text", "picture", "gate", "summary", "profile"]
 Phase = Literal["waiting", "context", "model", "tools", "posting"]
@@ -224,40 +222,6 @@ class TurnTrace:
             record.model_copy(update={"error": True}) if key in self._tools_running else record
             for key, record in self._tools.items()
         )
-
-
-class TurnWatcher(Protocol):
-    """Hears of turns that begin, once no limit forbids them, and of all that end. Neither method waits for anything.
-
-    The methods of `words` take their time and belong into a thread.
-    """
-
-    def began(self, notice: TurnNotice) -> None: ...
-    def ended(self, record: TurnRecord, words: TurnWords) -> None: ...
-
-
-class TurnWatchers:
-    """Several watchers as one, or none. One that fails is logged; it affects neither the turn nor the others."""
-
-    def __init__(self, *watchers: TurnWatcher) -> None:
-        self._watchers = list(watchers)
-
-    def add(self, watcher: TurnWatcher) -> None:
-        self._watchers.append(watcher)
-
-    def began(self, notice: TurnNotice) -> None:
-        for watcher in self._watchers:
-            try:
-                watcher.began(notice)
-            except Exception:
-                log.exception("%s failed at the beginning of a turn", type(watcher).__name__)
-
-    def ended(self, record: TurnRecord, words: TurnWords) -> None:
-        for watcher in self._watchers:
-            try:
-                watcher.ended(record, words)
-            except Exception:
-                log.exception("%s failed at the end of a turn", type(watcher).__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,7 @@ class Bus:
     ) -> None:
         self.ready = asyncio.Event()
         self.connected_since: float | None = None
+        self.orders = CoordinatorCommands(self)
         self._link, self._clock, self._rng = link, clock, rng or random.Random()
         self._republish_every, self._retry_every = republish_every, retry_every
         self._absent_grace, self._heartbeat = absent_grace, heartbeat

@@ -210,7 +210,7 @@ async def two_servers() -> AsyncIterator[Place]:
     """ANN manages GUILD, and somebody else manages OTHER_GUILD."""
     async with a_place() as place:
         place.guilds[DEBATE] = OTHER_GUILD
-        place.services.scope = replace(place.services.scope, guild_ids=frozenset({GUILD, OTHER_GUILD}))
+        place.services.chats.scope = replace(place.services.chats.scope, guild_ids=frozenset({GUILD, OTHER_GUILD}))
         yield place
 
 
@@ -342,7 +342,7 @@ async def test_the_status_names_a_persona_without_a_bot_as_people_know_it(tmp_pa
     (tmp_path / "penny").mkdir()
     (tmp_path / "penny" / "identity.md").write_text("---\nname: Penny\n---\n")
     async with a_place(tmp_path) as place:
-        await place.services.roster.look()
+        await place.services.agents.roster.look()
         await place.state.coordination.idle.write(IdleState(tasks={"discover:penny": TaskState(why="it is muted")}), 0)
         assert "\n- Penny: discoveries wait: it is muted" in await place.use("bots status", MEMBER)
 
@@ -563,7 +563,7 @@ async def test_who_asks_to_be_forgotten_is_told_what_came_of_it():
             asked.append(user_id)
             return outcome
 
-        place.services.forgetting = SimpleNamespace(forget=forget)
+        place.services.record.forgetting = SimpleNamespace(forget=forget)
         assert await place.use("forget me", MEMBER) == outcome.text()
         outcome = ForgetOutcome(Counter(failed=1))
         assert await place.use("forget me", MEMBER) == TEXTS["not_all_forgotten"]
@@ -737,7 +737,7 @@ async def test_what_happens_in_another_server_is_neither_shown_nor_begun_from_he
         assert "isn't one of the bots' channels" in await place.use("bots start", channel_=str(DEBATE))
         place.guilds.clear()  # what this bot does not see is this server's where the owner named no other
         assert f"<#{DEBATE}>" in await place.use("bots status")
-        place.services.scope = replace(place.services.scope, guild_ids=frozenset({GUILD, 2}))
+        place.services.chats.scope = replace(place.services.chats.scope, guild_ids=frozenset({GUILD, 2}))
         assert f"<#{DEBATE}>" not in await place.use("bots status")
 
 
@@ -776,7 +776,7 @@ async def test_a_manager_of_another_server_changes_nothing_in_this_one(personas:
     )  # the channel of the command, and who wants to be forgotten
     async with a_place(personas) as place:
         place.guilds[DEBATE] = 2
-        place.services.scope = replace(place.services.scope, guild_ids=frozenset({GUILD, 2}))
+        place.services.chats.scope = replace(place.services.chats.scope, guild_ids=frozenset({GUILD, 2}))
         await place.has(a_room(A_ROOM))
         await place.silence.stop(Scope.channel(LOUNGE), 7200.0, source="m1")
         await place.silence.stop(Scope.agent("grok"), 600.0)
@@ -806,14 +806,14 @@ async def test_what_everybody_said_is_cleared_by_who_may_manage_messages_alone()
     async with a_place() as place:
         assert await place.use("reset", MEMBER) == TEXTS["message_managers_only"]
         assert await place.use("reset", MEMBER, agent="grok") == TEXTS["message_managers_only"]
-        assert await place.services.resets.since("grok", LOUNGE) == 0
+        assert await place.services.state.context.resets.since("grok", LOUNGE) == 0
         assert "starts fresh" in await place.use("reset", Person(BOB, manages_messages=True))
 
 
 async def test_anybody_may_reset_what_is_theirs():
     async with a_place(ALLOW_DMS="true") as place:
         assert "I start fresh" in await place.use("reset", MEMBER, channel=DIRECT, guild=None)
-        assert await place.services.resets.since("grok", DIRECT) > 0
+        assert await place.services.state.context.resets.since("grok", DIRECT) > 0
 
 
 async def test_a_reset_is_for_one_agent_or_all_and_for_this_channel_alone():
@@ -822,7 +822,7 @@ async def test_a_reset_is_for_one_agent_or_all_and_for_this_channel_alone():
             await place.state.context.sessions.keep(name, LOUNGE, {"id": "s"})
             await place.state.context.sessions.keep(name, DEBATE, {"id": "d"})
         await place.use("reset", agent="grok")
-        resets = place.services.resets
+        resets = place.services.state.context.resets
         assert (await resets.since("grok", LOUNGE), await resets.since("claude", LOUNGE)) == (1, 0)
         assert await place.state.context.sessions.read("grok", LOUNGE) is None
         assert await place.state.context.sessions.read("claude", LOUNGE) == {"id": "s"}

@@ -41,7 +41,7 @@ async def killed(scene: Inside, server: SessionServer) -> None:
     async def restart() -> None:
         await server.kill()
         asked.append(await scene.ask(scene.rng.choice(tuple(AGENTS))))
-        tools = scene.runtime.services.tools
+        tools = scene.runtime.services.agents.tools
         assert tools is not None
         await until(lambda: tools.servers.status() == {"lab": "starting"})  # type: ignore[attr-defined]
         await server.start()

@@ -113,7 +113,7 @@ async def test_a_bot_that_was_asked_for_speaks_next_also_under_another_leader(tm
 async def test_where_nobody_converses_the_bot_has_one_turn_and_hears_what_was_said(tmp_path):
     async with flow(tmp_path) as f, f.running() as runtime, owner_of(runtime) as owner:
         await f.discord.say("Alice", "debate", "Tea is too dear.")
-        await until(lambda: runtime.services.transcripts.of(f.channel("debate")).newest)
+        await until(lambda: runtime.services.chats.transcripts.of(f.channel("debate")).newest)
         assert await owner.act("next", channel=str(f.channel("debate")), agent="claude") == "next_started"
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         await until(lambda: not runtime.coordinator.engine.locks.busy)
@@ -174,8 +174,8 @@ async def test_an_added_time_begins_one_conversation_when_it_comes(tmp_path):
     settings = {"COORDINATOR_MAX_ROUNDS": "1", "TIMEZONE": noon_here}
     async with flow(tmp_path, **settings) as f, f.running() as runtime:
         soon = time.time() + 0.3
-        assert await runtime.services.orders.give(Command(command="add", at=soon + 3600)) == "added"
-        assert await runtime.services.orders.give(Command(command="move", at=soon + 3600, to=soon)) == "moved"
+        assert await runtime.services.bus.orders.give(Command(command="add", at=soon + 3600)) == "added"
+        assert await runtime.services.bus.orders.give(Command(command="move", at=soon + 3600, to=soon)) == "moved"
         await f.discord.wait_for(lambda: len([*f.said("debate"), *f.said("casual")]) == 4)
         await until(lambda: not runtime.coordinator.engine.locks.busy)
         assert await runtime.coordinator.scheduler.next_due() is None

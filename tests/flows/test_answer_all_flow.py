@@ -30,7 +30,7 @@ async def answered(f, bot: str, count: int, channel: str = "casual") -> None:
 async def test_every_message_of_a_person_is_answered_by_one_bot_and_calls_go_to_whom_they_name(tmp_path):
     files = config(tmp_path, bots__claude="answer_all: true\n", bots__grok="answer_all: true\n")
     async with flow(tmp_path, **files) as f, f.running(agents=("claude", "grok"), coordinator=False) as runtime:
-        await until(lambda: all(runtime.services.directory.id_of(bot) for bot in ("claude", "grok")))
+        await until(lambda: all(runtime.services.chats.directory.id_of(bot) for bot in ("claude", "grok")))
         f.models.answer = answers
         for number in range(1, 4):  # right after the answer: nobody waits for a cooldown
             await f.discord.say("Alice", "casual", f"remark {number}")
@@ -78,7 +78,7 @@ async def test_in_a_thread_everything_is_answered_but_not_in_that_of_a_room(tmp_
         opened = Command(
             command="room-open", channel_id=in_room, room=RoomOrder(room=room(f, in_room).model_dump_json())
         )
-        assert await runtime.services.orders.give(opened) == "opened"
+        assert await runtime.services.bus.orders.give(opened) == "opened"
         await f.discord.say("Alice", in_room, "do you hear me in the room?")
         await f.discord.say("Alice", plain, "and in the thread?")
         await answered(f, "claude", 1, plain)

@@ -130,7 +130,7 @@ async def test_direct_messages_are_answered_where_the_owner_wants_it(tmp_path):
                 assert "direct message" in "\n".join(r.system + str(r.texts) for r in f.models.requests)
             else:
                 assert f.said(direct, "claude") == []
-                assert direct not in runtime.services.transcripts._channels
+                assert direct not in runtime.services.chats.transcripts._channels
             assert "only you" not in seen_by(f, "google")
 
 

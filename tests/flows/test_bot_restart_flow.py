@@ -87,7 +87,10 @@ async def test_after_a_restart_nothing_of_the_ended_run_is_left(tmp_path):
         await until(lambda: claude.client is not client)
         assert client.is_closed()
         assert client.http._HTTPClient__session.closed
-        heard_by = (runtime.services.chats.get(DiscordService).fetcher._on_read, runtime.services.directory._listeners)
+        heard_by = (
+            runtime.services.chats.get(DiscordService).fetcher._on_read,
+            runtime.services.chats.directory._listeners,
+        )
         await until(lambda: claude.online)
         assert not [each for listeners in heard_by for each in listeners if _agent_of(each) is first]
         left = [task.get_coro().__qualname__ for task in asyncio.all_tasks() if "claude" in task.get_name()]

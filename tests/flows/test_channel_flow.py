@@ -118,7 +118,7 @@ async def test_a_question_that_is_deleted_while_a_bot_thinks_gets_no_answer(tmp_
         async with thinking(f, lambda: f.discord.say("Alice", "debate", f"<@{claude}> hello")):
             (asked,) = f.discord.messages("debate")
             await f.discord.delete("debate", int(asked["id"]))
-            await until(lambda: int(asked["id"]) in runtime.services.transcripts.of(debate).deleted)
+            await until(lambda: int(asked["id"]) in runtime.services.chats.transcripts.of(debate).deleted)
         await still_answers(f, channel="debate")
         assert "my answer" not in f.said("debate")
 

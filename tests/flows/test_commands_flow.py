@@ -273,7 +273,7 @@ async def test_what_takes_longer_is_announced_and_holds_no_secret_and_pings_nobo
     async with flow(tmp_path) as f, f.running(coordinator=False) as runtime:
         await ready(f)
         services, asked = runtime.services, []
-        services.orders._patience = 20.0
+        services.bus.orders._patience = 20.0
         services.bus.subscribe(keys.COORDINATOR_COMMANDS, lambda raw: asked.append(read(Command, raw)))
         await services.bus.ready.wait()
         used = await f.discord.interact("Alice", "debate", "chatgpt", "bots start", {})

@@ -68,7 +68,7 @@ async def test_bots_of_two_processes_call_each_other_and_agree_where_that_ends(t
         f.running(agents=("claude",), coordinator_config=from_settings(f.settings, ("claude", "grok"))) as one,
         f.running(agents=("grok",), coordinator=False) as two,
     ):
-        await until(lambda: one.services.directory.id_of("grok") and two.services.directory.id_of("claude"))
+        await until(lambda: one.services.chats.directory.id_of("grok") and two.services.chats.directory.id_of("claude"))
         f.models.answer = lambda r: decision("@Grok?" if r.provider == "anthropic" else "@Claude?", topic="names")
         report = await one.coordinator.fire(f.channel("casual"))
         assert report.messages == len(f.said("casual")) >= 2
@@ -286,7 +286,7 @@ async def test_a_thread_of_a_busy_channel_begins_with_it_however_long_ago_it_bra
         for number in range(420):
             await f.discord.say("Bob", "debate", f"after {number}")
         async with f.running(agents=("claude",)) as runtime:
-            await until(lambda: runtime.services.transcripts.of(f.channel("debate")).is_complete)
+            await until(lambda: runtime.services.chats.transcripts.of(f.channel("debate")).is_complete)
             seen = shown(await ask(f, int(thread["id"])))
             assert seen.index("the beginning") < seen.index("the branch") < seen.index("what now?")
             assert "after 0" not in seen
@@ -302,7 +302,7 @@ async def test_what_stands_before_a_history_stays_the_same_while_the_oldest_mess
         for number in range(362):  # the record is full: each further message is one too many
             await f.discord.say("Bob", "debate", f"after {number}")
         async with f.running(agents=("claude",)) as runtime:
-            await until(lambda: runtime.services.transcripts.of(f.channel("debate")).is_complete)
+            await until(lambda: runtime.services.chats.transcripts.of(f.channel("debate")).is_complete)
             windows = ["\n".join((await ask(f)).texts[:-1]) for _ in range(4)]
             for earlier, later in itertools.pairwise(windows):
                 assert later.startswith(earlier)

@@ -120,7 +120,7 @@ async def test_a_question_that_is_edited_meanwhile_is_answered_as_it_reads_now(t
         asked = await s.ask("what colour is the sky?")
         await held.thinking.wait()
         await s.edit(asked, "@Claude what colour is Mars?")
-        read = runtime.services.transcripts.of(s.channel_id())
+        read = runtime.services.chats.transcripts.of(s.channel_id())
         await s.wait(lambda: any("Mars" in entry.text for entry in read.entries()))
         held.go_on.set()
         assert await s.answered() == ["Red."]
@@ -135,7 +135,7 @@ async def test_a_question_that_is_deleted_meanwhile_gets_no_answer(tmp_path: Pat
         asked = await s.ask("forget it")
         await held.thinking.wait()
         await s.delete(asked)
-        await s.wait(lambda: runtime.services.transcripts.of(s.channel_id()).deleted)
+        await s.wait(lambda: runtime.services.chats.transcripts.of(s.channel_id()).deleted)
         await s.ask("hello", "Ben")
         held.go_on.set()
         await s.answered()
@@ -152,7 +152,7 @@ async def test_a_follow_up_to_a_message_that_is_changed_meanwhile_is_not_posted(
     async with on(service, tmp_path) as s, s.running() as runtime:
         s.models.answer = held = Held("Your code 4711 was in the news.")
         said = await s.say("my code is 4711, is that safe?")
-        read = runtime.services.transcripts.of(s.channel_id())
+        read = runtime.services.chats.transcripts.of(s.channel_id())
         await s.wait(lambda: any("4711" in entry.text for entry in read.entries()))
         entry = next(entry for entry in read.entries() if "4711" in entry.text)
         given = Reflection(

@@ -196,7 +196,7 @@ async def test_a_question_that_is_hidden_while_it_waits_is_neither_read_nor_answ
         await f.models.wait_for(1)
         second = await f.discord.say("Bob", "debate", f"<@{me}> a secret")
         await f.discord.react("Bob", "debate", second, "🫥")
-        transcript = runtime.services.transcripts.of(f.channel("debate"))
+        transcript = runtime.services.chats.transcripts.of(f.channel("debate"))
         await until(lambda: any(entry.reactions for entry in transcript.entries()))
         await f.discord.say("Alice", "debate", f"<@{me}> last")
         go_on.set()

@@ -56,7 +56,7 @@ def is_recorded(record: Path, answers: list[str]) -> Callable[[], bool]:
 
 
 async def recalled(runtime: Runtime) -> list[str]:
-    found = await runtime.services.memory.recall("Hyperion", lambda _: True, 50, everywhere, ())
+    found = await runtime.services.record.memory.recall("Hyperion", lambda _: True, 50, everywhere, ())
     return [memory.text for memory in found]
 
 
@@ -82,7 +82,7 @@ async def test_after_a_restart_the_answers_in_a_private_chat_of_signal_are_forgo
         settings = {**logged, "LINKED_PEOPLE": f"{ANNA}:{DISCORD_ID}"} if linked else logged
         async with signal_flow(tmp_path, redis_url=redis.url, **settings) as f, f.running() as runtime:
             if linked:
-                await runtime.services.forgetting.forget(DISCORD_ID)
+                await runtime.services.record.forgetting.forget(DISCORD_ID)
             else:
                 await told(f, "/forget me yes")
             others = answers.given[2:]
@@ -106,7 +106,7 @@ async def test_after_a_restart_the_answers_in_direct_messages_are_forgotten(tmp_
                 await f.discord.wait_for(lambda: len(f.said("casual", "claude")) == 1)
                 await until(is_recorded(record, answers.given))
             async with f.running(agents=("claude",)) as runtime:
-                await runtime.services.forgetting.forget(f.world.user("Alice").id)
+                await runtime.services.record.forgetting.forget(f.world.user("Alice").id)
                 await until(lambda: not found_in_files(record, answers.given[0]))
                 assert is_recorded(record, answers.given[1:])()
                 assert await recalled(runtime) == answers.given[1:]
@@ -140,7 +140,7 @@ async def test_a_server_channel_stays_whole_though_a_stop_ended_a_question_there
                 stopped = "SELECT count(*) FROM turns WHERE reason = 'stopped'"
                 await until(lambda: recorded(record.parent, stopped) == [(2,)])
                 go_on.set()
-                await runtime.services.forgetting.forget(f.world.user("Bob").id)
+                await runtime.services.record.forgetting.forget(f.world.user("Bob").id)
                 assert is_recorded(record, answers.given)()
                 assert await recalled(runtime) == answers.given
                 assert recorded(record.parent, "SELECT DISTINCT guild_id IS NULL FROM turns") == [(0,)]

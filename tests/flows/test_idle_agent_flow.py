@@ -132,7 +132,7 @@ async def test_what_a_person_writes_while_it_searches_is_not_talked_over(tmp_pat
         asking = asyncio.create_task(runtime.services.bus.ask("gemini", task(f, "follow_up", message_id=asked)))
         await f.discord.wait_for(lambda: web.queries)
         said = await f.discord.say("Bob", "debate", "good morning")
-        await until(lambda: int(said["id"]) in runtime.services.transcripts.of(f.channel("debate")))
+        await until(lambda: int(said["id"]) in runtime.services.chats.transcripts.of(f.channel("debate")))
         web.hangs = False
         web._over.set()
         result = await asking

@@ -134,7 +134,7 @@ async def test_while_nobody_writes_the_tasks_come_in_their_order_each_once(tmp_p
         assert int(first["message_reference"]["message_id"]) == last
         assert second["content"].startswith(DISCOVERY)
         assert (second.get("message_reference"), first["mentions"], second["mentions"]) == (None, [], [])
-        said = await why(runtime.services.state, runtime.services.names, sent[0][0], time.time())
+        said = await why(runtime.services.state, runtime.services.agents.names, sent[0][0], time.time())
         assert "followed up on a talk, while nobody wrote, because: a talk of" in said
         calls = len(model.kinds)
         for _ in range(24):

@@ -67,7 +67,7 @@ async def test_a_chain_that_the_program_has_forgotten_comes_from_the_log(tmp_pat
             lake = await f.discord.say("Bob", "debate", "The lake is near the mill.")
             mill = await f.discord.say("Alice", "debate", "Which mill?", reply_to=lake)
             await until(lambda: len(logged(tmp_path)) == 2)
-            runtime.services.transcripts.of(f.channel("debate")).cut_back(int(mill["id"]) + 1)
+            runtime.services.chats.transcripts.of(f.channel("debate")).cut_back(int(mill["id"]) + 1)
             await ask(f, "do you know?", reply_to=mill)
             tail = f.models.requests[-1].tail
             assert f"[msg:{lake['id']}] Bob: The lake is near the mill." in tail
@@ -96,7 +96,7 @@ async def test_recall_finds_what_is_older_than_a_window_full_of_the_same_words(t
             for number in range(80):  # a word in every fourth message is no subject
                 await f.discord.say("Bob", "casual", f"something else, {number}")
             await until(lambda: len(logged(tmp_path)) == 101)
-            runtime.services.transcripts.of(f.channel("debate")).cut_back(int(shown[0]["id"]))
+            runtime.services.chats.transcripts.of(f.channel("debate")).cut_back(int(shown[0]["id"]))
             await ask(f, "when do they swarm?")
             request = f.models.requests[-1]
             assert f"[msg:{old['id']}]" not in "".join(request.texts)
@@ -123,5 +123,5 @@ async def test_recall_finds_what_was_said_in_an_open_channel_and_leaves_it_in_no
             assert "in #casual, Bob: My bees in the garden swarm in May." in found
             person = f.world.user("Bob").id
             await until(lambda: (person,) in recorded(tmp_path, "SELECT author_id FROM quotes"))
-            assert runtime.services.tools is not None
-            assert runtime.services.tools.records.for_channel("chatgpt", f.channel("debate")) == ()
+            assert runtime.services.agents.tools is not None
+            assert runtime.services.agents.tools.records.for_channel("chatgpt", f.channel("debate")) == ()

@@ -140,7 +140,7 @@ async def test_a_crowd_that_fills_the_inbox_is_told_so_and_does_not_hold_the_ans
             await f.discord.say(f"Person {number}", "debate", f"<@{f.user_id('claude')}> hello")
         for number in range(60):
             last = await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> {number}")
-        await until(lambda: int(last["id"]) in runtime.services.transcripts.of(f.channel("debate")))
+        await until(lambda: int(last["id"]) in runtime.services.chats.transcripts.of(f.channel("debate")))
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         is_full.set()
         await f.discord.wait_for(lambda: f.said("debate", "claude").count("here") == 6)
@@ -160,7 +160,7 @@ async def test_a_message_edited_or_deleted_is_what_later_turns_see(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
         first = await f.discord.say("Bob", "debate", "I like cats")
         second = await f.discord.say("Bob", "debate", "secret")
-        transcript = runtime.services.transcripts.of(f.channel("debate"))
+        transcript = runtime.services.chats.transcripts.of(f.channel("debate"))
         await until(lambda: int(second["id"]) in transcript)
         await f.discord.edit("debate", int(first["id"]), "I like dogs")
         await f.discord.delete("debate", int(second["id"]))

@@ -112,7 +112,7 @@ async def test_a_coding_agent_is_told_of_no_tool_but_its_own_and_its_memory(tmp_
 async def test_a_write_that_fails_leaves_the_answer(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), personas=True) as runtime:
         f.models.answer = noting("Ann keeps bees")
-        folder = runtime.services.personas.of("claude").folder
+        folder = runtime.services.agents.personas.of("claude").folder
         (folder / "memory.md").unlink()
         (folder / "memory.md").symlink_to(tmp_path / "nowhere")
         last = await asked(f, "debate", "note that Ann keeps bees")
@@ -139,7 +139,7 @@ async def test_a_bot_speaks_as_another_persona_without_moving_folders(tmp_path):
         async with f.running(agents=("claude",), personas=True) as runtime:
             seen = await asked(f, "debate", "note that Ann keeps bees")
             assert "You are the one in the group who has the page open" in seen.system
-            assert "penny" not in runtime.services.roster.names
+            assert "penny" not in runtime.services.agents.roster.names
             assert "Ann keeps bees" in (personas / "penny" / "memory.md").read_text()
             assert not (personas / "claude").exists()
         claude = load_settings({**folders, "BOT_TOKEN_CLAUDE": "a-token"}, None, fronts=read_fronts).agents["claude"]

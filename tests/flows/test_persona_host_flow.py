@@ -98,7 +98,7 @@ async def test_what_a_persona_posts_and_what_it_costs_is_in_the_record(tmp_path)
 async def test_folders_are_followed_while_the_program_runs(tmp_path, monkeypatch):
     monkeypatch.setattr("agentic.agent.roster.LOOK_EVERY", 0.05)
     async with debate(tmp_path) as (f, runtime, thread):
-        personas, roster = tmp_path / "who", runtime.services.roster
+        personas, roster = tmp_path / "who", runtime.services.agents.roster
         write(personas, model="gemini-4-argon")
         write(personas, "poet", text="You rhyme.")
         write(personas, "shadow", text="---\ndisplay_name: Claude\n---\n")
@@ -119,7 +119,7 @@ async def test_a_room_of_personas_and_a_bot_goes_on_by_itself_to_its_end(tmp_pat
     async with debate(tmp_path) as (f, runtime, thread):
         await hosted(f, runtime, "sceptic")
         f.models.answer = lambda r: decision(f"{'abcd'[len(f.models.requests) % 4] * 9} is my point.")
-        members = tuple(runtime.services.roster.of(key).member for key in ("historian", "sceptic", "gemini"))
+        members = tuple(runtime.services.agents.roster.of(key).member for key in ("historian", "sceptic", "gemini"))
         room = Room(
             thread_id=thread,
             channel_id=f.channel("debate"),
@@ -130,7 +130,8 @@ async def test_a_room_of_personas_and_a_bot_goes_on_by_itself_to_its_end(tmp_pat
         )
         order = RoomOrder(room=room.model_dump_json())
         assert (
-            await runtime.services.orders.give(Command(command="room-open", channel_id=thread, room=order)) == "opened"
+            await runtime.services.bus.orders.give(Command(command="room-open", channel_id=thread, room=order))
+            == "opened"
         )
         said = f.world.channel(thread).messages
         await f.discord.wait_for(lambda: len(said) > room.turns, timeout=30)

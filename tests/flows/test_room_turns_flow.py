@@ -52,7 +52,7 @@ async def test_a_room_s_prompts_grow_at_their_end_and_its_turns_and_messages_are
             async with f.running(agents=("chatgpt", "claude"), make_cheap=cheap) as runtime:
                 order = RoomOrder(room=room(f, thread).model_dump_json())
                 opened = Command(command="room-open", channel_id=thread, room=order)
-                assert await runtime.services.orders.give(opened) == "opened"
+                assert await runtime.services.bus.orders.give(opened) == "opened"
                 await until(lambda: len(posts(f, thread)) == TURNS, 30)
                 await until(lambda: len(recorded(tmp_path, "SELECT 1 FROM room_messages")) == TURNS)
                 kept = await runtime.services.state.coordination.rooms.read(thread)

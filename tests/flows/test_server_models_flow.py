@@ -20,7 +20,7 @@ HOME, ABROAD = f"anthropic/{AGENTS['claude'].model}", "xai/grok-4.7"
 
 
 async def explained(services, message):
-    return await why(services.state, services.names, int(message["id"]), time.time())
+    return await why(services.state, services.agents.names, int(message["id"]), time.time())
 
 
 def abroad(f):

@@ -94,8 +94,8 @@ async def test_a_person_sees_and_changes_on_signal_what_is_kept_of_them(tmp_path
 async def test_a_person_gets_their_data_as_a_file_in_their_own_chat_and_nobody_elses(tmp_path: Path) -> None:
     logged = config(tmp_path, shared="message_log: true\n")
     async with signal_flow(tmp_path, **logged) as f, f.running() as runtime:
-        assert runtime.services.own_memory
-        assert {*runtime.services.forgetting.stores} == {row.store for row in STORED if row.store}
+        assert runtime.services.record.own_memory
+        assert {*runtime.services.record.forgetting.stores} == {row.store for row in STORED if row.store}
         f.models.answer = lambda _: decision("I see.")
         await f.say("@Claude my tomatoes are ripe", group=GROUP)
         await f.say("@Claude my password is swordfish", BEN, group=GROUP)
@@ -170,7 +170,7 @@ async def _posted_unasked(f: SignalFlow, runtime: Runtime) -> int:
     about: dict[str, Any] = {"task": "follow_up", "channel_id": turn.channel_id, "person_id": turn.asked_by}
     about |= {"cause": "Anna was not answered", "at": services.clock()}
     services.record.log("claude", UnaskedNote(message_id=turn.posted[0], agent="claude", **about))
-    await written(lambda: services.memory.unasked(turn.posted[0]))
+    await written(lambda: services.record.memory.unasked(turn.posted[0]))
     return f.signal.sent[0].timestamp
 
 
@@ -239,7 +239,7 @@ async def test_who_is_forgotten_leaves_no_address_and_no_word_and_is_known_again
             async with asyncio.timeout(30):
                 await until_kept(link, ANNA, IDS[ANNA], "Anna", BEN)
             if linked:
-                await runtime.services.forgetting.forget(222222222222222222)
+                await runtime.services.record.forgetting.forget(222222222222222222)
             else:
                 assert (await told(f, "/forget me")).endswith("Write /forget me yes")
                 assert "messages on your phone" in await told(f, "/forget me yes")
@@ -260,7 +260,7 @@ async def test_who_is_forgotten_leaves_no_address_and_no_word_and_is_known_again
 def words_of(runtime: Runtime) -> str:
     chats = runtime.services.chats.get(SignalService)._chats.all()
     return "\n".join(
-        entry.text for chat in chats for entry in runtime.services.transcripts.of(chat.channel_id).entries()
+        entry.text for chat in chats for entry in runtime.services.chats.transcripts.of(chat.channel_id).entries()
     )
 
 

@@ -139,5 +139,7 @@ async def test_a_person_who_barges_in_is_heard_before_another_word_is_said(tmp_p
 
 
 def _texts(bot):
-    transcripts = bot.cog.services.transcripts
-    return "\n".join(e.text for channel in bot.cog.services.scope.channels for e in transcripts.of(channel).entries())
+    transcripts = bot.cog.services.chats.transcripts
+    return "\n".join(
+        e.text for channel in bot.cog.services.chats.scope.channels for e in transcripts.of(channel).entries()
+    )

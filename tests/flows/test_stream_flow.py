@@ -154,7 +154,7 @@ async def test_what_was_shown_of_an_answer_to_a_question_that_changed_does_not_s
         async def answer(request):
             if len(f.models.requests) == 1:
                 await f.discord.edit("debate", asked[0], f"<@{me}> and only the end of it")
-                record = runtime.services.transcripts.of(f.channel("debate"))
+                record = runtime.services.chats.transcripts.of(f.channel("debate"))
                 await until(lambda: "only the end" in record.get(int(asked[0]["id"])).text)
                 return decision(LONG)
             return decision("The end.")

@@ -57,7 +57,7 @@ async def test_the_first_turn_after_a_start_has_the_tools_of_every_server(tmp_pa
         async with f.running(agents=("claude",)) as runtime:
             first = await ask(f)
             assert "lab__add" in first.tools
-            await runtime.services.tools.servers.tried()
+            await runtime.services.agents.tools.servers.tried()
             second = await ask(f)
             assert (second.tools, second.system) == (first.tools, first.system)
 

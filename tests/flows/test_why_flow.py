@@ -14,7 +14,7 @@ from tests.support.redis_server import RedisServer, until
 
 
 async def explained(services, message):
-    return await why(services.state, services.names, int(message["id"]), time.time())
+    return await why(services.state, services.agents.names, int(message["id"]), time.time())
 
 
 async def test_a_mention_and_a_conversations_turns_leave_records_that_explain_them(tmp_path):

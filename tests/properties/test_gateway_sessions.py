@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 from agentic.context.entries import Entry, Speaker
 from agentic.llm.providers.agent_sdk import AgentSession
-from agentic.state.context import Resets, Sessions
+from agentic.state.context import Sessions
 from agentic.state.shared_state import SharedState
 from agentic.turn.history import AgentSessions, after, reset_conversation
-from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection
 from tests.support.redis_server import empty_redis
 
@@ -25,7 +24,7 @@ class House:
     """Of a house what a reset asks for."""
 
     def __init__(self, link):
-        self.state, self.resets = SharedState(link), Resets(link, Bus(link))
+        self.state = SharedState(link)
 
 
 # Feature: discord-claude-gateway, Property 10: For any channel with a stored session ID, invoking the reset handler for that channel should result in the session manager returning undefined for that channel's session ID.  # noqa: E501
@@ -42,7 +41,7 @@ def test_after_a_reset_the_channel_has_no_session_and_nothing_from_before(channe
             await reset_conversation(services, agents, channel, reset)
             assert await sessions.of(channel) is None
             assert await AgentSessions("claude", Sessions(link)).of(channel) is None
-            return {name: await services.resets.since(name, channel) for name in ("claude", "grok")}
+            return {name: await services.state.context.resets.since(name, channel) for name in ("claude", "grok")}
 
     since = asyncio.run(play())
     assert since == {"claude": reset, "grok": reset if others else 0}

@@ -13,15 +13,17 @@ import discord
 from agent_cogs.base import BaseAgentCog
 from agent_config import AGENTS, AgentSpec, load_settings
 from agentic.agent.limits import is_free
+from agentic.agent.notices import Cancels, PersonNotices
 from agentic.agent.options import load_options
 from agentic.agent.roster import Roster
-from agentic.agent.services import ServedChannels, Services
+from agentic.agent.services import AgentBook, IgnoredPeople, Record, Services, SharedModels
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
-from agentic.chat.service import ServiceRegistry
+from agentic.chat.service import ServedChannels, ServiceRegistry
 from agentic.chat.transcript import Transcripts
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agentic.process.redaction import Redactor
+from agentic.record.memories import MemoryReader
 from agentic.services.discord.service import DiscordService
 from agentic.state.budgets import Caps
 from agentic.state.leases import ConditionalLease
@@ -173,29 +175,53 @@ class Scene:
         names = {name: agent.display_name for name, agent in self.settings.agents.items()}
         self.silence = lone_silence(self.clock)
         self.watcher, self.record = Watcher(), KeptNotes()
-        doubles: dict[str, Any] = {"bus": self.bus, "state": self.state, "silence": self.silence}
-        doubles |= {"orders": None, "forgetting": None, "notices": MemoryTold()}
-        doubles |= {"live_options": None}
-        doubles |= {"resets": NoResets(), "record": self.record, "watcher": self.watcher}
         fetcher: Any = self.pictures
-        presence: Any = self.state.coordination.presence
+        state: Any = self.state
+        bus: Any = self.bus
+        none: Any = None
+        state.posts.notices, state.context.resets = MemoryTold(), NoResets()
         self.discord = DiscordService()
         self.discord.share(self.transcripts, Redactor())
         no_webhooks: Any = NoWebhooks()
         self.discord.webhooks = no_webhooks
+        roster = Roster(self.settings, self.directory, state.coordination.presence)
+        agents = AgentBook(
+            names=names,
+            roster=roster,
+            options=load_options(self.settings, names, notices=state.posts.notices),
+            live_options=none,
+            ignored=IgnoredPeople(self.settings, self.silence),
+            person_notices=PersonNotices(bus, self.directory, roster.names),
+            cancels=Cancels(bus),
+        )
         return Services(
             settings=self.settings,
-            scope=ServedChannels(self.settings.channels, frozenset(self.settings.guild_ids)),
-            names=names,
-            roster=Roster(self.settings, self.directory, presence),
-            chats=ServiceRegistry([self.discord]),
-            directory=self.directory,
-            transcripts=self.transcripts,
-            attachments=AttachmentReader(fetcher),
-            options=load_options(self.settings, names, notices=doubles["notices"]),
             clock=self.clock,
             rng=random.Random(1),
-            **doubles,
+            state=state,
+            bus=bus,
+            silence=self.silence,
+            chats=ServiceRegistry(
+                [self.discord],
+                scope=ServedChannels(self.settings.channels, frozenset(self.settings.guild_ids)),
+                directory=self.directory,
+                transcripts=self.transcripts,
+                attachments=AttachmentReader(fetcher),
+                redact=Redactor(),
+            ),
+            agents=agents,
+            record=Record(
+                notes=self.record,
+                memory=MemoryReader(),
+                watcher=self.watcher,
+                forgetting=none,
+                settings=self.settings,
+                clock=self.clock,
+                state=state,
+                transcripts=self.transcripts,
+                agents=agents,
+            ),
+            models=SharedModels(),
         )
 
     def _add(self, name: str, user_id: int, cog: type[BaseAgentCog], made_model: Model) -> None:

@@ -14,8 +14,8 @@ from agent_config import Settings, load_settings
 from agentic.actions.base import ActionContext
 from agentic.actions.registry import Actions
 from agentic.agent.roster import RosterEntry
-from agentic.agent.services import ServedChannels
 from agentic.chat.directory import Directory
+from agentic.chat.service import ServedChannels
 from agentic.console.app import console_app
 from agentic.console.parts import Channel, ConsoleContext, Message, OnChange, RecordFile
 from agentic.process.redaction import Redactor
@@ -119,14 +119,14 @@ def console_parts(link: RedisConnection, environ: Mapping[str, str] | None = Non
     given = {**parts, **changes}
     roster, bots = given.pop("roster", None) or ListedAgents.of_settings(settings), given.pop("bots", ())
     services: Any = SimpleNamespace(
-        **{name: given[name] for name in ("settings", "state", "bus", "orders", "silence")},
+        **{name: given[name] for name in ("settings", "state", "silence")},
+        bus=SimpleNamespace(orders=given["orders"], ready=given["bus"].ready),
         clock=given.get("clock", time.time),
         record=given.get("notes", NoRecord()),
-        names=given["names"],
-        roster=roster,
-        scope=ServedChannels(settings.channels),
-        directory=Directory(given["names"]),
-        redact=Redactor([]),
+        agents=SimpleNamespace(names=given["names"], roster=roster),
+        chats=SimpleNamespace(
+            scope=ServedChannels(settings.channels), directory=Directory(given["names"]), redact=Redactor([])
+        ),
     )
     actions = Actions(ActionContext(services, ConsolePlace(given["live"], lambda: bots)))
     return ConsoleContext(**{"actions": actions, **given})

@@ -46,7 +46,8 @@ class Gateway(ThinkingScene):
         self._events = 0
 
     def _services(self) -> Services:
-        return replace(super()._services(), personas=Personas(self.settings))
+        services = super()._services()
+        return replace(services, agents=replace(services.agents, personas=Personas(self.settings)))
 
     def write(self, files: Mapping[str, str | None]) -> None:
         """The persona's files by their names without .md; None takes one away."""

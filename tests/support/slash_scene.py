@@ -21,15 +21,14 @@ from agentic.agent.forgetting import Forgetting
 from agentic.agent.options import OptionBook, base_layer
 from agentic.agent.privacy import OwnMemory, Privacy
 from agentic.agent.roster import Roster
-from agentic.agent.services import IgnoredPeople, ServedChannels
+from agentic.agent.services import IgnoredPeople
 from agentic.chat.directory import Directory
-from agentic.chat.service import Person
+from agentic.chat.service import Person, ServedChannels
 from agentic.chat.transcript import Transcripts
 from agentic.process.redaction import Redactor
 from agentic.record.notes import ChannelReaders, Consents
 from agentic.rooms.opening import RoomOpener
 from agentic.runtime.services import caps_of
-from agentic.state.context import Resets
 from agentic.state.leases import ALWAYS_HELD
 from agentic.state.live_options import LiveOptions
 from agentic.state.rooms import WRITE_ROOM, Room, RoomMember, room_args, room_keys
@@ -161,7 +160,7 @@ class Place:
         self.silence = Silence(link, self.bus, self.clock)
         self.live = LiveOptions(link, self.bus)
         self.transcripts = Transcripts(self.directory)
-        self.orders = CoordinatorCommands(self.bus, patience=0.01)
+        self.orders = self.bus.orders = CoordinatorCommands(self.bus, patience=0.01)
         roster = Roster(settings, self.directory, self.state.coordination.presence, personas)
         done: Any = SimpleNamespace(last=0, keep=lambda _, **__: None)
         self.memory, self.channel_readers, record = (
@@ -178,30 +177,30 @@ class Place:
             return await self.state.coordination.presence.online(NAMES)
 
         self.services: Any = SimpleNamespace(
-            memory=self.memory,
-            own_memory=own,
-            privacy=Privacy(own, self.channel_readers, settings, NAMES, online=online, fronts=dict),
             settings=settings.with_(personas_dir=personas or settings.personas_dir),
-            scope=ServedChannels(settings.channels, frozenset({GUILD}), "casual" if settings.allow_dms else None),
-            names=NAMES,
-            redact=Redactor([SECRET]),
-            roster=roster,
-            personas=personas,
-            bus=self.bus,
-            state=self.state,
-            silence=self.silence,
-            forgetting=forgetting,
-            orders=self.orders,
-            tools=None,
             clock=self.clock,
-            resets=Resets(link, self.bus),
-            transcripts=self.transcripts,
-            live_options=self.live,
-            options=OptionBook(roster.names, base_layer(settings), live=self.live),
-            directory=self.directory,
+            state=self.state,
+            bus=self.bus,
+            silence=self.silence,
+            chats=SimpleNamespace(
+                scope=ServedChannels(settings.channels, frozenset({GUILD}), "casual" if settings.allow_dms else None),
+                directory=self.directory,
+                transcripts=self.transcripts,
+                redact=Redactor([SECRET]),
+            ),
+            agents=SimpleNamespace(
+                names=NAMES,
+                roster=roster,
+                personas=personas,
+                options=OptionBook(roster.names, base_layer(settings), live=self.live),
+                live_options=self.live,
+                tools=None,
+                ignored=IgnoredPeople(settings, self.silence),
+            ),
             record=record,
         )
-        self.services.ignored = IgnoredPeople(settings, self.silence)
+        record.memory, record.own_memory, record.forgetting = self.memory, own, forgetting
+        record.privacy = Privacy(own, self.channel_readers, settings, NAMES, online=online, fronts=dict)
         self.channel = Channel()
         opener = RoomOpener("grok", self.services, self.channel, lease=ALWAYS_HELD)
         self.known = KnownPlaces(self.channel, opener)
@@ -262,7 +261,7 @@ class Place:
 async def a_place(personas: Path | None = None, **env: str) -> AsyncIterator[Place]:
     async with RedisConnection(empty_redis(), command_timeout=PATIENT) as link:
         place = Place(link, personas, **env)
-        for memory in (place.silence, place.orders, place.live, place.services.resets):
+        for memory in (place.silence, place.orders, place.live):
             memory.start()
         running = [asyncio.create_task(work) for work in (place.bus.run(), place.silence.run())]
         try:

@@ -59,7 +59,8 @@ class ThinkingScene(Scene):
 
     def _services(self) -> Services:
         tools: Any = Toolset((), NoServers(), None, ("*",))  # type: ignore[arg-type]
-        return replace(super()._services(), tools=tools)
+        services = super()._services()
+        return replace(services, agents=replace(services.agents, tools=tools))
 
 
 def let(
@@ -79,13 +80,13 @@ def let(
     cog = cog or scene.cog  # type: ignore[union-attr]
     agent, services = cog.host.agent, cog.services
     own = options.model_dump(mode="json", include=options.model_fields_set) if options else {}
-    services.options._extra = partial(_layer, agent.key, own, services.options._extra)
-    services.tools.built_in = tools
-    services.tools.allowed, services.tools.allowed_of = ("*",), {}
+    services.agents.options._extra = partial(_layer, agent.key, own, services.agents.options._extra)
+    services.agents.tools.built_in = tools
+    services.agents.tools.allowed, services.agents.tools.allowed_of = ("*",), {}
     if records is not None:
-        services.tools.records = records
+        services.agents.tools.records = records
     if pictures is not None:
-        services.tools.pictures = SimpleNamespace(find=pictures)
+        services.agents.tools.pictures = SimpleNamespace(find=pictures)
     models = replace(agent.models, main=replace(agent.models.main, name=model_name or agent.models.main.name))
     parts: dict[str, Any] = {"models": replace(models, prefill=prefill or models.prefill)}
     if display is not None:

@@ -127,7 +127,9 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         with suppress(Refused):  # no record
             story = await read_room_story(await parts.store.open(), room.thread_id, _look(parts))
             messages = [_message_json(each, story.look) for each in story.messages] if story is not None else []
-        others = [_seat_json(seat) for seat in parts.actions.context.services.roster if room.member(seat.key) is None]
+        others = [
+            _seat_json(seat) for seat in parts.actions.context.services.agents.roster if room.member(seat.key) is None
+        ]
         return web.json_response({**_room_json(parts, room), "messages": messages, "others": others})
 
     @table.get("/api/rooms/{thread}/export")
@@ -143,7 +145,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     async def show_room_choices(_: web.Request) -> web.Response:
         """List who may take part in a new room, and its bounds."""
         return web.json_response(
-            {**ROOM_BOUNDS, "seats": [_seat_json(seat) for seat in parts.actions.context.services.roster]}
+            {**ROOM_BOUNDS, "seats": [_seat_json(seat) for seat in parts.actions.context.services.agents.roster]}
         )
 
     @table.get("/api/pulls/{channel}")

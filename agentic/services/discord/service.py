@@ -79,10 +79,10 @@ class DiscordService(HostedService):
         services = context.services
         session = await self._stack.enter_async_context(webhook_session())
         posts = WebhookPosts(services.state.link, services.clock)
-        self.share(services.transcripts, services.redact, posts)
-        self.webhooks = Webhooks(session, services.directory, posts, self.outbound.refused)
+        self.share(services.chats.transcripts, services.chats.redact, posts)
+        self.webhooks = Webhooks(session, services.chats.directory, posts, self.outbound.refused)
         self._stack.push_async_callback(self.fetcher.aclose)
-        learn_webhook_posts(services.bus, services.directory)
+        learn_webhook_posts(services.bus, services.chats.directory)
 
     def share(self, transcripts: Transcripts, redact: Redactor, posts: WebhookPostStore | None = None) -> None:
         """Make what the bots read and write by."""
@@ -140,10 +140,10 @@ class DiscordChannels:
 
     def visible(self) -> list[GuildChannel]:
         """The channels in scope, then their threads that are in use."""
-        found = (self._bot.get_channel(channel_id) for channel_id in self._services.scope.channels)
+        found = (self._bot.get_channel(channel_id) for channel_id in self._services.chats.scope.channels)
         channels = {channel.id: channel for channel in found if isinstance(channel, GuildChannel)}
         since = self._services.clock() - self._services.settings.mention_catchup_seconds
-        for thread in threads_to_read(tuple(channels.values()), self._services.transcripts, since):
+        for thread in threads_to_read(tuple(channels.values()), self._services.chats.transcripts, since):
             channels.setdefault(thread.id, thread)
         return list(channels.values())
 
@@ -181,16 +181,16 @@ class DiscordChannels:
         return self._bot.get_channel(channel_id) or self._direct.get(channel_id)
 
     def _theme_of(self, channel: Channel) -> str | None:
-        return self._services.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
+        return self._services.chats.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
 
     def view(self, channel: Channel) -> DiscordView:
         services = self._services
         return DiscordView(
             channel,
             gate=self._gate,
-            transcripts=services.transcripts,
+            transcripts=services.chats.transcripts,
             fetcher=self._discord.fetcher,
-            attachments=services.attachments,
+            attachments=services.chats.attachments,
             history_cache=self._discord.history_cache,
         )
 
@@ -199,7 +199,7 @@ class DiscordChannels:
         view = self.view(channel)
         sink = DiscordSink(
             view,
-            names=self._services.names,
+            names=self._services.agents.names,
             posting=self._posting(channel.id),
             lease=self._lease,
         )
@@ -219,7 +219,7 @@ class DiscordChannels:
         """None if the agent may not speak, or its bot does not see the channel. Waits for a guild that arrives."""
         await self.wait_for(channel_id)
         channel, services = self._seen(channel_id), self._services
-        if channel is None and services.scope.direct is not None and self._bot.user is not None:
+        if channel is None and services.chats.scope.direct is not None and self._bot.user is not None:
             # A bot isn't told of direct messages at its start, and one may have waited since the run before.
             try:
                 channel = await self._bot.fetch_channel(channel_id)
@@ -308,14 +308,14 @@ class PersonaChannels:
         that arrives."""
         await self.wait_for(channel_id)
         services, view, parent = self._services, self._view(channel_id), self.parent(channel_id)
-        if view is None or parent is None or services.scope.theme(channel_id, parent, view.guild_id) is None:
+        if view is None or parent is None or services.chats.scope.theme(channel_id, parent, view.guild_id) is None:
             return None
         silence = services.silence
         sink = WebhookSink(
             view,
             services.chats.get(DiscordService).webhooks,
             self._face,
-            names=services.names,
+            names=services.agents.names,
             lease=ConditionalLease(lambda: silence.check(self.place(channel_id)) is None, self._lease),
         )
         return Outlet(view.read_by(self._face.name), sink)

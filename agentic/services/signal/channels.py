@@ -363,6 +363,6 @@ class SignalChannels(HeardChannels):
             lease=ConditionalLease(lambda: not (stops and silence.check(place)), self.lease),
             claim=partial(claims.first, self._agent),
             give_up=partial(claims.give_up, self._agent),
-            clean=self._services.redact,
+            clean=self._services.chats.redact,
         )
         return Outlet(view, sink)

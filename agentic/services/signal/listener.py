@@ -471,10 +471,10 @@ class SignalHandler:
         """A person edited a message: a turn that is about it reads it again by itself."""
 
     async def on_delete(self, chat: Chat, message_ids: Collection[int]) -> None:
-        self._services.gateway_notes.deleted(chat.channel_id, message_ids)
+        self._services.record.gateway.deleted(chat.channel_id, message_ids)
 
     async def on_reaction(self, chat: Chat, reaction: PersonReaction, *, given: bool) -> None:
-        self._services.gateway_notes.reacted(
+        self._services.record.gateway.reacted(
             self._agent, chat.channel_id, reaction.message_id, reaction.who.user_id, reaction.emoji, given=given
         )
         if given and (host := self._host()) is not None:

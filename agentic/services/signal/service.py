@@ -54,19 +54,19 @@ class SignalService(HostedService):
     async def open(self, context: ServiceContext) -> None:
         """Open the accounts. The addresses of earlier runs are read first."""
         self._context, services = context, context.services
-        settings, names = SignalSettings.of(services.settings), services.roster.names
+        settings, names = SignalSettings.of(services.settings), services.agents.roster.names
         client = await self._stack.enter_async_context(SignalClient(settings.signal_api_url))
         files = SignalFetcher(client)
         agents = {number: (agent, names.get(agent, agent)) for agent, number in settings.signal_numbers.items()}
         self._contacts = Contacts(agents, allowed=settings.signal_allowed, linked=settings.linked_people)
         self._chats, attachments = Chats(self._contacts), AttachmentReader(files)
         book = AddressBook(services.state.link)
-        self._keeper = AddressKeeper(book, self._contacts, self._chats, services.transcripts)
+        self._keeper = AddressKeeper(book, self._contacts, self._chats, services.chats.transcripts)
         await self._keeper.restore()
         self._stack.push_async_callback(self._keeper.aclose)
         for agent, number in settings.signal_numbers.items():
-            services.directory.learn_also(agent, self._contacts.ours(number).person)
-            shared = self._contacts, self._chats, services.transcripts
+            services.chats.directory.learn_also(agent, self._contacts.ours(number).person)
+            shared = self._contacts, self._chats, services.chats.transcripts
             self._accounts[agent] = SignalAccount(number, client, *shared, files, attachments)
 
     def listen(self) -> None:
@@ -138,7 +138,7 @@ class SignalService(HostedService):
 
     async def knows_history(self, channel_id: int) -> bool:
         """What was heard since the start is all that there is."""
-        return self._context.services.transcripts.known(channel_id) is not None
+        return self._context.services.chats.transcripts.known(channel_id) is not None
 
 
 class AddressKeeper:

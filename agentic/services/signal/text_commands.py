@@ -68,7 +68,7 @@ class SignalStyle(Style):
 
     def person(self, user_id: int) -> str:
         who = self._account.contacts.of(user_id)
-        return self._services.directory.name_of(user_id) or (who.name if who is not None else "") or "a person"
+        return self._services.chats.directory.name_of(user_id) or (who.name if who is not None else "") or "a person"
 
     def time(self, at: int, mark: str) -> str:
         return f"{datetime.fromtimestamp(at, self._services.settings.timezone):%Y-%m-%d %H:%M}"
@@ -131,7 +131,7 @@ class TextCommands:
 
     async def _send_file(self, heard: Heard, text: str, file: File) -> None:
         account, lease = self._account, self._channels.lease
-        recipient, data = account.chats.recipient(heard.chat) or "", self._services.redact(file.text)
+        recipient, data = account.chats.recipient(heard.chat) or "", self._services.chats.redact(file.text)
         try:
             await account.client.send(
                 account.number, recipient, text, file=(file.name, data), may_send=lambda: lease.is_held

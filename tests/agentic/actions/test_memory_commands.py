@@ -131,5 +131,5 @@ async def test_whoever_asked_to_be_forgotten_has_no_profile_that_is_still_on_its
         await place.use("privacy", MEMBER, unasked="on")
         await place.use("forget me", MEMBER)
         assert await place.use("profile show", MEMBER) == NO_PROFILE
-        assert await place.services.own_memory.consent(BOB) is None
+        assert await place.services.record.own_memory.consent(BOB) is None
         assert [note.user_id for note in place.notes if isinstance(note, ProfileNote)] == [BOB]

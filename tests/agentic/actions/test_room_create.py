@@ -303,7 +303,7 @@ async def test_a_topic_that_is_too_long_is_refused_and_not_cut():
 async def test_members_may_be_mentioned_and_listed_as_people_write(names: str):
     async with a_place() as place:
         await online(place)
-        directory = place.services.directory
+        directory = place.services.chats.directory
         directory.learn("claude", 701)
         directory.learn("grok", 702)
         orders = place.coordinator("opened")

@@ -40,7 +40,11 @@ class Desk:
         settings = SimpleNamespace(persona_folder=lambda agent: folder / agent, owner_user_ids={OWNER.user_id})
         scope, roster = SimpleNamespace(theme=lambda *_: "casual"), SimpleNamespace(names=NAMES)
         services: Any = SimpleNamespace(
-            settings=settings, names=NAMES, roster=roster, scope=scope, clock=float, record=SimpleNamespace(note=print)
+            settings=settings,
+            agents=SimpleNamespace(names=NAMES, roster=roster),
+            chats=SimpleNamespace(scope=scope),
+            clock=float,
+            record=SimpleNamespace(note=print),
         )
         self._actions = Actions(ActionContext(services, Place()))
 

@@ -42,7 +42,7 @@ async def test_a_persona_is_made_by_one_form_and_can_take_part_at_once(tmp_path)
         assert (card.display_name, card.interests, card.temperature) == ("Ada: the Sceptic", ("proofs", "ships"), 0.4)
         assert (tmp_path / "ada-the-sceptic" / "soul.md").read_text() == "You doubt.\n\nEven this.\n"
         assert "Ada: the Sceptic** (persona `ada-the-sceptic`)" in await place.use("agent list", Person(BOB))
-        assert place.services.roster.named("ADA: THE SCEPTIC").member.interests == ("proofs", "ships")
+        assert place.services.agents.roster.named("ADA: THE SCEPTIC").member.interests == ("proofs", "ships")
         assert [(note.action, note.detail) for note in place.notes] == [("save_persona", "Ada: the Sceptic")]
 
 
@@ -166,14 +166,14 @@ async def test_a_deleted_persona_is_gone_and_can_be_restored(tmp_path):
         assert (kept / "soul.md").read_text().startswith("You doubt.")
         assert "Ada" not in await place.use("agent list")
         kept.rename(tmp_path / "ada-the-sceptic")
-        await place.services.roster.look()
+        await place.services.agents.roster.look()
         assert "Ada" in await place.use("agent list")
 
 
 async def test_who_sits_in_a_running_room_stays(tmp_path):
     async with a_place(tmp_path) as place:
         await create(place)
-        member = place.services.roster.of("ada-the-sceptic").member
+        member = place.services.agents.roster.of("ada-the-sceptic").member
         await place.has(a_room(10**17, members=(member,), guild_id=GUILD), a_room(10**17 + 1, status="closed"))
         told = await place.use("agent delete", name="ada the sceptic")
         assert told == f"Ada: the Sceptic takes part in <#{10**17}>. Use /room remove there first."

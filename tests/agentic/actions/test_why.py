@@ -174,7 +174,7 @@ async def services():
                 state=state,
                 silence=lone_silence(clock),
                 settings=settings,
-                names=NAMES,
+                agents=SimpleNamespace(names=NAMES),
                 clock=clock,
                 server=server,
                 link=link,

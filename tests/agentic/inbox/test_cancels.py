@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentic.inbox.notices import Cancels
+from agentic.agent.notices import Cancels
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection

@@ -327,7 +327,7 @@ async def test_a_stop_without_the_right_that_was_missed_ends_what_answers_earlie
     scene.clock.now += 5
     if asked_before:
         back.asked("stop", ago=0, author=BOB)
-    scene.services.transcripts.of(LOUNGE).note_gap()
+    scene.services.chats.transcripts.of(LOUNGE).note_gap()
     await scene.cog.on_ready()
     await back.passes(2)
     go_on.set()
@@ -395,7 +395,7 @@ async def test_a_sign_that_is_no_order_any_more_or_never_was_stops_nothing(back,
 async def test_a_sign_that_was_put_there_during_a_gap_in_which_nobody_wrote_is_found(back):
     scene = await back.comes()
     post = signed(back, ago=0)
-    transcript = scene.services.transcripts.of(LOUNGE)
+    transcript = scene.services.chats.transcripts.of(LOUNGE)
     transcript.add(Entry(post, Speaker(scene.me.id, "Claude", "agent", "claude"), "as I said", scene.clock.now))
     assert not scene.silence.check(ChannelRef(LOUNGE))
     await scene.cog.on_ready()
@@ -419,13 +419,13 @@ async def test_a_mute_sign_of_the_last_week_is_found_when_it_comes_back(back, da
 async def test_a_mute_sign_that_was_put_there_during_a_gap_in_which_nobody_wrote_is_found(back):
     scene = await back.comes()
     await unasked(back, post := signed(back, ago=0, emoji="🔕"))
-    transcript = scene.services.transcripts.of(LOUNGE)
+    transcript = scene.services.chats.transcripts.of(LOUNGE)
     transcript.add(Entry(post, Speaker(scene.me.id, "Claude", "agent", "claude"), "as I said", scene.clock.now))
     await scene.cog.on_ready()
     await back.passes(2)
     assert await scene.state.posts.proactive.is_unwanted(11)
     assert scene.channel().reacted == [(post, "✅")]
-    await scene.services.consents.allow(11, because="command")
+    await scene.services.record.consents.allow(11, because="command")
     await scene.cog.on_ready()
     await back.passes(2)
     assert not await scene.state.posts.proactive.is_unwanted(11), "an old sign, and a newer word"
@@ -447,7 +447,7 @@ async def test_who_takes_over_looks_for_what_came_although_it_was_never_away(bac
     await back.passes(2 * ROUND_SECONDS)
     asked = back.asked(ago=0)
     place = scene.channel()
-    scene.services.transcripts.of(LOUNGE).add(to_entry(place.past[0], scene.directory))
+    scene.services.chats.transcripts.of(LOUNGE).add(to_entry(place.past[0], scene.directory))
     scene.acts = True
     await back.passes(2 * ROUND_SECONDS)
     assert scene.texts() == ["Hello."], asked
@@ -484,12 +484,12 @@ async def test_a_thread_that_was_silent_for_long_or_is_archived_is_not_read(back
 async def test_what_was_said_in_a_known_thread_during_a_new_session_is_read(back):
     scene = await back.comes()
     await scene.hear("a first word", channel=THREAD)
-    scene.services.transcripts.of(THREAD).is_complete = True
+    scene.services.chats.transcripts.of(THREAD).is_complete = True
     gap = back.wrote("unheard", channel=THREAD, ago=0)
     scene.clock.now += 3600
     await scene.cog.on_ready()
     await back.passes(2)
-    assert gap in scene.services.transcripts.of(THREAD)
+    assert gap in scene.services.chats.transcripts.of(THREAD)
 
 
 def test_people_who_had_theirs_are_passed_over():

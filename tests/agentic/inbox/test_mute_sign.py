@@ -79,7 +79,7 @@ async def test_at_an_answer_the_sign_says_nothing(scene: Scene):
 async def test_who_wants_them_again_can_end_them_again(scene: Scene):
     message_id = await posted(scene)
     await sign(scene, message_id)
-    await scene.services.consents.allow(ALICE, because="command")
+    await scene.services.record.consents.allow(ALICE, because="command")
     second = await reflect(scene, "discover", "r2")
     assert second.message_id is not None
     await sign(scene, second.message_id)
@@ -88,7 +88,7 @@ async def test_who_wants_them_again_can_end_them_again(scene: Scene):
 
 async def test_a_command_is_noted_whatever_was_said_before(scene: Scene):
     await sign(scene, await posted(scene))
-    assert not await scene.services.consents.refuse(ALICE, because="command")
+    assert not await scene.services.record.consents.refuse(ALICE, because="command")
     assert noted(scene) == [(ALICE, False, "🔕"), (ALICE, False, "command")]
 
 
@@ -105,7 +105,9 @@ async def test_at_a_message_that_redis_has_forgotten_the_sign_counts_by_the_reco
         cause="trains",
         at=scene.clock.now,
     )
-    services = replace(scene.services, memory=Remembered(sent={message_id: sent}))
+    services = replace(
+        scene.services, record=replace(scene.services.record, memory=Remembered(sent={message_id: sent}))
+    )
     signs = OptOutReactions(services, scene.cog.channels)
     for giver in (BOB, ALICE):
         await signs.on_reaction(PersonReaction(Person(giver), LOUNGE, message_id, scene.me.id, "🔕"))
@@ -133,7 +135,7 @@ async def test_a_sign_that_was_missed_counts_once(scene: Scene):
     signs: Any = scene.cog.host._opt_outs
     await signs.on_missed(past, message_id)
     assert noted(scene) == [(ALICE, False, "🔕")]
-    await scene.services.consents.allow(ALICE, because="command")
+    await scene.services.record.consents.allow(ALICE, because="command")
     await signs.on_missed(past, message_id)  # after the next start: an old sign, and a newer word
     assert noted(scene)[-1] == (ALICE, True, "command")
 

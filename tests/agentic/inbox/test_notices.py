@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from agentic.agent.notices import MAX_CHARACTERS, PersonNotices
 from agentic.chat.directory import Directory
-from agentic.inbox.notices import MAX_CHARACTERS, PersonNotices
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import StateUnavailable

@@ -52,8 +52,9 @@ class Stage:
         self.scene = Scene("claude", env=env)
         settings, services = self.scene.settings, self.scene.services
         self.scene.state.coordination.backoffs = NoBackoffs()
-        self.roster = Roster(settings, services.directory, services.state.coordination.presence, self.folder)
-        self.services = replace(services, roster=self.roster, personas=Personas(settings))
+        self.roster = Roster(settings, services.chats.directory, services.state.coordination.presence, self.folder)
+        agents = replace(services.agents, roster=self.roster, personas=Personas(settings))
+        self.services = replace(services, agents=agents)
         self.models: dict[str, Any] = {}
         self.bots = [self.scene.cog.channels]
         self.hosts = PersonaHosts(self.services, self.make_model, self.channels_of, prepare=self.prepare)

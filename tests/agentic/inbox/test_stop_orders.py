@@ -546,7 +546,7 @@ async def test_no_reaction_that_a_model_decided_on_is_given_after_the_stop(open_
 async def test_no_sign_stands_for_an_excuse_after_the_stop(open_scene):
     scene = await open_scene(AGENT_DAILY_MAX="1")
     asked = await scene.hear("hello", author=BOB)
-    entry = scene.services.transcripts.of(LOUNGE).get(asked)
+    entry = scene.services.chats.transcripts.of(LOUNGE).get(asked)
     event = scene.services.mention(entry, LOUNGE, "casual", to_all=False)
     outlet = scene.cog.channels.outlet(scene.channel())
     await scene.silence.stop(Scope.channel(LOUNGE), source="m1")

@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentic.agent.services import IgnoredPeople, ServedChannels
-from agentic.chat.service import IncomingMessage
+from agentic.agent.services import IgnoredPeople
+from agentic.chat.service import IncomingMessage, ServedChannels
 from agentic.inbox.triggers import Call, detect_call
 
 ME, OTHER, PERSON, BOTS_ROLE = 10, 11, 20, 31

@@ -87,7 +87,7 @@ class World:
 
     def opener(self, openings: RoomOpenings, agent: str = "grok") -> RoomOpener:
         state = SimpleNamespace(coordination=SimpleNamespace(room_openings=openings))
-        services: Any = SimpleNamespace(state=state, orders=self, clock=self.clock)
+        services: Any = SimpleNamespace(state=state, bus=SimpleNamespace(orders=self), clock=self.clock)
         return RoomOpener(agent, services, self, lease=ALWAYS_HELD)
 
 

@@ -62,7 +62,8 @@ def cheap(answer, caps=None):
     made = CheapModel(model=model, prices=prices(), redact=str, backoff=backoff)
     state = SceneState(clock, caps=caps)
     settings = SimpleNamespace(timezone=UTC)
-    services = SimpleNamespace(state=state, clock=clock, settings=settings, cheap=made, record=KeptNotes())
+    services = SimpleNamespace(state=state, clock=clock, settings=settings, record=KeptNotes())
+    services.models = SimpleNamespace(cheap=made)
     return partial(find_positions, services), model, state
 
 

@@ -198,9 +198,9 @@ async def steward(world: World, **more: object) -> AsyncIterator[RoomThreadManag
                 coordination=SimpleNamespace(rooms=world, room_marks=marks), turns=SimpleNamespace(records=records)
             ),
             record=world.notes,
-            cheap=None,
-            orders=world,
-            roster=world.roster,
+            models=SimpleNamespace(cheap=None),
+            bus=SimpleNamespace(orders=world),
+            agents=SimpleNamespace(roster=world.roster),
             clock=lambda: world.now,
         )
         bots = ThreadBots(lambda: online, lambda name: True)

@@ -29,7 +29,7 @@ class Scene:
         self.link, self.marks, self.acts, self.writes = link, RoomMarks(link), True, True
         self.paused, self.outcome = list[tuple[int, str]](), "room_paused"
         state = SimpleNamespace(coordination=SimpleNamespace(rooms=RoomStore(link), room_marks=self.marks))
-        services: Any = SimpleNamespace(state=state, orders=self)
+        services: Any = SimpleNamespace(state=state, bus=SimpleNamespace(orders=self))
         self.watch = ThreadWatch(
             "grok",
             services,

@@ -61,8 +61,8 @@ async def test_at_its_deadline_a_turn_asks_for_nothing_any_more(scene, seconds, 
 
 
 async def test_a_question_that_was_taken_back_asks_for_nothing(scene):
-    scene.services.transcripts.of(LOUNGE).add(ASKED)
-    scene.services.transcripts.of(LOUNGE).delete(5)
+    scene.services.chats.transcripts.of(LOUNGE).add(ASKED)
+    scene.services.chats.transcripts.of(LOUNGE).delete(5)
     assert asked(scene, mention(scene)) is None
 
 

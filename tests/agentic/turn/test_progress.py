@@ -72,7 +72,7 @@ async def test_a_call_that_was_cut_off_is_made_again_and_both_are_charged():
 async def test_a_continued_turn_has_a_budget_like_any_other():
     state = SceneState(Clock(), caps=Caps(all=0.004))
     first, scene = await crashed(at="thinking", state=state, mention=True)
-    scene.services.transcripts.of(LOUNGE).add(first.services.transcripts.of(LOUNGE).entries()[0])
+    scene.services.chats.transcripts.of(LOUNGE).add(first.services.chats.transcripts.of(LOUNGE).entries()[0])
     await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert (scene.cog.asked, [emoji for _, emoji in scene.channel().reacted]) == ([], ["💤"])
@@ -130,7 +130,7 @@ async def test_a_post_that_was_made_is_found_and_not_made_again():
 
 async def test_where_the_past_cannot_be_read_the_post_goes_out_under_its_nonce_again():
     first, scene = await crashed(at="posting")
-    scene.services.transcripts.of(LOUNGE).is_complete = True
+    scene.services.chats.transcripts.of(LOUNGE).is_complete = True
     scene.channel().wrong = [http_error(500)]
     await scene.instruct()
     nonces = [sent.options["nonce"] for sent in scene.channel().sent]
@@ -168,7 +168,7 @@ async def test_after_the_post_only_the_reaction_is_left_to_do():
     first, scene = await crashed(at="reacting", decision={"text": "Hello.", "react_emoji": "🔥"}, mention=True)
     assert [name for _, name in first.state.checkpoints] == ["answer", "posted"]
     scene.channel().past = []  # not even looked for
-    scene.services.transcripts.of(LOUNGE).add(first.services.transcripts.of(LOUNGE).entries()[0])
+    scene.services.chats.transcripts.of(LOUNGE).add(first.services.chats.transcripts.of(LOUNGE).entries()[0])
     await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert (scene.cog.asked, scene.texts(), [emoji for _, emoji in scene.channel().reacted]) == ([], [], ["🔥"])

@@ -129,7 +129,7 @@ async def test_the_same_message_heard_twice_is_taken_in_once(busy):
 async def test_a_piece_taken_back_is_left_out_and_all_of_them_cancel_the_turn(busy):
     first = await busy.ask("one")
     second = await busy.ask("two")
-    transcript = busy.services.transcripts.of(100)
+    transcript = busy.services.chats.transcripts.of(100)
     transcript.delete(second)
     await end(busy)
     assert (len(busy.cog.asked), "two" in busy.prompt.text, "one" in busy.prompt.text) == (2, False, True)

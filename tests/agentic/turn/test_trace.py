@@ -12,11 +12,12 @@ from agentic.context.blocks import Block, ToolLine
 from agentic.context.window import Window
 from agentic.llm.errors import RateLimited
 from agentic.llm.types import Picture, Prompt, Reply
+from agentic.record.notes import TurnWatchers
 from agentic.state.record_stream import decoded, encoded
 from agentic.state.silence import Scope
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import ToolEvent
-from agentic.turn.trace import RecordedWords, Sources, TurnTrace, TurnWatchers, quoted_in, small
+from agentic.turn.trace import RecordedWords, Sources, TurnTrace, quoted_in, small
 from agentic.wire.entries import CallWords, Quoted
 from tests.support.agent_scene import CALL, LOUNGE, Scene, Watcher
 from tests.support.doubles import ALICE, BOB, Clock, settle

@@ -181,7 +181,7 @@ async def test_an_unreadable_cancel_changes_nothing(scene: Scene):
 
 
 async def test_who_wants_none_gets_none_and_no_model_is_asked(scene: Scene):
-    await scene.services.consents.refuse(ALICE, because="🔕")
+    await scene.services.record.consents.refuse(ALICE, because="🔕")
     result = await reflect(scene, "discover")
     assert (result.reason, scene.cog.asked) == ("unwanted", [])
 
@@ -191,7 +191,7 @@ async def test_a_no_while_the_agent_thinks_counts_too(scene: Scene):
     go_on = asyncio.Event()
     scene.answers(go_on.wait)
     await begin(scene, "discover")
-    await scene.services.consents.refuse(ALICE, because="🔕")
+    await scene.services.record.consents.refuse(ALICE, because="🔕")
     go_on.set()
     await settle()
     result = result_of(scene)

@@ -50,7 +50,7 @@ class LineView(HeardView):
     service = LINES
 
     def __init__(self, lines: LineService, agent: str, room: str) -> None:
-        super().__init__(number_of("room", room), room, lines.context.services.transcripts, is_group=True)
+        super().__init__(number_of("room", room), room, lines.context.services.chats.transcripts, is_group=True)
         self.own_name, self.own_ids = lines.names[agent], frozenset({number_of("person", lines.names[agent])})
 
 
@@ -72,7 +72,7 @@ class LineSink(SinkWithoutSigns):
         services, place = self._lines.context.services, self._view.channel_id
         lease, stopped = self._lines.context.lease_of(self._agent), services.silence.check
         below = [f"{source.title}: {source.url}" for source in post.sources]
-        text = services.redact("\n".join((post.text or "", *below)))
+        text = services.chats.redact("\n".join((post.text or "", *below)))
         sent: list[int] = []
         for number, part in enumerate(split_text(text, LONGEST)):
             if not lease.is_held or stopped(self._lines.channels(self._agent).place(place)):
@@ -128,7 +128,7 @@ class LineService(HostedService):
         greeting = json.loads(await self._reader.readline())
         self.rooms = {number_of("room", room): room for room in greeting["rooms"]}
         for agent, name in self.names.items():
-            context.services.directory.learn_also(agent, number_of("person", name))
+            context.services.chats.directory.learn_also(agent, number_of("person", name))
 
     def listen(self) -> None:
         self.is_connected = True
@@ -181,13 +181,13 @@ class LineService(HostedService):
         services, channel_id, number = self.context.services, number_of("room", line["room"]), message_id(line["at"])
         transcript = LineView(self, next(iter(self.names)), line["room"]).transcript
         if line.get("deleted"):
-            services.gateway_notes.deleted(channel_id, (number,))
-            services.transcripts.changed(channel_id, (number,))
+            services.record.gateway.deleted(channel_id, (number,))
+            services.chats.transcripts.changed(channel_id, (number,))
             transcript.delete(number)
             return
         facts, entry = self._read(line, channel_id, number)
         if line.get("edited"):
-            services.transcripts.changed(channel_id, (number,))
+            services.chats.transcripts.changed(channel_id, (number,))
             transcript.revise(entry)
             return
         transcript.add(entry)
@@ -201,7 +201,7 @@ class LineService(HostedService):
         services, agents = self.context.services, {name: agent for agent, name in self.names.items()}
         author, agent = number_of("person", line["author"]), agents.get(line["author"])
         answered = message_id(line["reply_to"]) if line["reply_to"] else None
-        replied = services.transcripts.of(channel_id).get(answered or 0)
+        replied = services.chats.transcripts.of(channel_id).get(answered or 0)
         mentions = frozenset(number_of("person", name) for name in agents if f"@{name}" in line["text"])
         bare = re.sub("|".join(f"@{re.escape(name)}" for name in agents), "", line["text"]).strip()
         facts = IncomingMessage(
