@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
+from agentic.background_tasks import TASKS
 from agentic.ids import is_snowflake
-from agentic.state.idle import TASKS
 from agentic.themes import DEFAULT_THEME as DEFAULT_THEME
 from agentic.themes import THEMES as THEMES
 from agentic.themes import Theme as Theme

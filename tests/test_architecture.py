@@ -39,6 +39,8 @@ LEVELS: tuple[frozenset[str], ...] = (
 ONLY: dict[str, frozenset[str]] = {
     "agent_coordinator": frozenset(
         {
+            "agentic.background_tasks",
+            "agentic.policies",
             "agentic.themes",
             "agentic.ids",
             "agentic.text",
@@ -56,6 +58,7 @@ ONLY: dict[str, frozenset[str]] = {
             "agentic.record",
             "agentic.actions",
             "agentic.personas",
+            "agentic.policies",
             "agentic.themes",
             "agentic.ids",
             "agentic.process",

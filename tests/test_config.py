@@ -26,10 +26,9 @@ from agent_config import (
 from agentic.agent.persona import read_fronts
 from agentic.process.root import ROOT
 from agentic.services.signal.settings import SignalSettings
-from agentic.settings.fields import NO_LIMIT, POLICIES
+from agentic.settings.fields import NO_LIMIT
 from agentic.settings.loading import OLD_NAMES
 from agentic.settings.validation import shared_tokens
-from agentic.state import rooms
 from agentic.themes import THEMES
 
 EXAMPLE = ROOT / ".env.example"
@@ -304,7 +303,6 @@ def test_a_policy_for_a_channel_that_the_bots_do_not_have_is_warned_of() -> None
     settings = load(CHANNEL_THEME_MAP="1:debate", COORDINATOR_POLICIES="Would You Rather:pull, 1: Round_Robin, 9:pull")
     assert settings.policies == {"would-you-rather": "pull", "1": "round-robin", "9": "pull"}
     assert settings.warnings == ("COORDINATOR_POLICIES: ignored, since not among the bots' channels: 9",)
-    assert POLICIES == rooms.POLICIES
 
 
 def test_tokens_without_any_channel_are_warned_of() -> None:

@@ -24,7 +24,6 @@ from agent_coordinator.idle.tasks import (
     BUDGETS,
     DAY,
     HOUR,
-    NOTHING,
     SENT_DAYS,
     Blocked,
     IdleStore,
@@ -40,8 +39,9 @@ from agent_coordinator.idle.tasks import (
     sent_of,
 )
 from agent_coordinator.scheduler import active_window, local_date
+from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
 from agentic.ids import id_at
-from agentic.state.idle import UNASKED, Asking, Candidate, Sent
+from agentic.state.idle import Asking, Candidate, Sent
 from agentic.state.silence import ChannelRef, SilenceChange, Silenced
 from agentic.wire import keys
 from agentic.wire.bus import NoAnswer
@@ -160,7 +160,7 @@ class BackgroundScheduler:
         candidates = await look(store, task, agent, now=now, before=before, failed=failing, silenced=silenced)
         if not candidates:
             schedule.note(seen=min(newest, id_at(now - config.after if task == "follow_up" else now)))
-            return Blocked(NOTHING[task])
+            return Blocked(BACKGROUND_TASKS[task].nothing)
         given = TaskInputs(
             now=now,
             timezone=settings.timezone,
@@ -169,7 +169,7 @@ class BackgroundScheduler:
             silenced={each.channel_id: why for each in candidates if (why := silenced(each)) is not None},
             did=schedule.state.did if now - schedule.state.last < DID_SECONDS else "",
         )
-        if task in UNASKED:
+        if task in PROACTIVE:
             # The record's unasked messages, and those that it does not show yet: another agent may be next at once, and
             # a recorder that is down for hours must end no cooldown.
             since = now - SENT_DAYS * DAY
@@ -274,7 +274,7 @@ class BackgroundScheduler:
             pair = asking.task, asking.agent
             self._failed[pair] = (*self._failed.get(pair, ()), asking.upto)[-MAX_FAILED:]
         schedule.mark_complete(now, failed=in_vain)
-        if asking.task in UNASKED and not schedule.state.failures:
+        if asking.task in PROACTIVE and not schedule.state.failures:
             posted = result.message_id if result is not None and result.message_id else 0
             schedule.note(seen=max(posted, id_at(now)))
 

@@ -10,8 +10,9 @@ import random
 from abc import ABC, abstractmethod
 
 from agent_coordinator.config import IdleConfig
+from agentic.background_tasks import TASKS
 from agentic.ids import id_at
-from agentic.state.idle import TASKS, Asking, IdleState, TaskState, task_key
+from agentic.state.idle import Asking, IdleState, TaskState, task_key
 
 BACKOFF_FIRST = 300.0  # seconds after a run that failed; doubles with each further one
 BACKOFF_MAX = 6 * 3600.0

@@ -20,7 +20,8 @@ from typing import Any, Protocol
 
 from agent_coordinator.config import IdleConfig
 from agent_coordinator.scheduler import active_window, local_date
-from agentic.state.idle import UNASKED, Asking, Candidate, Sent
+from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
+from agentic.state.idle import Asking, Candidate, Sent
 from agentic.state.silence import Silenced
 from agentic.text import says_again, tokens
 from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, Entry, ProfileNote, SummaryNote, UnaskedNote, topics_in
@@ -33,12 +34,6 @@ LOOKED_AT = 20  # candidates for an unasked message
 SENT_DAYS = 90.0  # of unasked messages that gates look at
 AVOIDED = 20  # unasked messages that are not to be repeated
 MAX_DISCOVERY_TOPICS = 5  # of the person's, for one discovery
-NOTHING: Mapping[str, str] = {
-    "summarise": "there is nothing to summarise",
-    "profile": "nobody has written anything new for a profile",
-    "follow_up": "no conversation was left hanging",
-    "discover": "nobody has a profile",
-}
 NO_FAILURE = frozenset(
     {"skipped", "not_new", "unwanted", "person_wrote", "overtaken", "stopped", "withdrawn", "edited"}
 )
@@ -159,7 +154,7 @@ def choose(
         return rng.choice(plans)
     blocked = [each for each in judged if isinstance(each, Blocked)]
     if not blocked:
-        return Blocked(NOTHING[task])
+        return Blocked(BACKGROUND_TASKS[task].nothing)
     opening = [each.until for each in blocked if each.until is not None]
     return Blocked(blocked[0].why, min(opening) if len(opening) == len(blocked) else None)
 
@@ -167,7 +162,7 @@ def choose(
 def _judge(
     task: str, agent: str, each: Candidate, given: TaskInputs, config: IdleConfig, rng: random.Random
 ) -> TaskPlan | Blocked:
-    if task not in UNASKED:
+    if task not in PROACTIVE:
         if task == "summarise" and (running := channel_open(each.channel_id, None, given.busy)):
             return running
         if about_of(each) == given.did:

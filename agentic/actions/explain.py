@@ -18,6 +18,7 @@ from agentic.actions.silence import OfBot
 from agentic.actions.status import unasked_waits
 from agentic.actions.values import Values, option
 from agentic.agent.services import Services
+from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
 from agentic.ids import sent_at
 from agentic.state.conversations import Pull, Pulls, Running
 from agentic.state.shared_state import SharedState
@@ -32,10 +33,6 @@ AUTOMATION: Mapping[str, str] = {
     "cron": "ran a cron job from its agents.md",
     "hook": "ran a hook from its agents.md",
     "webhook": "handled a webhook event",
-}
-UNASKED: Mapping[str, str] = {
-    "follow_up": "followed up on a talk, while nobody wrote",
-    "discover": "had something new for {person}, while nobody wrote",
 }
 UNASKED_END = "Nobody asked for it: react to it with 🔕 and you get no more such messages."
 MAX_WORD = 100  # characters of a model name or an unknown trigger: another program may have written the record
@@ -143,7 +140,7 @@ def _called(record: TurnRecord) -> str:
         return "started a conversation of the bots"
     if record.trigger == "round":
         return f"took its turn in round {record.round_number or 1} of a conversation of the bots"
-    if record.trigger in UNASKED:
+    if record.trigger in PROACTIVE:
         return _unasked(record.trigger, record.asked_by)
     if record.trigger == "errand":
         return AUTOMATION.get(record.kind, "ran an automation task")
@@ -151,7 +148,8 @@ def _called(record: TurnRecord) -> str:
 
 
 def _unasked(task: str, person_id: int | None) -> str:
-    return UNASKED.get(task, UNASKED["discover"]).format(person=_person(person_id))
+    did = {name: task.did for name, task in BACKGROUND_TASKS.items() if task.did}
+    return did.get(task, did["discover"]).format(person=_person(person_id))
 
 
 def _person(user_id: int | None) -> str:

@@ -27,10 +27,10 @@ from agentic.actions.base import (
     refused,
 )
 from agentic.actions.conversations import silenced_refusal
-from agentic.actions.rooms import POLICY_TEXTS
 from agentic.actions.texts import TEXTS
 from agentic.actions.values import Snowflake, Values, option
 from agentic.agent.roster import RosterEntry, find, members_of, without_mentions
+from agentic.policies import POLICY_TEXTS
 from agentic.rooms.closing import cut
 from agentic.rooms.opening import OPENED, RoomDraft, opening_text, room_of, thread_name, topic_of
 from agentic.state.budgets import CLOSING_SHARE

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from agentic.actions.base import ActionContext, ActionRequest, File, Outcome, done, refused, report
 from agentic.actions.values import Values, option
 from agentic.agent.roster import Called, find, without_mentions
+from agentic.policies import POLICY_TEXTS
 from agentic.record.database import RecordError
 from agentic.record.export.render import room_page
 from agentic.record.export.story import Look
@@ -24,12 +25,6 @@ from agentic.wire.messages import Command, RoomOrder
 from agentic.wire.reasons import ENDINGS
 
 SEEN = 200  # rooms among which a topic is looked for
-POLICY_TEXTS = {
-    "round-robin": "in turn, in the order given",
-    "pull": "the one to whom the talk is closest",
-    "moderated": "the moderator names the next; without one, you do",
-    "rounds": "in rounds, in a different order each",
-}
 MAX_LISTED = 15
 MAX_BYTES = 8_000_000  # of a file, below Discord's limit for a server without boosts
 CHANGED = frozenset({"room_paused", "room_resumed", "room_closed", "requested", "added_member", "removed_member"})

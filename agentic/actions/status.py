@@ -10,18 +10,13 @@ from datetime import datetime
 from agentic.actions.base import ActionContext, ActionRequest, Outcome, report
 from agentic.actions.rights import scopes
 from agentic.actions.values import Values
+from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
 from agentic.state.conversations import Running
-from agentic.state.idle import UNASKED, IdleState, TaskState, task_key
+from agentic.state.idle import IdleState, TaskState, task_key
 from agentic.state.silence import ChannelRef
 from agentic.text import counted, dollars, lasting, listed
 
 MAX_STOPS, MAX_IGNORED = 10, 20  # channels, and people, that are named
-IDLE_TASKS: Mapping[str, str] = {
-    "summarise": "summaries",
-    "profile": "profiles",
-    "follow_up": "follow-ups",
-    "discover": "discoveries",
-}
 OWN_SILENCE: Mapping[str, str] = {
     "paused": "All agents are paused by their owner.",
     "stopped": "I am stopped here. Write RESUME to let me speak again.",
@@ -199,16 +194,17 @@ def idle_lines(state: IdleState, names: Mapping[str, str], now: float) -> tuple[
     """A line for each agent with tasks while nobody writes, such as "Claude: follow-ups in 40 minutes at the earliest".
     `names` maps agents' keys to shown names."""
     found: dict[str, list[str]] = {}
-    for task, label in IDLE_TASKS.items():
+    for name, task in BACKGROUND_TASKS.items():
         for key, its in state.tasks.items():
-            if key.startswith(f"{task}:"):
-                found.setdefault(key.removeprefix(f"{task}:"), []).append(f"{label} {_when(state, key, its, now)}")
+            if key.startswith(f"{name}:"):
+                line = f"{task.label} {_when(state, key, its, now)}"
+                found.setdefault(key.removeprefix(f"{name}:"), []).append(line)
     return tuple(f"{names.get(agent, agent)}: {'; '.join(tasks)}" for agent, tasks in found.items())
 
 
 def unasked_waits(state: IdleState, agent: str, now: float) -> tuple[str, ...]:
     """The agent's tasks that post unasked, and what each waits for, such as "follow-ups (these are quiet hours)"."""
-    keys = {label: task_key(task, agent) for task, label in IDLE_TASKS.items() if task in UNASKED}
+    keys = {task.label: task_key(name, agent) for name, task in BACKGROUND_TASKS.items() if name in PROACTIVE}
     whens = {label: _when(state, key, state.tasks[key], now) for label, key in keys.items() if key in state.tasks}
     return tuple(f"{label} ({when.removeprefix(WAIT)})" for label, when in whens.items())
 

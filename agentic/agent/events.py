@@ -19,11 +19,11 @@ from typing import Any, ClassVar, Self, TypeGuard
 
 from pydantic import TypeAdapter, ValidationError
 
+from agentic.background_tasks import PROACTIVE, WRITTEN
 from agentic.chat.outlet import NO_CHANNEL
 from agentic.context.entries import Entry
 from agentic.context.options import Options
 from agentic.context.prompt import AutomationTask, Trigger, unasked_task
-from agentic.state.idle import UNASKED, WRITTEN
 from agentic.wire.messages import DEFAULT_DEADLINE_SECONDS, Instruction, Reflection
 
 log = logging.getLogger(__name__)
@@ -334,7 +334,7 @@ class MentionEvent(TurnEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectionEvent(AutomationEvent):
     """The coordinator gives a task for while nobody writes. Either it writes a text for the coordinator (WRITTEN) by
-    one call of a model, or it may post what nobody asked for (UNASKED).
+    one call of a model, or it may post what nobody asked for (PROACTIVE).
 
     A post is on the account of the person that it is for, but no turn for people: these do not wait for it. What is
     written is on nobody's account.
@@ -384,9 +384,9 @@ class ReflectionEvent(AutomationEvent):
     def of(cls, instruction: Instruction, now: float) -> ReflectionEvent | None:
         """None for a task that is not known, and for a post that would be for nobody."""
         given = instruction.reflection
-        if given is None or given.task not in WRITTEN | UNASKED:
+        if given is None or given.task not in WRITTEN | PROACTIVE:
             return None
-        if given.task in UNASKED and given.person_id is None:
+        if given.task in PROACTIVE and given.person_id is None:
             return None
         return cls(
             id=instruction.instruction_id,

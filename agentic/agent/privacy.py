@@ -18,10 +18,10 @@ from cachetools import TTLCache
 
 from agent_config import FrontMatter, Settings
 from agentic.agent.forgetting import Forgetting, PersonalStore
+from agentic.background_tasks import PROACTIVE
 from agentic.record.memories import Kept, MemoryReader, Profile
 from agentic.record.notes import ChannelReaders, Consents
 from agentic.record.personal_data import STORED, inventory
-from agentic.state.idle import UNASKED
 from agentic.state.record_stream import Notes
 from agentic.text import counted, listed
 from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, ProfileNote, topics_in
@@ -281,6 +281,6 @@ def unasked_writers(fronts: Mapping[str, FrontMatter], settings: Settings) -> di
     found = {}
     for agent, front in fronts.items():
         tasks = front.idle_tasks if front.idle_tasks is not None else settings.idle_tasks
-        if not UNASKED.isdisjoint(tasks):
+        if not PROACTIVE.isdisjoint(tasks):
             found[agent] = (front.unasked or settings.unasked) == "everyone"
     return found

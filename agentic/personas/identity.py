@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from agentic.background_tasks import TaskName
 from agentic.personas.markdown import plain
 
 FILE = "identity.md"
@@ -71,7 +72,6 @@ def _tasks(text: Any) -> tuple[str, ...]:
     return () if names == ("none",) else names
 
 
-IdleTask = Literal["summarise", "profile", "follow_up", "discover"]
 _Line = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
 _Subject = Annotated[str, Field(max_length=60), AfterValidator(_one_line)]
 
@@ -103,7 +103,7 @@ class IdentityCard(BaseModel):
     search_pictures: bool | None = None
     message_log: bool | None = None
     recall: bool | None = None
-    idle_tasks: Annotated[tuple[IdleTask, ...], BeforeValidator(_tasks)] | None = None
+    idle_tasks: Annotated[tuple[TaskName, ...], BeforeValidator(_tasks)] | None = None
     unasked: Annotated[Literal["opt_in", "everyone"], BeforeValidator(_word)] | None = None
 
 

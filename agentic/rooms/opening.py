@@ -23,6 +23,7 @@ import pydantic
 from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost
 from agentic.context.entries import one_line
+from agentic.policies import PolicyName
 from agentic.state.leases import AnyLease
 from agentic.state.rooms import (
     DEFAULT_ARCHIVE_MINUTES,
@@ -34,7 +35,6 @@ from agentic.state.rooms import (
     Room,
     RoomMember,
     RoomOpening,
-    RoomPolicy,
 )
 from agentic.wire.bus import NOBODY
 from agentic.wire.connection import or_default
@@ -67,7 +67,7 @@ class RoomDraft(StoredValue):
     topic: str = ""
     turns: int = pydantic.Field(DEFAULT_TURNS, ge=2, le=MAX_TURNS)
     archive_minutes: int = DEFAULT_ARCHIVE_MINUTES
-    policy: RoomPolicy = DEFAULT_POLICY
+    policy: PolicyName = DEFAULT_POLICY
     moderator: str | None = None  # as the person wrote it
     audience_seconds: float = 0.0
     goodbye_ends: bool = False

@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal
 from zlib import crc32
 
 from pydantic import SecretStr
 
+from agentic.background_tasks import TaskName
 from agentic.llm.pricing import list_price
 from agentic.llm.provider_table import COMPATIBLE_COG, KNOWN, PROVIDERS
 from agentic.settings.models import ModelSettings, Sources, default_of
 
-IdleTask = Literal["summarise", "profile", "follow_up", "discover"]
-IDLE_TASKS: tuple[IdleTask, ...] = get_args(IdleTask)  # by priority
 Unasked = Literal["opt_in", "everyone"]
 
 BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
@@ -171,7 +170,7 @@ class FrontMatter:
     interests: tuple[str, ...] = ()
     colour: int | None = None
     disclosure: str | None = None
-    idle_tasks: tuple[IdleTask, ...] | None = None
+    idle_tasks: tuple[TaskName, ...] | None = None
     unasked: Unasked | None = None
 
 

@@ -11,12 +11,13 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from agentic.policies import POLICIES, PolicyName
 from agentic.themes import DEFAULT_THEME, THEMES
 
 READING = ("files_read", "files_glob", "files_grep")  # none that writes: a stranger may talk a model into it
@@ -232,11 +233,10 @@ Folder = Annotated[Path, AfterValidator(_check_path), Field(description="a folde
 FolderMap = Annotated[dict[str, str], from_text(_read_folders), Field(description=FOLDERS)]
 ThemeMap = Annotated[dict[Id, str], from_text(_read_themes), Field(description=THEME_MAP)]
 Policy = Annotated[
-    Literal["rounds", "round-robin", "moderated", "pull"],
+    PolicyName,
     from_text(lambda text: text.strip().lower().replace("_", "-")),
     Field(description="rounds, round-robin, moderated or pull"),
 ]
-POLICIES: tuple[str, ...] = get_args(get_args(Policy)[0])
 PolicyMap = Annotated[dict[str, str], from_text(_read_policies), Field(description=POLICY_MAP)]
 AgentRuntime = Literal["claude-agent-sdk"]
 PermissionMode = Annotated[

@@ -15,8 +15,9 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field, SecretStr
 
+from agentic.background_tasks import TaskName
 from agentic.settings import fields as f
-from agentic.settings.agents import AgentSettings, IdleTask, PersonaModels, Unasked
+from agentic.settings.agents import AgentSettings, PersonaModels, Unasked
 from agentic.settings.fields import Keys, from_text, setting, split_list
 from agentic.settings.models import EndpointSettings, ModelSettings
 from agentic.themes import DEFAULT_THEME
@@ -39,7 +40,7 @@ class Settings(Keys):
     `idle_tasks` and `unasked` apply to agents whose persona says nothing else."""
 
     # What agents do while nobody writes, and what is stored for it
-    idle_tasks: Annotated[tuple[IdleTask, ...], from_text(_read_tasks)] = setting(
+    idle_tasks: Annotated[tuple[TaskName, ...], from_text(_read_tasks)] = setting(
         "IDLE_TASKS", (), "summarise, profile, follow_up and discover, separated by commas, or none"
     )
     unasked: Annotated[Unasked, from_text(lambda text: text.strip().lower().replace("-", "_"))] = setting(

@@ -19,16 +19,13 @@ from dataclasses import dataclass
 from cachetools import LRUCache
 from pydantic import Field
 
+from agentic.background_tasks import TASKS
 from agentic.state.leases import FENCE
 from agentic.text import finite_number
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, Store, or_default, when_back
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import Result, read_result
-
-TASKS: tuple[str, ...] = ("summarise", "profile", "follow_up", "discover")  # by priority
-WRITTEN = frozenset({"summarise", "profile"})  # their text goes to the coordinator
-UNASKED = frozenset({"follow_up", "discover"})  # they may post
 
 MAX_MATERIAL = 8_000  # characters of a Candidate's material
 KEEP_SECONDS = 30 * 86400

@@ -16,22 +16,21 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
+from agentic.policies import PolicyName
 from agentic.wire import keys
 from agentic.wire.connection import Store, or_default, when_back
 from agentic.wire.entries import StoredValue
 from agentic.wire.messages import RoomNotice
 from agentic.wire.reasons import PAUSES, EndReason
 
-RoomPolicy = Literal["rounds", "round-robin", "moderated", "pull"]
 RoomStatus = Literal["active", "paused", "closed"]
 ARCHIVE_MINUTES = (60, 1440, 4320, 10080)  # Discord takes no others
 DEFAULT_ARCHIVE_MINUTES = 1440
-DEFAULT_POLICY: RoomPolicy = "round-robin"
-POLICIES: tuple[str, ...] = get_args(RoomPolicy)
+DEFAULT_POLICY: PolicyName = "round-robin"
 DEFAULT_THEME = "debate"
 DEFAULT_TURNS = 20
 MAX_TURNS = 200
@@ -112,7 +111,7 @@ class Room(StoredValue):
     topic: str
     members: tuple[RoomMember, ...]  # in speaking order
     left: tuple[RoomMember, ...] = ()
-    policy: RoomPolicy = DEFAULT_POLICY
+    policy: PolicyName = DEFAULT_POLICY
     rules: str = Field("", max_length=MAX_RULES)
     archive_minutes: int = DEFAULT_ARCHIVE_MINUTES
     turns: int = DEFAULT_TURNS  # the limit

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 
 from agent_config import FrontMatter, load_settings
 from agent_coordinator import config
 from agent_coordinator.config import CoordinatorConfig, IdleAgent, IdleConfig, from_settings
-from agentic.personas.identity import IdleTask
-from agentic.settings import agents as idle_settings
-from agentic.state.idle import TASKS, UNASKED, WRITTEN
+from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE, TASKS, WRITTEN
 
 
 def test_what_the_owner_set_reaches_the_coordinator() -> None:
@@ -117,7 +113,7 @@ def test_a_chat_of_signal_is_no_channel_for_conversations() -> None:
     assert from_settings(settings, ["claude"]).channels == {11: "debate"}
 
 
-def test_settings_front_matter_and_the_coordinator_know_the_same_idle_tasks() -> None:
-    assert idle_settings.IDLE_TASKS == TASKS == get_args(IdleTask)
-    assert set(TASKS) == WRITTEN | UNASKED
-    assert not WRITTEN & UNASKED
+def test_each_task_is_described_and_either_posts_or_writes_for_the_coordinator() -> None:
+    assert tuple(BACKGROUND_TASKS) == TASKS
+    assert set(TASKS) == WRITTEN | PROACTIVE
+    assert not WRITTEN & PROACTIVE

@@ -9,8 +9,9 @@ from typing import Any
 
 from agent_coordinator.config import CoordinatorConfig, IdleAgent, IdleConfig
 from agent_coordinator.idle.tasks import sent_of
+from agentic.background_tasks import TASKS
 from agentic.ids import id_at
-from agentic.state.idle import TASKS, Candidate, Sent
+from agentic.state.idle import Candidate, Sent
 from agentic.wire.entries import Entry, ProfileNote, SummaryNote, UnaskedNote
 from agentic.wire.messages import CancelNotice, Instruction, Result
 from tests.support.coordinator_doubles import BERLIN, CHANNEL, NOON, MemoryBus, config

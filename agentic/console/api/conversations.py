@@ -27,6 +27,7 @@ from agentic.console.json_values import (
 )
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, file_response, query_id, query_int, query_text, snowflake
+from agentic.policies import POLICY_TEXTS
 from agentic.record.export.render import FORMATS, export_room, read_room_story
 from agentic.record.export.story import Look, Message, read_story
 from agentic.record.queries.posts import Conversation, conversation_of, conversations_page, posts_of_conversation
@@ -41,7 +42,6 @@ from agentic.state.rooms import (
     MAX_RULES,
     MAX_TURNS,
     MIN_MEMBERS,
-    POLICIES,
     Room,
 )
 from agentic.themes import THEMES
@@ -51,7 +51,7 @@ PAGE = 50
 GONE = "the record has no such conversation: it is too old, or has not arrived yet"
 MEDIA_TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json"}
 ROOM_BOUNDS: Json = {
-    "policies": list(POLICIES),
+    "policies": dict(POLICY_TEXTS),
     "policy": DEFAULT_POLICY,
     "themes": list(THEMES),
     "theme": DEFAULT_THEME,
@@ -174,6 +174,7 @@ def _room_json(parts: ConsoleContext, room: Room) -> Json:
         **pick(room, "conversation_id topic policy rules status turns skips cost_usd audience_seconds slot_until"),
         **pick(room, "opened_at changed_at"),
         "id": str(room.thread_id),
+        "policy_text": POLICY_TEXTS[room.policy],
         "channel": channel_json(parts, room.channel_id),
         "members": [{"key": each.name, **pick(each, "shown failures")} for each in room.members],
         "left": [{"key": each.name, **pick(each, "shown failures")} for each in room.left],

@@ -8,10 +8,10 @@ import pytest
 
 from agentic.actions.base import ID_CHARACTERS, Form, Menu
 from agentic.actions.room_create import ARCHIVES
-from agentic.actions.rooms import POLICY_TEXTS
 from agentic.actions.texts import TEXTS
 from agentic.chat.outlet import CannotPost
 from agentic.chat.service import Person
+from agentic.policies import POLICIES, POLICY_TEXTS
 from agentic.rooms.opening import VOTES
 from agentic.state import rooms
 from agentic.state.rooms import MAX_TURNS, Room
@@ -63,7 +63,7 @@ def text_of(response: Any) -> str:
 
 def test_the_choices_that_discord_shows_are_those_that_a_room_knows():
     assert tuple(map(int, ARCHIVES)) == rooms.ARCHIVE_MINUTES
-    assert set(POLICY_TEXTS) == set(rooms.POLICIES)
+    assert set(POLICY_TEXTS) == set(POLICIES)
     assert (MAX_TURNS, MAX_TOPIC) == (rooms.MAX_TURNS, MAX_TOPIC)
 
 

@@ -6,7 +6,7 @@ import { dayAndClock, money } from "./format.js";
 import { join } from "./live_session.js";
 import { formatted, knownNames } from "./markup.js";
 import { pullsPanel } from "./pulls.js";
-import { POLICIES, roomActions } from "./room_actions.js";
+import { roomActions } from "./room_actions.js";
 import { member, status, turns } from "./rooms.js";
 import { personLink } from "./turn_words.js";
 
@@ -61,7 +61,7 @@ function heading(room, path) {
 function facts(room) {
   const opener = room.opened_by ? h("span", null, "by ", personLink(room.opened_by, room.opened_by_name)) : null;
   return h("section", { class: "card", "aria-label": "Facts" },
-    h("div", { class: "row" }, channelLink(room.channel.id), h("span", { class: "muted" }, "opened ", dayAndClock(room.opened_at)), opener, chip(POLICIES[room.policy] || room.policy),
+    h("div", { class: "row" }, channelLink(room.channel.id), h("span", { class: "muted" }, "opened ", dayAndClock(room.opened_at)), opener, chip(room.policy_text),
       room.slot_until && chip("open to its audience", "good"), h("a", { href: `#/turns?channel=${room.id}` }, "its turns")),
     h("div", { class: "row" }, room.members.map(member), room.left.length > 0 && h("span", { class: "muted" }, "left: ", room.left.map((one) => one.shown).join(", "))),
     h("div", { class: "figures" }, figure(room.turn, `of ${room.turns} turns`), figure(room.skips, "silent turns"), figure(money(room.cost_usd), "cost"), figure(when(room.changed_at), "last change")),

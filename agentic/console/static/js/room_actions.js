@@ -4,10 +4,6 @@ import { get } from "./api.js";
 import { ask, channelText, chip, h, toast } from "./dom.js";
 import { me } from "./me.js";
 
-export const POLICIES = {
-  "round-robin": "one after another, in this order", rounds: "rounds, in a new order each",
-  moderated: "the last speaker or a person names the next", pull: "whoever the talk calls for most",
-};
 const ARCHIVES = { 60: "an hour", 1440: "a day", 4320: "three days", 10080: "a week" };
 
 // For the head of a room. `room` is as in /api/rooms/{thread}.
@@ -66,7 +62,7 @@ function fields(bounds) {
     field("Channel", select("channel", me.channels.map((channel) => [channel.id, channelText(channel)]))),
     h("div", { class: "row" },
       field("Turns", h("input", { name: "turns", type: "number", min: 2, max: bounds.most_turns, value: bounds.turns, required: true })),
-      field("Who speaks next", select("policy", usualFirst(bounds.policies, bounds.policy).map((policy) => [policy, POLICIES[policy] || policy])))),
+      field("Who speaks next", select("policy", usualFirst(Object.keys(bounds.policies), bounds.policy).map((policy) => [policy, bounds.policies[policy]])))),
     h("details", null, h("summary", null, "More"), h("div", { class: "stack" },
       field("Theme", select("theme", usualFirst(bounds.themes, bounds.theme).map((theme) => [theme, theme]))),
       field("Rules", h("textarea", { name: "rules", rows: 3, maxlength: bounds.longest_rules, placeholder: "At most five sentences" })),

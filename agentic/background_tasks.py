@@ -1,0 +1,37 @@
+"""What agents may do while nobody writes, by priority. A new task begins with a row here.
+
+What each is about is in agent_coordinator/idle/tasks.py, what its agent is told in agentic/context/prompt.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+TaskName = Literal["summarise", "profile", "follow_up", "discover"]
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundTask:
+    """`label`: the task in /bots status. `nothing`: why it did not run if there was nothing to do. `did`: what the
+    agent did, as /why says it; "" for a task whose text goes to the coordinator instead of the channel."""
+
+    label: str
+    nothing: str
+    did: str = ""
+
+
+BACKGROUND_TASKS: Mapping[str, BackgroundTask] = {
+    "summarise": BackgroundTask("summaries", "there is nothing to summarise"),
+    "profile": BackgroundTask("profiles", "nobody has written anything new for a profile"),
+    "follow_up": BackgroundTask(
+        "follow-ups", "no conversation was left hanging", "followed up on a talk, while nobody wrote"
+    ),
+    "discover": BackgroundTask(
+        "discoveries", "nobody has a profile", "had something new for {person}, while nobody wrote"
+    ),
+}
+TASKS: tuple[TaskName, ...] = get_args(TaskName)
+PROACTIVE: frozenset[str] = frozenset(name for name, task in BACKGROUND_TASKS.items() if task.did)  # they may post
+WRITTEN: frozenset[str] = frozenset(TASKS) - PROACTIVE  # their text goes to the coordinator

@@ -1,0 +1,18 @@
+"""The policies of conversations: who speaks next, in words for people. A new one begins with a row here.
+
+Its class is in agent_coordinator/policies/, by_name.py makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+PolicyName = Literal["rounds", "round-robin", "moderated", "pull"]
+POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
+POLICY_TEXTS: Mapping[str, str] = {
+    "round-robin": "in turn, in the order given",
+    "pull": "the one to whom the talk is closest",
+    "moderated": "the moderator names the next; without one, you do",
+    "rounds": "in rounds, in a different order each",
+}
