@@ -24,7 +24,7 @@ from agentic.record.queries.posts import (
     rows,
 )
 from agentic.record.rows import PHASE_COLUMNS, TURN_COLUMNS, unpack
-from agentic.state.turn_records import Reacted, TurnRecord
+from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import CallRecord, CallWords, Phases, SearchWords, ToolCallRecord
 
 TEXT_CHARACTERS = 200  # of a post, in the list
@@ -194,11 +194,8 @@ async def _search(db: aiosqlite.Connection, text: str, where: str, values: list[
 
 def _turn(row: sqlite3.Row) -> Turn:
     stored = dict(row)
-    phases = [stored.pop(column) for column in PHASE_COLUMNS]
-    emoji, reacted_to, round_number = (stored.pop(column) for column in ("emoji", "reacted_to", "round"))
-    return Turn.model_construct(
-        **{**stored, "image": bool(stored["image"])},
-        round_number=round_number,
-        phases=Phases.model_construct(**dict(zip(Phases.model_fields, phases, strict=True))),
-        reacted=Reacted.model_construct(emoji=emoji, message_id=reacted_to) if emoji and reacted_to else None,
-    )
+    phases = zip(Phases.model_fields, (stored.pop(column) for column in PHASE_COLUMNS), strict=True)
+    emoji, reacted_to = stored.pop("emoji"), stored.pop("reacted_to")
+    reacted = {"emoji": emoji, "message_id": reacted_to} if emoji and reacted_to else None
+    known = {"round_number": stored.pop("round"), "phases": dict(phases), "reacted": reacted}
+    return Turn.model_validate({**stored, **known})
