@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from agent_config import AgentSettings, Settings
-from agentic.agent.limits import AgentLimits, ModelPrices, ProviderBackoff, profile
+from agentic.agent.limits import AgentLimits, ModelPrices, ProviderBackoff
 from agentic.agent.options import OptionBook
 from agentic.agent.persona import PersonaMemory, only_guild
 from agentic.agent.services import IgnoredPeople, Services
@@ -277,7 +277,7 @@ def build_agent(
 
 def bind_model(settings: AgentSettings, model: Model, *, asked: AgentModel, clock: Callable[[], float]) -> ModelBinding:
     """Build the model that these settings name, which turns reach by `asked`."""
-    profiles = [profile(one) for one in settings.usable or settings.models]
+    profiles = [one.profile for one in settings.usable or settings.models]
     coding = model if isinstance(model, AgentSdkModel) else None
     return ModelBinding(
         name=model.name,

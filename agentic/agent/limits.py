@@ -5,7 +5,6 @@
 - ModelPrices, `first_call_usage`: the costs of a turn, estimated before its model is called. The reservation is settled
   with the real costs when the turn ends, so the estimate is a high one: everything that is read, the longest answer,
   searches, and the most expensive of the agent's models. turn/decide.py estimates again by the prompt.
-- `access`, `profile`, `is_free`, `rates`: a configured model in the terms of agentic.llm.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from cachetools import TTLCache
 from pydantic import TypeAdapter, ValidationError
 
-from agent_config import AgentSettings, ModelSettings
+from agent_config import AgentSettings
 from agentic.agent.events import InstructionEvent, TurnEvent, looks_things_up, searches_first
 from agentic.chat.transcript import Transcript
 from agentic.context.blocks import is_text
@@ -29,9 +27,8 @@ from agentic.context.entries import Entry
 from agentic.context.options import Options
 from agentic.context.prompt import Trigger
 from agentic.llm.errors import BadKey, ModelError, QuotaUsedUp
-from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, Rates, is_local, price, tokens_of
-from agentic.llm.profiles import Aws, Endpoint, Profile
-from agentic.llm.provider_table import ENDPOINTS, profile_at, profile_of
+from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, Rates, price, tokens_of
+from agentic.llm.provider_table import profile_of
 from agentic.llm.types import Usage
 from agentic.state.budgets import Kind
 from agentic.state.limits import UNLIMITED, LimitRequest, Verdict
@@ -147,60 +144,6 @@ class AgentLimits:
         return (await read(self.agent, date)).get("total_cost", 0.0) + usage.cost_usd
 
 
-def access(model: ModelSettings) -> dict[str, Any]:
-    """Return the arguments of `agentic.llm.registry.build_model` for this model."""
-    endpoint, aws = model.endpoint, None
-    if model.aws is not None:
-        secrets = {name: getattr(model.aws, name) for name in ("access_key", "secret_key", "session_token")}
-        given = {name: value.get_secret_value() for name, value in secrets.items() if value is not None}
-        aws = Aws(region=model.aws.region, profile=model.aws.profile, **given)
-    return {
-        "provider": model.provider,
-        "api_key": model.api_key.get_secret_value() if model.api_key else "",
-        "model": model.model,
-        "base_url": model.base_url,
-        "price_in": endpoint.price_in if endpoint else None,
-        "price_out": endpoint.price_out if endpoint else None,
-        "endpoint": endpoint_of(model) if endpoint else None,
-        "aws": aws,
-    }
-
-
-def profile(model: ModelSettings) -> Profile:
-    """Return the model's capabilities, with the owner's settings of its endpoint."""
-    endpoint = endpoint_of(model)
-    return profile_at(endpoint, model.model) if endpoint else profile_of(model.provider, model.model)
-
-
-def endpoint_of(model: ModelSettings) -> Endpoint | None:
-    """Return the model's endpoint with the owner's changes; None for a provider with an SDK of its own."""
-    own = model.endpoint
-    if own is None:
-        return ENDPOINTS.get(model.provider)
-    known = ENDPOINTS.get(own.name) or Endpoint(name=own.name, base_url="")
-    given = {name: getattr(own, name) for name in ("base_url", "api", "prefill", "stream_usage")}
-    return replace(
-        known,
-        **{name: value for name, value in given.items() if value is not None},
-        fields={**known.fields, **own.fields},
-        profile={**known.profile, **own.profile.changes},
-    )
-
-
-def is_free(model: ModelSettings) -> bool:
-    """Whether calls cost nothing: the server is the owner's, and no price is set."""
-    known = ENDPOINTS.get(model.provider)
-    return rates(model) is None and is_local(model.base_url or (known.base_url if known else None))
-
-
-def rates(model: ModelSettings) -> Rates | None:
-    """Return the owner's prices; None if none is set."""
-    endpoint = model.endpoint
-    if endpoint is None or (endpoint.price_in is None and endpoint.price_out is None):
-        return None
-    return Rates(endpoint.price_in or 0.0, endpoint.price_out or 0.0)
-
-
 @dataclass(frozen=True, slots=True)
 class ModelPrices:
     """Prices of an agent's calls in US dollars, by the first of its models that is not free. `free`: all are free.
@@ -221,8 +164,8 @@ class ModelPrices:
     @classmethod
     def of(cls, agent: AgentSettings, *, free: bool, query: float | None = None) -> ModelPrices:
         models = agent.usable or agent.models
-        paid = [model for model in models if not is_free(model)] or models[:1]
-        each = [cls(m.provider, m.model, agent.image_model, free, rates(m), agent.image_provider) for m in paid]
+        paid = [model for model in models if not model.is_free] or models[:1]
+        each = [cls(m.provider, m.model, agent.image_model, free, m.rates, agent.image_provider) for m in paid]
         return replace(each[0], others=tuple(each[1:]), query=query)
 
     def call(self, input_tokens: int, *, output_tokens: int, searches: int = 0) -> float:

@@ -25,9 +25,7 @@ from agentic.agent.limits import (
     ModelPrices,
     ProviderBackoff,
     cost_fields,
-    is_free,
     on_the_wire,
-    rates,
     under_way,
 )
 from agentic.llm.embeddings import Embedded, Embedder, Vector, expected
@@ -92,7 +90,7 @@ def usual_call(prices: ModelPrices) -> float:
 
 
 def prices_of(model: ModelSettings) -> ModelPrices:
-    return ModelPrices(model.provider, model.model, None, free=is_free(model), rates=rates(model))
+    return ModelPrices(model.provider, model.model, None, free=model.is_free, rates=model.rates)
 
 
 class CallRefused(Exception):

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import urlsplit
 
 from agent_config import AgentSettings, ModelSettings, Settings
-from agentic.agent.limits import access, endpoint_of
 from agentic.agent.roster import PersonaFolders, RosterEntry, listed
 from agentic.agent.side_calls import cheapest
 from agentic.check.costs import prices_in, room_cost
@@ -94,7 +93,7 @@ async def _check_model(models: _ModelList, model: ModelSettings, found: Findings
         return True
     is_default_known = model.provider == agent.spec.provider and not models.is_persona
     usual = f" (usually {agent.spec.model})" if is_default_known else ""
-    endpoint = endpoint_of(model)
+    endpoint = model.endpoint
     pull = f"run: ollama pull {model.model}, or " if endpoint is not None and endpoint.api == "ollama" else ""
     advice = f"{pull}correct {models.setting}{usual}{_address(model)}"
     report(models.subject("model"), f"{_configured_name(agent, model)} is unknown to the provider", advice)
@@ -126,7 +125,7 @@ async def error_of(settings: ModelSettings, name: str) -> ModelError | None:
     """Ask the provider about a model; return its error, or None if the model is usable."""
     # In a thread: it imports the SDK.
     try:
-        model = await asyncio.to_thread(build_model, **{**access(settings), "model": name}, image_model="", retry=_ONCE)
+        model = await asyncio.to_thread(build_model, **{**settings.access, "model": name}, image_model="", retry=_ONCE)
     except ModelError as error:  # a package is missing
         return error
     try:
@@ -196,7 +195,7 @@ async def check_pulled(settings: Settings, personas: Iterable[RosterEntry], foun
     """A line for each server, and a warning for each configured model that it has not pulled."""
     wanted: dict[str, dict[str, ModelSettings]] = defaultdict(dict)
     for model in _models_in_use(settings, personas):
-        endpoint = endpoint_of(model)
+        endpoint = model.endpoint
         if endpoint is not None and endpoint.api == "ollama":
             wanted[model.base_url or endpoint.base_url].setdefault(model.model, model)
     for address, models in wanted.items():
@@ -219,7 +218,7 @@ def _models_in_use(settings: Settings, personas: Iterable[RosterEntry]) -> Itera
 async def _check_ollama(place: str, models: list[ModelSettings], found: Findings) -> None:
     try:
         # In a thread: it imports the client.
-        model = await asyncio.to_thread(build_model, **access(models[0]), image_model="", retry=_ONCE)
+        model = await asyncio.to_thread(build_model, **models[0].access, image_model="", retry=_ONCE)
         try:
             pulled = await model.pulled(PULLED_SECONDS) if isinstance(model, OllamaModel) else ()
         finally:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from agent_config import AgentSettings, Settings
 from agent_coordinator.policies.policy import continuation_probability
-from agentic.agent.limits import ModelPrices, is_free
+from agentic.agent.limits import ModelPrices
 from agentic.agent.options import OptionFiles
 from agentic.agent.roster import answering
 from agentic.agent.side_calls import cheapest, prices_of, usual_call
@@ -194,7 +194,7 @@ def room_cost(all_prices: Sequence[ModelPrices], turns: int = DEFAULT_TURNS) -> 
 def prices_in(server: int | None, agent: AgentSettings) -> ModelPrices:
     """The prices of an agent's calls in a server; None: an unknown server."""
     there = agent.elsewhere.get(server or 0, agent)
-    return ModelPrices.of(there, free=is_free(there.usable[0]))
+    return ModelPrices.of(there, free=there.usable[0].is_free)
 
 
 def automation_turns_a_day(

@@ -112,11 +112,11 @@ class Endpoint:
     """
 
     name: str
-    base_url: str
+    base_url: str = field(repr=False)  # an address may carry a password
     model: str = ""
     api: Api = "openai"
     prefill: Prefill = "last"
-    fields: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    fields: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
     profile: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     stream_usage: bool = True
     title: str = ""

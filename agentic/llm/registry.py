@@ -64,8 +64,7 @@ def build_model(
     image_model: str | None = None,
     base_url: str | None = None,
     free: bool = False,
-    price_in: float | None = None,
-    price_out: float | None = None,
+    rates: pricing.Rates | None = None,
     retry: RetryPolicy | None = None,
     endpoint: Endpoint | None = None,
     aws: Aws | None = None,
@@ -74,8 +73,8 @@ def build_model(
 
     `model` and `image_model`: None for the provider's defaults; `image_model` "" draws nothing. `base_url`: as the
     provider's SDK understands it, with /v1 for OpenAI and xAI, without a version for Anthropic and Google. `free`:
-    calls cost nothing; an endpoint's own address on this machine is always free. `price_in` and `price_out` (USD per
-    million tokens) override the price table if either is set. `endpoint`: an OpenAI-compatible address of the owner's,
+    calls cost nothing; an endpoint's own address on this machine is always free. `rates` override the price table.
+    `endpoint`: an OpenAI-compatible address of the owner's,
     or a changed one of the table; `provider` is then its name. `aws`: for Bedrock, whose `api_key` may be "".
 
     Raises KeyError for an unknown provider, ValueError if the model, region or address is missing.
@@ -92,7 +91,7 @@ def build_model(
         free=free or (endpoint is not None and not base_url and pricing.is_local(endpoint.base_url)),
         endpoint=endpoint,
         aws=aws,
-        rates=None if price_in is None and price_out is None else pricing.Rates(price_in or 0.0, price_out or 0.0),
+        rates=rates,
     )
     retrier = Retrier(policy=retry or RetryPolicy())
     with _importing, _gc_disabled():

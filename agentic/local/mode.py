@@ -21,7 +21,6 @@ from rich.console import Console
 from agent_cogs.slash_definitions import command_list
 from agent_config import AgentSettings, Settings
 from agent_coordinator.events import ConversationEnded, ConversationReport, Event
-from agentic.agent.limits import is_free
 from agentic.check.machine import setting_warnings_here
 from agentic.console.app import free_port
 from agentic.llm.providers.agent_sdk import AgentSdkModel
@@ -319,7 +318,11 @@ class _Local:
                     agent.display_name: _model_name(agent) if name in self.with_model else None
                     for name, agent in agents.items()
                 },
-                [_model_name(agent) for agent in self.with_model.values() if all(map(is_free, agent.usable))],
+                [
+                    _model_name(agent)
+                    for agent in self.with_model.values()
+                    if all(model.is_free for model in agent.usable)
+                ],
                 str(self.settings.data_dir),
                 self.runtime.console,
                 joinable=not self.once,

@@ -25,7 +25,6 @@ from pydantic import SecretStr
 
 from agent_config import AgentSettings, Settings
 from agent_coordinator.config import CoordinatorConfig
-from agentic.agent.limits import is_free
 from agentic.agent.roster import PersonaFolders
 from agentic.local.discord.channels import small_world
 from agentic.local.discord.world import World
@@ -105,7 +104,7 @@ def local_coordinator(settings: Settings) -> CoordinatorConfig:
 
 def _may_be_slow(settings: Settings) -> bool:
     """Whether a model runs on the owner's machines."""
-    return any(is_free(model) for agent in settings.agents.values() for model in agent.usable)
+    return any(model.is_free for agent in settings.agents.values() for model in agent.usable)
 
 
 def local_personas(settings: Settings) -> Path:

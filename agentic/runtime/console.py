@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from agent_config import AgentSettings, Settings, SettingsError, load_settings, process_environment
 from agentic.actions.base import ActionContext, Place
 from agentic.actions.registry import Actions
-from agentic.agent.limits import is_free, rates
 from agentic.agent.persona import read_fronts
 from agentic.agent.services import Services
 from agentic.chat.directory import clean_name
@@ -309,7 +308,7 @@ def model_prices(agent: AgentSettings, *, free_at_home: bool = True) -> Sequence
     """
     found: list[ModelPrice] = []
     for model in agent.models:
-        listed = list_price(model.provider, model.model, free=free_at_home and is_free(model), rates=rates(model))
+        listed = list_price(model.provider, model.model, free=free_at_home and model.is_free, rates=model.rates)
         found.append(
             ModelPrice(
                 model=model.name,

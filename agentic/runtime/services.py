@@ -18,7 +18,7 @@ import aiohttp
 from agent_config import AgentSettings, ModelSettings, Settings
 from agent_coordinator.config import CoordinatorConfig, from_settings
 from agentic.agent.forgetting import CompletedRequests, Forgetting
-from agentic.agent.limits import ProviderBackoff, access, is_free
+from agentic.agent.limits import ProviderBackoff
 from agentic.agent.notices import Cancels, PersonNotices
 from agentic.agent.options import load_options, no_layer
 from agentic.agent.persona import Personas, read_fronts
@@ -109,7 +109,7 @@ def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
             max_usd=coding.max_usd,
             hidden=coding.hidden,
         )
-        return AgentSdkModel(config, free=free_at_home and is_free(agent.models[0]))
+        return AgentSdkModel(config, free=free_at_home and agent.models[0].is_free)
     draws = next((name for name, model in usable.items() if model.provider == agent.image_provider), None)
 
     def make(provider: str, model: str) -> Model:
@@ -132,20 +132,20 @@ def embedder_of(settings: Settings) -> Embedder | None:
     model = settings.embedding
     if model is None:
         return None
-    free, retry = is_free(model), RetryPolicy(attempts=settings.model_retries + 1)
+    free, retry = model.is_free, RetryPolicy(attempts=settings.model_retries + 1)
 
     def build() -> Embedder:
-        return build_model(**access(model), image_model="", free=free, retry=retry)
+        return build_model(**model.access, image_model="", free=free, retry=retry)
 
     return LazyEmbedder(model.name, build, free=free)
 
 
 def _lazy(model: ModelSettings, image_model: str, retries: int, *, free_at_home: bool) -> Model:
-    free = free_at_home and is_free(model)
+    free = free_at_home and model.is_free
     retry = RetryPolicy(attempts=retries + 1)
 
     def build() -> Model:
-        return build_model(**access(model), image_model=image_model, free=free, retry=retry)
+        return build_model(**model.access, image_model=image_model, free=free, retry=retry)
 
     return LazyModel(model.name, build, can_draw=bool(image_model), free=free)
 

@@ -22,6 +22,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dotenv.parser import parse_stream
 from pydantic import SecretStr, ValidationError, create_model
 
+from agentic.llm.profiles import Aws
 from agentic.llm.provider_table import KNOWN, PROVIDERS
 from agentic.settings.agents import (
     BASE_URL_SETTINGS,
@@ -45,7 +46,6 @@ from agentic.settings.fields import (
 )
 from agentic.settings.models import (
     KEY_SETTINGS,
-    AwsSettings,
     Choice,
     EndpointSettings,
     ModelSettings,
@@ -349,13 +349,13 @@ def with_agents(
 def _sources(settings: Settings, keys: Keys, endpoints: Mapping[str, EndpointSettings]) -> Sources:
     """The keys and addresses of all models."""
     given = dict(keys)
-    aws = AwsSettings(
-        region=settings.aws_region or "",
-        access_key=settings.aws_access_key_id,
-        secret_key=settings.aws_secret_access_key,
-        session_token=settings.aws_session_token,
-        profile=settings.aws_profile,
-    )
+    secrets = {
+        "access_key": settings.aws_access_key_id,
+        "secret_key": settings.aws_secret_access_key,
+        "session_token": settings.aws_session_token,
+    }
+    revealed = {name: secret.get_secret_value() for name, secret in secrets.items() if secret is not None}
+    aws = Aws(region=settings.aws_region or "", profile=settings.aws_profile, **revealed)
     return Sources(
         keys=settings.keys,
         addresses={

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -18,7 +18,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, ValidationError
 
-from agentic.llm.provider_table import ENDPOINTS, KNOWN, PROVIDERS
+from agentic.llm.pricing import Rates, is_local
+from agentic.llm.profiles import Aws, Endpoint, Profile
+from agentic.llm.provider_table import ENDPOINTS, KNOWN, PROVIDERS, profile_at, profile_of
 from agentic.settings.fields import HTTP, HttpAddress
 
 KEY_SETTINGS: Mapping[str, str] = MappingProxyType({name: known.key.setting for name, known in PROVIDERS.items()})
@@ -47,10 +49,6 @@ class ProfileSettings(_Written):
     max_pictures: int | None = Field(default=None, ge=0, le=1_000)
     picture_pixels: int | None = Field(default=None, ge=64, le=8_192)
 
-    @property
-    def changes(self) -> dict[str, Any]:
-        return self.model_dump(exclude_none=True)
-
 
 class EndpointSettings(_Written):
     """An entry of config/endpoints.yaml; None leaves the known value. Prices are USD per million tokens.
@@ -68,16 +66,22 @@ class EndpointSettings(_Written):
     price_in: _Price | None = None
     price_out: _Price | None = None
 
+    @property
+    def rates(self) -> Rates | None:
+        if self.price_in is None and self.price_out is None:
+            return None
+        return Rates(self.price_in or 0.0, self.price_out or 0.0)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AwsSettings:
-    """Region and credentials; without keys and profile AWS's own library looks for them on the machine."""
-
-    region: str
-    access_key: SecretStr | None = None
-    secret_key: SecretStr | None = None
-    session_token: SecretStr | None = None
-    profile: str | None = None
+    def over(self, known: Endpoint | None) -> Endpoint:
+        """Return the known endpoint with the owner's changes."""
+        known = known or Endpoint(name=self.name, base_url="")
+        changes = {"base_url", "api", "prefill", "stream_usage"}
+        return replace(
+            known,
+            **self.model_dump(include=changes, exclude_none=True),
+            fields={**known.fields, **self.fields},
+            profile={**known.profile, **self.profile.model_dump(exclude_none=True)},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +95,9 @@ class ModelSettings:
     needs_key: bool = True
     base_url: str | None = field(default=None, repr=False)  # an address may carry a password
     base_url_setting: str = ""
-    endpoint: EndpointSettings | None = None
-    aws: AwsSettings | None = None
+    endpoint: Endpoint | None = None  # with the owner's changes; None for a provider with an API of its own
+    rates: Rates | None = None  # the owner's prices
+    aws: Aws | None = None
 
     @property
     def name(self) -> str:
@@ -105,6 +110,28 @@ class ModelSettings:
             return None if self.aws else "AWS_REGION"
         return self.key_setting if self.needs_key and self.api_key is None else None
 
+    @property
+    def is_free(self) -> bool:
+        """Whether calls cost nothing: the server is the owner's, and no price is set."""
+        return self.rates is None and is_local(self.base_url or (self.endpoint.base_url if self.endpoint else None))
+
+    @property
+    def profile(self) -> Profile:
+        return profile_at(self.endpoint, self.model) if self.endpoint else profile_of(self.provider, self.model)
+
+    @property
+    def access(self) -> dict[str, Any]:
+        """The arguments of agentic.llm.registry.build_model."""
+        return {
+            "provider": self.provider,
+            "api_key": self.api_key.get_secret_value() if self.api_key else "",
+            "model": self.model,
+            "base_url": self.base_url,
+            "rates": self.rates,
+            "endpoint": self.endpoint,
+            "aws": self.aws,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
@@ -113,7 +140,7 @@ class Sources:
     keys: Mapping[str, SecretStr] = field(default_factory=dict)
     addresses: Mapping[str, str] = field(default_factory=dict, repr=False)  # one may carry a password
     endpoints: Mapping[str, EndpointSettings] = field(default_factory=dict)
-    aws: AwsSettings | None = None
+    aws: Aws | None = None
 
     def knows(self, provider: str) -> bool:
         return provider in known_providers(self.endpoints)
@@ -140,10 +167,9 @@ class Sources:
         needs_key: bool | None = None,
     ) -> ModelSettings:
         """The last three come from the table of agents, for the agent's own provider."""
-        endpoint = self.endpoints.get(provider)
+        own, known = self.endpoints.get(provider), ENDPOINTS.get(provider)
         if needs_key is None:
-            known = ENDPOINTS.get(provider)
-            needs_key = (known is None or known.key is not None) and not (endpoint and endpoint.base_url)
+            needs_key = (known is None or known.key is not None) and not (own and own.base_url)
         key_setting = key_setting or KEY_SETTINGS.get(provider) or endpoint_key(provider)
         return ModelSettings(
             provider=provider,
@@ -151,9 +177,10 @@ class Sources:
             api_key=self.keys.get(key_setting),
             key_setting=key_setting,
             needs_key=needs_key,
-            base_url=(endpoint.base_url if endpoint else None) or self.addresses.get(provider),
+            base_url=(own.base_url if own else None) or self.addresses.get(provider),
             base_url_setting=base_url_setting or "config/endpoints.yaml",
-            endpoint=endpoint,
+            endpoint=own.over(known) if own else known,
+            rates=own.rates if own else None,
             aws=self.aws if provider == "bedrock" else None,
         )
 

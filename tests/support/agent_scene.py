@@ -12,7 +12,6 @@ import discord
 
 from agent_cogs.base import BaseAgentCog
 from agent_config import AGENTS, AgentSpec, load_settings
-from agentic.agent.limits import is_free
 from agentic.agent.notices import Cancels, PersonNotices
 from agentic.agent.options import load_options
 from agentic.agent.roster import Roster
@@ -232,7 +231,7 @@ class Scene:
         client.channels[THREAD] = Thread(THREAD, client.guild, "thread", self.ids, LOUNGE)
         model: Any = made_model
         guild_models: Any = {
-            server: Model(there.image_model is not None, there.models[0].name, free=is_free(there.models[0]))
+            server: Model(there.image_model is not None, there.models[0].name, free=there.models[0].is_free)
             for server, there in agent.elsewhere.items()
         }
         made: Any = cog(client, agent, self.services, model, guild_models, lease=ConditionalLease(lambda: self.acts))

@@ -170,7 +170,7 @@ def test_an_owners_prices_stand_in_for_the_tables() -> None:
     assert price("compatible", "anything", usage, rates=Rates(0.5, 2.0)).cost_usd == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize(("terms", "usd"), [({"free": True}, 0.0), ({"price_in": 0.5, "price_out": 2.0}, 0.0045)])
+@pytest.mark.parametrize(("terms", "usd"), [({"free": True}, 0.0), ({"rates": Rates(0.5, 2.0)}, 0.0045)])
 async def test_a_model_prices_its_calls_by_the_terms_it_was_built_with(terms: dict[str, Any], usd: float) -> None:
     model = build_model("openai", api_key="k", model="mine", base_url="http://127.0.0.1:9/v1", **terms)
     assert model._priced(Usage(input_tokens=1000, output_tokens=2000), "mine").cost_usd == pytest.approx(usd)

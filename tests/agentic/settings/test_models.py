@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from agent_config import AGENTS, BASE_URL_SETTINGS, Settings, SettingsError, load_settings, missing_key_message
-from agentic.agent.limits import ModelPrices, access, is_free
+from agentic.agent.limits import ModelPrices
 from agentic.llm.pricing import is_local
 from agentic.llm.profiles import Aws, Profile
 from agentic.llm.provider_table import ENDPOINTS, KNOWN, PROVIDERS
@@ -146,10 +146,10 @@ def test_bedrock_wants_a_region_and_takes_any_way_to_say_who_calls() -> None:
     settings = load(**bedrock, **keys, AWS_REGION="eu-west-1")
     (model,) = settings.agents["claude"].usable
     expected = Aws(region="eu-west-1", access_key="access", secret_key="secret-key", session_token="session")
-    assert access(model)["aws"] == expected
+    assert model.access["aws"] == expected
     assert {"access", "secret-key", "session"} <= settings.secrets()
     with_key = load(**bedrock, AWS_REGION="eu-west-1", AWS_BEARER_TOKEN_BEDROCK="bearer").agents["claude"]
-    assert access(with_key.models[0])["api_key"] == "bearer"
+    assert with_key.models[0].access["api_key"] == "bearer"
     assert "AWS_REGION: expected" in problems_of(AWS_REGION="canary")[0]
 
 
@@ -180,7 +180,7 @@ def test_an_endpoint_of_the_owners_is_a_provider(tmp_path: Path) -> None:
     folder = write(tmp_path, "endpoints.yaml", OWN)
     settings = load(folder, CLAUDE_MODEL="my-lab/deep/thought,ollama/x", ENDPOINT_MY_LAB_KEY="key-of-lab")
     own, home = settings.agents["claude"].usable
-    model = build_model(**access(own))
+    model = build_model(**own.access)
     assert isinstance(model, CompatibleModel)
     assert (model.name, model.endpoint.prefill, model.endpoint.fields) == (
         "my-lab/deep/thought",
@@ -188,10 +188,10 @@ def test_an_endpoint_of_the_owners_is_a_provider(tmp_path: Path) -> None:
         {"top_k": 3},
     )
     assert (model.profile.max_stops, model.profile.tools, model.profile.alternate) == (64, False, True)
-    assert access(own)["api_key"] == "key-of-lab"
+    assert own.access["api_key"] == "key-of-lab"
     assert {"key-of-lab", "canary-password"} <= settings.secrets()
     assert "canary" not in repr(settings)
-    assert (is_free(own), is_free(home), home.base_url) == (False, True, "http://192.168.1.20:11434/v1")
+    assert (own.is_free, home.is_free, home.base_url) == (False, True, "http://192.168.1.20:11434/v1")
     assert ModelPrices.of(settings.agents["claude"], free=False).call(
         1_000_000, output_tokens=1_000_000
     ) == pytest.approx(3)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agentic.llm.errors import BadAnswer, BadKey, BadRequest, QuotaUsedUp, RateLimited, Refused, ServerFailed
+from agentic.llm.pricing import Rates
 from agentic.llm.profiles import Endpoint
 from agentic.llm.provider_table import ENDPOINTS
 from agentic.llm.registry import build_model
@@ -243,7 +244,7 @@ async def test_what_stands_on_the_own_machine_is_free_and_what_does_not_is_not()
 
 
 async def test_the_owners_prices_hold() -> None:
-    async with chatting("hello", provider="openrouter", price_in=10.0, price_out=100.0) as (model, _server):
+    async with chatting("hello", provider="openrouter", rates=Rates(10.0, 100.0)) as (model, _server):
         assert (await model.complete(Prompt(text="hi"))).usage.cost_usd == pytest.approx(0.003)
 
 
