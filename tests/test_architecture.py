@@ -23,7 +23,7 @@ LEVELS: tuple[frozenset[str], ...] = (
     frozenset({"agentic.inbox"}),
     frozenset({"agentic.automation", "agentic.rooms"}),
     frozenset({"agentic.actions"}),
-    frozenset({"agentic.services.context"}),
+    frozenset({"agentic.services.context", "agentic.services.handler", "agentic.services.text_commands"}),
     frozenset({"agentic.services.discord", "agentic.services.signal"}),
     frozenset({"agent_cogs", "agent_coordinator", "agentic.console"}),
     frozenset({"agentic.local.discord", "agentic.local.voices", "agentic.replay", "agentic.telemetry"}),

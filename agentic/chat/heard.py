@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from agentic.chat.attachments import DEFAULT_LIMITS, NOTHING_ATTACHED, Attached, AttachmentLimits
 from agentic.chat.outlet import Outlet
-from agentic.chat.service import ChannelInfo, Person, ReactionView
+from agentic.chat.service import ChannelInfo, IncomingMessage, Person, ReactionView
 from agentic.chat.transcript import Transcript, Transcripts
 from agentic.context.entries import Entry
 from agentic.context.history import Interval
-from agentic.state.silence import ChannelRef
+from agentic.state.leases import AnyLease, ConditionalLease
+from agentic.state.silence import ChannelRef, Silence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeardMessage:
+    """A message that somebody wrote in a chat: the facts about it, and what the transcript has of it."""
+
+    facts: IncomingMessage
+    entry: Entry
 
 
 class HeardView:
@@ -64,6 +74,9 @@ class HeardChannels(ABC):
 
     arriving = False
 
+    def __init__(self, silence: Silence, lease: AnyLease) -> None:
+        self._silence, self.lease = silence, lease
+
     @abstractmethod
     def own_id(self, channel_id: int) -> int | None: ...
     @abstractmethod
@@ -71,7 +84,16 @@ class HeardChannels(ABC):
     @abstractmethod
     def view_of(self, channel_id: int) -> ReactionView | None: ...
     @abstractmethod
-    def outlet_of(self, channel_id: int) -> Outlet | None: ...
+    def make_outlet(self, channel_id: int, lease: AnyLease) -> Outlet | None:
+        """Return the outlet of a chat, which posts while the lease is held; None for an unknown chat."""
+
+    def outlet_of(self, channel_id: int) -> Outlet | None:
+        place = self.place(channel_id)
+        return self.make_outlet(channel_id, ConditionalLease(lambda: not self._silence.check(place), self.lease))
+
+    def answering(self, channel_id: int) -> Outlet | None:
+        """Return the outlet for answers to commands, which are given in a stopped chat too."""
+        return self.make_outlet(channel_id, self.lease)
 
     def parent(self, channel_id: int) -> int | None:
         del channel_id

@@ -269,7 +269,7 @@ async def test_a_stranger_is_not_answered(tmp_path: Path, service: str) -> None:
         assert len(s.models.requests) == 1
 
 
-@on_both
+@everywhere
 @pytest.mark.promise(470)
 async def test_why_explains_a_post_and_is_no_context(tmp_path: Path, service: str) -> None:
     async with at_work(service, tmp_path) as s:
@@ -284,7 +284,7 @@ async def test_why_explains_a_post_and_is_no_context(tmp_path: Path, service: st
         assert not any("was called by" in text or "/why" in text for text in s.models.requests[-1].texts)
 
 
-@on_both
+@everywhere
 async def test_forget_me_removes_the_records_of_who_asks(tmp_path: Path, service: str) -> None:
     async with on(service, tmp_path) as s, s.running() as runtime:
         s.models.answer = lambda _: decision("Hello.")

@@ -49,12 +49,11 @@ class Handler:
         self.edits.append(heard)
         self.changed.set()
 
-    async def on_delete(self, chat: Chat, message_ids: Collection[int]) -> None:
-        self.deletions.append((chat.channel_id, tuple(message_ids)))
+    async def on_delete(self, channel_id: int, message_ids: Collection[int]) -> None:
+        self.deletions.append((channel_id, tuple(message_ids)))
         self.changed.set()
 
-    async def on_reaction(self, chat: Chat, reaction: PersonReaction, *, given: bool) -> None:
-        assert reaction.channel_id == chat.channel_id
+    async def on_reaction(self, reaction: PersonReaction, *, given: bool) -> None:
         self.reactions.append((reaction, given))
         self.changed.set()
 

@@ -33,7 +33,7 @@ from agentic.services.signal.contacts import Chat, SignalAccount
 from agentic.services.signal.envelopes import file_id, masked, message_id, timestamp_of
 from agentic.services.signal.settings import SignalSettings
 from agentic.services.signal.styled_text import Run, Style, parse, plain, split_runs, styled
-from agentic.state.leases import AnyLease, ConditionalLease
+from agentic.state.leases import AnyLease
 
 DELAY = 0.25  # seconds; an earlier answer needs no typing sign
 REFRESH = 10.0  # Signal's apps hide it after 15 s
@@ -328,7 +328,8 @@ class SignalChannels(HeardChannels):
     this process acts for the agent."""
 
     def __init__(self, agent: str, account: SignalAccount, services: Services, *, lease: AnyLease) -> None:
-        self._agent, self._account, self._services, self.lease = agent, account, services, lease
+        super().__init__(services.silence, lease)
+        self._agent, self._account, self._services = agent, account, services
 
     def own_id(self, channel_id: int) -> int | None:
         del channel_id
@@ -346,21 +347,13 @@ class SignalChannels(HeardChannels):
             return None
         return SignalView(self._account, chat)
 
-    def outlet_of(self, channel_id: int) -> Outlet | None:
-        view = self.view_of(channel_id)
-        return self._outlet(view) if view is not None else None
-
-    def answering(self, channel_id: int) -> Outlet | None:
-        """Return the outlet for answers to commands, which are given in a stopped chat too."""
-        view = self.view_of(channel_id)
-        return self._outlet(view, stops=False) if view is not None else None
-
-    def _outlet(self, view: SignalView, *, stops: bool = True) -> Outlet:
-        claims, chat = self._services.state.posts.claims, view.channel_id
-        silence, place = self._services.silence, self.place(chat)
+    def make_outlet(self, channel_id: int, lease: AnyLease) -> Outlet | None:
+        if (view := self.view_of(channel_id)) is None:
+            return None
+        claims = self._services.state.posts.claims
         sink = SignalSink(
             view,
-            lease=ConditionalLease(lambda: not (stops and silence.check(place)), self.lease),
+            lease=lease,
             claim=partial(claims.first, self._agent),
             give_up=partial(claims.give_up, self._agent),
             clean=self._services.chats.redact,

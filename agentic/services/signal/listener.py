@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import aiohttp
 from cachetools import LRUCache
 
-from agentic.agent.services import Services
 from agentic.chat.service import Person, PersonReaction
 from agentic.context.commands import MAX_ORDER, order_in
-from agentic.inbox.host import AgentHost
 from agentic.process.tasks import BackgroundTasks
-from agentic.services.signal.channels import SignalChannels
+from agentic.services.handler import AccountHandler
 from agentic.services.signal.client import Refused, SignalClient, SignalError, Unreachable, broken
 from agentic.services.signal.contacts import MOST, Chat, Contact, SignalAccount
 from agentic.services.signal.envelopes import (
@@ -30,10 +28,8 @@ from agentic.services.signal.envelopes import (
     read_envelope,
     timestamp_of,
 )
-from agentic.services.signal.messages import Heard, MessageReader, name_of, read_words
-from agentic.services.signal.settings import SignalSettings
+from agentic.services.signal.messages import MessageReader, name_of, read_words
 from agentic.services.signal.stores import VanishingMessages
-from agentic.services.signal.text_commands import TextCommands
 
 FIRST_PAUSE = 1.0  # seconds before a lost connection is made again; doubled each time
 MAX_PAUSE = 4.0  # what people write while nobody is connected may be lost
@@ -74,7 +70,7 @@ class SignalListener:
     def __init__(
         self,
         account: SignalAccount,
-        handler: SignalHandler,
+        handler: AccountHandler,
         *,
         vanishing: VanishingMessages | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -309,7 +305,7 @@ class Changes:
         self,
         account: SignalAccount,
         reader: MessageReader,
-        handler: SignalHandler,
+        handler: AccountHandler,
         store: VanishingMessages | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -395,7 +391,7 @@ class Changes:
             timer.cancel()
         self._account.transcripts.changed(chat.channel_id, (message,))
         self._account.transcript(chat).delete(message)
-        await self._handler.on_delete(chat, (message,))
+        await self._handler.on_delete(chat.channel_id, (message,))
         if timer is not None and self._store is not None:
             await self._store.gone(chat.channel_id, message)
 
@@ -423,59 +419,4 @@ class Changes:
         entry, author = transcript.get(message), self._account.contacts.author_of(message)
         written_by = entry.speaker.id if entry is not None else author.person if author is not None else 0
         sign = PersonReaction(Person(who.person), chat.channel_id, message, written_by, emoji)
-        await self._handler.on_reaction(chat, sign, given=given)
-
-
-class SignalHandler:
-    """Hands what an agent's account hears to the agent's host, and decides nothing. The transcript has it already.
-
-    What people may do there follows from the chat: each person who is heard may stop the agent in it. The owner has
-    named those people, and a chat has no moderators of its own. `host` gives the agent's host in this process, None
-    while there is none: what is heard then is in the transcript, and answered by the process that acts for the agent.
-    """
-
-    def __init__(
-        self,
-        agent: str,
-        account: SignalAccount,
-        services: Services,
-        channels: SignalChannels,
-        host: Callable[[], AgentHost | None],
-    ) -> None:
-        self._agent, self._account, self._services, self._host = agent, account, services, host
-        self._theme = SignalSettings.of(services.settings).signal_theme
-        self._commands = TextCommands(agent, account, services, channels)
-
-    async def aclose(self) -> None:
-        await self._commands.aclose()
-
-    async def on_message(self, heard: Heard) -> None:
-        if (host := self._host()) is None:
-            return
-        facts, entry = heard.facts, heard.entry
-        if entry.order is not None:
-            if not facts.mentioned_users and facts.replied_to is None:  # it is for the agents that hear it
-                facts = replace(facts, mentioned_users=frozenset((self._account.me.person,)))
-            who = Person(facts.author_id, manages_messages=True)
-            if await host.on_order(entry.order, facts, lambda: who, entry.created_at):
-                return
-        if await self._commands.answered(heard):
-            return
-        await host.on_message(facts, self._theme)
-
-    async def on_agent_message(self, heard: Heard) -> None:
-        if (host := self._host()) is not None:
-            await host.on_bot_message(heard.facts.channel_id, heard.facts.message_id, self._theme)
-
-    async def on_edit(self, heard: Heard) -> None:
-        """A person edited a message: a turn that is about it reads it again by itself."""
-
-    async def on_delete(self, chat: Chat, message_ids: Collection[int]) -> None:
-        self._services.record.gateway.deleted(chat.channel_id, message_ids)
-
-    async def on_reaction(self, chat: Chat, reaction: PersonReaction, *, given: bool) -> None:
-        self._services.record.gateway.reacted(
-            self._agent, chat.channel_id, reaction.message_id, reaction.who.user_id, reaction.emoji, given=given
-        )
-        if given and (host := self._host()) is not None:
-            await host.on_reaction(replace(reaction, who=Person(reaction.who.user_id, manages_messages=True)))
+        await self._handler.on_reaction(sign, given=given)

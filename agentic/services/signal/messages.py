@@ -12,6 +12,7 @@ from functools import lru_cache
 from cachetools import LRUCache
 
 from agentic.chat.directory import NOBODY
+from agentic.chat.heard import HeardMessage
 from agentic.chat.service import IncomingMessage
 from agentic.context.commands import order_in
 from agentic.context.entries import Attachment, Entry, Speaker, hidden_by_text
@@ -51,11 +52,9 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """A message that somebody wrote in a chat. `vanishes_after`: seconds until it vanishes from everybody's chat."""
+class Heard(HeardMessage):
+    """A message with its chat. `vanishes_after`: seconds until it vanishes from everybody's chat."""
 
-    facts: IncomingMessage
-    entry: Entry
     chat: Chat
     vanishes_after: float | None = None
 

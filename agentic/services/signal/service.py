@@ -12,7 +12,6 @@ import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from functools import partial
 
 from agent_config import Settings
 from agentic.chat.attachments import AttachmentReader
@@ -22,14 +21,16 @@ from agentic.findings import Findings
 from agentic.ids import is_snowflake
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.context import HostedService, ServiceContext
+from agentic.services.handler import AccountHandler
 from agentic.services.signal.channels import SIGNAL, SignalChannels
 from agentic.services.signal.check import check_signal
 from agentic.services.signal.client import SignalClient, SignalFetcher
 from agentic.services.signal.contacts import Chat, Chats, Contact, Contacts, SignalAccount, to_text
 from agentic.services.signal.envelopes import direct_chat_id
-from agentic.services.signal.listener import SignalHandler, SignalListener
+from agentic.services.signal.listener import SignalListener
 from agentic.services.signal.settings import SignalSettings
 from agentic.services.signal.stores import AddressBook, VanishingMessages
+from agentic.services.signal.text_commands import SignalCommands
 
 AGAIN_SECONDS = 5.0  # until a listener that failed begins again
 
@@ -44,7 +45,7 @@ class SignalService(HostedService):
     def __init__(self) -> None:
         self._stack = AsyncExitStack()
         self._accounts: dict[str, SignalAccount] = {}
-        self._handlers: dict[str, SignalHandler] = {}
+        self._handlers: dict[str, AccountHandler] = {}
         self._listeners: dict[str, SignalListener] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -71,9 +72,11 @@ class SignalService(HostedService):
 
     def listen(self) -> None:
         context, services = self._context, self._context.services
+        theme = SignalSettings.of(services.settings).signal_theme
         for agent in (agent for agent in context.accounts if agent in self._accounts):
             account, channels = self._accounts[agent], self._channels_of(agent)
-            handler = SignalHandler(agent, account, services, channels, partial(context.host_of, agent))
+            commands = SignalCommands(agent, account, services, channels)
+            handler = AccountHandler(agent, context, channels, commands, theme)
             self._handlers[agent] = handler
             listener = SignalListener(account, handler, vanishing=VanishingMessages(services.state.link))
             self._listeners[agent] = listener

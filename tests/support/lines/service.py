@@ -6,18 +6,22 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from agentic.chat.heard import HeardChannels, HeardView
+from agentic.actions.base import File
+from agentic.chat.heard import HeardChannels, HeardMessage, HeardView
 from agentic.chat.outlet import CannotPost, Outlet, Post, Posted, ServiceInfo, SinkWithoutSigns, ignored
-from agentic.chat.service import AgentChannels, ChannelInfo, IncomingMessage, Person
+from agentic.chat.service import AgentChannels, ChannelInfo, IncomingMessage
 from agentic.chat.splitting import split_text
 from agentic.context.commands import order_in
 from agentic.context.entries import Entry, Speaker, hidden_by_text
 from agentic.ids import EPOCH_MS, FIRST_ELSEWHERE, LOW_BITS
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.context import HostedService, ServiceContext
+from agentic.services.handler import AccountHandler
+from agentic.services.text_commands import TextCommands
+from agentic.state.leases import AnyLease
 from tests.support.lines.settings import LineSettings
 
 LINES = ServiceInfo(
@@ -59,8 +63,8 @@ class LineSink(SinkWithoutSigns):
 
     may_attach = may_react = False
 
-    def __init__(self, lines: LineService, agent: str, view: LineView) -> None:
-        self._lines, self._agent, self._view = lines, agent, view
+    def __init__(self, lines: LineService, agent: str, view: LineView, lease: AnyLease) -> None:
+        self._lines, self._agent, self._view, self._lease = lines, agent, view, lease
 
     def refusal(self) -> str | None:
         return None if self._lines.is_connected else "unknown_channel"
@@ -69,13 +73,12 @@ class LineSink(SinkWithoutSigns):
         """Nobody is mentioned by a line."""
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
-        services, place = self._lines.context.services, self._view.channel_id
-        lease, stopped = self._lines.context.lease_of(self._agent), services.silence.check
+        services = self._lines.context.services
         below = [f"{source.title}: {source.url}" for source in post.sources]
         text = services.chats.redact("\n".join((post.text or "", *below)))
         sent: list[int] = []
         for number, part in enumerate(split_text(text, LONGEST)):
-            if not lease.is_held or stopped(self._lines.channels(self._agent).place(place)):
+            if not self._lease.is_held:
                 raise CannotPost("not_ours")
             if await services.state.posts.claims.first(self._agent, f"{turn_id}/{number}"):
                 sent.append(await self._lines.send(self._agent, self._view, part, post.reply_to))
@@ -92,6 +95,7 @@ class LineChannels(HeardChannels):
     """The rooms of one agent's account."""
 
     def __init__(self, lines: LineService, agent: str) -> None:
+        super().__init__(lines.context.services.silence, lines.context.lease_of(agent))
         self._lines, self._agent = lines, agent
 
     def own_id(self, channel_id: int) -> int | None:
@@ -104,19 +108,43 @@ class LineChannels(HeardChannels):
         room = self._lines.rooms.get(channel_id)
         return LineView(self._lines, self._agent, room) if room is not None else None
 
-    def outlet_of(self, channel_id: int) -> Outlet | None:
+    def make_outlet(self, channel_id: int, lease: AnyLease) -> Outlet | None:
         view = self.view_of(channel_id)
-        return Outlet(view, LineSink(self._lines, self._agent, view)) if view is not None else None
+        return Outlet(view, LineSink(self._lines, self._agent, view, lease)) if view is not None else None
+
+
+class LineCommands(TextCommands):
+    """The commands of one agent, who answers those in which it is mentioned."""
+
+    left_messages: ClassVar[str] = "the lines on the server"
+
+    def __init__(self, agent: str, lines: LineService, channels: LineChannels) -> None:
+        self._lines = lines
+        super().__init__(agent, lines.context.services, channels)
+
+    def agent_names(self) -> Iterable[str]:
+        return self._lines.names.values()
+
+    def name_of(self, person: int) -> str:
+        return self._lines.people.get(person, "")
+
+    def is_mine(self, heard: HeardMessage) -> bool:
+        return self._channels.own_id(heard.facts.channel_id) in heard.facts.mentioned_users
+
+    async def send_file(self, heard: HeardMessage, text: str, file: File) -> None:
+        await self.post(heard, f"{text}\n{file.text}")
 
 
 class LineService(HostedService):
-    """`names`: agent → its name in the rooms."""
+    """`names`: agent → its name in the rooms. `people`: user id → name."""
 
     info = LINES
 
     def __init__(self) -> None:
         self.rooms: dict[int, str] = {}
         self.names: dict[str, str] = {}
+        self.people: dict[int, str] = {}
+        self._handlers: dict[str, AccountHandler] = {}
         self.is_connected = False
         self._echoes: dict[str, asyncio.Future[int]] = {}
         self._handling = BackgroundTasks()
@@ -132,12 +160,17 @@ class LineService(HostedService):
 
     def listen(self) -> None:
         self.is_connected = True
+        for agent in self.context.accounts:
+            channels = LineChannels(self, agent)
+            commands = LineCommands(agent, self, channels)
+            self._handlers[agent] = AccountHandler(agent, self.context, channels, commands, THEME)
         self._task = self.context.start(self._listen(), "lines", essential=False)
 
     async def stop_listening(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         await self._handling.cancel()
+        await asyncio.gather(*(handler.aclose() for handler in self._handlers.values()))
 
     async def aclose(self) -> None:
         self._writer.close()
@@ -146,10 +179,7 @@ class LineService(HostedService):
         return channel_id in self.rooms
 
     def channels_for(self, agent: str) -> AgentChannels | None:
-        return self.channels(agent) if agent in self.names else None
-
-    def channels(self, agent: str) -> LineChannels:
-        return LineChannels(self, agent)
+        return LineChannels(self, agent) if agent in self.names else None
 
     def health(self) -> Mapping[str, bool]:
         return {agent: self.is_connected for agent in self.context.accounts if agent in self.names}
@@ -181,25 +211,30 @@ class LineService(HostedService):
         services, channel_id, number = self.context.services, number_of("room", line["room"]), message_id(line["at"])
         transcript = LineView(self, next(iter(self.names)), line["room"]).transcript
         if line.get("deleted"):
-            services.record.gateway.deleted(channel_id, (number,))
             services.chats.transcripts.changed(channel_id, (number,))
             transcript.delete(number)
+            for handler in self._handlers.values():
+                await handler.on_delete(channel_id, (number,))
             return
-        facts, entry = self._read(line, channel_id, number)
+        heard = self._read(line, channel_id, number)
         if line.get("edited"):
             services.chats.transcripts.changed(channel_id, (number,))
-            transcript.revise(entry)
+            transcript.revise(heard.entry)
             return
-        transcript.add(entry)
+        transcript.add(heard.entry)
         if (echo := self._echoes.pop(line["key"], None)) is not None and not echo.done():
             echo.set_result(number)
-        for agent in self.context.accounts:  # an answer waits for its echo, which is heard here
-            self._handling.start(self._hand_over(agent, facts, entry), "lines: hear")
+        for agent, handler in self._handlers.items():
+            if heard.facts.by_person:  # beside this: an answer waits for its echo, which is heard here
+                self._handling.start(handler.on_message(heard), "lines: hear")
+            elif heard.entry.speaker.agent != agent:
+                self._handling.start(handler.on_agent_message(heard), "lines: hear")
 
-    def _read(self, line: dict[str, Any], channel_id: int, number: int) -> tuple[IncomingMessage, Entry]:
+    def _read(self, line: dict[str, Any], channel_id: int, number: int) -> HeardMessage:
         """The line as plain values. An agent is mentioned by its name after an @."""
         services, agents = self.context.services, {name: agent for agent, name in self.names.items()}
         author, agent = number_of("person", line["author"]), agents.get(line["author"])
+        self.people[author] = line["author"]
         answered = message_id(line["reply_to"]) if line["reply_to"] else None
         replied = services.chats.transcripts.of(channel_id).get(answered or 0)
         mentions = frozenset(number_of("person", name) for name in agents if f"@{name}" in line["text"])
@@ -225,16 +260,4 @@ class LineService(HostedService):
             hidden=hidden_by_text(bare),
             order=order_in(bare) if agent is None else None,
         )
-        return facts, entry
-
-    async def _hand_over(self, agent: str, facts: IncomingMessage, entry: Entry) -> None:
-        host = self.context.host_of(agent)
-        if host is None or entry.speaker.agent == agent:
-            return
-        if not facts.by_person:
-            await host.on_bot_message(facts.channel_id, facts.message_id, THEME)
-            return
-        who = Person(facts.author_id, manages_messages=True)  # a room has no moderators of its own
-        if entry.order is not None and await host.on_order(entry.order, facts, lambda: who, entry.created_at):
-            return
-        await host.on_message(facts, THEME)
+        return HeardMessage(facts=facts, entry=entry)
