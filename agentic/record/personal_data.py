@@ -95,6 +95,10 @@ class StoredData:
     stays: str = ""
     withheld: str = ""
 
+    @property
+    def why_withheld(self) -> str:
+        return self.withheld or (_SOON if self.place == "redis" else self.stays)
+
 
 IDS = "SELECT value FROM json_each(:ids)"
 NOW = "(julianday('now') - 2440587.5) * 86400.0"
@@ -119,7 +123,9 @@ _NO_TOPICS = {"name": "", "topics": "[]", "upto": 0, "at": Sql(f"max(at, {NOW})"
 _TURN = "agent id at kind trigger outcome reason channel_id asked_message_id model seconds cost_usd"
 _OTHERS = "other people's words are in it"
 _SOON = "it ends by itself"
-_LIMIT = "removing it would refill your limits"
+_LIMIT = "removing it would refill limits"
+_ORDER = "a moderator's order"
+_NO_ID = "without the person's id"
 
 
 def lost_profiles(which: str) -> str:
@@ -170,7 +176,7 @@ STORED: tuple[StoredData, ...] = (
     StoredData(
         "turns", "a record of each turn: who asked, models and tools, times and costs, no text",
         children={"calls": ("agent, turn_id", "agent, id"), "tool_calls": ("agent, turn_id", "agent, id")},
-        expires="record", key="seq", stays="without your id",
+        expires="record", key="seq", stays=_NO_ID,
     ),
     StoredData("calls", rest="turn_id"),
     StoredData("tool_calls", rest="turn_id name"),
@@ -181,7 +187,7 @@ STORED: tuple[StoredData, ...] = (
     ),
     StoredData(
         "actions", "what owners and moderators ordered", ActionNote, person="by", on_forget={"by": "forgotten"},
-        expires="record", key="id", noun="order", export="at action channel_id agent outcome",
+        expires="record", key="id", noun="order", stays=_NO_ID, export="at action channel_id agent outcome",
     ),
     StoredData(
         "conversations", "conversations of the bots, with their topics", expires="record", key="id", age="started_at",
@@ -195,7 +201,7 @@ STORED: tuple[StoredData, ...] = (
     ),
     StoredData(
         "rooms", "rooms, with their topics and who opened them", RoomNote, person="opened_by", at="opened_at",
-        on_forget={"opened_by": None}, noun="room", expires="record", key="thread_id", age="changed_at",
+        on_forget={"opened_by": None}, noun="room", stays=_NO_ID, expires="record", key="thread_id", age="changed_at",
         export="thread_id channel_id guild_id topic status opened_at", rest="conversation_id",
     ),
     StoredData(
@@ -210,7 +216,7 @@ STORED: tuple[StoredData, ...] = (
     StoredData(
         "contests", "votes on bots: the question, who asked it, and counts without names",
         children={"contenders": ("contest_id", "id")}, expires="record", key="id",
-        stays="without your id; an arena loses its question",
+        stays="without the person's id; an arena loses its question",
     ),
     StoredData("contenders", rest="contest_id"),
     StoredData(
@@ -251,6 +257,7 @@ STORED: tuple[StoredData, ...] = (
         "unasked", "messages that bots sent unprompted: to whom, why, and the text", UnaskedNote, person="person_id",
         message="message_id", channel="channel_id", on_forget={"text": "", "cause": "", "person_id": None},
         on_delete={"text": "", "cause": ""}, expires="record", key="message_id", noun="unprompted message",
+        stays="without text and person, so that the next doesn't come too soon",
         export="message_id agent task channel_id cause text at",
     ),
     StoredData(
@@ -286,7 +293,7 @@ STORED: tuple[StoredData, ...] = (
     ),
     StoredData(
         "coordinator:signal_chats", "chats and groups on Signal: ids and names", place="redis",
-        expires="as people on Signal", stays="groups; private chats go", withheld="your phone shows them",
+        expires="as people on Signal", stays="groups; private chats go", withheld="the phone shows them",
     ),
     StoredData(
         "coordinator:signal_vanishing", "ids of messages on Signal that vanish", place="redis",
@@ -341,7 +348,7 @@ STORED: tuple[StoredData, ...] = (
     ),
     StoredData(
         "coordinator:silence", "orders to stop, mute, or ignore, with the ids of ignored people", place="redis",
-        expires="until they are undone", stays="an ignore is a moderator's order",
+        expires="until they are undone", stays=_ORDER, withheld=_ORDER,
     ),
     StoredData(
         "coordinator:forgotten", "requests to be forgotten: ids, times, and private chats", place="redis",
@@ -398,5 +405,5 @@ def inventory(settings: Settings) -> Iterator[Kind]:
         seconds = row.expires if isinstance(row.expires, float) else 0.0
         expires = f"{seconds / DAY:.0f} days" if seconds else lasting.get(str(row.expires), str(row.expires))
         is_sent = any(each.export for each in STORED if each.table == row.table)
-        sent = "yes" if is_sent else f"no: {row.withheld or row.stays}"
+        sent = "yes" if is_sent else f"no: {row.why_withheld}"
         yield Kind(row, where, expires, f"stays: {row.stays}" if row.stays else "removed", sent)
