@@ -11,7 +11,8 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
+from typing import Any, cast, get_type_hints
 
 from agentic.actions import config, conversations, explain, personal, personas, room_create, rooms, silence, status
 from agentic.actions.base import (
@@ -39,417 +40,246 @@ log = logging.getLogger(__name__)
 SLASH: frozenset[Surface] = frozenset({"slash"})
 TEXT: frozenset[Surface] = frozenset({"text"})
 CONSOLE: frozenset[Surface] = frozenset({"console"})
+BUTTONS, CHATS = SLASH | CONSOLE, SLASH | TEXT
 
 Handler = Callable[[ActionContext, ActionRequest, Any], Awaitable[Outcome]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Action:
     """What people may do. `name` is what they type, without the slash; `about` is one line for lists and help.
 
-    `record` is its name in the record, if it has one, and in the address of the console, where `button` starts it.
+    `on` are its surfaces. `record` is its name in the record, if it has one, and in the address of the console, where
+    `button` starts it. Its options are those that the annotation of `run` names.
     """
 
     name: str
     run: Handler
     about: str = ""
+    on: frozenset[Surface] = SLASH
     right: Right = "everyone"
-    surfaces: frozenset[Surface] = frozenset({"slash"})
-    values: type[Values] = Values
     record: str = ""
     button: str = ""
     aliases: tuple[str, ...] = ()
 
+    @property
+    def values(self) -> type[Values]:
+        return options_of(self.run)
+
+
+@cache
+def options_of(run: Handler) -> type[Values]:
+    """Return the third parameter's type of a handler."""
+    _, _, kind, *_ = get_type_hints(run).values()
+    return cast("type[Values]", kind)
+
 
 TABLE: tuple[Action, ...] = (
     # conversations
+    Action("bots status", status.status, "Show which bots are online, today's cost, and what is running here"),
+    Action("status", status.own_status, "Show my day: turns, cost, and what I wait for", on=TEXT),
     Action(
-        name="bots status",
-        run=status.status,
-        about="Show which bots are online, today's cost, and what is running here",
-    ),
-    Action(
-        name="status",
-        run=status.own_status,
-        about="Show my day: turns, cost, and what I wait for",
-        surfaces=TEXT,
-    ),
-    Action(
-        name="bots start",
-        run=conversations.start,
-        about="Start a conversation",
+        "bots start",
+        conversations.start,
+        "Start a conversation",
+        on=BUTTONS,
         right="manager",
-        surfaces=SLASH | CONSOLE,
-        values=conversations.Start,
         record="start",
         button="Start",
     ),
     Action(
-        name="bots next",
-        run=conversations.next_speaker,
-        about="Let a bot speak next",
+        "bots next",
+        conversations.next_speaker,
+        "Let a bot speak next",
+        on=BUTTONS,
         right="manager",
-        surfaces=SLASH | CONSOLE,
-        values=conversations.Next,
         record="next",
         button="Next speaker",
     ),
     Action(
-        name="bots end",
-        run=conversations.end,
-        about="End the running conversation",
+        "bots end",
+        conversations.end,
+        "End the running conversation",
+        on=BUTTONS,
         right="manager",
-        surfaces=SLASH | CONSOLE,
-        values=conversations.InChannel,
         record="end",
         button="End",
     ),
     # silence
     Action(
-        name="bots pause",
-        run=silence.pause,
-        about="Silence all bots in this server, or everywhere (owner)",
+        "bots pause",
+        silence.pause,
+        "Silence all bots in this server, or everywhere (owner)",
+        on=BUTTONS,
         right="manager",
-        surfaces=SLASH | CONSOLE,
         record="pause",
         button="Pause all",
     ),
     Action(
-        name="bots resume",
-        run=silence.resume_all,
-        about="Let all bots speak again after a pause",
+        "bots resume",
+        silence.resume_all,
+        "Let all bots speak again after a pause",
+        on=BUTTONS,
         right="manager",
-        surfaces=SLASH | CONSOLE,
         record="resume_all",
         button="Resume all bots",
         aliases=("bots go-on",),
     ),
     Action(
-        name="bots mute",
-        run=silence.mute,
-        about="Silence a bot for a while",
+        "bots mute",
+        silence.mute,
+        "Silence a bot for a while",
+        on=BUTTONS,
         right="manager",
-        surfaces=SLASH | CONSOLE,
-        values=silence.Mute,
         record="mute",
         button="Mute",
     ),
     Action(
-        name="bots unmute",
-        run=silence.unmute,
-        about="Let a muted bot speak again",
+        "bots unmute",
+        silence.unmute,
+        "Let a muted bot speak again",
+        on=BUTTONS,
         right="manager",
-        surfaces=SLASH | CONSOLE,
-        values=silence.OfBot,
         record="unmute",
         button="Unmute",
     ),
+    Action("bots ignore", silence.ignore, "Make the bots ignore a person", right="manager", record="ignore"),
     Action(
-        name="bots ignore",
-        run=silence.ignore,
-        about="Make the bots ignore a person",
-        right="manager",
-        values=silence.OfPerson,
-        record="ignore",
+        "bots unignore", silence.unignore, "Let the bots listen to a person again", right="manager", record="unignore"
     ),
     Action(
-        name="bots unignore",
-        run=silence.unignore,
-        about="Let the bots listen to a person again",
-        right="manager",
-        values=silence.OfPerson,
-        record="unignore",
-    ),
-    Action(
-        name="bots end-order",
-        run=silence.end_order,
-        about="End an order that silences bots, or makes them ignore a person",
+        "bots end-order",
+        silence.end_order,
+        "End an order that silences bots, or makes them ignore a person",
+        on=CONSOLE,
         right="owner",
-        surfaces=CONSOLE,
-        values=silence.OfOrder,
         record="end_order",
         button="Undo",
     ),
     Action(
-        name="stop",
-        run=silence.stop,
-        about="Silence the bots here, or cancel their answers to you",
-        surfaces=SLASH | CONSOLE,
-        values=silence.Stop,
+        "stop",
+        silence.stop,
+        "Silence the bots here, or cancel their answers to you",
+        on=BUTTONS,
         record="stop",
         button="Stop",
     ),
     Action(
-        name="resume",
-        run=silence.resume,
-        about="Let the bots speak here again",
+        "resume",
+        silence.resume,
+        "Let the bots speak here again",
+        on=BUTTONS,
         right="moderator",
-        surfaces=SLASH | CONSOLE,
-        values=silence.ConsoleChannel,
         record="resume",
         button="Resume",
     ),
+    Action("ask", conversations.ask, "Ask a bot a question; everyone here sees it"),
+    Action("arena", conversations.arena, "Let two hidden agents answer, and vote on who is better"),
     Action(
-        name="ask",
-        run=conversations.ask,
-        about="Ask a bot a question; everyone here sees it",
-        values=conversations.Ask,
-    ),
-    Action(
-        name="arena",
-        run=conversations.arena,
-        about="Let two hidden agents answer, and vote on who is better",
-        values=conversations.ArenaValues,
-    ),
-    Action(
-        name="reset",
-        run=silence.reset,
-        about="Start fresh here: earlier messages are no longer context",
+        "reset",
+        silence.reset,
+        "Start fresh here: earlier messages are no longer context",
         right="message_manager",
-        values=silence.Reset,
         record="reset",
     ),
     # rooms
     Action(
-        name="room create",
-        run=room_create.create,
-        about="Open a room; without a topic a form opens",
+        "room create",
+        room_create.create,
+        "Open a room; without a topic a form opens",
+        on=BUTTONS,
         right="manager",
-        surfaces=SLASH | CONSOLE,
-        values=room_create.NewRoom,
         record="open_room",
         button="Open a room",
     ),
-    Action(name=room_create.FORM_NAME, run=room_create.from_form, right="manager", record="open_room"),
-    Action(name=room_create.MENU_NAME, run=room_create.from_menu, right="manager", record="open_room"),
+    Action(room_create.FORM_NAME, room_create.from_form, right="manager", record="open_room"),
+    Action(room_create.MENU_NAME, room_create.from_menu, right="manager", record="open_room"),
+    Action("room stop", rooms.pause, "Pause a room", on=BUTTONS, right="manager", record="pause_room", button="Pause"),
     Action(
-        name="room stop",
-        run=rooms.pause,
-        about="Pause a room",
+        "room resume",
+        rooms.resume,
+        "Continue a room that is paused or closed",
+        on=BUTTONS,
         right="manager",
-        surfaces=SLASH | CONSOLE,
-        values=rooms.OfRoom,
-        record="pause_room",
-        button="Pause",
-    ),
-    Action(
-        name="room resume",
-        run=rooms.resume,
-        about="Continue a room that is paused or closed",
-        right="manager",
-        surfaces=SLASH | CONSOLE,
-        values=rooms.Resume,
         record="resume_room",
         button="Resume",
     ),
     Action(
-        name="room next",
-        run=rooms.next_speaker,
-        about="Say who speaks next in a room",
+        "room next",
+        rooms.next_speaker,
+        "Say who speaks next in a room",
+        on=BUTTONS,
         right="manager",
-        surfaces=SLASH | CONSOLE,
-        values=rooms.OfMember,
         record="next_in_room",
         button="Next speaker",
     ),
+    Action("room close", rooms.close, "End a room", on=BUTTONS, right="manager", record="close_room", button="Close"),
+    Action("room status", rooms.status, "Show who is in a room, and how far it is"),
+    Action("room list", rooms.list_rooms, "Show the rooms of this server"),
     Action(
-        name="room close",
-        run=rooms.close,
-        about="End a room",
+        "room add",
+        rooms.add,
+        "Add a bot or persona to a room",
+        on=BUTTONS,
         right="manager",
-        surfaces=SLASH | CONSOLE,
-        values=rooms.OfRoom,
-        record="close_room",
-        button="Close",
-    ),
-    Action(
-        name="room status",
-        run=rooms.status,
-        about="Show who is in a room, and how far it is",
-        values=rooms.OfRoom,
-    ),
-    Action(name="room list", run=rooms.list_rooms, about="Show the rooms of this server"),
-    Action(
-        name="room add",
-        run=rooms.add,
-        about="Add a bot or persona to a room",
-        right="manager",
-        surfaces=SLASH | CONSOLE,
-        values=rooms.OfMember,
         record="add_to_room",
         button="Add",
     ),
     Action(
-        name="room remove",
-        run=rooms.remove,
-        about="Take a bot or persona out of a room",
+        "room remove",
+        rooms.remove,
+        "Take a bot or persona out of a room",
+        on=BUTTONS,
         right="manager",
-        surfaces=SLASH | CONSOLE,
-        values=rooms.OfMember,
         record="remove_from_room",
         button="Remove",
     ),
-    Action(
-        name="room export",
-        run=rooms.export,
-        about="Get a room as a page to keep",
-        right="manager",
-        values=rooms.OfRoom,
-    ),
+    Action("room export", rooms.export, "Get a room as a page to keep", right="manager"),
     # personas and their files
+    Action("agent create", personas.create, "Create a persona, in a form", right="owner"),
+    Action("agent edit", personas.edit, "Edit a persona, in a form", right="owner"),
+    Action(personas.SAVE_PERSONA, personas.save, right="owner", record="save_persona"),
+    Action("agent show", personas.show, "Show a bot or persona", right="manager"),
     Action(
-        name="agent create",
-        run=personas.create,
-        about="Create a persona, in a form",
+        "agent delete",
+        personas.delete,
+        "Delete a persona; the owner can restore it",
         right="owner",
-    ),
-    Action(
-        name="agent edit",
-        run=personas.edit,
-        about="Edit a persona, in a form",
-        right="owner",
-        values=personas.OfPersona,
-    ),
-    Action(name=personas.SAVE_PERSONA, run=personas.save, right="owner", record="save_persona"),
-    Action(
-        name="agent show",
-        run=personas.show,
-        about="Show a bot or persona",
-        right="manager",
-        values=personas.AnyAgent,
-    ),
-    Action(
-        name="agent delete",
-        run=personas.delete,
-        about="Delete a persona; the owner can restore it",
-        right="owner",
-        values=personas.OfPersona,
         record="delete_persona",
     ),
-    Action(
-        name="agent list",
-        run=personas.list_agents,
-        about="Show all bots and personas with their models",
-    ),
-    Action(
-        name="agent-file show",
-        run=personas.show_file,
-        about="Show a persona file",
-        right="manager",
-        values=personas.ShowFile,
-    ),
-    Action(
-        name="agent-file edit",
-        run=personas.edit_file,
-        about="Edit a persona file",
-        right="owner",
-        values=personas.OfFile,
-    ),
-    Action(name=personas.SAVE_FILE, run=personas.save_file, right="owner", record="edit_file"),
+    Action("agent list", personas.list_agents, "Show all bots and personas with their models"),
+    Action("agent-file show", personas.show_file, "Show a persona file", right="manager"),
+    Action("agent-file edit", personas.edit_file, "Edit a persona file", right="owner"),
+    Action(personas.SAVE_FILE, personas.save_file, right="owner", record="edit_file"),
     # options
-    Action(
-        name="config show",
-        run=config.show,
-        about="Show an agent's options here, and where each comes from",
-        right="manager",
-        values=config.ShowOptions,
-    ),
-    Action(
-        name="config set",
-        run=config.set_option,
-        about="Set an option while the bots run",
-        right="manager",
-        values=config.SetOption,
-        record="set_option",
-    ),
+    Action("config show", config.show, "Show an agent's options here, and where each comes from", right="manager"),
+    Action("config set", config.set_option, "Set an option while the bots run", right="manager", record="set_option"),
     # a person's own data
     Action(
-        name="profile show",
-        run=personal.show_profile,
-        about="Show the topics that are noted about you, and where they come from",
-        surfaces=SLASH | TEXT,
+        "profile show",
+        personal.show_profile,
+        "Show the topics that are noted about you, and where they come from",
+        on=CHATS,
         aliases=("profile",),
     ),
+    Action("profile edit", personal.edit_profile, "Change the topics that are noted about you", on=CHATS),
+    Action(personal.SAVE_PROFILE, personal.save_profile),
+    Action("profile delete", personal.delete_profile, "Remove the topics that are noted about you", on=CHATS),
     Action(
-        name="profile edit",
-        run=personal.edit_profile,
-        about="Change the topics that are noted about you",
-        surfaces=SLASH | TEXT,
-        values=personal.Topics,
+        "privacy",
+        personal.privacy,
+        "Show who reads here and what is kept about you; allow or end unprompted messages",
+        on=CHATS,
     ),
-    Action(name=personal.SAVE_PROFILE, run=personal.save_profile),
-    Action(
-        name="profile delete",
-        run=personal.delete_profile,
-        about="Remove the topics that are noted about you",
-        surfaces=SLASH | TEXT,
-    ),
-    Action(
-        name="privacy",
-        run=personal.privacy,
-        about="Show who reads here and what is kept about you; allow or end unprompted messages",
-        surfaces=SLASH | TEXT,
-        values=personal.Consent,
-    ),
-    Action(
-        name="forget me",
-        run=personal.forget_me,
-        about="Remove what the bots keep about you",
-        surfaces=SLASH | TEXT,
-        values=personal.Confirmation,
-    ),
+    Action("forget me", personal.forget_me, "Remove what the bots keep about you", on=CHATS),
     # explanations
-    Action(
-        name="why",
-        run=explain.explain_post,
-        about="Explain why a bot posted a message",
-        surfaces=SLASH | TEXT,
-        values=explain.Message,
-        aliases=("Why?",),
-    ),
-    Action(
-        name="why-not",
-        run=explain.explain_silence,
-        about="Explain why a bot is silent here",
-        values=silence.OfBot,
-    ),
+    Action("why", explain.explain_post, "Explain why a bot posted a message", on=CHATS, aliases=("Why?",)),
+    Action("why-not", explain.explain_silence, "Explain why a bot is silent here"),
     # the console alone
-    Action(
-        name="raise",
-        run=conversations.raise_budget,
-        right="owner",
-        surfaces=CONSOLE,
-        values=conversations.RaiseBudget,
-        record="raise_budget",
-        button="Raise today",
-    ),
-    Action(
-        name="move",
-        run=conversations.move,
-        right="owner",
-        surfaces=CONSOLE,
-        values=conversations.Move,
-        record="move",
-        button="Move",
-    ),
-    Action(
-        name="skip",
-        run=conversations.skip,
-        right="owner",
-        surfaces=CONSOLE,
-        values=conversations.ScheduledTime,
-        record="skip",
-        button="Skip",
-    ),
-    Action(
-        name="add",
-        run=conversations.add,
-        right="owner",
-        surfaces=CONSOLE,
-        values=conversations.NewTime,
-        record="add",
-        button="Add a time",
-    ),
+    Action("raise", conversations.raise_budget, on=CONSOLE, right="owner", record="raise_budget", button="Raise today"),
+    Action("move", conversations.move, on=CONSOLE, right="owner", record="move", button="Move"),
+    Action("skip", conversations.skip, on=CONSOLE, right="owner", record="skip", button="Skip"),
+    Action("add", conversations.add, on=CONSOLE, right="owner", record="add", button="Add a time"),
 )
 
 
@@ -462,7 +292,7 @@ class Actions:
 
     def on(self, surface: Surface) -> Mapping[str, Action]:
         """Return the actions of a surface by the names that people type."""
-        return {name: action for name, action in self._by_name.items() if surface in action.surfaces}
+        return {name: action for name, action in self._by_name.items() if surface in action.on}
 
     async def perform(self, request: ActionRequest) -> Outcome:
         """Check the right and the values, do it, and record it. Raises nothing if Redis is unavailable."""
@@ -471,7 +301,7 @@ class Actions:
             served = context.services.chats.scope.theme(place.channel_id, place.parent_id, place.guild_id)
             if served is None:
                 return refused("not_here")
-        if action is None or request.surface not in action.surfaces:
+        if action is None or request.surface not in action.on:
             log.warning("%s is unknown to this version, or not for %s", request.name, request.surface)
             return refused("unknown_action")
         if (no_right := await refusal(context, action.right, request)) is not None:
