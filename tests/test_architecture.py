@@ -20,8 +20,8 @@ LEVELS: tuple[frozenset[str], ...] = (
     frozenset({"agentic.record"}),
     frozenset({"agentic.agent"}),
     frozenset({"agentic.turn"}),
-    frozenset({"agentic.inbox"}),
-    frozenset({"agentic.automation", "agentic.rooms"}),
+    frozenset({"agentic.inbox", "agentic.automation"}),
+    frozenset({"agentic.rooms"}),
     frozenset({"agentic.actions"}),
     frozenset({"agentic.services.context", "agentic.services.handler", "agentic.services.text_commands"}),
     frozenset({"agentic.services.discord", "agentic.services.signal"}),
@@ -71,7 +71,6 @@ ONLY: dict[str, frozenset[str]] = {
 UPWARD: frozenset[tuple[str, str]] = frozenset(
     {
         ("agentic.console", "agentic.net"),
-        ("agentic.inbox", "agentic.automation"),
         ("agentic.replay", "agentic.local"),
         ("agentic.replay", "agentic.runtime"),
     }

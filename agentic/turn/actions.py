@@ -20,8 +20,8 @@ FOUND_SECONDS = 2.0  # that a post waits for a found picture
 log = logging.getLogger(__name__)
 
 
-async def act(turn: Turn, view: TurnView, decision: Decision) -> Done:
-    """Draw, post text and picture as one message, react. Raises CannotPost when nothing could be posted.
+async def act(turn: Turn, view: TurnView, decision: Decision) -> None:
+    """Draw, post text and picture as one message, react. Raises CannotPost if nothing could be posted.
 
     Each action is noted in `turn.state` as soon as it is done: the turn's time may end in the middle, or the process.
     """
@@ -29,7 +29,7 @@ async def act(turn: Turn, view: TurnView, decision: Decision) -> Done:
     if state.done.message_id is None:
         await _post(turn, view, decision)
         if state.done.reason is not None:
-            return state.done
+            return
         if state.done.message_id is not None and emoji is not None:
             await state.save_posted()
     target = view.context.task.target
@@ -37,8 +37,9 @@ async def act(turn: Turn, view: TurnView, decision: Decision) -> Done:
     # A reaction to a message that does not exist is dropped.
     if emoji is None or message_id is None or not await turn.outlet.sink.react(message_id, emoji):
         emoji, message_id = None, None
-    done = replace(state.done, emoji=emoji, reacted_to=message_id)
-    return replace(done, reason="reaction_failed" if done.is_nothing else None)
+    state.done = replace(state.done, emoji=emoji, reacted_to=message_id, reason=None)
+    if state.done.is_nothing:
+        state.end("reaction_failed")
 
 
 async def _post(turn: Turn, view: TurnView, decision: Decision) -> None:

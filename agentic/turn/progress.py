@@ -158,6 +158,10 @@ class TurnState:
         if request is not None and verdict in ("ok", "closing"):
             self.spending.reserved = request.estimate
 
+    def end(self, reason: str) -> None:
+        """The turn ends for this reason, with what is done by now."""
+        self.done = replace(self.done, reason=reason)
+
     async def save_closing(self) -> None:
         """The turn is its conversation's last one."""
         self.closing = True

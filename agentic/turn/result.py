@@ -138,17 +138,18 @@ def make_record(agent: str, event: TurnEvent, result: Result, state: TurnState) 
     )
 
 
-def log_turn(agent: str, event: TurnEvent, done: Done, usage: Usage, seconds: float) -> None:
+def log_turn(agent: str, event: TurnEvent, state: TurnState) -> None:
+    usage = state.spending.total
     fields = {
         "agent": agent,
         "trigger": trigger_of(event),
         "channel": event.channel_id,
         "turn": event.id,
-        "message": done.message_id,
-        "reason": done.reason,
+        "message": state.done.message_id,
+        "reason": state.done.reason,
         "model": usage.model or "-",
         "cost": round(usage.cost_usd, 4),
-        "seconds": round(seconds, 2),
+        "seconds": round(state.seconds, 2),
     }
     log.info("turn %s", " ".join(f"{key}={value}" for key, value in fields.items()), extra={"fields": fields})
 

@@ -60,11 +60,12 @@ async def take_turn(turn: Turn) -> Result:
     began = agent.now()
     state.guild_id, state.asked_by = turn.outlet.view.guild_id, event.person_id
     try:
-        done, line = await _run_with_deadline(turn)
+        line = await _run_with_deadline(turn)
     finally:
         turn.found_picture.drop()
-    if turn.cancellation.reason is not None and done.is_nothing:
-        done = Done(reason=turn.cancellation.reason)
+    if turn.cancellation.reason is not None and state.done.is_nothing:
+        state.end(turn.cancellation.reason)
+    done = state.done
     if done.is_nothing and state.admitted and event.cools_down and done.reason != "not_ours":
         await turn.limits.release_cooldown(event.channel_id)  # nothing was answered, so the next question may come
     state.posted = done.message_ids
@@ -75,55 +76,62 @@ async def take_turn(turn: Turn) -> Result:
             stays_silent = done.reason == "muted" and event.unaddressed
             reply = None if stays_silent else await reply_to_failure(turn, event, done.reason, line)
             state.posted = reply.message_ids if reply else state.posted
-    usage, prices = state.spending.total, turn.model.prices
-    state.model, state.seconds = usage.model or f"{prices.provider}/{prices.model}", agent.now() - began
+    prices = turn.model.prices
+    state.model = state.spending.total.model or f"{prices.provider}/{prices.model}"
+    state.seconds = agent.now() - began
     # The result need not wait for the log.
-    asyncio.get_running_loop().call_soon(log_turn, agent.key, event, done, usage, state.seconds)
-    return result_of(agent.key, event.id, done, usage)
+    asyncio.get_running_loop().call_soon(log_turn, agent.key, event, state)
+    return result_of(agent.key, event.id, done, state.spending.total)
 
 
 def abandoned_result(agent: Agent, event: TurnEvent, state: TurnState, reason: str) -> Result:
     """The result of a turn that is not continued: what it has posted and cost by now."""
-    done, usage = replace(state.done, reason=reason), state.spending.total
-    state.model, state.posted = usage.model, done.message_ids
-    log_turn(agent.key, event, done, usage, 0.0)
-    return result_of(agent.key, event.id, done, usage)
+    state.end(reason)
+    state.model, state.posted = state.spending.total.model, state.done.message_ids
+    log_turn(agent.key, event, state)
+    return result_of(agent.key, event.id, state.done, state.spending.total)
 
 
-async def _run_with_deadline(turn: Turn) -> tuple[Done, str | None]:
-    """Run the steps to their end, whatever that is. Returns also the line for a person, if the cause of a failure is
-    known better than its reason says."""
+async def _run_with_deadline(turn: Turn) -> str | None:
+    """Run the steps to their end, whatever that is. Return the line for a person, if the cause of a failure is known
+    better than its reason says."""
     seconds = min(turn.event.deadline - turn.agent.now(), LONGEST_TURN)
     line = None
     try:
         if seconds <= 0:
             raise TurnAborted("deadline")
         async with turn.cancellation.within(seconds):
-            return await run_steps(turn), None
+            await run_steps(turn)
+            return None
     except (TurnAborted, CannotPost) as error:
         reason = error.reason
     except UnreadableDecision as error:
         log.warning("%s: no decision in the model's answer: %s", turn.agent.key, error.reason)
-        return Done(reason="unreadable"), None
+        reason = "unreadable"
     except ModelError as error:
         log.warning("%s: %s", turn.agent.key, error)
         reason = _FAILURES.get(type(error), "model_failed")
-        return Done(reason=reason), error_line(error) if reason == "model_failed" else None
+        line = error_line(error) if reason == "model_failed" else None
     except Exception as error:
         # The outermost edge of a turn, which must have a result.
         log.exception("%s: turn %s failed", turn.agent.key, turn.event.id)
         reason, line = "internal_error", error_line(error)
-    return replace(turn.state.done, reason=reason), line
+    turn.state.end(reason)
+    return line
 
 
-async def run_steps(turn: Turn) -> Done:
-    """Every step of a turn in order. Raises TurnAborted, CannotPost, UnreadableDecision, and ModelError."""
+async def run_steps(turn: Turn) -> None:
+    """Take every step of a turn in order; its state has what is done.
+
+    Raises TurnAborted, CannotPost, UnreadableDecision, and ModelError.
+    """
     event, state = turn.event, turn.state
     if is_writing(event):
         if turn.model.runs_own_tools:  # a coding agent would run its own tools on what people wrote
             raise TurnAborted("unknown_action")
         await admit(turn)
-        return Done(text=await write(turn, event), written=True)
+        state.done = Done(text=await write(turn, event), written=True)
+        return
     check_question(turn)
     if is_unasked(event):
         await check_consent(turn, event)
@@ -153,13 +161,14 @@ async def run_steps(turn: Turn) -> Done:
             if state.answer is None:
                 await state.save_answer(decision)
             await _check_before_posting(turn, view)
-            done = await act(turn, view, decision)
-        if done.message_id is not None:
+            await act(turn, view, decision)
+        if state.done.message_id is not None:
             if (records := turn.agent.tools.records) is not None:  # the turn's tool calls led to this post
-                records.belongs_to(turn.agent.key, event.channel_id, event.id, done.message_id)
+                records.belongs_to(turn.agent.key, event.channel_id, event.id, state.done.message_id)
             if state.room is not None:
                 await summarize(turn, view)
-        return replace(done, reason="budget") if state.closing else done
+        if state.closing:
+            state.end("budget")
 
 
 async def admit(turn: Turn) -> None:
