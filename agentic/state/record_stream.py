@@ -227,9 +227,9 @@ class RecordWriter:
             return
         bounds = (WORDS_KEPT, WORDS_SECONDS) if of_words else (NOTES_KEPT, NOTES_SECONDS)
         dropped = self._dropped[stream]
-        texts = [stream, keys.entries_counted(stream), str(dropped), *map(str, bounds), *itertools.chain(*fields)]
-        given = [text.encode(errors="replace") for text in texts]
-        await self._link.call_slowly(lambda redis: redis.eval(ADD, 2, *given), self._write_seconds)
+        entries = itertools.chain(*fields)
+        places = [stream, keys.entries_counted(stream)]
+        await self._link.script(ADD, places, [dropped, *bounds, *entries], seconds=self._write_seconds)
         self._dropped[stream] -= dropped
 
 

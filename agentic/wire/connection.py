@@ -18,6 +18,7 @@ Sentinels' own are `sentinel_username` and `sentinel_password`. Certificates are
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import math
 import time
@@ -36,7 +37,7 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.maint_notifications import MaintNotificationsConfig
 
@@ -114,6 +115,7 @@ class RedisConnection:
         self._refused = False
         self._writer: asyncio.Task[bool] | None = None
         self._logged: set[str] = set()  # about this outage
+        self._digests: dict[str, str] = {}  # of the scripts that Redis got from here, by their texts
         self._queued: deque[_QueuedWrite] = deque()
         self._writing = asyncio.Lock()
 
@@ -214,11 +216,24 @@ class RedisConnection:
                 self._refused = True
             raise StateUnavailable(str(error), self._logged) from error
 
-    async def script(self, lua: str, keys: Sequence[str], args: Sequence[object] = ()) -> Any:
-        """Run a Lua script atomically. The whole text is sent each time: small, and never missing after a restart."""
+    async def script(
+        self, lua: str, keys: Sequence[str], args: Sequence[object] = (), *, seconds: float | None = None
+    ) -> Any:
+        """Run a Lua script atomically, like `call`, or with `seconds` like `call_slowly`.
+
+        Its text is sent the first time, and again if Redis no longer has it: after a restart, a failover, a flush.
+        """
         # As bytes, which redis-py sends as they are; it inspects each text for its type and encoding.
         given = [str(each).encode(errors="replace") for each in (*keys, *args)]
-        outcome = await self.call(lambda redis: redis.eval(lua, len(keys), *given))
+        run = self.call if seconds is None else partial(self.call_slowly, seconds=seconds)
+        digest = self._digests.get(lua)
+        try:
+            if digest is None:  # most likely Redis has not got it
+                raise NoScriptError
+            outcome = await run(lambda redis: redis.evalsha(digest, len(keys), *given))
+        except NoScriptError:
+            outcome = await run(lambda redis: redis.eval(lua, len(keys), *given))
+            self._digests[lua] = hashlib.sha1(lua.encode(), usedforsecurity=False).hexdigest()
         if self._refused:  # every script of ours writes
             self._refused = False
             self._note_back()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +20,15 @@ class Line:
 class SlowRedis:
     """`async with SlowRedis(socket) as way`: `way.url` leads there; `way.delay`, in seconds, may change at any time.
 
-    For each of `way.cuts`, words of a command, the connection on which the next such command comes is cut between its
-    execution and its reply; `way.cut` has those that were.
+    For each of `way.cuts`, words of a command or of its script, the connection on which the next such command comes is
+    cut between its execution and its reply; `way.cut` has those that were.
     """
 
     def __init__(self, socket: Path) -> None:
         self.delay = 0.0
         self.cuts: list[str] = []
         self.cut: list[str] = []
+        self._scripts: dict[bytes, bytes] = {}  # by their digests
         self._socket = socket
         self._path = socket.with_name("slow.sock")
         self.url = f"unix://{self._path}"
@@ -79,6 +82,11 @@ class SlowRedis:
                 await sending
 
     def _look(self, piece: bytes, line: Line) -> None:
+        for found in re.finditer(rb"\$4\r\nEVAL\r\n\$(\d+)\r\n", piece):
+            text = piece[found.end() : found.end() + int(found[1])]
+            self._scripts[hashlib.sha1(text, usedforsecurity=False).hexdigest().encode()] = text
+        for digest in re.findall(rb"\$7\r\nEVALSHA\r\n\$40\r\n(\w+)", piece):
+            piece += self._scripts.get(digest, b"")
         for words in [words for words in self.cuts if words.encode() in piece]:
             self.cuts.remove(words)
             self.cut.append(words)

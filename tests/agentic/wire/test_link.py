@@ -7,7 +7,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from agentic.wire.connection import RedisAddressError, RedisConnection, StateUnavailable
-from tests.support.redis_server import RedisServer, until
+from tests.support.redis_server import PATIENT, RedisServer, until
 
 
 async def test_nobody_there_is_redis_away(tmp_path):
@@ -107,6 +107,26 @@ async def test_a_script_gets_numbers_as_text_and_half_an_emoji_as_a_question_mar
         "1.5",
         "so ?",
     ]
+
+
+@pytest.mark.parametrize("seconds", [None, 5.0])
+async def test_the_text_of_a_script_is_sent_once_and_again_to_a_server_that_lacks_it(server: RedisServer, seconds):
+    text = "return redis.call('INCRBY', KEYS[1], ARGV[1])"
+
+    async def counts() -> tuple[int, int]:
+        stats = await link.call(lambda redis: redis.info("commandstats"))
+        return tuple(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha"))
+
+    async with RedisConnection(server.url, command_timeout=PATIENT) as link:
+        assert [await link.script(text, ["sum"], [2], seconds=seconds) for _ in range(3)] == [2, 4, 6]
+        assert await counts() == (1, 2)
+        server.flush()
+        sums = await asyncio.gather(*(link.script(text, ["sum"], [2], seconds=seconds) for _ in range(5)))
+        assert sorted(sums) == [2, 4, 6, 8, 10], "each of them ran once"
+        server.restart()
+        link.commands.connection_pool.reset()
+        assert await link.script(text, ["sum"], [2], seconds=seconds) == 12
+        assert await counts() == (1, 1), "of this server: it did not know the script"
 
 
 async def test_a_thousand_commands_at_once_share_a_few_connections(server: RedisServer):
