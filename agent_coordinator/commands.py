@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Commands:
-    """`fire` is Coordinator.fire."""
+    """`start` is Coordinator.start_conversation."""
 
     def __init__(
         self,
@@ -33,9 +33,9 @@ class Commands:
         engine: Engine,
         scheduler: Scheduler,
         rooms: RoomKeeper,
-        fire: Callable[..., Awaitable[object]],
+        start: Callable[..., Awaitable[object]],
     ) -> None:
-        self._context, self._engine, self._scheduler, self._fire = context, engine, scheduler, fire
+        self._context, self._engine, self._scheduler, self._start = context, engine, scheduler, start
         self._known: dict[str, Callable[[Command], Awaitable[str | None]]] = {
             "start": self._start_conversation,
             "next": self._speak_next,
@@ -74,7 +74,7 @@ class Commands:
             started = True
             self._report_soon(command, "started", channel_id)
 
-        await self._fire(
+        await self._start(
             command.channel_id, command.theme, starter=command.agent_name, topic=command.topic, began=began
         )
         return None if started else self._refusal(command.channel_id) or ("busy" if command.channel_id else "none_free")

@@ -136,9 +136,11 @@ class ConversationRunner:
         return False
 
     def with_choice(self, state: ConversationState, choice: Choice) -> ConversationState:
-        if choice.pulls:
+        if choice.scores:
             place = (state.id, state.channel_id)
-            self._notify(SpeakerChosen(*place, self._context.clock(), choice.speakers[0], choice.because, choice.pulls))
+            self._notify(
+                SpeakerChosen(*place, self._context.clock(), choice.speakers[0], choice.because, choice.scores)
+            )
         return state.choose(choice.speakers, choice.because, choice.suggested_topic, new_round=choice.new_round)
 
     async def _step(self, running: RunningConversation) -> ConversationState:

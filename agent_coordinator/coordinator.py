@@ -15,7 +15,7 @@ from agent_coordinator.commands import Commands
 from agent_coordinator.config import STARTUP_WAIT_SECONDS
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.engine import Engine
-from agent_coordinator.events import ConversationNotes, ConversationReport, save_pulls
+from agent_coordinator.events import ConversationNotes, ConversationReport, save_choices
 from agent_coordinator.idle.background import BackgroundScheduler
 from agent_coordinator.idle.tasks import IdleStore
 from agent_coordinator.policies.by_name import Policies
@@ -39,14 +39,14 @@ class Coordinator:
     def __init__(self, context: CoordinatorContext, idle_store: IdleStore | None = None) -> None:
         self._context, self._tasks, self._leadership = context, context.tasks, context.leadership
         self.engine = Engine(context, Policies(context.config))
-        self.engine.observers += (save_pulls(context), ConversationNotes(context.record))
+        self.engine.observers += (save_choices(context), ConversationNotes(context.record))
         self.scheduler = Scheduler(context)
         self.reactive = Reactive(context, self.engine)
         self.idle = BackgroundScheduler(context, idle_store, lambda: self.engine.locks.busy)
         self.rooms = RoomKeeper(context, self.engine)
-        self._commands = Commands(context, self.engine, self.scheduler, self.rooms, self.fire)
+        self._commands = Commands(context, self.engine, self.scheduler, self.rooms, self.start_conversation)
         self._acting = False
-        self._fire_at_start = context.config.fire_on_startup
+        self._starts_at_once = context.config.fire_on_startup
 
     @property
     def acting(self) -> bool:
@@ -76,7 +76,7 @@ class Coordinator:
         follows = not await self._context.wait_for_redis(lambda: lease.acquire(DEAD_HOLDER_SECONDS))
         if follows:
             log.info("another coordinator leads, this one stands by")
-            self._fire_at_start = False  # a later takeover is not a start
+            self._starts_at_once = False  # a later takeover is not a start
         while True:
             await lease.taken.wait()
             if follows:  # the bots of the old leader's process may be gone; their stand-bys log in now
@@ -101,7 +101,7 @@ class Coordinator:
         await self._context.learn_servers()
         left_over = await self.engine.saved.all()
         rooms = await self.rooms.left_over(left_over)
-        self._leadership.begin()  # not before: a conversation that `fire` begins now must not count as left over
+        self._leadership.begin()  # not before: what `start_conversation` begins must not count as left over
         self._acting = True
         # Not before: a sender counts who hears it, and sends again to nobody.
         bus.subscribe(keys.COORDINATOR_COMMANDS, self._on_command)
@@ -121,10 +121,10 @@ class Coordinator:
                     self._tasks.start(self.rooms.resume(state), f"the room in thread {state.channel_id}")
                 else:
                     await self.engine.write_room(state.ended("too_old"))
-            if self._fire_at_start:
-                self._fire_at_start = False
-                self._tasks.start(self._fire_when_two_are_online(), "the conversation at start")
-            await self.scheduler.run(self._fire_scheduled)
+            if self._starts_at_once:
+                self._starts_at_once = False
+                self._tasks.start(self._start_when_two_are_online(), "the conversation at start")
+            await self.scheduler.run(self._start_scheduled)
         finally:
             self._acting = False
             bus.unsubscribe(keys.COORDINATOR_COMMANDS)
@@ -137,22 +137,22 @@ class Coordinator:
         except ChannelBusy as busy:
             log.warning("an interrupted conversation is not resumed: %s", busy)
 
-    async def _fire_scheduled(self) -> None:
-        self._tasks.start(self.fire(), "a scheduled conversation")
+    async def _start_scheduled(self) -> None:
+        self._tasks.start(self.start_conversation(), "a scheduled conversation")
 
-    async def _fire_when_two_are_online(self) -> None:
+    async def _start_when_two_are_online(self) -> None:
         agents, presence = self._context.config.agents, self._context.state.coordination.presence
         for _ in range(round(STARTUP_WAIT_SECONDS / ONLINE_POLL_SECONDS)):
             if len(await self._context.wait_for_redis(lambda: presence.online(agents))) >= min(2, len(agents)):
                 break
             await self._context.sleep(ONLINE_POLL_SECONDS)
-        await self.fire()
+        await self.start_conversation()
 
     # Notices and commands
 
     def _on_command(self, raw: str) -> None:
         command = read(Command, raw)
-        if command is not None:  # `fire` waits while another coordinator may lead
+        if command is not None:  # `start_conversation` waits while another coordinator may lead
             self._tasks.start(self._commands.execute(command), "a command")
 
     def _on_activity(self, raw: str) -> None:
@@ -173,7 +173,7 @@ class Coordinator:
 
     # Start a conversation
 
-    async def fire(
+    async def start_conversation(
         self,
         channel_id: int | None = None,
         theme: str | None = None,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.state import AgentCounts, ConversationState, Missed
-from agentic.state.conversations import Pull, Pulls
+from agentic.state.conversations import SpeakerChoice, SpeakerScore
 from agentic.state.record_stream import Notes
 from agentic.state.rooms import Room
 from agentic.wire.entries import ConversationNote, RoomNote
@@ -125,7 +125,7 @@ class SpeakerChosen:
     at: float  # unix seconds
     agent: str
     because: str | None
-    pulls: tuple[Pull, ...]
+    scores: tuple[SpeakerScore, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,22 +174,22 @@ class ConversationNotes:
                 self._record.note(ConversationNote(id=report.conversation_id, starter=report.opened_by, **values))
 
 
-def save_pulls(context: CoordinatorContext) -> Observer:
-    """An observer that stores the pulls of a channel's last choice, for people who ask why an agent spoke or not."""
+def save_choices(context: CoordinatorContext) -> Observer:
+    """An observer that stores the last choice of a speaker in each channel, for people who ask why an agent spoke."""
 
     async def save(event: SpeakerChosen) -> None:
-        pulls = Pulls(
+        choice = SpeakerChoice(
             channel_id=event.channel_id,
             conversation_id=event.conversation_id,
             at=event.at,
             chosen=event.agent,
             because=event.because,
-            pulls=event.pulls,
+            pulls=event.scores,
         )
-        await context.state.coordination.scores.keep(pulls)
+        await context.state.coordination.scores.keep(choice)
 
     def observe(event: Event) -> None:
         if isinstance(event, SpeakerChosen):
-            context.tasks.start(save(event), "the pulls of a choice")
+            context.tasks.start(save(event), "the choice of a speaker")
 
     return observe

@@ -4,10 +4,10 @@ Each local date has a plan, made once and stored in Redis, so that a restart nei
 active hours are cut into equal parts, one a conversation, with a random instant in each, so that they neither clump nor
 leave the day empty. A slot belongs to the date on which its hours began, so shortly after midnight yesterday's plan may
 still have some. The scheduler sleeps for a minute at most, so it survives changes of the clock and a machine that
-slept; a slot that is more than a quarter of an hour late is skipped, so that missed slots do not fire in a burst.
+slept; a slot that is more than a quarter of an hour late is skipped, so that missed slots do not start in a burst.
 
 An owner may move, skip and add slots of today. That wakes the scheduler. A slot keeps its index, and is claimed by its
-index and its time, so one that was moved does not fire at its old time.
+index and its time, so one that was moved does not start one at its old time.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Scheduler:
         self._known: dict[str, list[Slot]] = {}  # in case Redis is emptied
         self._changed = asyncio.Event()
 
-    async def run(self, fire: Callable[[], Awaitable[None]]) -> None:
-        """Call `fire` at each slot, forever. It begins a conversation and returns."""
+    async def run(self, start: Callable[[], Awaitable[None]]) -> None:
+        """Call `start` at each slot, forever. It begins a conversation and returns."""
         context, idle = self._context, False
         while True:
             self._changed.clear()
@@ -62,7 +62,7 @@ class Scheduler:
                 continue
             await context.leadership.wait_until_held()  # a slot claimed by a process that does not lead would be lost
             if await context.wait_for_redis(lambda due=due: self._claim(due)):  # type: ignore[misc]
-                await fire()
+                await start()
 
     async def next_due(self) -> Due | None:
         """The earliest open slot of the days that are not over. Raises StateUnavailable."""
@@ -153,7 +153,7 @@ class Scheduler:
         return "no conversations are planned: COORDINATOR_SCHEDULE_MAX is 0"
 
     async def _claim(self, due: Due) -> bool:
-        """Mark the slot as done; whether this process fires it now."""
+        """Mark the slot as done; whether this process starts it now."""
         ours = await self._schedule.claim_slot(due.date, due.index, due.at)
         slots = self._known[due.date]
         slots[due.index] = replace(slots[due.index], done=True)

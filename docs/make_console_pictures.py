@@ -187,7 +187,7 @@ async def turn_of(browser: Browser, console: str) -> str:
 async def converse(coordinator: Coordinator, channel: int) -> None:
     """One conversation after the other: one may end after a few messages."""
     while True:
-        await coordinator.fire(channel)
+        await coordinator.start_conversation(channel)
 
 
 async def make() -> None:

@@ -101,7 +101,7 @@ async def hold_one(runtime: Runtime, terminal: Terminal) -> None:
     assert runtime.coordinator is not None
     async with terminal.watching():
         person = asyncio.create_task(terminal.run())
-        await runtime.coordinator.fire()
+        await runtime.coordinator.start_conversation()
         if not person.done():
             person.cancel()
         await asyncio.gather(person, return_exceptions=True)

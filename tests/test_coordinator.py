@@ -657,34 +657,34 @@ class CoordinatorTests(AsyncCase):
         return task
 
     async def test_fire_runs_a_conversation_in_a_channel_of_the_rotation(self) -> None:
-        report = await self.coordinator(priority_channels=(OTHER_CHANNEL,)).fire()
+        report = await self.coordinator(priority_channels=(OTHER_CHANNEL,)).start_conversation()
         assert report is not None
         self.assertEqual((report.channel_id, report.theme, report.messages), (OTHER_CHANNEL, "memes", 12))
 
     async def test_fire_takes_channel_and_theme(self) -> None:
-        report = await self.coordinator().fire(CHANNEL, "Story")
+        report = await self.coordinator().start_conversation(CHANNEL, "Story")
         assert report is not None
         self.assertEqual((report.channel_id, report.theme), (CHANNEL, "story"))
 
     async def test_fire_with_a_theme_alone_prefers_its_channel(self) -> None:
-        report = await self.coordinator(priority_channels=(CHANNEL,)).fire(theme="memes")
+        report = await self.coordinator(priority_channels=(CHANNEL,)).start_conversation(theme="memes")
         assert report is not None
         self.assertEqual(report.channel_id, OTHER_CHANNEL)
 
     async def test_fire_in_a_busy_or_unknown_channel_does_nothing(self) -> None:
         self.state.coordination.schedule.holders[CHANNEL] = "another process"
-        self.assertIsNone(await self.coordinator().fire(CHANNEL))
-        self.assertIsNone(await self.coordinator().fire(999))
+        self.assertIsNone(await self.coordinator().start_conversation(CHANNEL))
+        self.assertIsNone(await self.coordinator().start_conversation(999))
         self.assertEqual(self.bus.asked, [])
 
     async def test_fire_passes_over_a_channel_that_another_process_has(self) -> None:
         self.state.coordination.schedule.holders[CHANNEL] = "another process"
-        report = await self.coordinator(priority_channels=(CHANNEL,)).fire()
+        report = await self.coordinator(priority_channels=(CHANNEL,)).start_conversation()
         assert report is not None
         self.assertEqual(report.channel_id, OTHER_CHANNEL)
 
     async def test_fire_without_agents_does_nothing(self) -> None:
-        self.assertIsNone(await self.coordinator(agents=()).fire())
+        self.assertIsNone(await self.coordinator(agents=()).start_conversation())
 
     async def test_a_start_command_fires_now(self) -> None:
         await self.start(self.coordinator())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY, CONTINUATION_DECAY
 from agent_coordinator.state import ConversationState
-from agentic.state.conversations import Pull
+from agentic.state.conversations import SpeakerScore
 from agentic.wire.reasons import EndReason
 
 SPEAKERS_NEEDED = 2  # a single agent would only talk to itself
@@ -31,13 +31,13 @@ class Speaker:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The next speakers, in order; at least one. `because` is why the first of them was chosen, `pulls` are those of
+    """The next speakers, in order; at least one. `because` is why the first of them was chosen, `scores` are those of
     all that could have been, for people who ask; `suggested_topic` is for the first one, if nothing calls for it."""
 
     speakers: tuple[str, ...]
     new_round: bool = True
     because: str | None = None
-    pulls: tuple[Pull, ...] = ()
+    scores: tuple[SpeakerScore, ...] = ()
     suggested_topic: str | None = None
 
 

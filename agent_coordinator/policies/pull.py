@@ -1,6 +1,6 @@
 """The policy `pull`: after each message the agent is asked for which the conversation calls most strongly.
 
-A pull is a sum of parts, each with its cause in plain words, from what code can see; no model is asked. What concerns
+A score is a sum of parts, each with its cause in plain words, from what code can see; no model is asked. What concerns
 an agent counts in the newest message, and half as much in each one before it that the agent has not answered.
 
 If the conversation calls for nobody in particular, the agent that is asked is given that as a reason to carry the talk
@@ -18,19 +18,19 @@ from dataclasses import dataclass
 from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, ConversationPolicy, Speaker
 from agent_coordinator.state import AgentCounts, ConversationState
 from agent_coordinator.text_signals import DISAGREEMENT, asks, content_words, in_common, questions, says
-from agentic.state.conversations import Pull, PullPart
+from agentic.state.conversations import ScorePart, SpeakerScore
 from agentic.text import names_in
 from agentic.wire.reasons import EndReason
 
 MESSAGES_READ = 12
 MAX_SILENCES = 2  # turns in a row
-MIN_PULL = 0.4  # after a turn without a message
+MIN_SCORE = 0.4  # after a turn without a message
 SUGGESTED_TOPIC = (
     "something that carries the talk on, since it calls for nobody in particular: a question to one of the others, by "
     "name, or a subject of your own"
 )
 
-# What the parts of a pull weigh
+# What the parts of a score weigh
 NAMED = 1.0
 NAME_ASKED = 0.4  # more, if it is in a question
 REPLIED_TO = 1.0
@@ -46,7 +46,7 @@ WAITED = 0.05  # for each message since its last
 MAX_WAITED = 6  # messages
 DUTY = 0.3
 CHANCE = 0.05  # at most
-SILENCE_FACTOR = 0.6  # of the channel's pull, for each turn since the newest message that left none
+SILENCE_FACTOR = 0.6  # of the channel's own score, for each turn since the newest message that left none
 MESSAGES_FELT = 3
 FADING = 0.5
 
@@ -78,13 +78,13 @@ class PullPolicy(ConversationPolicy):
         # if all had their chance: anybody but the last speaker
         others = tuple(each for each in self.speakers if each.name != state.talk.last_speaker)
         candidates = self._available(state) or others or self.speakers
-        pulls = pulls_of(candidates, self.speakers, scene, silences, rng)
+        scores = score_speakers(candidates, self.speakers, scene, silences, rng)
         suggested_topic = (
             None
-            if is_called(pulls[0]) or state.talk.must_answer is not None or not state.is_opened
+            if is_called(scores[0]) or state.talk.must_answer is not None or not state.is_opened
             else SUGGESTED_TOPIC
         )
-        return Choice((pulls[0].agent,), begins, reason_for(pulls[0]), pulls, suggested_topic)
+        return Choice((scores[0].agent,), begins, reason_for(scores[0]), scores, suggested_topic)
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
         """Only at the end of a round, and not while a person waits: one without a message, or one of a single agent
@@ -116,7 +116,9 @@ class PullPolicy(ConversationPolicy):
             return True
         if not (state.is_opened and silences):
             return False
-        return pulls_of(candidates, self.speakers, scene_of(state, self.speakers), silences)[0].strength < MIN_PULL
+        return (
+            score_speakers(candidates, self.speakers, scene_of(state, self.speakers), silences)[0].strength < MIN_SCORE
+        )
 
     def _available(self, state: ConversationState) -> tuple[Speaker, ...]:
         """Not those who have had a turn since the newest message, nor those that a person has just called, who answer
@@ -212,28 +214,28 @@ def scene_of(state: ConversationState, speakers: tuple[Speaker, ...]) -> Scene:
     return Scene(messages, counts, starter, lull=len(state.counts.silent) > 1)
 
 
-def pulls_of(
+def score_speakers(
     candidates: Sequence[Speaker],
     all_speakers: Sequence[Speaker],
     scene: Scene,
     silences: int,
     rng: random.Random | None = None,
-) -> tuple[Pull, ...]:
-    """The pulls of the candidates, the strongest first; without `rng` there is no chance in them."""
+) -> tuple[SpeakerScore, ...]:
+    """The scores of the candidates, the strongest first; without `rng` there is no chance in them."""
     channel = SILENCE_FACTOR**silences
-    pulls = [_pull(each, scene, behind(each.name, all_speakers, scene.posts), channel, rng) for each in candidates]
-    return tuple(sorted(pulls, key=lambda pull: -pull.strength))
+    scores = [_score(each, scene, behind(each.name, all_speakers, scene.posts), channel, rng) for each in candidates]
+    return tuple(sorted(scores, key=lambda score: -score.strength))
 
 
-def reason_for(pull: Pull) -> str | None:
+def reason_for(score: SpeakerScore) -> str | None:
     """Name the strongest part but chance."""
-    strongest = max((part for part in pull.parts if part.why != BY_CHANCE), key=lambda part: part.amount, default=None)
+    strongest = max((part for part in score.parts if part.why != BY_CHANCE), key=lambda part: part.amount, default=None)
     return strongest.why if strongest is not None and strongest.amount > 0 else None
 
 
-def is_called(pull: Pull) -> bool:
+def is_called(score: SpeakerScore) -> bool:
     """Whether something in the messages calls for the agent."""
-    return sum(part.amount for part in pull.parts if part.why not in CALLS_NOBODY) >= MIN_CALL
+    return sum(part.amount for part in score.parts if part.why not in CALLS_NOBODY) >= MIN_CALL
 
 
 def behind(agent: str, speakers: Sequence[Speaker], posts: Mapping[str, int]) -> float:
@@ -246,26 +248,26 @@ def behind(agent: str, speakers: Sequence[Speaker], posts: Mapping[str, int]) ->
     return share * (sum(posts.values()) + 1) - posts.get(agent, 0)
 
 
-def _pull(speaker: Speaker, scene: Scene, behind_by: float, channel: float, rng: random.Random | None) -> Pull:
+def _score(speaker: Speaker, scene: Scene, behind_by: float, channel: float, rng: random.Random | None) -> SpeakerScore:
     # Each cause counts once, where it is strongest: a name in three messages does not call thrice.
-    strongest: dict[str, PullPart] = {}
+    strongest: dict[str, ScorePart] = {}
     unseen = scene.unseen(speaker.name)
     for age, message in enumerate(unseen[:MESSAGES_FELT]):
         for cause, why, amount in _causes(speaker, scene, message):
             faded = amount * FADING**age
             if cause not in strongest or faded > strongest[cause].amount:
-                strongest[cause] = PullPart(why=why, amount=faded)
+                strongest[cause] = ScorePart(why=why, amount=faded)
     parts = [*strongest.values(), *_dispute(speaker, scene)]
     bounded = max(-MAX_BEHIND, min(MAX_BEHIND, behind_by))
-    parts.append(PullPart(why=BEHIND if bounded > 0 else AHEAD, amount=SHARE * bounded))
-    parts.append(PullPart(why=HAS_WAITED, amount=WAITED * min(len(unseen), MAX_WAITED)))
+    parts.append(ScorePart(why=BEHIND if bounded > 0 else AHEAD, amount=SHARE * bounded))
+    parts.append(ScorePart(why=HAS_WAITED, amount=WAITED * min(len(unseen), MAX_WAITED)))
     if scene.lull and speaker.name == scene.starter:
-        parts.append(PullPart(why=REST, amount=DUTY))
+        parts.append(ScorePart(why=REST, amount=DUTY))
     if rng is not None:
-        parts.append(PullPart(why=BY_CHANCE, amount=rng.random() * CHANCE))
+        parts.append(ScorePart(why=BY_CHANCE, amount=rng.random() * CHANCE))
     parts = [part.model_copy(update={"amount": round(part.amount, 3)}) for part in parts if part.amount]
     strength = round(sum(part.amount for part in parts) * channel, 3)
-    return Pull(agent=speaker.name, strength=strength, parts=tuple(parts), channel=round(channel, 3))
+    return SpeakerScore(agent=speaker.name, strength=strength, parts=tuple(parts), channel=round(channel, 3))
 
 
 def _causes(speaker: Speaker, scene: Scene, message: Message) -> Iterator[tuple[str, str, float]]:
@@ -291,13 +293,13 @@ def _causes(speaker: Speaker, scene: Scene, message: Message) -> Iterator[tuple[
         yield "words", "it has talked about this", OWN_WORDS * min(recent, MAX_OWN_WORDS)
 
 
-def _dispute(speaker: Speaker, scene: Scene) -> Iterator[PullPart]:
+def _dispute(speaker: Speaker, scene: Scene) -> Iterator[ScorePart]:
     """Somebody answered the agent's last message with a contradiction, or with a question."""
     if len(scene.messages) < 2 or scene.messages[-2].agent != speaker.name or scene.messages[-1].agent == speaker.name:
         return
     newest = scene.messages[-1]
     author = newest.author or "a person"
     if newest.disagrees:
-        yield PullPart(why=f"contradicted by {author}", amount=DISPUTED)
+        yield ScorePart(why=f"contradicted by {author}", amount=DISPUTED)
     elif newest.asks and not newest.names:
-        yield PullPart(why=f"asked about its words by {author}", amount=ASKED_BACK)
+        yield ScorePart(why=f"asked about its words by {author}", amount=ASKED_BACK)

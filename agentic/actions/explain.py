@@ -15,12 +15,12 @@ from urllib.parse import quote
 from agentic.actions.base import REPLY_CHARACTERS, ActionContext, ActionRequest, Outcome, refused, report
 from agentic.actions.rights import may_moderate
 from agentic.actions.silence import OfBot
-from agentic.actions.status import unasked_waits
+from agentic.actions.status import proactive_waits
 from agentic.actions.values import Values, option
 from agentic.agent.services import Services
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
 from agentic.ids import sent_at
-from agentic.state.conversations import Pull, Pulls, Running
+from agentic.state.conversations import Running, SpeakerChoice, SpeakerScore
 from agentic.state.shared_state import SharedState
 from agentic.state.silence import ChannelRef
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
@@ -175,7 +175,7 @@ class AgentState:
     running: Running | None = None  # the channel's conversation
     speaker: str | None = None  # shown name of the agent whose turn it is there
     last: TurnRecord | None = None  # its last turn in the channel
-    pulls: Pulls | None = None  # the last choice of a speaker in the channel
+    pulls: SpeakerChoice | None = None  # the last choice of a speaker in the channel
     chosen: str | None = None  # shown name of the agent chosen then
     unasked: tuple[str, ...] = ()  # what its tasks that post unasked wait for
     outside: bool = False  # the channel is the thread of a room in which it takes no part
@@ -215,7 +215,7 @@ async def why_not(services: Services, agent: str, place: ChannelRef, now: float)
         last=next(iter(await shared.turns.records.last(agent, channel_id)), None),
         pulls=pulls if pulls is not None and pulls.chosen != agent and not outside else None,
         chosen=names.get(pulls.chosen, pulls.chosen) if pulls is not None else None,
-        unasked=unasked_waits(idle, agent, now) if idle is not None else (),
+        unasked=proactive_waits(idle, agent, now) if idle is not None else (),
         outside=outside,
     )
     return why_not_text(state)
@@ -273,7 +273,7 @@ def _reasons(state: AgentState) -> list[str]:
     return [f"nobody has called it since its last turn here, {_when(last.at)}"]
 
 
-def _pull(pull: Pull) -> str:
+def _pull(pull: SpeakerScore) -> str:
     """Its strength and parts: 1.24 (named by Ada 1.00, has said less than its share 0.24)."""
     parts = sorted(pull.parts, key=lambda part: -part.amount)
     shown = ", ".join(f"{_word(part.why)} {part.amount:.2f}" for part in parts)

@@ -133,7 +133,7 @@ async def own_status(context: ActionContext, request: ActionRequest, _: Values) 
     if silenced is not None:
         lines.append(OWN_SILENCE[silenced.kind])
     idle = await state.coordination.idle.read()
-    if idle is not None and (waits := unasked_waits(idle, agent, now)):
+    if idle is not None and (waits := proactive_waits(idle, agent, now)):
         lines.append(f"My unprompted messages: {listed(waits)}.")
     return report("\n".join(lines))
 
@@ -202,7 +202,7 @@ def idle_lines(state: IdleState, names: Mapping[str, str], now: float) -> tuple[
     return tuple(f"{names.get(agent, agent)}: {'; '.join(tasks)}" for agent, tasks in found.items())
 
 
-def unasked_waits(state: IdleState, agent: str, now: float) -> tuple[str, ...]:
+def proactive_waits(state: IdleState, agent: str, now: float) -> tuple[str, ...]:
     """The agent's tasks that post unasked, and what each waits for, such as "follow-ups (these are quiet hours)"."""
     keys = {task.label: task_key(name, agent) for name, task in BACKGROUND_TASKS.items() if name in PROACTIVE}
     whens = {label: _when(state, key, state.tasks[key], now) for label, key in keys.items() if key in state.tasks}

@@ -32,7 +32,7 @@ from agentic.llm.types import Drawing, ImagePrompt, Message, Model, Prompt, Repl
 from agentic.net.images import ImageLimits
 from agentic.record.memories import MemoryReader
 from agentic.state.context import KeptWindows, Resets, Summaries
-from agentic.state.idle import UnaskedMessages
+from agentic.state.idle import ProactiveMessages
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.call_runner import ToolEvent
 from agentic.tools.own_tools import MAX_RECALLED, Memory, RecallTool
@@ -148,7 +148,7 @@ class AgentMemory:
     resets: Resets
     summaries: Summaries
     record: MemoryReader
-    unprompted: UnaskedMessages
+    unprompted: ProactiveMessages
     ignored: IgnoredPeople
     audience: ChannelAudience
     failed_summaries: set[int] = field(default_factory=set)  # rooms of which that was logged
@@ -251,7 +251,7 @@ def build_agent(
             services.clock,
             cooldown=shared.agent_cooldown_seconds,
             daily_max=shared.agent_max_daily,
-            unasked_max=shared.daily_unasked,
+            proactive_max=shared.daily_unasked,
         ),
         options=services.agents.options,
         persona=persona,

@@ -23,7 +23,7 @@ from agentic.background_tasks import PROACTIVE, WRITTEN
 from agentic.chat.outlet import NO_CHANNEL
 from agentic.context.entries import Entry
 from agentic.context.options import Options
-from agentic.context.prompt import AutomationTask, Trigger, unasked_task
+from agentic.context.prompt import AutomationTask, Trigger, proactive_task
 from agentic.wire.messages import DEFAULT_DEADLINE_SECONDS, Instruction, Reflection
 
 log = logging.getLogger(__name__)
@@ -376,7 +376,7 @@ class ReflectionEvent(AutomationEvent):
     @property
     def task(self) -> AutomationTask:
         given = self.reflection
-        return unasked_task(
+        return proactive_task(
             given.task, given.person_name, material=given.material, topics=given.topics, avoid=given.avoid
         )
 
@@ -399,7 +399,7 @@ class ReflectionEvent(AutomationEvent):
 
 def looks_things_up(event: TurnEvent) -> bool:
     """Whether the turn may search the web in any theme: scheduled tasks are often about news."""
-    return isinstance(event, HeartbeatEvent | CronEvent) or is_unasked(event)
+    return isinstance(event, HeartbeatEvent | CronEvent) or is_proactive(event)
 
 
 def is_writing(event: TurnEvent) -> TypeGuard[ReflectionEvent]:
@@ -407,7 +407,7 @@ def is_writing(event: TurnEvent) -> TypeGuard[ReflectionEvent]:
     return isinstance(event, ReflectionEvent) and event.writes
 
 
-def is_unasked(event: TurnEvent) -> TypeGuard[ReflectionEvent]:
+def is_proactive(event: TurnEvent) -> TypeGuard[ReflectionEvent]:
     """Whether it may post what nobody asked for."""
     return isinstance(event, ReflectionEvent) and not event.writes
 
@@ -415,7 +415,7 @@ def is_unasked(event: TurnEvent) -> TypeGuard[ReflectionEvent]:
 def searches_first(event: TurnEvent, options: Options) -> bool:
     """Whether the turn searches the web before it answers, once. Without a search nobody knows whether there is
     something new to write unasked."""
-    return is_unasked(event) or (options.always_search and event.answers_person)
+    return is_proactive(event) or (options.always_search and event.answers_person)
 
 
 def asked_id(event: TurnEvent) -> int | None:

@@ -79,7 +79,7 @@ class PromptOverhead:
 class AgentLimits:
     """The limits of an agent, its replies about them, and how large its prompts are.
 
-    `cooldown` in seconds (0: none), `daily_max` turns a local day, of which at most the first `unasked_max` may be
+    `cooldown` in seconds (0: none), `daily_max` turns a local day, of which at most the first `proactive_max` may be
     turns that no person asked for. By default only the budgets apply. `clock` gives unix seconds.
     """
 
@@ -88,7 +88,7 @@ class AgentLimits:
     clock: Callable[[], float]
     cooldown: float = 0.0
     daily_max: int = UNLIMITED
-    unasked_max: int = UNLIMITED
+    proactive_max: int = UNLIMITED
     overhead: PromptOverhead = field(default_factory=PromptOverhead)  # around the transcript in its prompts
 
     @cached_property
@@ -113,7 +113,7 @@ class AgentLimits:
         return replace(
             request,
             cooldown=self.cooldown if cools_down and not is_private else 0.0,
-            daily_max=self.daily_max if for_people else self.unasked_max,
+            daily_max=self.daily_max if for_people else self.proactive_max,
             is_free=request.is_free or is_private,
             message_id=None if is_private else request.message_id,
         )

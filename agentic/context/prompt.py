@@ -422,7 +422,7 @@ def _quoted(text: str) -> str:
     return "\n".join(f"{INDENT}{line}" for line in lines)
 
 
-def unasked_task(
+def proactive_task(
     task: str, person: str, *, material: str = "", topics: Sequence[str] = (), avoid: Sequence[str] = ()
 ) -> AutomationTask:
     """Return the task `follow_up` or `discover`. People mind such a message unless it brings something new, so each

@@ -18,7 +18,7 @@ import math
 import secrets
 from collections.abc import Callable, Collection, Iterable
 
-from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, asked_id, is_unasked
+from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, asked_id, is_proactive
 from agentic.agent.limits import ReplyThrottle
 from agentic.agent.services import Services
 from agentic.chat.service import AgentChannels, IncomingMessage, Person, PersonReaction, ReactionView
@@ -82,7 +82,7 @@ def answers(event: TurnEvent, user_id: int, transcripts: Transcripts, before: fl
     """Whether the turn answers what the person said before a time (unix seconds), or would write to them unprompted."""
     if isinstance(event, MentionEvent):
         return event.person_id == user_id and event.asked.created_at <= before
-    if is_unasked(event):
+    if is_proactive(event):
         return event.person_id == user_id
     trigger = asked_id(event) if isinstance(event, InstructionEvent) else None
     transcript = transcripts.known(event.channel_id)

@@ -176,7 +176,7 @@ class _Local:
         """Wait for the owner's tool servers first, or it would be over before they are available."""
         if self.runtime.services.agents.tools is not None:
             await self.runtime.services.agents.tools.servers.tried()
-        return await self.coordinator.fire(self.world.channel(CHANNELS[0]).id)
+        return await self.coordinator.start_conversation(self.world.channel(CHANNELS[0]).id)
 
     async def _one_room(self, topic: str) -> ConversationReport | None:
         """Open a short room and wait for its end, and for the card that closes it; None if it was not opened."""

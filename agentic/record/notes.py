@@ -19,7 +19,7 @@ from agentic.context.entries import Entry, is_visible
 from agentic.context.options import Options
 from agentic.context.render import text_with_marks
 from agentic.process.tasks import BackgroundTasks
-from agentic.state.idle import UnaskedMessages
+from agentic.state.idle import ProactiveMessages
 from agentic.state.record_stream import Notes, TurnWords
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import ConsentNote, DeletionNote, LoggedMessage, ReactionNote, RoomMessage, RoomWords
@@ -297,7 +297,7 @@ class Consents:
     Shared by the agents of a process. `clock` gives unix seconds, `because` is of ConsentNote.
     """
 
-    def __init__(self, record: Notes, unasked: UnaskedMessages, clock: Callable[[], float]) -> None:
+    def __init__(self, record: Notes, unasked: ProactiveMessages, clock: Callable[[], float]) -> None:
         self._record, self._unasked, self._clock = record, unasked, clock
 
     async def refuse(self, user_id: int, *, because: str, once: bool = False) -> bool:

@@ -21,7 +21,7 @@ from agentic.wire.connection import Store, or_default
 from agentic.wire.entries import StoredValue
 
 KEEP_SECONDS = 3600  # much longer than anything that would be resumed; a room's is kept as long as the room
-PULLS_KEEP_SECONDS = 86_400
+CHOICE_SECONDS = 86_400
 _EPOCH = keys.epoch(keys.COORDINATOR_OWNER)
 
 # KEYS: the channel's hold, the state, the coordinator's epoch; in a room those of `room_keys`. ARGV: the hold, its
@@ -162,25 +162,25 @@ def read_running(state: str) -> Running | None:
         return None
 
 
-class PullPart(StoredValue):
-    """A part of a pull: `why` in plain words, for people."""
+class ScorePart(StoredValue):
+    """A part of a score: `why` in plain words, for people."""
 
     why: str
     amount: float
 
 
-class Pull(StoredValue):
-    """How strongly the conversation calls for an agent: the sum of its parts times `channel`, the channel's own pull,
+class SpeakerScore(StoredValue):
+    """How strongly the conversation calls for an agent: the sum of its parts times `channel`, the channel's own score,
     which each turn without a message lowers (1 at most)."""
 
     agent: str
     strength: float
-    parts: tuple[PullPart, ...] = ()
+    parts: tuple[ScorePart, ...] = ()
     channel: float = 1.0
 
 
-class Pulls(StoredValue):
-    """The choice of a speaker. `pulls`: the strongest first; those who could not be asked are not among them.
+class SpeakerChoice(StoredValue):
+    """The choice of a speaker. `pulls`: the scores, the strongest first, without those who could not be asked.
     `at` in unix seconds."""
 
     channel_id: int
@@ -188,20 +188,20 @@ class Pulls(StoredValue):
     at: float
     chosen: str
     because: str | None = None
-    pulls: tuple[Pull, ...] = ()
+    pulls: tuple[SpeakerScore, ...] = ()
 
-    def of(self, agent: str) -> Pull | None:
-        return next((pull for pull in self.pulls if pull.agent == agent), None)
+    def of(self, agent: str) -> SpeakerScore | None:
+        return next((score for score in self.pulls if score.agent == agent), None)
 
 
-class PullStore(Store):
+class SpeakerChoices(Store):
     """The newest choice of each channel."""
 
-    @or_default(None, "the pulls of choices are not stored")
-    async def keep(self, pulls: Pulls) -> None:
-        text = pulls.model_dump_json()
-        await self._link.call(lambda redis: redis.set(keys.pulls(pulls.channel_id), text, ex=PULLS_KEEP_SECONDS))
+    @or_default(None, "the choice of a speaker is not stored")
+    async def keep(self, choice: SpeakerChoice) -> None:
+        text = choice.model_dump_json()
+        await self._link.call(lambda redis: redis.set(keys.pulls(choice.channel_id), text, ex=CHOICE_SECONDS))
 
-    async def last(self, channel_id: int) -> Pulls | None:
+    async def last(self, channel_id: int) -> SpeakerChoice | None:
         """None if there is none, or another version wrote it."""
-        return Pulls.parse(await self._link.call(lambda redis: redis.get(keys.pulls(channel_id))))
+        return SpeakerChoice.parse(await self._link.call(lambda redis: redis.get(keys.pulls(channel_id))))

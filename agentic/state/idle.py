@@ -162,7 +162,7 @@ class IdleStates(Store):
 
 
 @dataclass(frozen=True, slots=True)
-class UnaskedMessage:
+class ProactiveMessage:
     """A message that `agent` posted unprompted for a person. `task`: follow_up or discover."""
 
     person_id: int
@@ -170,15 +170,15 @@ class UnaskedMessage:
     task: str
 
 
-class UnaskedMessages(Store):
+class ProactiveMessages(Store):
     """Only `refuse` and `allow` change what a person wants. No method raises StateUnavailable."""
 
     def __init__(self, link: RedisConnection) -> None:
         super().__init__(link)
-        self._own = LRUCache[int, UnaskedMessage](REMEMBERED)
+        self._own = LRUCache[int, ProactiveMessage](REMEMBERED)
         self._unwritten: dict[int, bool] = {}  # person → whether they refused, while Redis is unavailable
 
-    async def note(self, message_ids: Iterable[int], message: UnaskedMessage) -> None:
+    async def note(self, message_ids: Iterable[int], message: ProactiveMessage) -> None:
         ids = tuple(message_ids)
         self._own.update(dict.fromkeys(ids, message))
         await self._write_messages(ids, f"{message.person_id} {message.agent} {message.task}")
@@ -187,14 +187,14 @@ class UnaskedMessages(Store):
     async def _write_messages(self, ids: Sequence[int], text: str) -> None:
         await self._link.batch(lambda pipe: [pipe.set(keys.unasked(each), text, ex=KEEP_SECONDS) for each in ids])
 
-    async def read(self, message_id: int) -> UnaskedMessage | None:
+    async def read(self, message_id: int) -> ProactiveMessage | None:
         """None for a message that somebody asked for, and for one that is too old."""
         kept = await self._stored(message_id)
         if not kept:
             return self._own.get(message_id)
         match kept.split():
             case [person_id, agent, task] if person_id.isdecimal():
-                return UnaskedMessage(int(person_id), agent, task)
+                return ProactiveMessage(int(person_id), agent, task)
         log.warning("an unprompted message cannot be read and is ignored: %.80r", kept)
         return None
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from agentic.state.budgets import Budgets, Caps
 from agentic.state.context import ContextWindows, Resets, Sessions, Summaries
-from agentic.state.conversations import ConversationStore, PullStore
+from agentic.state.conversations import ConversationStore, SpeakerChoices
 from agentic.state.forget_requests import ForgetRequests
-from agentic.state.idle import IdleStates, UnaskedMessages
+from agentic.state.idle import IdleStates, ProactiveMessages
 from agentic.state.limits import Limits
 from agentic.state.posts import InstructedPosts, Notices, PostClaims, ReplayGuard
 from agentic.state.presence import BackoffStore, CommandOwner, Presence
@@ -35,7 +35,7 @@ class Coordination:
         self.recorded_agents = RecordedAgents(link)
         self.schedule = ScheduleStore(link)
         self.conversations = ConversationStore(link)
-        self.scores = PullStore(link)
+        self.scores = SpeakerChoices(link)
         self.rooms = RoomStore(link)
         self.room_marks = RoomMarks(link)
         self.room_openings = RoomOpenings(link)
@@ -58,7 +58,7 @@ class Posts:
 
     def __init__(self, link: RedisConnection, clock: Callable[[], float]) -> None:
         self.instructed = InstructedPosts(link)
-        self.proactive = UnaskedMessages(link)
+        self.proactive = ProactiveMessages(link)
         self.claims = PostClaims(link)
         self.notices = Notices(link)
         self.replay_guard = ReplayGuard(link, clock)

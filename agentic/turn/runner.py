@@ -25,14 +25,14 @@ from agentic.agent.events import (
     MentionEvent,
     ReflectionEvent,
     TurnEvent,
-    is_unasked,
+    is_proactive,
     is_writing,
     save_event,
 )
 from agentic.agent.services import Services
 from agentic.chat.outlet import NO_CHANNEL, CannotPost, Outlet, Post, silent_outlet
 from agentic.chat.service import AgentChannels
-from agentic.state.idle import UnaskedMessage
+from agentic.state.idle import ProactiveMessage
 from agentic.state.leases import AnyLease
 from agentic.state.limits import LimitRequest
 from agentic.state.shared_state import SharedState
@@ -161,9 +161,9 @@ class TurnRunner:
             result = abandoned_result(agent, event, state, cancellation.reason or "unknown_channel")
         else:
             result = await take_turn(turn)
-            if is_unasked(event) and event.person_id is not None and state.posted:
+            if is_proactive(event) and event.person_id is not None and state.posted:
                 # Note whom the post was for, so that this person can end such posts by a reaction.
-                message = UnaskedMessage(event.person_id, self.name, event.reflection.task)
+                message = ProactiveMessage(event.person_id, self.name, event.reflection.task)
                 await services.state.posts.proactive.note(state.posted, message)
         is_left = result.reason == "not_ours" and result.skipped
         if state.lost or not is_left:

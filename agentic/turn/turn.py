@@ -24,7 +24,7 @@ from agentic.agent.events import (
     ReflectionEvent,
     TurnEvent,
     asked_id,
-    is_unasked,
+    is_proactive,
     is_writing,
     trigger_of,
 )
@@ -133,7 +133,7 @@ async def run_steps(turn: Turn) -> None:
         state.done = Done(text=await write(turn, event), written=True)
         return
     check_question(turn)
-    if is_unasked(event):
+    if is_proactive(event):
         await check_consent(turn, event)
     await admit(turn)
     with turn.outlet.sink.typing() if event.forced else nullcontext():
@@ -154,7 +154,7 @@ async def run_steps(turn: Turn) -> None:
                 check_question(turn)
         if decision.is_empty:
             raise TurnAborted("budget" if state.closing else "skipped")
-        if is_unasked(event):
+        if is_proactive(event):
             decision = text_only(event, decision)
             await check_consent(turn, event)
         with state.trace.phase("posting"):
@@ -257,7 +257,7 @@ def _request_for_turn(turn: Turn) -> LimitRequest:
         kind=KINDS[trigger],
         person_id=event.person_id,
         message_id=event.asked.id if isinstance(event, MentionEvent) and event.by_person else None,
-        is_idle=is_unasked(event),
+        is_idle=is_proactive(event),
         under_way=under_way(most),
     )
     return turn.limits.apply_to(
@@ -289,7 +289,7 @@ async def _check_before_posting(turn: Turn, view: TurnView) -> None:
     """
     context, transcript = view.context, turn.outlet.view.transcript
     has_new_words = transcript.person_spoke_after(view.newest)
-    if is_unasked(turn.event):
+    if is_proactive(turn.event):
         now = ((transcript.get(message_id), text) for message_id, text in view.about.items())
         if any(entry is not None and entry.text != text for entry, text in now):
             raise TurnAborted("edited")  # an answer may have words that their author took back

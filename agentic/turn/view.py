@@ -17,7 +17,7 @@ from agentic.agent.events import (
     MentionEvent,
     TurnEvent,
     asked_id,
-    is_unasked,
+    is_proactive,
     looks_things_up,
     searches_first,
     trigger_of,
@@ -110,7 +110,7 @@ async def build_view(turn: Turn) -> TurnView:
             persona=persona.stable, memory=persona.memory, summary=summary.text if summary is not None else ""
         )
         context = replace(context, task=replace(context.task, chain=before), kept=kept)
-        about_ids = (event.reply_to or 0, *event.reflection.message_ids) if is_unasked(event) else ()
+        about_ids = (event.reply_to or 0, *event.reflection.message_ids) if is_proactive(event) else ()
         view = TurnView(
             context=context,
             options=options,
@@ -125,7 +125,7 @@ async def build_view(turn: Turn) -> TurnView:
         # room and of the reply chain.
         people = persona.people | chain.people | (summary.people if summary is not None else frozenset())
         quoted = dict.fromkeys((*(summary.messages if summary is not None else ()), *chain.sources))
-        if is_unasked(event):
+        if is_proactive(event):
             people, quoted = people | event.about, quoted | dict.fromkeys(event.reflection.message_ids)
         pins = {pin.message_id: pin.author_id for pin in in_force.pins}  # they set names in the prompt
         _record_sources(turn, view.context, {**quoted, **pins}, people)

@@ -120,7 +120,7 @@ async def test_a_muted_agent_is_passed_over_as_if_it_were_not_there():
     bus = room("claude", "grok")
     bus.voices["grok"] = skipper("grok", "muted")
     async with Led(bus, agents=("claude", "grok")) as led:
-        report = await led.coordinator.fire(CHANNEL)
+        report = await led.coordinator.start_conversation(CHANNEL)
     assert report is not None
     assert (report.total.absences, report.skips) == (1, 0)
 
@@ -129,8 +129,8 @@ async def test_a_conversation_that_starts_by_itself_is_not_the_owners():
     async with Led(room("claude", "grok")) as led:
         engine, other = led.coordinator.engine, max(led.coordinator._context.config.channels)
 
-        async def fire_while_another_starts(*_, **__) -> None:
+        async def start_while_another_starts(*_, **__) -> None:
             await engine.converse(other, "debate")
 
-        led.coordinator._commands._fire = fire_while_another_starts
+        led.coordinator._commands._start = start_while_another_starts
         assert await led.give() == "none_free"

@@ -187,13 +187,13 @@ async def test_what_was_kept_and_cannot_be_read_is_named_and_left(stage: Stage, 
     coordinator = stage.lead()
     await until(lambda: coordinator.acting)
     assert "cannot be resumed" in caplog.text
-    assert (await coordinator.fire(CHANNEL)).messages == 8
+    assert (await coordinator.start_conversation(CHANNEL)).messages == 8
 
 
 async def test_a_conversation_that_ended_is_not_begun_again(stage: Stage):
     coordinator = stage.lead()
     await until(lambda: coordinator.acting)
-    await coordinator.fire(CHANNEL)
+    await coordinator.start_conversation(CHANNEL)
     await stage.die()
     stage.lead()
     await asyncio.sleep(0)
@@ -435,13 +435,13 @@ async def test_nothing_is_fired_in_a_channel_that_is_stopped(stage: Stage):
     await stage.silence.stop(Scope.channel(CHANNEL), source="m1")
     coordinator = stage.lead()
     await until(lambda: coordinator.acting)
-    assert await coordinator.fire(CHANNEL) is None
+    assert await coordinator.start_conversation(CHANNEL) is None
     for _ in range(3):
-        report = await coordinator.fire()
+        report = await coordinator.start_conversation()
         assert report is not None
         assert report.channel_id == OTHER_CHANNEL
     await stage.silence.stop(Scope.channel(OTHER_CHANNEL), source="m2")
-    assert await coordinator.fire() is None
+    assert await coordinator.start_conversation() is None
     stage.bus.command(Command(command="start", channel_id=CHANNEL))
     await asyncio.sleep(0)
     assert CHANNEL not in {instruction.channel_id for _, instruction in stage.bus.asked}
@@ -578,6 +578,6 @@ async def test_a_conversation_that_begins_with_the_program_is_none_of_those_that
         await release()
 
     schedule.release_all_channels = slowly
-    report = await stage.lead(MemoryLease()).fire(CHANNEL)
+    report = await stage.lead(MemoryLease()).start_conversation(CHANNEL)
     assert report.ended_because == "round_limit"
     assert stage.reports == [report]

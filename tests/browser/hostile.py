@@ -154,7 +154,7 @@ async def misbehave(discord: DiscordStandIn, runtime: Runtime) -> None:
     message = channel.messages[int(said["id"])]
     add_reaction(discord.backend, channel, message, world.user(PERSON).id, (4711, PAYLOAD))
     assert runtime.coordinator is not None
-    await runtime.coordinator.fire(channel.id, topic=PAYLOAD)
+    await runtime.coordinator.start_conversation(channel.id, topic=PAYLOAD)
 
 
 async def main(folder: Path) -> None:

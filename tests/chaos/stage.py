@@ -33,7 +33,7 @@ class Inside(Scene):
         """Begins a conversation."""
         self.next_talk()
         assert self.runtime.coordinator is not None
-        return asyncio.create_task(self.runtime.coordinator.fire(self.f.channel(TALK)))
+        return asyncio.create_task(self.runtime.coordinator.start_conversation(self.f.channel(TALK)))
 
     async def heard_out(self, talking: asyncio.Task[ConversationReport | None], within: float = WITHIN) -> None:
         report = await asyncio.wait_for(talking, within)

@@ -138,7 +138,7 @@ async def test_a_pause_of_all_outlives_a_restart_and_stops_mentions_schedule_and
                 assert "all bots are paused, since before this start" in caplog.text
                 await f.discord.say("Alice", "casual", f"<@{claude}> are you there?")
                 await f.discord.wait_for(lambda: signs(f, "casual") == ["🛑"])
-                assert await runtime.coordinator.fire() is None, "as the schedule does"
+                assert await runtime.coordinator.start_conversation() is None, "as the schedule does"
                 assert await owner.act("next", channel=str(f.channel("debate")), agent="claude") == (
                     "All bots are paused. Use “Resume all bots” first."
                 )

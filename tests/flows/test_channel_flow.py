@@ -130,7 +130,7 @@ async def test_a_conversation_ends_in_order_in_a_channel_that_is_deleted_under_i
 
         async def begin():
             nonlocal talking
-            talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
+            talking = asyncio.create_task(runtime.coordinator.start_conversation(f.channel("debate")))
 
         async with thinking(f, begin):
             await f.discord.delete_channel("debate")

@@ -104,7 +104,7 @@ async def test_the_status_is_for_everyone_and_only_where_the_bots_are(tmp_path):
             assert status.startswith("**Online**: ChatGPT, Claude, Gemini and Grok")
             assert "no conversation is running" in status
             assert await use(f, "bots status", channel="offices") == TEXTS["not_here"]
-            await runtime.coordinator.fire(f.channel("casual"))
+            await runtime.coordinator.start_conversation(f.channel("casual"))
             assert "total $0.0" in await use(f, "bots status", "Bob")
 
 
@@ -130,7 +130,7 @@ async def test_a_muted_bot_shows_a_sign_and_is_not_called_and_comes_back(tmp_pat
         await f.discord.wait_for(lambda: f.world.channel("debate").messages[int(asked["id"])].reactions)
         assert [emoji for _, emoji in f.world.channel("debate").messages[int(asked["id"])].reactions] == ["🔇"]
         assert "Grok (muted for 5 minutes)" in await use(f, "bots status")
-        report = await runtime.coordinator.fire(f.channel("casual"))
+        report = await runtime.coordinator.start_conversation(f.channel("casual"))
         assert (report.messages, report.total.absences) == (3, 1)
         assert "xai" not in {request.provider for request in f.models.requests}
         assert (await use(f, "why-not", "Bob", bot="grok")).startswith("**Grok** is silent here: it is muted until")
@@ -173,7 +173,7 @@ async def test_stop_and_resume_do_what_the_sign_and_the_word_do(tmp_path):
             return decision("never said")
 
         f.models.answer = held
-        talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
+        talking = asyncio.create_task(runtime.coordinator.start_conversation(f.channel("debate")))
         await thinking.wait()
         assert "for 30 minutes" in await use(f, "stop", minutes=30)
         report = await asyncio.wait_for(talking, 30)
@@ -183,7 +183,7 @@ async def test_stop_and_resume_do_what_the_sign_and_the_word_do(tmp_path):
         assert "Only people who may manage messages" in await use(f, "resume", "Bob")
         assert "again" in await use(f, "resume")
         f.models.answer = lambda _: decision("said", topic="t")
-        assert (await runtime.coordinator.fire(f.channel("debate"))).messages > 0
+        assert (await runtime.coordinator.start_conversation(f.channel("debate"))).messages > 0
 
 
 async def test_a_person_without_the_right_stops_their_own_answer_in_another_process(tmp_path):

@@ -53,7 +53,7 @@ async def test_a_conversation_in_which_all_name_each_other_has_no_turns_besides(
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="2") as f, f.running() as runtime:
         others = " ".join(f"<@{f.user_id(bot)}>" for bot in ("claude", "grok", "gemini", "chatgpt"))
         f.models.answer = lambda r: decision(f"what do you say, {others}?", topic="naming")
-        report = await runtime.coordinator.fire(f.channel("debate"))
+        report = await runtime.coordinator.start_conversation(f.channel("debate"))
         await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> done?")  # whatever else was set off has begun
         await f.discord.wait_for(lambda: f.said("casual", "claude"))
         assert report.messages == len(f.said("debate"))
@@ -70,7 +70,7 @@ async def test_bots_of_two_processes_call_each_other_and_agree_where_that_ends(t
     ):
         await until(lambda: one.services.chats.directory.id_of("grok") and two.services.chats.directory.id_of("claude"))
         f.models.answer = lambda r: decision("@Grok?" if r.provider == "anthropic" else "@Claude?", topic="names")
-        report = await one.coordinator.fire(f.channel("casual"))
+        report = await one.coordinator.start_conversation(f.channel("casual"))
         assert report.messages == len(f.said("casual")) >= 2
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> talk to Grok")
         await f.discord.wait_for(lambda: signs(f, "debate"))

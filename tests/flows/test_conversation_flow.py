@@ -18,7 +18,7 @@ def shown_texts(request):
 
 async def test_all_four_hold_a_conversation_in_their_channel(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
-        report = await runtime.coordinator.fire(f.channel("debate"))
+        report = await runtime.coordinator.start_conversation(f.channel("debate"))
         assert (report.messages, report.rounds, report.topic) == (4, 1, "tests")
         assert len(f.said("debate")) == 4
         assert {r.provider for r in f.models.requests} == {"openai", "anthropic", "google", "xai"}
@@ -28,7 +28,7 @@ async def test_all_four_hold_a_conversation_in_their_channel(tmp_path):
 
 async def test_each_turn_sees_what_was_said_before_it(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
-        await runtime.coordinator.fire(f.channel("debate"))
+        await runtime.coordinator.start_conversation(f.channel("debate"))
         said = f.said("debate")
         for number, request in enumerate(f.models.requests):
             assert all(text in shown_texts(request) for text in said[:number])
@@ -39,7 +39,7 @@ async def test_a_conversation_goes_over_rounds_and_the_last_speaker_is_not_first
         taken = []
         runtime.coordinator.engine.observers.append(lambda e: taken.append(e) if isinstance(e, TurnTaken) else None)
         for _ in range(5):
-            await runtime.coordinator.fire(f.channel("debate"))
+            await runtime.coordinator.start_conversation(f.channel("debate"))
         turns = [(e.conversation_id, e.round_number, e.agent) for e in taken]
         later = [(a, b) for a, b in pairwise(turns) if a[0] == b[0] and b[1] == a[1] + 1]
         assert later, "five conversations and no second round"
@@ -57,7 +57,7 @@ async def test_a_person_who_joins_is_answered_by_one_bot_and_the_next_one_is_sho
             return decision(f"turn {len(f.models.requests)}", topic="tabs")
 
         f.models.answer = answer
-        await runtime.coordinator.fire(f.channel("debate"))
+        await runtime.coordinator.start_conversation(f.channel("debate"))
         assert [("What about spaces?" in r.tail) for r in f.models.requests] == [False, False, True, False]
         assert "has answered what Alice said" in f.models.requests[3].tail
 
@@ -72,13 +72,15 @@ async def test_conversations_in_two_channels_run_side_by_side(tmp_path):
             return decision("hello", topic="t")
 
         f.models.answer = answer
-        reports = await asyncio.gather(*(runtime.coordinator.fire(f.channel(c)) for c in ("debate", "casual")))
+        reports = await asyncio.gather(
+            *(runtime.coordinator.start_conversation(f.channel(c)) for c in ("debate", "casual"))
+        )
         assert [report.messages for report in reports] == [4, 4]
 
 
 async def test_a_channel_holds_one_conversation_at_a_time(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
-        reports = await asyncio.gather(*(runtime.coordinator.fire(f.channel("debate")) for _ in range(2)))
+        reports = await asyncio.gather(*(runtime.coordinator.start_conversation(f.channel("debate")) for _ in range(2)))
         assert sorted(report is None for report in reports) == [False, True]
 
 
@@ -87,7 +89,7 @@ async def test_a_bot_that_skips_says_and_shows_nothing(tmp_path):
         f.models.answer = lambda r: decision(
             "x", skip=r.provider == "xai", react_emoji="🔥", topic="t", end_conversation=False
         )
-        report = await runtime.coordinator.fire(f.channel("debate"))
+        report = await runtime.coordinator.start_conversation(f.channel("debate"))
         assert (report.messages, report.skips) == (3, 1)
         grok = f.user_id("grok")
         assert not f.said("debate", "grok")
@@ -100,7 +102,7 @@ async def test_a_picture_and_its_text_are_one_message_and_go_into_the_history(tm
         f.models.answer = lambda r: decision(
             "look", generate_image=True, image_prompt=f"a cat by {r.provider}", topic="t"
         )
-        report = await runtime.coordinator.fire(f.channel("memes"))
+        report = await runtime.coordinator.start_conversation(f.channel("memes"))
         with_picture = [m for m in f.discord.messages("memes") if m["attachments"]]
         # Anthropic draws nothing: it posts text alone
         assert (report.messages, report.total.pictures, len(with_picture)) == (4, 3, 3)
@@ -111,7 +113,7 @@ async def test_a_picture_that_is_too_large_for_the_channel_leaves_the_text(tmp_p
     monkeypatch.setattr(messages, "MAX_FILE_BYTES", 10)
     async with flow(tmp_path, channels={"memes": "memes"}, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
         f.models.answer = lambda r: decision("look", generate_image=True, image_prompt="a cat", topic="t")
-        report = await runtime.coordinator.fire(f.channel("memes"))
+        report = await runtime.coordinator.start_conversation(f.channel("memes"))
         said = f.said("memes")
         assert (report.messages, len(said)) == (4, 4)
         assert all(text.startswith("look") for text in said)
@@ -124,7 +126,7 @@ async def test_the_bots_found_elsewhere_converse_with_those_here(tmp_path):
         async with flow(tmp_path, redis_url=redis.url, COORDINATOR_MAX_ROUNDS="1") as f:
             others = ("chatgpt", "claude", "grok")
             async with f.running(agents=("gemini",), coordinator=False), f.running(agents=others) as here:
-                report = await here.coordinator.fire(f.channel("debate"))
+                report = await here.coordinator.start_conversation(f.channel("debate"))
                 assert report.messages == 4
                 assert len(f.said("debate", "gemini")) == 1
 
@@ -147,7 +149,7 @@ async def test_an_absent_bot_is_passed_over_without_waiting(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running(agents=("claude", "grok")) as runtime:
         runtime.services.bus.connected_since -= 60  # the bus has been up for long: nobody is just starting
         async with asyncio.timeout(30):
-            report = await runtime.coordinator.fire(f.channel("debate"))
+            report = await runtime.coordinator.start_conversation(f.channel("debate"))
         assert (report.messages, report.total.timeouts) == (2, 0)
 
 
@@ -160,7 +162,7 @@ async def test_a_bot_whose_token_is_revoked_is_passed_over_from_then_on(tmp_path
         async with asyncio.timeout(30):
             while (await runtime._link.commands.pubsub_numsub("agent:grok:instructions"))[0][1]:  # noqa: ASYNC110  (Redis has no event for it)
                 await asyncio.sleep(0)
-            report = await runtime.coordinator.fire(f.channel("debate"))
+            report = await runtime.coordinator.start_conversation(f.channel("debate"))
         assert (report.messages, report.total.timeouts, report.per_agent["grok"].absences) == (1, 0, 1)
 
 
@@ -177,7 +179,7 @@ async def test_a_conversation_outlives_redis_being_killed_and_brought_back(tmp_p
                 return decision(f"turn {len(f.models.requests)}", topic="t")
 
             f.models.answer = answer
-            talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
+            talking = asyncio.create_task(runtime.coordinator.start_conversation(f.channel("debate")))
             await thinking.wait()
             redis.kill()
             await until(lambda: not runtime.services.bus.ready.is_set())

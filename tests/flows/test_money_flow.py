@@ -56,10 +56,10 @@ async def test_a_conversation_closes_for_lack_of_money_and_the_owner_is_told_onc
             text=decision(f"turn {len(f.models.requests)}", topic="t"), output_tokens=37_980
         )
         async with pair(f, f.settings.with_(owner_channel_id=f.channel("debate"))) as runtime:
-            report = await runtime.coordinator.fire(f.channel("casual"))
+            report = await runtime.coordinator.start_conversation(f.channel("casual"))
             assert (report.ended_because, report.messages, len(f.models.requests)) == ("budget", 6, 6)
             assert ["last message" in request.tail for request in f.models.requests] == [False] * 5 + [True]
-            again = await runtime.coordinator.fire(f.channel("casual"))
+            again = await runtime.coordinator.start_conversation(f.channel("casual"))
             assert (again.ended_because, again.messages, len(f.models.requests)) == ("budget", 0, 6)
         assert f.said("debate") == ["⚠️ 80% of the day's budget (0.10 USD) is spent."]
 
@@ -78,7 +78,7 @@ async def test_a_bot_whose_key_is_refused_rests_and_conversations_go_on_without_
             assert f.said("debate", "claude") == [error_line(BadKey()), LINES["benched"]]
             await f.discord.wait_for(lambda: BACKOFF_TEXT in str(f.discord.gateway.presences.get("claude")))
             asked = len(f.models.requests)
-            report = await runtime.coordinator.fire(f.channel("casual"))
+            report = await runtime.coordinator.start_conversation(f.channel("casual"))
             assert (report.messages, report.total.absences, len(f.models.requests)) == (1, 1, asked + 1)
 
 

@@ -23,7 +23,7 @@ async def test_a_bot_in_its_own_process_converses_with_the_others(tmp_path):
             async with program(tmp_path, f, entry="main_one_bot", **environment):
                 await f.discord.wait_for(lambda: "gemini" in f.discord.online, timeout=30)
                 async with f.running(agents=("chatgpt", "claude", "grok")) as here:
-                    report = await here.coordinator.fire(f.channel("debate"))
+                    report = await here.coordinator.start_conversation(f.channel("debate"))
                     assert report.messages == 4
                     assert len(f.said("debate", "gemini")) == 1
                     await f.discord.say("Alice", "debate", f"<@{f.user_id('gemini')}> hello")

@@ -38,7 +38,7 @@ async def a_bit_of_everything(f, runtime, kept):
     """A conversation, mentions that are answered, refused and failed, instructions of every kind, a stop."""
     claude, grok = f.user_id("claude"), f.user_id("grok")
     f.models.answer = lambda r: decision(f"turn {len(f.models.requests)}", topic="t", react_emoji="🔥")
-    await runtime.coordinator.fire(f.channel("debate"))
+    await runtime.coordinator.start_conversation(f.channel("debate"))
     await f.discord.say("Alice", "casual", f"<@{claude}> hello")
     await f.discord.wait_for(lambda: f.said("casual", "claude"))
     f.models.answer = lambda r: Answer(status=500)

@@ -30,7 +30,7 @@ async def test_with_many_refusals_people_are_still_answered_and_with_more_nothin
         refused, hello = runtime.services.chats.get(DiscordService).outbound.refused, f"<@{f.user_id('claude')}> hello"
         for _ in range(NARROW_AT):
             refused.count(403)
-        report = await runtime.coordinator.fire(f.channel("casual"))
+        report = await runtime.coordinator.start_conversation(f.channel("casual"))
         assert report.messages == 0
         await f.discord.say("Alice", "debate", hello)
         await f.discord.wait_for(lambda: f.said("debate", "claude"))

@@ -22,7 +22,7 @@ async def test_a_recorded_conversation_of_scripted_voices_is_answered_again_to_t
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="2") as f, f.running(make_model=voice) as runtime:
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> tea or coffee?")
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
-        report = await runtime.coordinator.fire(f.channel("debate"))
+        report = await runtime.coordinator.start_conversation(f.channel("debate"))
         options = parser().parse_args(["replay", "--conversation", report.conversation_id, "--json"])
         async with asyncio.timeout(30):
             while not await all_recorded(f.settings, options, report.total.calls):  # noqa: ASYNC110

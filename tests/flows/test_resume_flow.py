@@ -46,7 +46,7 @@ def reports_of(runtime):
 async def test_a_coordinator_that_is_started_anew_goes_on_with_the_turn_that_was_under_way(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="2") as f, f.running() as runtime:
         f.models.answer = held = Held(f)
-        talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
+        talking = asyncio.create_task(runtime.coordinator.start_conversation(f.channel("debate")))
         await held.thinking.wait()
         await cancel([talking, runtime._tasks.pop("coordinator")])
         runtime.start_coordinator()
@@ -62,7 +62,7 @@ async def test_a_coordinator_that_is_started_anew_goes_on_with_the_turn_that_was
 async def test_a_result_that_came_while_nobody_led_is_taken_as_it_was(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
         f.models.answer = held = Held(f)
-        talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
+        talking = asyncio.create_task(runtime.coordinator.start_conversation(f.channel("debate")))
         await held.thinking.wait()
         await cancel([talking, runtime._tasks.pop("coordinator")])
         held.go_on.set()

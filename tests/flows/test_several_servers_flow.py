@@ -73,13 +73,13 @@ async def test_a_manager_pauses_the_own_server_over_restarts_and_the_others_go_o
             async with running(f, settings) as runtime:
                 assert "All bots are paused in this server" in await use(f, "Bob", "north", "bots pause")
                 assert await answered_in(f) == ["south", "debate"]
-                assert await runtime.coordinator.fire(f.channel("north")) is None
-                assert (await runtime.coordinator.fire(f.channel("south"))).messages > 0
+                assert await runtime.coordinator.start_conversation(f.channel("north")) is None
+                assert (await runtime.coordinator.start_conversation(f.channel("south"))).messages > 0
                 assert "weren't paused" in await use(f, "Carol", "south", "bots resume")
                 assert "paused" not in await use(f, "Carol", "south", "bots status")
                 assert "**All bots are paused in this server**" in await use(f, "Bob", "north", "bots status")
             async with running(f, settings) as runtime:
-                assert await runtime.coordinator.fire(f.channel("north")) is None
+                assert await runtime.coordinator.start_conversation(f.channel("north")) is None
                 link = runtime.services.state.link
                 await link.call(lambda redis: redis.delete(keys.SILENCE))
                 while not await link.call(lambda redis: redis.hexists(keys.SILENCE, str(paused_scope(f)))):

@@ -38,7 +38,7 @@ async def first_message(f, channel):
 async def test_the_stop_sign_ends_a_conversation_in_the_middle_of_a_model_call_and_is_shown_once(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="5") as f, f.running() as runtime:
         f.models.answer = held = Held(f, 2)
-        talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
+        talking = asyncio.create_task(runtime.coordinator.start_conversation(f.channel("debate")))
         said = await first_message(f, "debate")
         await held.thinking.wait()
         await f.discord.react("Alice", "debate", int(said["id"]), "🛑")
@@ -47,8 +47,10 @@ async def test_the_stop_sign_ends_a_conversation_in_the_middle_of_a_model_call_a
         assert (report.ended_because, report.messages) == ("stopped", 2)
         await f.discord.wait_for(lambda: marks(f, "debate", "✅"))
         asked = await f.discord.say("Bob", "debate", f"<@{f.user_id('claude')}> still there?")
-        assert await runtime.coordinator.fire(f.channel("debate")) is None
-        report = await runtime.coordinator.fire(f.channel("casual"))  # the others go on; by its end all else is settled
+        assert await runtime.coordinator.start_conversation(f.channel("debate")) is None
+        report = await runtime.coordinator.start_conversation(
+            f.channel("casual")
+        )  # the others go on; by its end all else is settled
         assert report.messages > 0
         assert len([text for text in f.said("debate") if text.startswith("turn")]) == 2
         assert marks(f, "debate", "✅") == [(int(said["id"]), 1)]
@@ -59,7 +61,7 @@ async def test_the_stop_sign_ends_a_conversation_in_the_middle_of_a_model_call_a
 async def test_without_the_right_the_conversation_goes_on(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
         f.models.answer = held = Held(f, 2)
-        talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
+        talking = asyncio.create_task(runtime.coordinator.start_conversation(f.channel("debate")))
         said = await first_message(f, "debate")
         await held.thinking.wait()
         await f.discord.react("Bob", "debate", int(said["id"]), "🛑")
@@ -78,7 +80,7 @@ async def test_a_role_of_the_owners_choice_may_stop_too(tmp_path):
         async with f.running(settings=f.settings.with_(moderator_ids=(role,))) as runtime:
             await f.discord.say("Bob", "debate", f"<@{f.user_id('claude')}> stop")
             await f.discord.wait_for(lambda: marks(f, "debate", "✅"))
-            assert await runtime.coordinator.fire(f.channel("debate")) is None
+            assert await runtime.coordinator.start_conversation(f.channel("debate")) is None
 
 
 @pytest.mark.promise(107)
@@ -91,7 +93,7 @@ async def test_a_stop_outlives_the_program_and_is_lifted_by_resume(tmp_path):
                 await f.discord.wait_for(lambda: len(marks(f, "debate", "✅")) == 1)
             redis.restart()
             async with f.running() as runtime:
-                assert await runtime.coordinator.fire(f.channel("debate")) is None
+                assert await runtime.coordinator.start_conversation(f.channel("debate")) is None
                 await f.discord.say("Bob", "debate", f"{claude} resume")
                 await f.discord.say("Alice", "debate", f"{claude} are you there?")
                 await f.discord.say("Alice", "casual", f"{claude} and here?")
@@ -101,7 +103,7 @@ async def test_a_stop_outlives_the_program_and_is_lifted_by_resume(tmp_path):
                 await f.discord.wait_for(lambda: len(marks(f, "debate", "✅")) == 2)
                 await f.discord.say("Alice", "debate", f"{claude} and now?")
                 await f.discord.wait_for(lambda: f.said("debate", "claude"))
-                assert (await runtime.coordinator.fire(f.channel("debate"))).messages == 4
+                assert (await runtime.coordinator.start_conversation(f.channel("debate"))).messages == 4
                 assert len(f.said("debate", "claude")) == 2, "what was asked in between is not answered later"
 
 
@@ -116,7 +118,7 @@ async def test_a_stop_that_one_process_hears_holds_in_the_other(tmp_path):
             channel = f.channel("debate")
             await there.services.silence.stop(Scope.channel(channel), source="console")
             await until(lambda: here.services.silence.check(ChannelRef(channel)))
-            assert await here.coordinator.fire(channel) is None
+            assert await here.coordinator.start_conversation(channel) is None
             await f.discord.say("Alice", "debate", f"<@{f.user_id('grok')}> resume")
             await until(lambda: not there.services.silence.check(ChannelRef(channel)))
             await f.discord.wait_for(lambda: marks(f, "debate", "✅"))
@@ -125,7 +127,7 @@ async def test_a_stop_that_one_process_hears_holds_in_the_other(tmp_path):
 async def test_a_person_who_barges_in_is_heard_before_another_word_is_said(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
         f.models.answer = held = Held(f, 1)
-        talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
+        talking = asyncio.create_task(runtime.coordinator.start_conversation(f.channel("debate")))
         await held.thinking.wait()
         await f.discord.say("Bob", "debate", "What about spaces?")
         await f.discord.wait_for(lambda: all("What about spaces?" in _texts(bot) for bot in runtime.bots.values()))

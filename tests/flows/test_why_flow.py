@@ -23,7 +23,7 @@ async def test_a_mention_and_a_conversations_turns_leave_records_that_explain_th
         f.models.answer = lambda r: decision("word " * 900 if "hello" in r.tail else "short", topic="t")
         await f.discord.say("Alice", "casual", f"<@{claude}> hello")
         await f.discord.wait_for(lambda: len(f.said("casual", "claude")) == 3)
-        report = await runtime.coordinator.fire(f.channel("debate"))
+        report = await runtime.coordinator.start_conversation(f.channel("debate"))
         assert report.messages == 4
         question, *parts = f.discord.messages("casual")
         told = [await explained(services, part) for part in parts]
@@ -61,7 +61,7 @@ async def test_a_rest_goes_on_after_a_restart_and_no_model_is_asked(tmp_path):
                 await f.discord.say("Alice", "casual", f"<@{claude}> hello")
                 await f.discord.wait_for(lambda: f.said("casual", "claude") == [*explained_twice, LINES["benched"]])
                 assert runtime.bots["claude"].cog.host.agent.models.main.backoff.until == end
-                report = await runtime.coordinator.fire(f.channel("casual"))
+                report = await runtime.coordinator.start_conversation(f.channel("casual"))
                 assert (report.messages, report.total.absences, len(f.models.requests)) == (1, 1, asked + 1)
                 text = await why_not(runtime.services, "claude", ChannelRef(f.channel("casual")), time.time())
                 assert "is silent here: its provider refuses it" in text

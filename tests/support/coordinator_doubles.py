@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.policies.policy import ConversationPolicy
 from agent_coordinator.state import ConversationState
-from agentic.state.conversations import Pulls
+from agentic.state.conversations import SpeakerChoice
 from agentic.state.idle import IdleState
 from agentic.state.rooms import Room, RoomStatus
 from agentic.state.schedule import Slot, hold_of
@@ -263,11 +263,11 @@ class MemoryRests:
         return self.ends.get(agent)
 
 
-class MemoryPulls:
+class MemoryChoices:
     def __init__(self) -> None:
-        self.kept: list[Pulls] = []
+        self.kept: list[SpeakerChoice] = []
 
-    async def keep(self, pulls: Pulls) -> None:
+    async def keep(self, pulls: SpeakerChoice) -> None:
         self.kept.append(pulls)
 
 
@@ -315,7 +315,7 @@ class MemoryState:
     def __init__(self) -> None:
         schedule, rooms = MemorySchedule(), MemoryRooms()
         self.coordination = SimpleNamespace(
-            scores=MemoryPulls(),
+            scores=MemoryChoices(),
             backoffs=MemoryRests(),
             schedule=schedule,
             rooms=rooms,

@@ -22,7 +22,7 @@ from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
 from agentic.state.budgets import BudgetUse, Caps
 from agentic.state.context import Summary
-from agentic.state.idle import UnaskedMessage
+from agentic.state.idle import ProactiveMessage
 from agentic.state.rooms import Room
 from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
@@ -521,17 +521,17 @@ class MemoryRooms(_Away):
         return await self.read(thread_id) is not None
 
 
-class MemoryUnasked(_Away):
+class MemoryProactive(_Away):
     """Unasked messages, and who wants no more of them."""
 
     def __init__(self) -> None:
-        self.posts: dict[int, UnaskedMessage] = {}
+        self.posts: dict[int, ProactiveMessage] = {}
         self.unwanted: set[int] = set()
 
-    async def note(self, message_ids: Iterable[int], message: UnaskedMessage) -> None:
+    async def note(self, message_ids: Iterable[int], message: ProactiveMessage) -> None:
         self.posts.update(dict.fromkeys(message_ids, message))
 
-    async def read(self, message_id: int) -> UnaskedMessage | None:
+    async def read(self, message_id: int) -> ProactiveMessage | None:
         return self.posts.get(message_id)
 
     async def refuse(self, user_id: int) -> bool:
@@ -601,7 +601,7 @@ class SceneState(SharedState):
             "turns": {"last_runs": MemoryTicks()},
             "coordination": {"presence": MemoryPresence(), "rooms": MemoryRooms()},
             "context": {"windows": MemoryWindows(), "summaries": MemorySummaries()},
-            "posts": {"proactive": MemoryUnasked()},
+            "posts": {"proactive": MemoryProactive()},
         }
         self._start(BlockingLink())
 

@@ -313,5 +313,5 @@ class LocalConversations:
         """Hold one to its end; return why none started, "" if one was held."""
         if refusal := self.refusal(channel_id):
             return refusal
-        report = await self._coordinator.fire(channel_id, theme)
+        report = await self._coordinator.start_conversation(channel_id, theme)
         return "" if report is not None else self.refusal(channel_id) or "the bots are busy; try again in a moment"

@@ -136,10 +136,10 @@ def test_where_the_talk_calls_for_nobody_the_one_that_is_asked_is_given_a_reason
 
 def test_after_a_lull_the_one_that_began_the_conversation_has_a_duty() -> None:
     state = talk(("bob", "A."), ("ada", "B."), ("eve", "C."), ("dan", "D."), silent=("ada", "eve"))
-    (bob,) = policy().choose(state, random.Random(1)).pulls
+    (bob,) = policy().choose(state, random.Random(1)).scores
     assert "began the conversation, which came to rest" in [part.why for part in bob.parts]
     assert all(
-        "rest" not in part.why for pull in policy().choose(talk(*ROUND), random.Random(1)).pulls for part in pull.parts
+        "rest" not in part.why for pull in policy().choose(talk(*ROUND), random.Random(1)).scores for part in pull.parts
     )
 
 
@@ -147,10 +147,10 @@ def test_a_turn_without_a_message_lowers_all_pulls_and_the_numbers_add_up() -> N
     state = talk(("ada", "A."), ("dan", "Bob, Eve?"), silent=("bob",), skipped=("bob",), spoke=("dan",))
     choice = policy().choose(state, random.Random(1))
     assert not choice.new_round
-    for pull in choice.pulls:
+    for pull in choice.scores:
         assert pull.channel == 0.6
         assert pull.strength == pytest.approx(sum(part.amount for part in pull.parts) * pull.channel, abs=0.01)
-    assert [pull.strength for pull in choice.pulls] == sorted((pull.strength for pull in choice.pulls), reverse=True)
+    assert [pull.strength for pull in choice.scores] == sorted((pull.strength for pull in choice.scores), reverse=True)
 
 
 @pytest.mark.parametrize(

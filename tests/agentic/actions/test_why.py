@@ -15,7 +15,7 @@ from agentic.actions.explain import (
     why_text,
 )
 from agentic.state.budgets import Caps
-from agentic.state.conversations import Pull, PullPart, Pulls, Running
+from agentic.state.conversations import Running, ScorePart, SpeakerChoice, SpeakerScore
 from agentic.state.idle import Asking, IdleState, TaskState
 from agentic.state.limits import LimitRequest
 from agentic.state.rooms import Room, RoomMember
@@ -301,9 +301,9 @@ async def test_a_message_without_a_record_and_one_that_is_too_old_are_said_to_be
 
 
 def choice(**changes):
-    grok = Pull(agent="grok", strength=1.1, parts=(PullPart(why="named by Ada", amount=1.0),))
-    claude = Pull(
-        agent="claude", strength=0.3, parts=(PullPart(why="has not spoken for a while", amount=0.5),), channel=0.6
+    grok = SpeakerScore(agent="grok", strength=1.1, parts=(ScorePart(why="named by Ada", amount=1.0),))
+    claude = SpeakerScore(
+        agent="claude", strength=0.3, parts=(ScorePart(why="has not spoken for a while", amount=0.5),), channel=0.6
     )
     pulls = {
         "channel_id": 1,
@@ -313,7 +313,7 @@ def choice(**changes):
         "pulls": (grok, claude),
         **changes,
     }
-    return Pulls(**pulls)
+    return SpeakerChoice(**pulls)
 
 
 def test_it_says_with_numbers_why_another_agent_was_asked():

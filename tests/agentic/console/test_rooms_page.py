@@ -17,7 +17,7 @@ from agentic.agent.roster import RosterEntry
 from agentic.console.parts import Channel, RecordFile
 from agentic.rooms.opening import RoomOpener
 from agentic.state.budgets import Caps
-from agentic.state.conversations import Pull, PullPart, Pulls
+from agentic.state.conversations import ScorePart, SpeakerChoice, SpeakerScore
 from agentic.state.leases import ALWAYS_HELD
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import SharedState
@@ -237,8 +237,10 @@ async def test_a_new_room_offers_who_is_there_and_says_who_cannot_take_part() ->
 async def test_the_last_choice_by_pulls_is_explained() -> None:
     async with page() as console:
         assert await console.get("/api/pulls/11") == {"choice": None}
-    pull = Pull(agent="claude", strength=1.2, parts=(PullPart(why="was named", amount=1.0),), channel=0.8)
-    last = Pulls(channel_id=11, conversation_id="c", at=5.0, chosen="claude", because="was named", pulls=(pull,))
+    pull = SpeakerScore(agent="claude", strength=1.2, parts=(ScorePart(why="was named", amount=1.0),), channel=0.8)
+    last = SpeakerChoice(
+        channel_id=11, conversation_id="c", at=5.0, chosen="claude", because="was named", pulls=(pull,)
+    )
     async with RedisConnection(empty_redis(), command_timeout=PATIENT) as link:
         parts = console_parts(link)
         await parts.state.coordination.scores.keep(last)

@@ -10,7 +10,7 @@ from agentic.context.entries import Entry, Speaker
 from agentic.inbox.catch_up import ROUND_SECONDS, missed
 from agentic.inbox.triggers import Call
 from agentic.services.discord.messages import to_entry
-from agentic.state.idle import UnaskedMessage
+from agentic.state.idle import ProactiveMessage
 from agentic.state.silence import ChannelRef, Scope
 from tests.support.agent_scene import BOTS_ROLE, LOUNGE, MEMES, THREAD, Scene
 from tests.support.doubles import BOB, LoopTime, http_error, message, user, user_payload
@@ -404,7 +404,7 @@ async def test_a_sign_that_was_put_there_during_a_gap_in_which_nobody_wrote_is_f
 
 
 async def unasked(back, message_id):
-    await back.scene.state.posts.proactive.note((message_id,), UnaskedMessage(11, "claude", "discover"))
+    await back.scene.state.posts.proactive.note((message_id,), ProactiveMessage(11, "claude", "discover"))
 
 
 @pytest.mark.promise(493)

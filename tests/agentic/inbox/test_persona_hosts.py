@@ -159,7 +159,7 @@ async def test_a_persona_has_neither_cooldown_nor_daily_limit_nor_companions_out
         await s.look()
         agent = s.hosts._hosts["poet"].host.agent
         limits = agent.limits
-        assert (limits.cooldown, limits.daily_max, limits.unasked_max) == (0.0, UNLIMITED, UNLIMITED)
+        assert (limits.cooldown, limits.daily_max, limits.proactive_max) == (0.0, UNLIMITED, UNLIMITED)
         assert (agent.identity.me.display_name, agent.identity.me.others) == ("Orpheus", ())
         assert agent.identity.names["poet"] == "Orpheus"
 

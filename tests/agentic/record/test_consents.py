@@ -5,11 +5,11 @@ from __future__ import annotations
 from agentic.record.notes import Consents
 from agentic.wire.entries import ConsentNote
 from tests.support.agent_scene import KeptNotes
-from tests.support.doubles import ALICE, BOB, Clock, MemoryUnasked
+from tests.support.doubles import ALICE, BOB, Clock, MemoryProactive
 
 
 async def test_a_no_counts_at_once_a_yes_ends_it_and_the_record_has_both() -> None:
-    clock, notes, wishes = Clock(), KeptNotes(), MemoryUnasked()
+    clock, notes, wishes = Clock(), KeptNotes(), MemoryProactive()
     consents = Consents(notes, wishes, clock)
     assert await consents.refuse(ALICE, because="command")
     assert (await wishes.is_unwanted(ALICE), await wishes.is_unwanted(BOB)) == (True, False)
@@ -21,7 +21,7 @@ async def test_a_no_counts_at_once_a_yes_ends_it_and_the_record_has_both() -> No
 
 
 async def test_of_several_that_hear_one_sign_the_first_alone_notes_it_and_a_command_is_always_noted() -> None:
-    clock, wishes, notes = Clock(), MemoryUnasked(), KeptNotes()
+    clock, wishes, notes = Clock(), MemoryProactive(), KeptNotes()
     first, second = Consents(notes, wishes, clock), Consents(notes, wishes, clock)
     assert await first.refuse(ALICE, because="🔕", once=True)
     assert not await second.refuse(ALICE, because="🔕", once=True)

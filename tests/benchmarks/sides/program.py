@@ -63,12 +63,12 @@ class Inside:
 
     async def _conversation(self, channel: int) -> None:
         assert self._runtime.coordinator is not None
-        await self._runtime.coordinator.fire(channel)
+        await self._runtime.coordinator.start_conversation(channel)
 
     async def converse_all(self, channels: Sequence[int]) -> int:
         """Hold a conversation in each of the channels, together; return the number of their messages."""
         assert self._runtime.coordinator is not None
-        reports = await asyncio.gather(*map(self._runtime.coordinator.fire, channels))
+        reports = await asyncio.gather(*map(self._runtime.coordinator.start_conversation, channels))
         return sum(report.messages for report in reports if report is not None)
 
     async def held(self) -> dict[str, Any]:
