@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from agentic.llm.errors import BadAnswer
@@ -120,13 +120,10 @@ def text_for(prompt: Prompt, profile: Profile) -> str:
 
 def _strict(schema: Schema, profile: Profile) -> dict[str, Any]:
     """Convert a schema for strict structured output: closed objects, no keyword that the provider refuses."""
-    converted: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key == "properties":
-            converted[key] = {name: _strict(part, profile) for name, part in value.items()}
-        elif key not in profile.unknown_keywords:
-            converted[key] = _convert_value(value, profile)
-    if "properties" in converted:
+
+    def close(converted: dict[str, Any]) -> None:
+        if "properties" not in converted:
+            return
         converted["additionalProperties"] = False
         if profile.all_required:
             required = converted.get("required", [])
@@ -134,13 +131,29 @@ def _strict(schema: Schema, profile: Profile) -> dict[str, Any]:
                 if name not in required:
                     converted["properties"][name] = _allow_null(part)
             converted["required"] = list(converted["properties"])
-    return converted
+
+    return without_keywords(schema, profile.unknown_keywords, close)
 
 
-def _convert_value(value: Any, profile: Profile) -> Any:
-    if isinstance(value, Mapping):
-        return _strict(value, profile)
-    return [_convert_value(item, profile) for item in value] if isinstance(value, (list, tuple)) else value
+def without_keywords(
+    schema: Schema, unknown: Container[str], finish: Callable[[dict[str, Any]], None] = lambda _: None
+) -> dict[str, Any]:
+    """Return the schema without these keywords at every depth, each part of it changed by `finish`. Names of properties
+    and values of enums are not keywords."""
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return without_keywords(value, unknown, finish)
+        return [convert(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    cleaned: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs", "definitions") and isinstance(value, Mapping):
+            cleaned[key] = {name: convert(part) for name, part in value.items()}
+        elif key not in unknown:
+            cleaned[key] = value if key in ("enum", "const", "default") else convert(value)
+    finish(cleaned)
+    return cleaned
 
 
 def _allow_null(part: dict[str, Any]) -> dict[str, Any]:

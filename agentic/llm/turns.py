@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentic.llm.profiles import Profile
-from agentic.llm.schemas import ConvertedSchemas, parts, text_for
+from agentic.llm.schemas import ConvertedSchemas, parts, text_for, without_keywords
 from agentic.llm.types import Message, Picture, Prompt, Role, Source, ToolCall, ToolResult, ToolRound
 
 # Inserted if a conversation must begin with the user but begins with the model's own words.
@@ -171,7 +171,7 @@ def parameters_of(parameters: Mapping[str, Any], profile: Profile) -> dict[str, 
 
 
 def _plain(parameters: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, Any]:
-    cleaned = _cleaned(parameters, unknown)
+    cleaned = without_keywords(parameters, unknown)
     properties: dict[str, Any] = {}
     required: list[str] = list(cleaned.get("required", ()))
     for keyword in _COMBINED:
@@ -181,23 +181,6 @@ def _plain(parameters: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, 
         cleaned.pop(keyword, None)
     flat = {**cleaned, "type": "object", "properties": properties | dict(cleaned.get("properties") or {})}
     return flat | ({"required": list(dict.fromkeys(required))} if required else {})
-
-
-def _cleaned(schema: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, Any]:
-    """Remove the keywords at every depth. Names of properties are not keywords."""
-    cleaned: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in ("properties", "$defs", "definitions") and isinstance(value, Mapping):
-            cleaned[key] = {name: _cleaned_value(part, unknown) for name, part in value.items()}
-        elif key not in unknown:
-            cleaned[key] = value if key in ("enum", "const", "default") else _cleaned_value(value, unknown)
-    return cleaned
-
-
-def _cleaned_value(value: Any, unknown: frozenset[str]) -> Any:
-    if isinstance(value, Mapping):
-        return _cleaned(value, unknown)
-    return [_cleaned_value(item, unknown) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 _PARAMETERS = ConvertedSchemas(_plain, limit=1000)

@@ -53,7 +53,7 @@ from agentic.themes import DEFAULT_THEME
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.mcp.config import read_servers
 from agentic.tools.mcp.servers import McpServers
-from agentic.tools.toolset import KEYLESS, Keyless, Toolset, ToolSettings, built_in_tools
+from agentic.tools.toolset import KEYLESS, Keyless, Toolset, built_in_tools
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection
 
@@ -282,18 +282,23 @@ async def open_tools(
     servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
     for problem in problems:
         log.warning("MCP server skipped: %s", problem)
-    wanted = ToolSettings(
-        search_keys=settings.search_keys, search_bases=setup.search_bases, keyless=settings.web_search
-    )
     async with AsyncExitStack() as stack:
         records = await stack.enter_async_context(ToolRecords(settings.tools_dir, redact=redact))
         fetcher = await stack.enter_async_context(setup.pages())
-        built_in = await stack.enter_async_context(
-            built_in_tools(wanted, session, fetcher, clock=clock, keyless=setup.keyless, redact=redact)
+        built_in, pictures = await stack.enter_async_context(
+            built_in_tools(
+                session,
+                fetcher,
+                settings.search_keys,
+                search_bases=setup.search_bases,
+                keyless=setup.keyless if settings.web_search else None,
+                clock=clock,
+                redact=redact,
+            )
         )
         running = await stack.enter_async_context(McpServers(servers, environment=environment, clock=clock))
         allowed_of = {agent: settings.tools_of(agent) for agent in settings.agents}
-        yield Toolset(built_in.tools, running, records, settings.allowed_tools, allowed_of, built_in.pictures)
+        yield Toolset(built_in, running, records, settings.allowed_tools, allowed_of, pictures)
 
 
 async def keep_present(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from operator import is_
 
@@ -21,7 +21,7 @@ from agentic.net.fetch import PublicFetcher
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.mcp.servers import McpServers
 from agentic.tools.tool import WEB_SEARCH, RunnableTool, Toolbox, collect_tools, is_allowed
-from agentic.tools.web_fetch import PAGE_CHARACTERS, WebFetch
+from agentic.tools.web_fetch import WebFetch
 from agentic.tools.web_search import (
     ENGINES,
     KeyedEngine,
@@ -37,24 +37,11 @@ from agentic.tools.web_search import (
 
 NAMES = ("web_search", "web_fetch")
 MAX_BOXES = 500
+NO_BASES: Mapping[str, str] = {}
 
 Own = Callable[[], Sequence[RunnableTool]]
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSettings:
-    """`search_keys`: engine (tavily, brave, perplexity, exa) → key, asked in this order; then ddgs, if `keyless`.
-
-    `search_bases`: engine → another address for it. `fetch`: whether pages may be read.
-    """
-
-    search_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
-    search_bases: Mapping[str, str] = field(default_factory=dict)
-    keyless: bool = True
-    fetch: bool = True
-    page_characters: int = PAGE_CHARACTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,49 +55,36 @@ class Keyless:
 KEYLESS = Keyless()
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltIn:
-    """The tools, and the search for pictures; None if nothing may be asked without a key."""
-
-    tools: tuple[RunnableTool, ...]
-    pictures: PictureSearch | None
-
-
 @asynccontextmanager
 async def built_in_tools(
-    settings: ToolSettings,
     session: aiohttp.ClientSession,
     pages: PublicFetcher,
+    search_keys: Mapping[str, str],
     *,
+    search_bases: Mapping[str, str] = NO_BASES,
+    keyless: Keyless | None = KEYLESS,
     clock: Callable[[], float] = time.time,
-    keyless: Keyless = KEYLESS,
     redact: Redact = str,
-) -> AsyncIterator[BuiltIn]:
-    """Open the tools. `session` is for the engines with keys; `pages` reads addresses; `redact` removes secrets from
-    queries.
+) -> AsyncIterator[tuple[Sequence[RunnableTool], PictureSearch | None]]:
+    """Open the tools, and the search for pictures; None if nothing may be asked without a key.
 
-    Raises ValueError for the key of an unknown engine.
+    `search_keys`: engine → key, asked in this order over `session`, then `keyless`; `search_bases`: other addresses of
+    engines. `pages` reads addresses; `redact` removes secrets from queries. Raises ValueError for the key of an unknown
+    engine.
     """
-    unknown = settings.search_keys.keys() - ENGINES.keys()
+    unknown = search_keys.keys() - ENGINES.keys()
     if unknown:
         raise ValueError(f"not a search engine: {', '.join(sorted(unknown))}")
     engines: list[SearchEngine] = [
-        KeyedEngine(name, key, session, settings.search_bases.get(name, ""))
-        for name, key in settings.search_keys.items()
-        if key
+        KeyedEngine(name, key, session, search_bases.get(name, "")) for name, key in search_keys.items() if key
     ]
-    ddgs = KeylessEngine(text=keyless.text)
-    pictures = PictureSearch(pages, clock, images=keyless.images, redact=redact)
-    if settings.keyless:
-        engines.append(ddgs)
-    tools: list[RunnableTool] = [WebSearch(engines, clock, redact)] if engines else []
-    if settings.fetch:
-        tools.append(WebFetch(pages, clock, settings.page_characters))
-    try:
-        yield BuiltIn(tuple(tools), pictures if settings.keyless else None)
-    finally:
-        ddgs.close()
-        pictures.close()
+    with ExitStack() as stack:
+        pictures = None
+        if keyless is not None:
+            engines.append(stack.enter_context(closing(KeylessEngine(text=keyless.text))))
+            pictures = stack.enter_context(closing(PictureSearch(pages, clock, images=keyless.images, redact=redact)))
+        fetch = WebFetch(pages, clock)
+        yield ([WebSearch(engines, clock, redact), fetch] if engines else [fetch]), pictures
 
 
 def nothing() -> Sequence[RunnableTool]:

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from agentic.tools.toolset import ToolSettings, built_in_tools
+from agentic.tools.toolset import built_in_tools
 from agentic.tools.web_search import KeyedEngine, KeylessEngine, SearchFailed, SearchResult, WebSearch, pages_in
 from tests.support.tools.tool_doubles import CONTEXT
 
@@ -277,21 +277,22 @@ async def test_the_pages_of_an_output_are_read_back_and_nothing_else_is():
 
 
 async def test_the_built_in_tools_follow_the_settings():
-    async def names(**settings):
+    async def names(search_keys, **settings):
         async with (
             aiohttp.ClientSession() as session,
-            built_in_tools(ToolSettings(**settings), session, None) as built_in,
+            built_in_tools(session, None, search_keys, **settings) as (tools, pictures),
         ):
+            assert (pictures is None) == ("keyless" in settings)
             return [
                 (tool.spec.name, [engine.name for engine in tool.engines] if isinstance(tool, WebSearch) else None)
-                for tool in built_in.tools
+                for tool in tools
             ]
 
-    assert await names() == [("web_search", ["ddgs"]), ("web_fetch", None)]
-    assert await names(search_keys={"exa": KEY, "tavily": KEY, "brave": ""}, fetch=False) == [
-        ("web_search", ["exa", "tavily", "ddgs"])
+    assert await names({}) == [("web_search", ["ddgs"]), ("web_fetch", None)]
+    assert await names({"exa": KEY, "tavily": KEY, "brave": ""}) == [
+        ("web_search", ["exa", "tavily", "ddgs"]),
+        ("web_fetch", None),
     ]
-    assert await names(keyless=False, fetch=False) == []
+    assert await names({}, keyless=None) == [("web_fetch", None)]
     with pytest.raises(ValueError, match="bing"):
-        await names(search_keys={"bing": KEY})
-    assert KEY not in repr(ToolSettings(search_keys={"exa": KEY}))
+        await names({"bing": KEY})
