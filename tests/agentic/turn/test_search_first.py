@@ -13,7 +13,7 @@ from agentic.state.budgets import Caps
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.tool import ToolOutput
 from agentic.tools.web_search import SPEC
-from agentic.turn.decide import fallback_source
+from agentic.turn.search_first import fallback_source
 from tests.support.agent_scene import CALL
 from tests.support.doubles import PNG, until
 from tests.support.idle_scene import NEWS, reflect
