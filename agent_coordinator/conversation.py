@@ -22,11 +22,12 @@ from agent_coordinator import room_rules as rooms
 from agent_coordinator.channels import ChannelBusy, ChannelLocks
 from agent_coordinator.config import BACKOFF_FIRST_SECONDS, BACKOFF_MAX_SECONDS, WAIT_STEP_SECONDS
 from agent_coordinator.context import CoordinatorContext
-from agent_coordinator.events import Event, RoomChanged, SpeakerChosen, TurnMissed, TurnTaken
+from agent_coordinator.events import Event, RoomChanged, TurnMissed, TurnTaken
 from agent_coordinator.policies.by_name import Policies
 from agent_coordinator.policies.policy import Choice, Wait
 from agent_coordinator.state import ConversationState, Missed
 from agent_coordinator.text_signals import PERSPECTIVES, repetition_in
+from agentic.state.conversations import SpeakerChoice
 from agentic.state.rooms import Room
 from agentic.wire.bus import AgentAbsent, AgentTimedOut
 from agentic.wire.connection import REDIS_RETRY_SECONDS
@@ -137,10 +138,15 @@ class ConversationRunner:
 
     def with_choice(self, state: ConversationState, choice: Choice) -> ConversationState:
         if choice.scores:
-            place = (state.id, state.channel_id)
-            self._notify(
-                SpeakerChosen(*place, self._context.clock(), choice.speakers[0], choice.because, choice.scores)
+            stored = SpeakerChoice(
+                channel_id=state.channel_id,
+                conversation_id=state.id,
+                at=self._context.clock(),
+                chosen=choice.speakers[0],
+                because=choice.because,
+                pulls=choice.scores,
             )
+            self._notify(stored)
         return state.choose(choice.speakers, choice.because, choice.suggested_topic, new_round=choice.new_round)
 
     async def _step(self, running: RunningConversation) -> ConversationState:
@@ -209,13 +215,12 @@ class ConversationRunner:
         self, state: ConversationState, agent: str, outcome: Result | Missed, because: str | None = None
     ) -> ConversationState:
         """The state after a turn. `because`: why nobody was asked, as a reason of results."""
-        place = (state.id, state.channel_id, state.counts.round, agent)
         if isinstance(outcome, str) or outcome.reason in ABSENT:
             missed: Missed = outcome if isinstance(outcome, str) else "absent"
-            self._notify(TurnMissed(*place, missed))
+            self._notify(TurnMissed(state, agent, missed))
             after = apply_staleness(state, state.miss_turn(agent, missed))
         else:
-            self._notify(TurnTaken(*place, outcome))
+            self._notify(TurnTaken(state, agent, outcome))
             after = apply_staleness(state, state.take_turn(agent, outcome))
         if after.room is not None:
             return rooms.after_turn(after, after.room, agent, outcome, because)

@@ -71,7 +71,7 @@ class Engine:
                 )
             policy, now = self._policies.name_for(channel_id, theme), context.clock()
             state = ConversationState(conversation_id, channel_id, theme, now, policy, talk=Talk(topic=topic))
-            self._notify(ConversationStarted(conversation_id, channel_id, theme, starter, now, topic, policy))
+            self._notify(ConversationStarted(state, starter))
             if began is not None:
                 began(channel_id)
             opening = self._policies.of(state).opening(starter, context.rng)
@@ -97,13 +97,11 @@ class Engine:
 
     def _open_room(self, state: ConversationState) -> ConversationState:
         """A room's conversation that begins, with its first speakers, or that continues. Observers are notified."""
-        place = (state.id, state.channel_id, state.theme)
         if state.room is None or state.is_opened or state.counts.round:
-            self._notify(ConversationResumed(*place, state.counts.round))
+            self._notify(ConversationResumed(state))
             return state
         choice = self._policies.of(state).opening(state.room.names[0], self._context.rng)
-        began = (choice.speakers[0], state.started_at)
-        self._notify(ConversationStarted(*place, *began, topic=state.talk.topic, policy=state.policy))
+        self._notify(ConversationStarted(state, choice.speakers[0]))
         return self._runner.with_choice(state, choice)
 
     async def write_room(self, state: ConversationState) -> None:
@@ -183,8 +181,7 @@ class Engine:
                 state = state.ended("too_old")
             elif not state.queue.is_brief:
                 log.info("conversation in channel %d resumed in round %d", state.channel_id, state.counts.round)
-                place = (state.id, state.channel_id, state.theme, state.counts.round)
-                self._notify(ConversationResumed(*place))
+                self._notify(ConversationResumed(state))
             state = await self.run(state)
         return None if state.queue.is_brief else self._report(state)
 

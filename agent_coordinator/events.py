@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.state import AgentCounts, ConversationState, Missed
-from agentic.state.conversations import SpeakerChoice, SpeakerScore
+from agentic.state.conversations import SpeakerChoice
 from agentic.state.record_stream import Notes
 from agentic.state.rooms import Room
 from agentic.wire.entries import ConversationNote, RoomNote
@@ -72,41 +72,29 @@ def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
 
 @dataclass(frozen=True, slots=True)
 class ConversationStarted:
-    conversation_id: str
-    channel_id: int
-    theme: str
+    state: ConversationState
     starter: str
-    started_at: float  # unix seconds
-    topic: str | None = None  # if an owner named it; else the starter does later
-    policy: str = "rounds"
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationResumed:
-    """A conversation of an earlier leader continues in that round."""
+    """A conversation of an earlier leader continues."""
 
-    conversation_id: str
-    channel_id: int
-    theme: str
-    round_number: int
+    state: ConversationState
 
 
 @dataclass(frozen=True, slots=True)
 class TurnTaken:
-    """An agent answered its instruction; a skip is an answer."""
+    """An agent answered its instruction; a skip is an answer. `state`: of the conversation, before the turn."""
 
-    conversation_id: str
-    channel_id: int
-    round_number: int
+    state: ConversationState
     agent: str
     result: Result
 
 
 @dataclass(frozen=True, slots=True)
 class TurnMissed:
-    conversation_id: str
-    channel_id: int
-    round_number: int
+    state: ConversationState
     agent: str
     why: Missed
 
@@ -117,18 +105,6 @@ class ConversationEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class SpeakerChosen:
-    """A policy that compares the agents chose one of them."""
-
-    conversation_id: str
-    channel_id: int
-    at: float  # unix seconds
-    agent: str
-    because: str | None
-    scores: tuple[SpeakerScore, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class RoomChanged:
     """A room was opened, or is no longer as it was; it is stored so."""
 
@@ -136,7 +112,7 @@ class RoomChanged:
 
 
 Event = (
-    ConversationStarted | ConversationResumed | ConversationEnded | SpeakerChosen | TurnTaken | TurnMissed | RoomChanged
+    ConversationStarted | ConversationResumed | ConversationEnded | SpeakerChoice | TurnTaken | TurnMissed | RoomChanged
 )
 Observer = Callable[[Event], None]
 
@@ -156,14 +132,14 @@ class ConversationNotes:
 
     def __call__(self, event: Event) -> None:
         match event:
-            case ConversationStarted(conversation_id=started):
-                same = ("channel_id", "theme", "starter", "topic", "policy", "started_at")
-                note = ConversationNote(id=started, **{name: getattr(event, name) for name in same})
+            case ConversationStarted(state, starter):
+                same = {name: getattr(state, name) for name in ("id", "channel_id", "theme", "policy", "started_at")}
+                note = ConversationNote(**same, starter=starter, topic=state.talk.topic)
                 self._record.note(note)
                 if note.topic is None:
-                    self._without_topic[started] = note
-            case TurnTaken(conversation_id=running, result=result) if running in self._without_topic and result.topic:
-                self._record.note(self._without_topic.pop(running).model_copy(update={"topic": result.topic}))
+                    self._without_topic[state.id] = note
+            case TurnTaken(state, _, result) if state.id in self._without_topic and result.topic:
+                self._record.note(self._without_topic.pop(state.id).model_copy(update={"topic": result.topic}))
             case RoomChanged(room):
                 fields = room.model_dump(include=set(RoomNote.model_fields) - {"members", "left"})
                 left = tuple(member.name for member in room.left)
@@ -177,19 +153,8 @@ class ConversationNotes:
 def save_choices(context: CoordinatorContext) -> Observer:
     """An observer that stores the last choice of a speaker in each channel, for people who ask why an agent spoke."""
 
-    async def save(event: SpeakerChosen) -> None:
-        choice = SpeakerChoice(
-            channel_id=event.channel_id,
-            conversation_id=event.conversation_id,
-            at=event.at,
-            chosen=event.agent,
-            because=event.because,
-            pulls=event.scores,
-        )
-        await context.state.coordination.scores.keep(choice)
-
     def observe(event: Event) -> None:
-        if isinstance(event, SpeakerChosen):
-            context.tasks.start(save(event), "the choice of a speaker")
+        if isinstance(event, SpeakerChoice):
+            context.tasks.start(context.state.coordination.scores.keep(event), "the choice of a speaker")
 
     return observe

@@ -29,7 +29,7 @@ from agentic.chat.service import AgentChannels
 from agentic.inbox.inbox import TurnQueue
 from agentic.personas.schedules import HookName, Hooks
 from agentic.state.leases import AnyLease, ConditionalLease
-from agentic.state.turns import LATEST_DEADLINE
+from agentic.state.waiting_turns import LATEST_DEADLINE
 from agentic.turn.progress import Cancellation
 from agentic.turn.runner import TurnRunner
 

@@ -34,7 +34,7 @@ from agentic.agent.services import Services
 from agentic.chat.directory import Directory
 from agentic.context.entries import Entry
 from agentic.process.tasks import BackgroundTasks
-from agentic.state.turns import LATEST_DEADLINE
+from agentic.state.waiting_turns import LATEST_DEADLINE
 from agentic.turn.runner import TurnRunner
 from agentic.wire.messages import Instruction, Result, UnreadableInstruction
 

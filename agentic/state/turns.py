@@ -1,4 +1,4 @@
-"""Turns under way: claims and checkpoints, drawn images, scheduled runs, and the end of a turn.
+"""Turns under way: claims, checkpoints, and the end of a turn.
 
 A record per turn, so that an instruction that comes twice is answered twice and posted once. The first process to claim
 an id does the turn. Meanwhile the record keeps checkpoints (the event, the model's answer, the posts), so that after a
@@ -15,13 +15,10 @@ in order, and written as soon as Redis is back, before the next turn begins.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 import math
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,38 +27,24 @@ from typing import Any, Literal, cast
 from redis.exceptions import ResponseError
 
 from agentic.state.budgets import COST_SECONDS, SPEND, Charge, Fields
+from agentic.state.drawn_images import DrawnImages
 from agentic.state.limits import TAKING, LimitRequest, Limits, Verdict
 from agentic.state.posts import MARK, InstructedPosts
 from agentic.state.turn_records import RECORD, Records, TurnRecord
-from agentic.text import finite_number
+from agentic.state.waiting_turns import (
+    KEEP_AFTER_DEADLINE,
+    KEEPING,
+    LATEST_DEADLINE,
+    LastRuns,
+    index_bounds,
+    waiting_turn,
+)
 from agentic.wire import keys
 from agentic.wire.connection import LAST_WAIT, RedisConnection, StateUnavailable, Store, or_default, when_back
 
-KEEP_AFTER_DEADLINE = 15 * 60.0
-LATEST_DEADLINE = 86400.0  # from now; a deadline comes over the wire and may be nonsense
 REMEMBERED = 10_000
 MAX_KEPT = 1000  # turns of this process that ended while Redis was unavailable
-MAX_OPEN = 1000  # of an agent in its index; those with the earliest deadlines go first
 
-MAX_BYTES = 8 * 1024 * 1024
-PIECE_BYTES = 192 * 1024  # a multiple of three: each piece is base64 by itself
-KEEP_WITHIN = 2.0  # seconds of the turn that storing may take
-RUN_SECONDS = 400 * 86400  # longer than a year: a yearly job remembers its last run
-MAX_FIELDS = 300  # of an agent; beyond that unknown ones are pruned
-
-# keep(k, a): KEYS after the first k: the turn's record, the index of open turns. ARGV after the first a: what the turn
-# begins with, how long it is kept in ms, when that ends, its id, the index's bound, its lifetime in ms. A turn that was
-# begun, or is kept already, stays as it is.
-KEEPING = """
-local function keep(k, a)
-  if redis.call('EXISTS', KEYS[k + 1]) == 1 then return end
-  redis.call('HSET', KEYS[k + 1], 'state', 'open', 'waiting', '1', 'event', ARGV[a + 1])
-  redis.call('PEXPIRE', KEYS[k + 1], ARGV[a + 2])
-  redis.call('ZADD', KEYS[k + 2], ARGV[a + 3], ARGV[a + 4])
-  redis.call('ZREMRANGEBYRANK', KEYS[k + 2], 0, -1 - ARGV[a + 5])
-  redis.call('PEXPIRE', KEYS[k + 2], ARGV[a + 6])
-end
-"""
 KEEP = f"{KEEPING} keep(0, 0)"
 
 # claim(): KEYS: the turn's record, the index of open turns. ARGV: who claims, the time, the record's lifetime in ms,
@@ -155,27 +138,6 @@ for i = 12, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i 
 if #ARGV > 12 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
 {SPEND}"""
 
-# Sets the field's new time if the stored one is one that the caller knows, and stores the run's turn if it has one.
-# Returns 1 and the new time, or 0 and the stored one.
-SWAP = f"""{KEEPING}
-local stands = redis.call('HGET', KEYS[1], ARGV[1])
-if stands and stands ~= ARGV[2] and stands ~= ARGV[3] then return {{0, stands}} end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
-redis.call('EXPIRE', KEYS[1], ARGV[5])
-if #KEYS > 1 then keep(1, 5) end
-return {{1, ARGV[4]}}
-"""
-# KEYS: the turn's record, the image. ARGV: the turn's holder, the number of stored pieces, the next one.
-ADD_PIECE = """
-local life = redis.call('PTTL', KEYS[1])
-if life <= 0 or redis.call('HGET', KEYS[1], 'holder') ~= ARGV[1] then return 0 end
-if ARGV[2] == '0' then redis.call('DEL', KEYS[2]) end
-if redis.call('LLEN', KEYS[2]) ~= tonumber(ARGV[2]) then return 0 end
-redis.call('RPUSH', KEYS[2], ARGV[3])
-redis.call('PEXPIRE', KEYS[2], life)
-return 1
-"""
-
 log = logging.getLogger(__name__)
 
 Checkpoint = Literal["closing", "under_way", "answer", "posted"]
@@ -200,11 +162,6 @@ class Claim:
     posted: str | None = None
     closing: str | None = None
     under_way: str | None = None
-
-
-def _bounds() -> tuple[int, int]:
-    """The bounds of the index: a number of turns, and its lifetime in milliseconds."""
-    return MAX_OPEN, round((LATEST_DEADLINE + KEEP_AFTER_DEADLINE) * 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +248,7 @@ class Turns(Store):
     def _claim_args(self, agent: str, turn_id: str, deadline: float, event: str) -> tuple[list[str], list[object]]:
         """Keys and arguments for a script of CLAIMING."""
         lifetime = round(self.lifetime(deadline) * 1000)
-        args = [self.holder, self._clock(), lifetime, event, deadline, turn_id, *_bounds()]
+        args = [self.holder, self._clock(), lifetime, event, deadline, turn_id, *index_bounds()]
         return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
 
     async def _read_claim(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:
@@ -508,121 +465,3 @@ class Turns(Store):
         for oldest in list(self._ours)[:2]:  # two out for one in keeps it small without ever sweeping it
             if self._ours[oldest][0] <= now or len(self._ours) > REMEMBERED:
                 del self._ours[oldest]
-
-
-def waiting_turn(agent: str, turn_id: str, event: str, seconds: float, now: float) -> tuple[list[str], list[object]]:
-    """Keys and arguments for a script of KEEPING."""
-    args = [event, round(seconds * 1000), now + seconds, turn_id, *_bounds()]
-    return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
-
-
-class LastRuns(Store):
-    """Last runs of an agent's heartbeats and cron jobs, so that each run happens once over all processes and restarts.
-
-    A hash an agent, `field → time of the last run` (unix seconds). A process takes a run by swapping the time that it
-    knows for the new one in one step; a process that knows an outdated time fails and learns the stored one. So neither
-    clocks nor polling intervals matter. The same step stores the run's turn until it begins, so that no run is taken
-    and lost. `run` continues in memory while Redis is unavailable, as the last holder of a lease does.
-    """
-
-    def __init__(self, link: RedisConnection, clock: Callable[[], float] = time.time) -> None:
-        super().__init__(link, clock)
-        self._stands: dict[tuple[str, str], str] = {}  # in Redis, as far as this process knows
-        self._ours: dict[tuple[str, str], str] = {}  # set by this process, maybe missing in Redis
-
-    @or_default(None, "the times of last runs are not known")
-    async def load(self, agent: str) -> dict[str, float]:
-        """The stored times by field; None if nobody knows."""
-        kept = await self._link.call(lambda redis: redis.hgetall(keys.ticks(agent)))
-        found = {str(field): str(text) for field, text in kept.items()}
-        for memory in (self._stands, self._ours):
-            for place in [place for place in memory if place[0] == agent]:
-                del memory[place]
-        times = {field: time for field, text in found.items() if (time := finite_number(text)) is not None}
-        if len(times) < len(found):
-            log.warning("the times of some last runs of %s cannot be read and are ignored", agent)
-        self._stands.update({(agent, field): found[field] for field in times})
-        return times
-
-    def last(self, agent: str, field: str) -> float | None:
-        """The last time, as this process knows it."""
-        text = self._ours.get((agent, field)) or self._stands.get((agent, field))
-        return finite_number(text) if text else None
-
-    async def run(
-        self,
-        agent: str,
-        field: str,
-        at: float,
-        turn_id: str = "",
-        event: str = "",
-        keep_seconds: float = LATEST_DEADLINE,
-    ) -> bool:
-        """Take the run `at` that time; its turn, which begins with `event`, is stored until it begins, at most for
-        `keep_seconds`. False: another process has taken this or a later run."""
-        place, new = (agent, field), repr(float(at))
-        known, own = self._stands.get(place, ""), self._ours.get(place, "")
-        kept = waiting_turn(agent, turn_id, event, keep_seconds, self._clock()) if event else ([], [])
-        asked, args = [keys.ticks(agent), *kept[0]], [field, known, own, new, RUN_SECONDS, *kept[1]]
-        try:
-            done, stands = await self._link.script(SWAP, asked, args)
-        except StateUnavailable as away:
-            log.debug("a run is taken in memory: %s", away)
-            self._ours[place] = new
-            return True
-        self._stands[place] = str(stands)
-        self._ours.pop(place, None)
-        return bool(int(done))
-
-    @or_default(None, "old times of last runs stay")
-    async def prune(self, agent: str, known: Collection[str]) -> None:
-        """Delete fields that are not among `known`, once there are too many."""
-        if len(fields := [field for name, field in self._stands if name == agent]) <= MAX_FIELDS:
-            return
-        gone = [field for field in fields if field not in known]
-        if gone:
-            await self._link.call(lambda redis: redis.hdel(keys.ticks(agent), *gone))
-        for field in gone:
-            self._stands.pop((agent, field), None)
-
-
-class DrawnImages:
-    """Images of turns under way, so that one that was not posted yet is neither drawn nor paid for again.
-
-    An image has megabytes where everything else here is small: it has a key of its own beside the turn's record, is
-    written in pieces that each stay within a command's timeout, and is deleted at the end of its turn. Base64, since
-    the client for commands reads text. Only the turn's holder writes; an image that lacks a piece counts as missing.
-    `holder` names this process in its turns. No method raises StateUnavailable.
-    """
-
-    def __init__(self, link: RedisConnection, holder: str = "") -> None:
-        self._link, self._holder = link, holder
-
-    async def keep(self, agent: str, turn_id: str, data: bytes) -> bool:
-        """Store the image for as long as the turn's record; False if that failed, or it is over MAX_BYTES."""
-        if len(data) > MAX_BYTES:
-            log.info("an image of %d bytes is too large to be stored, a restart would draw it again", len(data))
-            return False
-        try:
-            async with asyncio.timeout(KEEP_WITHIN):
-                redis_keys = [keys.turn(agent, turn_id), keys.turn_picture(agent, turn_id)]
-                for number, start in enumerate(range(0, len(data), PIECE_BYTES)):
-                    piece = base64.b64encode(data[start : start + PIECE_BYTES]).decode()
-                    if not await self._link.script(ADD_PIECE, redis_keys, [self._holder, number, piece]):
-                        return False
-                return True
-        except (StateUnavailable, TimeoutError) as error:
-            log.debug("an image is not stored: %s", error or "too slow")
-            return False
-
-    async def read(self, agent: str, turn_id: str, size: int) -> bytes | None:
-        """The stored image of `size` bytes; None if any of it is missing."""
-        key, data = keys.turn_picture(agent, turn_id), bytearray()
-        try:
-            for number in range(-(-size // PIECE_BYTES)):
-                piece = await self._link.call(lambda redis, at=number: redis.lindex(key, at))  # type: ignore[misc]
-                data += base64.b64decode(str(piece or ""), validate=True)
-        except (StateUnavailable, binascii.Error) as error:
-            log.debug("a stored image cannot be read: %s", error)
-            return None
-        return bytes(data) if data and len(data) == size else None

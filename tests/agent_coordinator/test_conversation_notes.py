@@ -2,6 +2,7 @@
 
 from agent_coordinator.events import ConversationNotes, ConversationStarted, TurnTaken
 from agentic.wire.messages import Result
+from tests.support.coordinator_doubles import conversation
 
 
 class Heard:
@@ -13,13 +14,13 @@ class Heard:
 
 
 def taken(topic):
-    return TurnTaken("c1", 5, 1, "claude", Result(instruction_id="i", agent_name="claude", topic=topic))
+    return TurnTaken(conversation(5), "claude", Result(instruction_id="i", agent_name="claude", topic=topic))
 
 
 def test_the_topic_is_noted_once_as_soon_as_an_agent_names_it():
     heard = Heard()
     notes = ConversationNotes(heard)
-    for event in (ConversationStarted("c1", 5, "casual", "claude", 100.0), taken(None), taken("tea"), taken("coffee")):
+    for event in (ConversationStarted(conversation(5), "claude"), taken(None), taken("tea"), taken("coffee")):
         notes(event)
     assert heard.topics == [None, "tea"]
 
@@ -27,6 +28,6 @@ def test_the_topic_is_noted_once_as_soon_as_an_agent_names_it():
 def test_a_topic_that_an_owner_named_stays():
     heard = Heard()
     notes = ConversationNotes(heard)
-    for event in (ConversationStarted("c1", 5, "casual", "claude", 100.0, "rain"), taken("tea")):
+    for event in (ConversationStarted(conversation(5, topic="rain"), "claude"), taken("tea")):
         notes(event)
     assert heard.topics == ["rain"]

@@ -11,7 +11,7 @@ import pytest
 from agentic.automation.clock import Tick
 from agentic.automation.webhook_server import WebhookPayload, sign
 from agentic.personas.schedules import Check, Job
-from agentic.state.turns import LastRuns
+from agentic.state.waiting_turns import LastRuns
 from agentic.wire.connection import RedisConnection
 from tests.support.flow import decision, flow
 from tests.support.redis_server import PATIENT, RedisServer, until

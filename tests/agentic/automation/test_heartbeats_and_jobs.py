@@ -16,7 +16,7 @@ from agentic.chat.outlet import NO_CHANNEL
 from agentic.chat.service import ChannelInfo
 from agentic.personas.schedules import ActiveHours, Check, Job
 from agentic.state.leases import ConditionalLease
-from agentic.state.turns import LastRuns
+from agentic.state.waiting_turns import LastRuns
 from agentic.wire.connection import RedisConnection
 from tests.support.doubles import Clock, MemoryTicks
 from tests.support.redis_server import PATIENT, empty_redis

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agentic.state.drawn_images import MAX_BYTES, PIECE_BYTES
 from agentic.state.shared_state import SharedState
-from agentic.state.turns import MAX_BYTES, PIECE_BYTES
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection
 from tests.support.redis_server import PATIENT, RedisServer

@@ -8,7 +8,8 @@ import pytest
 
 from agentic.state.posts import ReplayGuard
 from agentic.state.shared_state import SharedState
-from agentic.state.turns import MAX_FIELDS, LastRuns, Turns
+from agentic.state.turns import Turns
+from agentic.state.waiting_turns import MAX_FIELDS, LastRuns
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection
 from tests.support.redis_server import RedisServer

@@ -562,7 +562,7 @@ async def test_nobody_goes_on_with_a_turn_that_was_dropped(link, state, clock):
 
 @pytest.mark.promise(92)
 async def test_the_index_of_open_turns_has_a_bound(link, state, clock, monkeypatch):
-    monkeypatch.setattr("agentic.state.turns.MAX_OPEN", 3)
+    monkeypatch.setattr("agentic.state.waiting_turns.MAX_OPEN", 3)
     for number in range(5):
         await state.turns.claim("claude", f"t{number}", clock() + 10 + number, "event")
     assert await state.turns.open_ids("claude") == ["t2", "t3", "t4"]

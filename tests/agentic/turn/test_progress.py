@@ -223,7 +223,7 @@ async def test_a_picture_that_was_drawn_is_posted_by_the_next_process_and_charge
 @pytest.mark.parametrize("lost", ["never kept", "lost with Redis"])
 async def test_a_picture_that_was_drawn_and_lost_is_drawn_again_and_both_are_charged(lost, monkeypatch):
     if lost == "never kept":
-        monkeypatch.setattr("agentic.state.turns.MAX_BYTES", 0)
+        monkeypatch.setattr("agentic.state.drawn_images.MAX_BYTES", 0)
     first, scene = await crashed(at="posting", decision=LOOK)
     first.state.blocking.client.delete(keys.turn_picture("claude", "i1"))
     result = await scene.instruct()

@@ -179,7 +179,8 @@ class Scene(MemoryBus):
 
     def observe(self, event: Event) -> None:
         match event:
-            case ConversationStarted(channel_id=channel):
+            case ConversationStarted(state):
+                channel = state.channel_id
                 self.counted.conversations[channel] += 1
                 self._waiting[channel] = []
             case ConversationEnded(report=report):
