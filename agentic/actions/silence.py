@@ -56,7 +56,8 @@ async def stop(context: ActionContext, request: ActionRequest, values: Stop) -> 
         return refused("unknown_channel", channel=values.channel)
     minutes = values.minutes or MAX_STOP_MINUTES
     await silence.stop(Scope.channel(place.channel_id), minutes * 60.0, source=request.source)
-    shown = {"channel": place.channel_id, "duration": lasting(minutes * 60.0)}
+    ends = silence.stopped_channels().get(place.channel_id, 0.0)
+    shown = {"channel": place.channel_id, "duration": lasting(ends - context.services.clock())}
     return _done(context, "stopped_channel", detail=f"{minutes} min", **shown)
 
 
@@ -95,9 +96,10 @@ async def resume_all(context: ActionContext, request: ActionRequest, _: Values) 
 
 
 async def mute(context: ActionContext, request: ActionRequest, values: Mute) -> Outcome:
-    (scope, *_) = await scopes(context, request, "agent", values.agent)
-    await context.services.silence.stop(scope, values.minutes * 60.0, source=request.source)
-    shown = {"agent": context.name_of(values.agent), "duration": lasting(values.minutes * 60.0)}
+    silence, (scope, *_) = context.services.silence, await scopes(context, request, "agent", values.agent)
+    await silence.stop(scope, values.minutes * 60.0, source=request.source)
+    ends = silence.muted_agents(scope.guild).get(values.agent, 0.0)
+    shown = {"agent": context.name_of(values.agent), "duration": lasting(ends - context.services.clock())}
     return _done(context, "muted_bot", detail=f"{values.minutes} min", where=_where(scope), **shown)
 
 

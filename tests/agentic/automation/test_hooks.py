@@ -13,7 +13,7 @@ from agentic.automation.automation import STARTUP_AGAIN, LifecycleHooks
 from agentic.automation.clock import TargetResolver
 from agentic.automation.webhook_server import WebhookPayload
 from agentic.personas.schedules import Hook, Hooks
-from agentic.state.silence import EVERYTHING, Scope
+from agentic.state.silence import Scope
 from agentic.turn.progress import Cancellation
 from tests.support.agent_scene import ELSEWHERE, LOUNGE, MEMES, Scene
 from tests.support.doubles import Clock, LoopTime, settle, until
@@ -147,8 +147,9 @@ async def test_what_began_is_ended_also_after_a_stop(scene: Scene) -> None:
     assert ended[1:] == [(f"m{message_id}", "stopped"), (f"agent_stop-m{message_id}", None)]
 
 
-async def test_while_all_bots_are_paused_no_hook_asks_a_model(scene: Scene) -> None:
-    await scene.silence.stop(EVERYTHING)
+@pytest.mark.parametrize("everywhere", [True, False])
+async def test_while_all_bots_are_paused_no_hook_asks_a_model(scene: Scene, everywhere: bool) -> None:
+    await scene.silence.stop(Scope("all", guild=None if everywhere else scene.channel().guild.id))
     await scene.ask()
     await scene.cog.host.automation.shutdown()
     assert (asked(scene), scene.texts()) == ([], [])
