@@ -22,7 +22,7 @@ from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
 from agentic.ids import sent_at
 from agentic.state.conversations import Running, SpeakerChoice, SpeakerScore
 from agentic.state.shared_state import SharedState
-from agentic.state.silence import ChannelRef
+from agentic.state.silence import ChannelRef, Silenced
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.text import listed
 from agentic.wire.entries import UnaskedNote
@@ -39,6 +39,11 @@ MAX_WORD = 100  # characters of a model name or an unknown trigger: another prog
 
 _MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
 
+SILENCED: Mapping[str, str] = {
+    "paused": "all bots are paused until /bots resume",
+    "stopped": "a person stopped the bots in this channel",
+    "muted": "it is muted until {when}",
+}
 BUDGETS: Mapping[str, str] = {
     "all": "today's budget for all bots is used up, or nearly so",
     "agent": "its budget for today is used up, or nearly so",
@@ -164,10 +169,8 @@ class AgentState:
     now: float
     agent: str = ""
     online: bool = True
-    muted_until: float | None = None
+    silenced: tuple[Silenced, ...] = ()
     backoff_until: float | None = None
-    stopped: bool = False
-    paused: bool = False
     used_up: tuple[str, ...] = ()  # keys of BUDGETS
     turns: int = 0  # today
     most_turns: int = 0
@@ -183,8 +186,7 @@ class AgentState:
 
 async def why_not(services: Services, agent: str, place: ChannelRef, now: float) -> str:
     """Why an agent is silent in a channel, the decisive reason first."""
-    shared, settings, silence, channel_id = services.state, services.settings, services.silence, place.channel_id
-    silenced = silence.check(place)
+    shared, settings, channel_id = services.state, services.settings, place.channel_id
     room = await shared.coordination.rooms.read(channel_id)
     names = {
         **services.agents.names,
@@ -202,10 +204,8 @@ async def why_not(services: Services, agent: str, place: ChannelRef, now: float)
         now=now,
         agent=agent,
         online=agent in await shared.coordination.presence.online([agent]),
-        muted_until=silence.muted_agents(place.guild_id).get(agent),
+        silenced=tuple(services.silence.reasons(place, agent)),
         backoff_until=await shared.coordination.backoffs.until(agent),
-        stopped=not {channel_id, place.parent_id}.isdisjoint(silence.stopped_channels()),
-        paused=silenced is not None and silenced.kind == "paused",
         used_up=tuple(await shared.limits.budgets.used_up(agent, channel_id, date)),
         turns=await shared.limits.count(agent, date),
         most_turns=settings.agent_max_daily,
@@ -236,12 +236,7 @@ def _reasons(state: AgentState) -> list[str]:
     found = ["it takes no part in this room; /room add lets it"] if state.outside else []
     if not state.online:
         found.append("it is offline")
-    if state.muted_until is not None and state.muted_until > state.now:
-        found.append(f"it is muted until {_when(state.muted_until)}")
-    if state.paused:
-        found.append("all bots are paused until /bots resume")
-    if state.stopped:
-        found.append("a person stopped the bots in this channel")
+    found += [SILENCED[each.kind].format(when=_when(each.until)) for each in state.silenced]
     if state.backoff_until is not None:
         found.append(f"its provider refuses it (key or quota), it is tried again {_when(state.backoff_until)}")
     found += [BUDGETS[budget] for budget in state.used_up]

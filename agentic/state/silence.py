@@ -18,9 +18,8 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import Any, Literal, TypeVar
 
 from agentic.state.former_silence import FormerOrder, find_former_keys, read_former_orders
@@ -40,8 +39,10 @@ MARKER, INCOMPLETE = "-", "?"  # not a scope; how its value begins while a proce
 
 Kind = Literal["all", "channel", "agent", "person"]
 S = TypeVar("S", int, str)
+SilencedKind = Literal["paused", "stopped", "muted"]
 Outcome = Literal["first", "known", "outdated", "full"]
 
+SILENCED: Mapping[Kind, SilencedKind] = {"all": "paused", "channel": "stopped", "agent": "muted"}
 LONGEST = {  # seconds
     "all": MAX_PAUSE_SECONDS,
     "channel": MAX_STOP_SECONDS,
@@ -188,7 +189,7 @@ EVERYTHING = Scope("all")
 class Silenced:
     """The answer that an agent may not speak: why, and until when (unix seconds) if nobody resumes it."""
 
-    kind: Literal["paused", "stopped", "muted"]
+    kind: SilencedKind
     scope: Scope
     until: float
 
@@ -262,17 +263,16 @@ class Silence(Mirror):
 
     def check(self, channel: ChannelRef, agent: str | None = None) -> Silenced | None:
         """Return why the agent may not speak in the channel now; None if it may. Without an agent nobody is muted."""
-        guilds = (None,) if channel.guild_id is None else (None, channel.guild_id)
-        for guild in guilds:
-            if (order := self._active(Scope("all", guild=guild))) is not None:
-                return Silenced("paused", order.scope, order.until)
-        for channel_id in (channel.channel_id, channel.parent_id):
-            if channel_id is not None and (order := self._active(Scope.channel(channel_id))) is not None:
-                return Silenced("stopped", order.scope, order.until)
-        for guild in guilds:
-            if agent is not None and (order := self._active(Scope.agent(agent, guild))) is not None:
-                return Silenced("muted", order.scope, order.until)
-        return None
+        return next(iter(self.reasons(channel, agent)), None)
+
+    def reasons(self, channel: ChannelRef, agent: str | None = None) -> list[Silenced]:
+        """Return all that keeps the agent silent in the channel now: first pauses, then stops, then mutes."""
+        guilds = dict.fromkeys((None, channel.guild_id))
+        scopes = [Scope("all", guild=guild) for guild in guilds]
+        scopes += [Scope.channel(each) for each in (channel.channel_id, channel.parent_id) if each is not None]
+        scopes += [Scope.agent(agent, guild) for guild in guilds] if agent is not None else []
+        orders = (self._active(scope) for scope in scopes)
+        return [Silenced(SILENCED[order.scope.kind], order.scope, order.until) for order in orders if order is not None]
 
     @property
     def is_paused(self) -> bool:
@@ -438,7 +438,7 @@ class Silence(Mirror):
         texts = await self._link.call(lambda redis: redis.hgetall(keys.SILENCE))
         marker, token, former = str(texts.get(MARKER, INCOMPLETE)), secrets.token_hex(8), list[str]()
         is_new, was_emptied = marker.startswith(INCOMPLETE), marker != self._marker
-        theirs = dict(self._parse(texts))
+        theirs = {order.scope: order for order in self._parse(texts)}
         for order in theirs.values():
             await self._learn(order)
         if is_new:
@@ -466,21 +466,24 @@ class Silence(Mirror):
             await self._link.call(lambda redis: redis.delete(*former))
         self._marker = "" if marker.startswith(INCOMPLETE) else marker
 
-    def _parse(self, texts: dict[Any, Any]) -> Iterator[tuple[Scope, SilenceOrder]]:
+    def _parse(self, texts: dict[Any, Any]) -> Iterator[SilenceOrder]:
         for field, text in texts.items():
             if field == MARKER:
                 continue
-            scope = Scope.parse(str(field))
             try:
-                value = json.loads(text)
-                until, at = float(value["until"]), float(value["at"])
-                source = str(value.get("source", ""))
-            except (ValueError, TypeError, KeyError, AttributeError):
-                scope, until, at, source = None, 0.0, 0.0, ""
-            if scope is None or not isfinite(until) or not isfinite(at):
+                order = self._order_of(SilenceNotice.model_validate({"scope": field, **json.loads(text)}))
+            except (ValueError, TypeError):
+                order = None
+            if order is None:
                 log.warning("the silence of %.80r cannot be read and is ignored", field)
             else:
-                yield scope, self._bounded(scope, until, at, source)
+                yield order
+
+    def _order_of(self, notice: SilenceNotice) -> SilenceOrder | None:
+        scope = Scope.parse(notice.scope)
+        if scope is None or notice.at is None:
+            return None
+        return self._bounded(scope, notice.until, notice.at, notice.source)
 
     def _bounded(self, scope: Scope, until: float, at: float, source: str = "") -> SilenceOrder:
         """The order, within the bounds of its kind, whoever wrote it."""
@@ -504,14 +507,12 @@ class Silence(Mirror):
             await self._learn(self._bounded(scope, until, old.at or max(TICK, until - longest), old.source))
 
     async def _on_notice(self, raw: str) -> None:
-        notice = read(SilenceNotice, raw)
-        scope = Scope.parse(notice.scope) if notice is not None else None
-        if notice is None or scope is None:
+        if (notice := read(SilenceNotice, raw)) is None:
             return
-        if notice.person_id is not None:
+        if notice.person_id is not None and (scope := Scope.parse(notice.scope)) is not None:
             await self._notify(SilenceChange(scope, notice.person_id))
-        elif notice.at is not None:
-            await self._learn(self._bounded(scope, notice.until or 0.0, notice.at, notice.source))
+        elif (order := self._order_of(notice)) is not None:
+            await self._learn(order)
 
     async def _notify(self, change: SilenceChange) -> None:
         """Call all callbacks at the same time: a slow or failing one must not delay the others."""

@@ -20,7 +20,7 @@ from agentic.state.idle import Asking, IdleState, TaskState
 from agentic.state.limits import LimitRequest
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import SharedState
-from agentic.state.silence import ChannelRef, Scope
+from agentic.state.silence import ChannelRef, Scope, Silenced
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable
@@ -121,8 +121,7 @@ def test_the_decisive_reason_comes_first_and_the_others_behind_it():
     everything = replace(
         FREE,
         online=False,
-        muted_until=2600.0,
-        stopped=True,
+        silenced=(Silenced("stopped", Scope.channel(1), 2700.0), Silenced("muted", Scope.agent("claude"), 2600.0)),
         backoff_until=2500.0,
         used_up=tuple(BUDGETS),
         turns=50,
@@ -133,8 +132,8 @@ def test_the_decisive_reason_comes_first_and_the_others_behind_it():
     )
     expected = [
         "it is offline",
-        "it is muted until <t:2600:R>",
         "a person stopped the bots in this channel",
+        "it is muted until <t:2600:R>",
         "its provider refuses it (key or quota), it is tried again <t:2500:R>",
         *BUDGETS.values(),
         "its 50 turns for today are used up",
@@ -146,10 +145,6 @@ def test_the_decisive_reason_comes_first_and_the_others_behind_it():
     assert (first, besides) == (f"**Claude** is silent here: {expected[0]}.", "Also:")
     assert others == [f"- {reason}" for reason in expected[1:]]
     assert len(why_not_text(everything)) <= REPLY_CHARACTERS
-
-
-def test_a_mute_that_is_over_is_none():
-    assert because(replace(FREE, muted_until=1999.0)).startswith("nobody")
 
 
 def test_in_a_conversation_it_says_whose_turn_it_is():
@@ -205,6 +200,7 @@ async def test_each_thing_that_keeps_an_agent_silent_is_found(services):
     await services.silence.stop(Scope.agent("claude"), 60.0)
     assert "muted until" in (await asked(services))[0]
     await services.silence.resume(Scope.agent("claude"))
+    assert "nobody has called it" in (await asked(services))[0]
     await services.silence.stop(Scope.channel(1), source="x")
     await state.coordination.backoffs.put("claude", now + 300)
     lines = await asked(services)
