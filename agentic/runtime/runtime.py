@@ -143,8 +143,9 @@ async def _read_shared_state(services: Services) -> None:
     for state in (services.silence, services.agents.live_options):
         state.start()
         await state.try_read()
-    if services.silence.is_paused:
-        log.warning("all bots are paused, since before this start: /bots resume or the console lifts it")
+    for scope in [order.scope for order in services.silence.active() if order.scope.kind == "all"]:
+        where = "" if scope.guild is None else f" in server {scope.guild}"
+        log.warning("all bots are paused%s, since before this start: /bots resume or the console ends it", where)
     await recall_agents(services.state.coordination.presence, services.chats.directory, services.agents.names)
     services.record.forgetting.start(services.bus)
     services.bus.orders.start()
