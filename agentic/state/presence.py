@@ -88,8 +88,12 @@ class Presence(Store):
     async def servers(self, agents: Iterable[str]) -> Mapping[int, int]:
         """The server of each channel that one of `agents` saw in the last month."""
         names, known = list(agents), dict[int, int]()
-        for text in await self._link.batch(lambda pipe: [pipe.hget(keys.seen(name), "servers") for name in names]):
-            known |= {int(channel): int(server) for channel, server in json.loads(text or "{}").items()}
+        texts = await self._link.batch(lambda pipe: [pipe.hget(keys.seen(name), "servers") for name in names])
+        for name, text in zip(names, texts, strict=True):
+            try:
+                known |= {int(channel): int(server) for channel, server in json.loads(text or "{}").items()}
+            except (ValueError, TypeError, AttributeError):
+                log.warning("the servers of %s's channels cannot be read and are ignored: %.40r", name, text)
         return known
 
     @or_default(None, "nobody knows which process writes the record")

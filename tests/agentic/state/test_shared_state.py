@@ -590,7 +590,9 @@ async def test_bots_say_in_which_server_each_channel_is(link, state):
     await state.coordination.presence.renew("claude", "21", {5: 70})
     await state.coordination.presence.renew("grok", "22", {5: 70, 6: 71})
     await state.coordination.presence.renew("claude", "21")
-    assert await state.coordination.presence.servers(["claude", "grok", "nobody"]) == {5: 70, 6: 71}
+    for unreadable in ("nonsense", "[5]", '{"5": null}'):
+        await link.commands.hset(keys.seen("gemini"), "servers", unreadable)
+        assert await state.coordination.presence.servers(["claude", "grok", "gemini", "nobody"]) == {5: 70, 6: 71}
 
 
 async def test_who_was_online_is_known_by_its_last_name_also_when_it_is_gone(link, clock):
