@@ -166,14 +166,12 @@ class AgentState:
     """An agent's state in a channel; `agent` is its key, `name` its shown name. Times in unix seconds."""
 
     name: str
-    now: float
     agent: str = ""
     online: bool = True
     silenced: tuple[Silenced, ...] = ()
     backoff_until: float | None = None
     used_up: tuple[str, ...] = ()  # keys of BUDGETS
-    turns: int = 0  # today
-    most_turns: int = 0
+    turns_used_up: int | None = None  # the day's maximum, if it is reached
     cooldown: float = 0.0  # seconds left
     running: Running | None = None  # the channel's conversation
     speaker: str | None = None  # shown name of the agent whose turn it is there
@@ -198,17 +196,15 @@ async def why_not(services: Services, agent: str, place: ChannelRef, now: float)
         await shared.coordination.conversations.running(channel_id),
         await shared.coordination.scores.last(channel_id),
     )
-    idle = await shared.coordination.idle.read()
+    idle, taken = await shared.coordination.idle.read(), await shared.limits.count(agent, date)
     state = AgentState(
         name=names.get(agent, agent),
-        now=now,
         agent=agent,
         online=agent in await shared.coordination.presence.online([agent]),
         silenced=tuple(services.silence.reasons(place, agent)),
         backoff_until=await shared.coordination.backoffs.until(agent),
         used_up=tuple(await shared.limits.budgets.used_up(agent, channel_id, date)),
-        turns=await shared.limits.count(agent, date),
-        most_turns=settings.agent_max_daily,
+        turns_used_up=settings.agent_max_daily if taken >= settings.agent_max_daily else None,
         cooldown=await shared.limits.cooldown_left(agent, channel_id),
         running=running,
         speaker=names.get(running.speaker, running.speaker) if running and running.speaker else None,
@@ -240,8 +236,8 @@ def _reasons(state: AgentState) -> list[str]:
     if state.backoff_until is not None:
         found.append(f"its provider refuses it (key or quota), it is tried again {_when(state.backoff_until)}")
     found += [BUDGETS[budget] for budget in state.used_up]
-    if state.turns >= state.most_turns:
-        found.append(f"its {state.most_turns} turns for today are used up")
+    if state.turns_used_up is not None:
+        found.append(f"its {state.turns_used_up} turns for today are used up")
     if state.cooldown > 0:
         found.append(f"it has just spoken here, its cooldown ends in {state.cooldown:.0f} s")
     if state.running is not None:

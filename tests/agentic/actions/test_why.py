@@ -44,7 +44,7 @@ SPOKE = TurnRecord(
     cost_usd=0.00042,
     at=1000.0,
 )
-FREE = AgentState(name="Claude", now=2000.0, most_turns=50)
+FREE = AgentState(name="Claude")
 
 
 def because(state):
@@ -124,7 +124,7 @@ def test_the_decisive_reason_comes_first_and_the_others_behind_it():
         silenced=(Silenced("stopped", Scope.channel(1), 2700.0), Silenced("muted", Scope.agent("claude"), 2600.0)),
         backoff_until=2500.0,
         used_up=tuple(BUDGETS),
-        turns=50,
+        turns_used_up=50,
         cooldown=12.4,
         running=Running(2, "grok"),
         speaker="Grok",
