@@ -18,7 +18,9 @@ from collections.abc import Iterable, Iterator
 
 from agentic.chat.formatting import FENCE, LINK, MENTION, SPOILER, FormattedSpan, Formatting
 
-MAX_MESSAGE = 2000  # of a message in Discord, in UTF-16 units
+# Of a message in Discord. It counts code points (discord/discord-api-docs#1315), clients and libraries count UTF-16
+# units, which are never fewer.
+MAX_MESSAGE = 2000
 MIN_LIMIT = 16  # room for the fences and some text between them
 MIN_LIMIT_FOR_QUOTES = 50
 

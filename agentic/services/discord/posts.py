@@ -59,10 +59,6 @@ from agentic.state.leases import AnyLease
 
 log = logging.getLogger(__name__)
 
-
-"""UTF-16 units of a message. Discord counts code points (discord/discord-api-docs#1315), clients and libraries count
-UTF-16 units, which are never fewer."""
-
 MIN_FILE_LIMIT = 10 * 1024 * 1024  # bytes: Discord's limit in direct messages and servers without boosts
 MAX_SIDE = 4096  # pixels of a picture that is scaled down to a server's limit
 FIRST_CHARACTERS = 40  # a shorter text would make a stub of a message
