@@ -160,7 +160,7 @@ async def test_forgetting_works_however_it_is_written(tmp_path: Path, text: str)
     async with signal_flow(tmp_path) as f, f.running():
         f.models.answer = lambda _: decision("I see.")
         await f.say(text)
-        assert (await f.answered(1))[0].startswith("This removes what I keep of you")
+        assert (await f.answered(1))[0].startswith("This removes what I keep about you")
         await f.say("> /forget me yes")  # somebody else's words
         assert (await f.answered(2))[1] == "I see."
         await f.say("/forget me, yes!")
