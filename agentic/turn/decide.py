@@ -79,7 +79,7 @@ async def _ask_with_tools(turn: Turn, mode: AnswerMode) -> Decision:
         search = SearchFirst(turn, mode)
         tools.box = search.within(tools.box)
     try:
-        decision = _read_decision(turn, mode, await _get_reply(turn, mode, tools, search), tools)
+        return _read_decision(turn, mode, await _get_reply(turn, mode, tools, search), tools)
     except UnreadableDecision as error:
         worth_it = turn.event.forced or turn.model.prices.free
         if not worth_it or not await can_afford_calls(turn, 1):
@@ -90,8 +90,7 @@ async def _ask_with_tools(turn: Turn, mode: AnswerMode) -> Decision:
             await search.search(tools)
         after = mode if search is None else mode.searched()
         request = after.repair(seconds_left(turn), error.reason, tools.results)
-        decision = _read_decision(turn, mode, await call_model(turn, request.prompt, request.history), tools)
-    return replace(decision, sources=decision.sources or fallback_source(decision.text, found_pages(tools.records)))
+        return _read_decision(turn, mode, await call_model(turn, request.prompt, request.history), tools)
 
 
 async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: SearchFirst | None) -> Reply:
@@ -145,7 +144,7 @@ def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -
         decision = prose
     decision = _under_rules(turn, mode, decision, known)
     turn.state.trace.decided(fields_of(decision))
-    return replace(decision, sources=reply.sources)
+    return replace(decision, sources=reply.sources or fallback_source(decision.text, found_pages(tools.records)))
 
 
 def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownSources = NOTHING_KNOWN) -> Decision:

@@ -26,7 +26,6 @@ from agentic.agent.options import EffectiveOptions, reach_of
 from agentic.chat.attachments import NOTHING_ATTACHED, AttachmentLimits, TextFile
 from agentic.chat.directory import clean_name, strip_mention
 from agentic.chat.transcript import Transcript
-from agentic.context.blocks import Chosen
 from agentic.context.entries import Entry, is_visible
 from agentic.context.history import malformed
 from agentic.context.options import Options
@@ -47,7 +46,8 @@ from agentic.context.window import Window
 from agentic.llm.types import Picture
 from agentic.personas.prompt import PersonaPrompt
 from agentic.record.memories import MemoryReader
-from agentic.themes import theme_named
+from agentic.state.context import Summary
+from agentic.themes import Theme, theme_named
 from agentic.tools.own_tools import MEMORY
 from agentic.tools.tool import WEB_SEARCH, is_allowed
 from agentic.turn.history import ChainPlace, FoundChain, build_window, find_reply_chain, history_ids, with_channel_names
@@ -57,6 +57,7 @@ from agentic.turn.trace import Sources, authors
 from agentic.wire.messages import Instruction
 
 MAX_IDEAS = 2  # openings that a starter is offered
+NO_SUMMARY = Summary(text="", first=0, upto=0)
 ANSWERS: frozenset[Trigger] = frozenset({"mention", "call", "reactive"})  # to the message that is the target
 
 
@@ -65,9 +66,9 @@ class TurnView:
     """The parts of a turn's prompt.
 
     `names` are those of agents that go by another one in this channel. `pictures` by message id and `files` (their
-    texts) by attachment id are shown beside the words. `newest` is the
-    channel's newest message, `wording` a person's question, `about` the words of the messages that an unprompted post
-    is about, by id, all as they were when the view was built. `reset` is the last message that no longer is context.
+    texts) by attachment id are shown beside the words. `newest` is the channel's newest message, `wording` a person's
+    question, `about` the words of the messages that an unprompted post is about, by id, all as they were when the view
+    was built. `reset` is the last message that no longer is context.
     """
 
     context: PromptContext
@@ -96,22 +97,48 @@ async def build_view(turn: Turn) -> TurnView:
         reset = await agent.memory.resets.since(agent.key, event.channel_id)
         names = agent.options.channel_names(channel)
         turn.outlet.sink.set_channel_names(names)
-        summary = await room_summary(turn, reset) if in_room(event) else None
-        begins_after = summary.upto if summary is not None else 0
-        window, chosen = await build_window(turn, in_force, names, reset=reset, begins_after=begins_after)
-        context = _build_context(turn, options, names, window)
-        chain = await _find_reply_chain(turn, context, options, reset)
+        summary = (await room_summary(turn, reset) if in_room(event) else None) or NO_SUMMARY
+        window, chosen = await build_window(turn, in_force, names, reset=reset, begins_after=summary.upto)
+        target = find_target_message(turn, window)
+        chain = await _find_reply_chain(turn, target, options, reset)
         # The prompt has of the chain what the window lacks, under the names that the window shows.
-        shown = {unit.id for entry in window.entries for unit in entry.units}
+        units = [unit for entry in window.entries for unit in entry.units]
+        shown = {unit.id for unit in units}
         parents = room_entries(chain.entries) if in_room(event) else chain.entries
-        lacking = [entry for entry in parents if entry.id not in shown]
-        before = ReplyChain(tuple(with_channel_names(lacking, agent, names)), chain.summary)
-        kept = KeptText(
-            persona=persona.stable, memory=persona.memory, summary=summary.text if summary is not None else ""
+        lacking = with_channel_names([entry for entry in parents if entry.id not in shown], agent, names)
+        attached = await channel.attached(chosen.of(units), _limits(turn, options)) if chosen else NOTHING_ATTACHED
+        about = [target, *(each for each in (*units, *lacking) if each.id == target.reply_to)] if target else []
+        unseen = [file.filename for entry in about for file in entry.attachments if file.id not in attached.shown]
+        given = event.instruction if isinstance(event, InstructionEvent) else None
+        room = room_turn(given, names, agent.identity.names, reacts=turn.outlet.sink.may_react)
+        theme = theme_named(event.theme)
+        theme = replace(theme, search=theme.search and is_allowed(WEB_SEARCH, options.tools))
+        context = PromptContext(
+            me=_identity_in_channel(agent, names, room),
+            place=Place(
+                theme=theme,
+                membership=channel.service.membership,
+                heading=channel.service.heading_of(channel.name),
+                calls=frozenset({*agent.identity.ids(agent.identity.names), agent.settings.bots_role_id or 0} - {0}),
+            ),
+            window=window,
+            task=_build_task(turn, theme, target, ReplyChain(tuple(lacking), chain.summary), tuple(unseen)),
+            talk=_build_talk(turn, names, room),
+            abilities=_build_abilities(turn, theme, options, room),
+            kept=KeptText(persona=persona.stable, memory=persona.memory, summary=summary.text),
+            now=agent.now(),
+            timezone=agent.settings.timezone,
         )
-        context = replace(context, task=replace(context.task, chain=before), kept=kept)
-        about_ids = (event.reply_to or 0, *event.reflection.message_ids) if is_proactive(event) else ()
-        view = TurnView(
+        # Beside its messages the prompt has words of these people: in the agent's memory, and in the summaries of its
+        # room and of the reply chain. Pins set names in it.
+        people = persona.people | chain.people | summary.people
+        quoted = dict.fromkeys((*summary.messages, *chain.sources))
+        about_ids: tuple[int, ...] = ()
+        if is_proactive(event):
+            people, about_ids = people | event.about, (event.reply_to or 0, *event.reflection.message_ids)
+            quoted |= dict.fromkeys(event.reflection.message_ids)
+        _record_sources(turn, context, {**quoted, **{pin.message_id: pin.author_id for pin in in_force.pins}}, people)
+        return TurnView(
             context=context,
             options=options,
             names=names,
@@ -119,17 +146,9 @@ async def build_view(turn: Turn) -> TurnView:
             wording=wording(event, channel.transcript),
             about={each: entry.text for each in about_ids if (entry := channel.transcript.get(each)) is not None},
             reset=reset,
+            pictures=attached.pictures,
+            files={key: quote_file(file) for key, file in attached.texts.items()},
         )
-        view = await _with_attachments(turn, view, chosen)
-        # Beside its messages the prompt has words of these people: in the agent's memory, and in the summaries of its
-        # room and of the reply chain.
-        people = persona.people | chain.people | (summary.people if summary is not None else frozenset())
-        quoted = dict.fromkeys((*(summary.messages if summary is not None else ()), *chain.sources))
-        if is_proactive(event):
-            people, quoted = people | event.about, quoted | dict.fromkeys(event.reflection.message_ids)
-        pins = {pin.message_id: pin.author_id for pin in in_force.pins}  # they set names in the prompt
-        _record_sources(turn, view.context, {**quoted, **pins}, people)
-        return view
 
 
 def _record_sources(
@@ -162,61 +181,60 @@ async def _load_options(turn: Turn) -> EffectiveOptions:
     return in_force
 
 
-def _build_context(turn: Turn, options: Options, names: Mapping[str, str], window: Window) -> PromptContext:
-    """The context without what is kept of the agent and of its room.
+def _limits(turn: Turn, options: Options) -> AttachmentLimits:
+    return AttachmentLimits(
+        min(options.max_images, turn.model.max_pictures) if options.include_images else 0,
+        turn.model.image_limits,
+        options.max_file_characters if options.include_files else 0,
+    )
 
-    If the daily budget ends, this is the conversation's last turn. A room's last turn may also be known from its limit,
-    and has its tools as any other.
-    """
-    agent, event, service, closing = turn.agent, turn.event, turn.outlet.view.service, turn.state.closing
-    may_search = is_allowed(WEB_SEARCH, options.tools)  # by the provider's search or by our tool
-    theme = theme_named(event.theme)
-    theme = replace(theme, search=theme.search and may_search)
-    trigger = trigger_of(event)
+
+def _build_task(turn: Turn, theme: Theme, target: Entry | None, chain: ReplyChain, unseen: tuple[str, ...]) -> Task:
+    """What the turn is for. If the daily budget ends, this is the conversation's last turn. A room's last turn may also
+    be known from its limit, and has its tools as any other."""
+    event, trigger = turn.event, trigger_of(turn.event)
     given = event.instruction if isinstance(event, InstructionEvent) else None
-    room = room_turn(given, names, agent.identity.names, reacts=turn.outlet.sink.may_react)
     is_last = given is not None and given.room is not None and given.room.closing
-    search_first = not closing and searches_first(event, options) and agent.tools.can_search(options)
-    may_look_up = theme.search or trigger == "starter" or looks_things_up(event)
     chooses_topic = trigger == "starter" and not (given is not None and given.topic)
-    called_by = {*agent.identity.ids(agent.identity.names), *filter(None, (agent.settings.bots_role_id,))}
-    started_with = None  # from there on the agent hears what people have said in the running conversation
-    if given is not None and agent.settings.barge_in != "ignore":
-        started_with = min(history_ids(given), default=None)
-    return PromptContext(
-        me=_identity_in_channel(agent, names, room),
-        place=Place(
-            theme=theme,
-            membership=service.membership,
-            heading=service.heading_of(turn.outlet.view.name),
-            calls=frozenset(called_by),
-        ),
-        window=window,
-        task=Task(
-            trigger=trigger,
-            target=find_target_message(turn, window),
-            must_answer=given is not None and given.take_up is not None,
-            closing=closing or is_last,
-            perspective=given.angle if given else None,
-            topic_ideas=tuple(Random(event.id).sample(theme.topic_hints, MAX_IDEAS)) if chooses_topic else (),
-            errand=event.task if isinstance(event, AutomationEvent) else None,
-        ),
-        talk=TalkContext(
-            topic=given.topic if given else None,
-            started_with=started_with,
-            answered=_last_answer(given, {**agent.identity.names, **names}) if given else None,
-            round_number=given.round_number if given else 1,
-            room=room,
-        ),
-        abilities=Abilities(
-            contract=form_in(room).on(service),
-            can_draw=turn.can_draw,
-            searches=(may_look_up and may_search and not closing) or search_first,
-            search_first=search_first,
-            frugal=closing,
-        ),
-        now=agent.now(),
-        timezone=agent.settings.timezone,
+    return Task(
+        trigger=trigger,
+        target=target,
+        must_answer=given is not None and given.take_up is not None,
+        closing=turn.state.closing or is_last,
+        perspective=given.angle if given else None,
+        topic_ideas=tuple(Random(event.id).sample(theme.topic_hints, MAX_IDEAS)) if chooses_topic else (),
+        errand=event.task if isinstance(event, AutomationEvent) else None,
+        chain=chain,
+        unseen=unseen,
+    )
+
+
+def _build_talk(turn: Turn, names: Mapping[str, str], room: RoomTurn | None) -> TalkContext:
+    """The conversation in which the turn is. If people's words count, the agent hears what they have said since it
+    began."""
+    if not isinstance(turn.event, InstructionEvent):
+        return TalkContext(room=room)
+    agent, given = turn.agent, turn.event.instruction
+    return TalkContext(
+        topic=given.topic,
+        started_with=min(history_ids(given), default=None) if agent.settings.barge_in != "ignore" else None,
+        answered=_last_answer(given, {**agent.identity.names, **names}),
+        round_number=given.round_number,
+        room=room,
+    )
+
+
+def _build_abilities(turn: Turn, theme: Theme, options: Options, room: RoomTurn | None) -> Abilities:
+    event, closing = turn.event, turn.state.closing
+    search_first = not closing and searches_first(event, options) and turn.agent.tools.can_search(options)
+    may_look_up = theme.search or trigger_of(event) == "starter" or looks_things_up(event)
+    may_search = may_look_up and is_allowed(WEB_SEARCH, options.tools)  # by the provider's search or by our tool
+    return Abilities(
+        contract=form_in(room).on(turn.outlet.view.service),
+        can_draw=turn.can_draw,
+        searches=(may_search and not closing) or search_first,
+        search_first=search_first,
+        frugal=closing,
     )
 
 
@@ -262,11 +280,12 @@ def find_target_message(turn: Turn, window: Window) -> Entry | None:
     return next(others, None)
 
 
-async def _find_reply_chain(turn: Turn, context: PromptContext, options: Options, reset: int) -> FoundChain:
+async def _find_reply_chain(turn: Turn, asked: Entry | None, options: Options, reset: int) -> FoundChain:
     """The messages that the one to answer replies to. A room's members see its thread alone, and what they know of its
     past is its summary; after a reset a thread has no beginning in its parent."""
-    asked, channel, agent = context.task.target, turn.outlet.view, turn.agent
-    if asked is None or not (context.task.trigger in ANSWERS or context.task.must_answer):
+    event, channel, agent = turn.event, turn.outlet.view, turn.agent
+    must_answer = isinstance(event, InstructionEvent) and event.instruction.take_up is not None
+    if asked is None or not (trigger_of(event) in ANSWERS or must_answer):
         return FoundChain()
     above, ignored = channel.parent if not (reset or in_room(turn.event)) else None, agent.memory.ignored
 
@@ -283,23 +302,6 @@ async def _find_reply_chain(turn: Turn, context: PromptContext, options: Options
     )
     memory = MemoryReader() if in_room(turn.event) else agent.memory.record
     return await find_reply_chain(asked, place, options.chain_messages, memory)
-
-
-async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnView:
-    options, model, context, asked = view.options, turn.model, view.context, view.context.task.target
-    limits = AttachmentLimits(
-        min(options.max_images, model.max_pictures) if options.include_images else 0,
-        model.image_limits,
-        options.max_file_characters if options.include_files else 0,
-    )
-    units = [unit for entry in context.window.entries for unit in entry.units]
-    found = await turn.outlet.view.attached(chosen.of(units), limits) if chosen else NOTHING_ATTACHED
-    if asked is not None:
-        about = [asked, *(each for each in (*units, *context.task.chain.entries) if each.id == asked.reply_to)]
-        unseen = [file.filename for entry in about for file in entry.attachments if file.id not in found.shown]
-        context = replace(context, task=replace(context.task, unseen=tuple(unseen)))
-    files = {key: quote_file(file) for key, file in found.texts.items()}
-    return replace(view, pictures=found.pictures, files=files, context=context)
 
 
 def quote_file(file: TextFile) -> str:

@@ -85,7 +85,7 @@ async def test_a_conversation_begins_with_the_chosen_bot_and_topic_and_the_owner
         assert f.said("debate")[:2] == ["by xai", "by google"]
         await until(lambda: not runtime.coordinator.engine.locks.busy)
         assert await owner.act("end", channel=here) == "No conversation is running in #debate."
-        await runtime.services.record.aclose()
+        await runtime.services.record.notes.aclose()
         noted = await notes_in(runtime)
         assert noted[:2] == [("console", "start", "started"), ("console", "next", "requested")]
 
