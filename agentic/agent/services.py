@@ -105,8 +105,7 @@ class Record:
 
     @cached_property
     def gateway(self) -> GatewayNotes:
-        drop_summary, posted_by = self.state.context.summaries.drop_covering, self.memory.posted_by
-        return GatewayNotes(self.notes, self.transcripts, self.clock, drop_summary, posted_by)
+        return GatewayNotes(self.notes, self.transcripts, self.clock, self.state.context.summaries, self.memory)
 
     @cached_property
     def consents(self) -> Consents:

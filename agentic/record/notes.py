@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -19,6 +19,8 @@ from agentic.context.entries import Entry, is_visible
 from agentic.context.options import Options
 from agentic.context.render import text_with_marks
 from agentic.process.tasks import BackgroundTasks
+from agentic.record.memories import MemoryReader
+from agentic.state.context import Summaries
 from agentic.state.idle import ProactiveMessages
 from agentic.state.record_stream import Notes, TurnWords
 from agentic.state.turn_records import TurnRecord
@@ -33,8 +35,6 @@ MAX_ROOMS = 500  # remembered
 MAX_ROOM_MESSAGES = 200  # looked at in a room, the newest ones
 
 IsIgnored = Callable[[int, frozenset[int], int | None], bool]  # whether the bots ignore a person with roles in a guild
-PostedBy = Callable[[int], Awaitable[str | None]]
-DropSummary = Callable[[int, Collection[int] | None], Coroutine[Any, Any, None]]
 
 log = logging.getLogger(__name__)
 
@@ -180,21 +180,9 @@ class MessageLog:
         now = hash((said, speaker.agent, entry.reply_to))
         if fingerprint != now:
             self._logged[entry.id] = reader, now
-            message = LoggedMessage.model_construct(
-                message_id=entry.id,
-                channel_id=channel_id,
-                guild_id=reader.guild_id,
-                service=reader.service,
-                author=speaker.kind,
-                author_id=None if speaker.kind == "agent" else speaker.id,
-                agent=speaker.agent,
-                name=speaker.name,
-                text=said,
-                reply_to=entry.reply_to,
-                at=entry.created_at,
-                read_at=self._clock(),
-            )
-            self._record.log(reader.agent, message)
+            place = {"channel_id": channel_id, "guild_id": reader.guild_id, "service": reader.service}
+            message = {**_fields_of(entry), **place, "text": said, "reply_to": entry.reply_to, "read_at": self._clock()}
+            self._record.log(reader.agent, LoggedMessage.model_construct(**message))
 
 
 class RoomLog:
@@ -211,7 +199,8 @@ class RoomLog:
         """Return the room's new and edited messages; None for none. Hidden messages are left out, and those of people
         whom the bots ignore, of other bots and of other webhooks."""
         noted = self._noted.setdefault(thread_id, {})
-        shown = [_room_message(entry) for entry in entries[-MAX_ROOM_MESSAGES:] if self._is_of_the_room(entry, guild)]
+        of_the_room = (each for each in entries[-MAX_ROOM_MESSAGES:] if self._is_of_the_room(each, guild))
+        shown = [RoomMessage.model_construct(**_fields_of(each)) for each in of_the_room]
         new = [each for each in shown if noted.get(each.message_id) != hash(each.text)]
         self._noted[thread_id] = {each.message_id: hash(each.text) for each in shown}
         return RoomWords(agent=agent, thread_id=thread_id, at=self._clock(), messages=tuple(new)) if new else None
@@ -223,24 +212,24 @@ class RoomLog:
         return speaker.kind == "agent" or not self._is_ignored(speaker.id, entry.author_roles, guild)
 
 
-def _room_message(entry: Entry) -> RoomMessage:
-    is_agent = entry.speaker.kind == "agent"
-    return RoomMessage.model_construct(
-        message_id=entry.id,
-        author="agent" if is_agent else "person",
-        author_id=None if is_agent else entry.speaker.id,
-        agent=entry.speaker.agent,
-        name=entry.speaker.name,
-        text=text_with_marks(entry)[:MAX_CHARACTERS],
-        at=entry.created_at,
-    )
+def _fields_of(entry: Entry) -> dict[str, Any]:
+    """Return what the record has of a message in any channel."""
+    speaker = entry.speaker
+    return {
+        "message_id": entry.id,
+        "author": speaker.kind,
+        "author_id": None if speaker.kind == "agent" else speaker.id,
+        "agent": speaker.agent,
+        "name": speaker.name,
+        "text": text_with_marks(entry)[:MAX_CHARACTERS],
+        "at": entry.created_at,
+    }
 
 
 class GatewayNotes:
     """Notes reactions to agents' posts, and deletions. Shared by the bots of a process: each hears of the same event.
 
-    `clock` gives unix seconds. `drop_summary` removes a thread's summary with words of these messages; None: of any.
-    `posted_by` names the agent of a recorded post, which may be older than this run of the program.
+    `clock` gives unix seconds. `summaries` are of threads; `memory` knows posts of earlier runs of the program.
     """
 
     def __init__(
@@ -248,11 +237,11 @@ class GatewayNotes:
         record: Notes,
         transcripts: Transcripts,
         clock: Callable[[], float],
-        drop_summary: DropSummary,
-        posted_by: PostedBy,
+        summaries: Summaries,
+        memory: MemoryReader,
     ) -> None:
         self._record, self._transcripts, self._clock = record, transcripts, clock
-        self._drop_summary, self._posted_by, self._background = drop_summary, posted_by, BackgroundTasks()
+        self._summaries, self._memory, self._background = summaries, memory, BackgroundTasks()
         self._deleted = LRUCache[int, None](MAX_DELETED)
 
     def deleted(self, channel_id: int, message_ids: Collection[int]) -> None:
@@ -261,7 +250,7 @@ class GatewayNotes:
         self._deleted.update(dict.fromkeys(new))
         if new:
             self._record.note(DeletionNote(channel_id=channel_id, message_ids=new, at=self._clock()))
-            self._background.start(self._drop_summary(channel_id, new), f"summary of {channel_id}")
+            self._background.start(self._summaries.drop_covering(channel_id, new), f"summary of {channel_id}")
 
     def channel_deleted(self, channel_id: int) -> None:
         """Note that a channel or thread is gone, with all its messages."""
@@ -270,7 +259,7 @@ class GatewayNotes:
             transcript = self._transcripts.known(channel_id)
             known = tuple(entry.id for entry in transcript.entries()) if transcript is not None else ()
             self._record.note(DeletionNote(channel_id=channel_id, message_ids=known, at=self._clock(), whole=True))
-            self._background.start(self._drop_summary(channel_id, None), f"summary of {channel_id}")
+            self._background.start(self._summaries.drop_covering(channel_id, None), f"summary of {channel_id}")
 
     def reacted(
         self, agent: str, channel_id: int, message_id: int, user_id: int, emoji: str, *, given: bool = True
@@ -287,7 +276,7 @@ class GatewayNotes:
             self._record.note(note)
 
     async def _note_if_posted_by(self, agent: str, note: ReactionNote) -> None:
-        if await self._posted_by(note.message_id) == agent:
+        if await self._memory.posted_by(note.message_id) == agent:
             self._record.note(note)
 
 
