@@ -140,6 +140,11 @@ def lost_profiles(which: str) -> str:
     )
 
 
+def _ends(table: str, name: str, expires: float | str, stays: str = _SOON, withheld: str = "") -> StoredData:
+    """Return what Redis has about people until it ends by itself."""
+    return StoredData(table, name, place="redis", expires=expires, stays=stays, withheld=withheld)
+
+
 # In the order in which it is forgotten: what is found by turns or by logged messages comes before these.
 STORED: tuple[StoredData, ...] = (
     # -- the record ----------------------------------------------------------------------------------------------------
@@ -273,8 +278,7 @@ STORED: tuple[StoredData, ...] = (
     # -- Redis, and what waits for it ----------------------------------------------------------------------------------
     StoredData(
         "agent:{name}:open", "questions that wait for an answer", place="redis", store="open turns",
-        counted="questions",
-        expires="a day at most", withheld=_SOON,
+        counted="questions", expires="a day at most", withheld=_SOON,
     ),
     StoredData(
         "agent:{name}:turns", "records of turns: ids, models and tools, times and costs, no text", place="redis",
@@ -295,64 +299,47 @@ STORED: tuple[StoredData, ...] = (
         "coordinator:signal_chats", "chats and groups on Signal: ids and names", place="redis",
         expires="as people on Signal", stays="groups; private chats go", withheld="the phone shows them",
     ),
-    StoredData(
-        "coordinator:signal_vanishing", "ids of messages on Signal that vanish", place="redis",
-        expires="until they vanish", stays=_SOON,
+    _ends("coordinator:signal_vanishing", "ids of messages on Signal that vanish", "until they vanish"),
+    _ends("agent:{name}:part:{digest}", "which parts of an answer were sent on Signal, without text", "a day at most"),
+    _ends(
+        "coordinator:conversation_state:{channel_id}",
+        "running conversations, with the beginning (500 characters) of people's last five messages", "an hour",
     ),
-    StoredData(
-        "agent:{name}:part:{digest}", "which parts of an answer were sent on Signal, without text", place="redis",
-        expires="a day at most", stays=_SOON,
+    _ends(
+        "agent:{name}:turn:{turn_id}", "answers that may have to be repeated, and events that wait",
+        "15 minutes after the turn's deadline, a day at most",
     ),
-    StoredData(
-        "coordinator:conversation_state:{channel_id}", "running conversations, with the beginning (500 characters) of"
-        " people's last five messages", place="redis", expires="an hour", stays=_SOON,
+    _ends("coordinator:unasked:{message_id}", "for whom an unprompted message was: ids", 30 * DAY),
+    _ends(
+        "coordinator:unwanted:{user_id}", "who refused unprompted messages: ids", 30 * DAY,
+        "so that the refusal isn't lost",
     ),
-    StoredData(
-        "agent:{name}:turn:{turn_id}", "answers that may have to be repeated, and events that wait", place="redis",
-        expires="15 minutes after the turn's deadline, a day at most", stays=_SOON,
+    _ends(
+        "coordinator:room:{thread_id}", "rooms: topic, rules, members, and who opened them",
+        "90 days after the last change", "who opened it pays for its turns",
     ),
-    StoredData(
-        "coordinator:unasked:{message_id}", "for whom an unprompted message was: ids", place="redis",
-        expires=30 * DAY, stays=_SOON,
-    ),
-    StoredData(
-        "coordinator:unwanted:{user_id}", "who refused unprompted messages: ids", place="redis", expires=30 * DAY,
-        stays="so that the refusal isn't lost",
-    ),
-    StoredData(
-        "coordinator:room:{thread_id}", "rooms: topic, rules, members, and who opened them", place="redis",
-        expires="90 days after the last change", stays="who opened it pays for its turns",
-    ),
-    StoredData(
+    _ends(
         "coordinator:room_openings", "a room that is being opened: topic, rules, members, and who asked",
-        place="redis", expires="until it is open, an hour at most", stays=_SOON,
+        "until it is open, an hour at most",
     ),
-    StoredData(
-        "coordinator:arenas", "an open arena: its question, the answers, and who asked", place="redis",
-        expires="until its end is shown, two days at most", stays=_SOON,
+    _ends(
+        "coordinator:arenas", "an open arena: its question, the answers, and who asked",
+        "until its end is shown, two days at most",
     ),
-    StoredData(
-        "coordinator:record", "what is on its way to the record", place="redis",
-        expires="seconds; if nothing writes the record, a day (prompts) or seven", stays="it is checked on arrival",
+    _ends(
+        "coordinator:record", "what is on its way to the record",
+        "seconds; if nothing writes the record, a day (prompts) or seven", "it is checked on arrival",
     ),
-    StoredData(
-        "coordinator:budget:{date}", "what each person cost in a day", place="redis", expires=2 * DAY, stays=_LIMIT,
+    _ends("coordinator:budget:{date}", "what each person cost in a day", 2 * DAY, _LIMIT),
+    _ends("agent:{name}:memory_writes:{date}", "how often each person made a bot note something", 2 * DAY, _LIMIT),
+    _ends("coordinator:mentions:{user_id}", "how often a person called bots lately", "a minute", _LIMIT),
+    _ends(
+        "coordinator:silence", "orders to stop, mute, or ignore, with the ids of ignored people",
+        "until they are undone", _ORDER, _ORDER,
     ),
-    StoredData(
-        "agent:{name}:memory_writes:{date}", "how often each person made a bot note something", place="redis",
-        expires=2 * DAY, stays=_LIMIT,
-    ),
-    StoredData(
-        "coordinator:mentions:{user_id}", "how often a person called bots lately", place="redis", expires="a minute",
-        stays=_LIMIT,
-    ),
-    StoredData(
-        "coordinator:silence", "orders to stop, mute, or ignore, with the ids of ignored people", place="redis",
-        expires="until they are undone", stays=_ORDER, withheld=_ORDER,
-    ),
-    StoredData(
-        "coordinator:forgotten", "requests to be forgotten: ids, times, and private chats", place="redis",
-        expires=PEOPLE_KEPT, stays="for machines that are off",
+    _ends(
+        "coordinator:forgotten", "requests to be forgotten: ids, times, and private chats", 30 * DAY,
+        "for machines that are off",
     ),
     # -- files ---------------------------------------------------------------------------------------------------------
     StoredData(
