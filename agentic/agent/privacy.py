@@ -1,6 +1,6 @@
 """`/profile` and `/privacy`: what is kept about the person who asks, who reads a channel, and how that ends.
 
-Profiles and consents are for their person alone to see and change: topics, and whether agents may write unasked. A
+Profiles and consents are for their person alone to see and change: topics, and whether bots may write unprompted. A
 change travels to the recorder, in this process or another one, and is in the record seconds later; until then it is
 shown from here.
 """
@@ -29,12 +29,12 @@ from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, ProfileNote, topi
 ON_THE_WAY_SECONDS = 60.0
 MAX_ON_THE_WAY = 1_000
 
-NO_RECORD = "This program keeps no record, so it notes nothing about you, and nobody writes to you unasked."
+NO_RECORD = "This program keeps no record, so it notes nothing about you, and no bot writes to you unprompted."
 ELSEWHERE = (
     "The record is kept by a process on another machine, so it cannot be read here. `/profile delete` and `/forget me`"
     " reach it all the same."
 )
-NO_PROFILE = "No topics are noted of you."
+NO_PROFILE = "No topics are noted about you."
 DELETED = "Your profile is removed, and what you wrote before now makes no other one."
 MORE = (
     "`/privacy export` sends you what is kept about you as a file, `/forget me` removes it, `/profile` shows and"
@@ -42,8 +42,10 @@ MORE = (
 )
 EXPORT_FILE = "my-data.json"
 MAX_EXPORT = 8_000_000  # bytes; Discord takes 10 MB
-EXPORTED = "What is kept about you is in this file. What has other people's words is not, as the file says."
-EXPORT_FAILED = "What is kept about you can't be read just now. Please try again in a few minutes."
+EXPORTED = (
+    "This file has all that the bots keep about you, without other people's words. It also says what is left out."
+)
+EXPORT_FAILED = "Your data can't be read right now. Try again in a few minutes."
 
 Exported = Mapping[str, list[dict[str, Any]]]  # by table or store
 
@@ -107,7 +109,7 @@ class OwnMemory:
         count = "1 topic is" if len(topics) == 1 else f"{len(topics)} topics are"
         left_out = len(found) - len(topics)
         more = f" {left_out} more were left out: a profile has {MAX_TOPICS} at most." if left_out else ""
-        return f"Saved: {count} noted of you.{more}"
+        return f"Saved: {count} noted about you.{more}"
 
     def delete_profile(self, user_id: int) -> str:
         if not self._records:
@@ -138,8 +140,8 @@ class OwnMemory:
         await (consents.allow if wanted else consents.refuse)(user_id, because=because)
         self._new_consents[user_id] = wanted
         if wanted:
-            return "Agents that write by themselves may now write to you unasked. `/privacy unasked:off` ends it."
-        return "No agent writes to you unasked any more. `/privacy unasked:on` allows it again."
+            return "Bots that write by themselves may now write to you unprompted. `/privacy unasked:off` ends it."
+        return "No bot writes to you unprompted anymore. `/privacy unasked:on` allows it again."
 
     async def kept(self, user_id: int) -> Kept:
         return await self._memory.kept_about(user_id)
@@ -228,7 +230,7 @@ class Privacy:
         if days == 0 or self._channel_readers.logging(channel_id) is None:
             return ""
         lasting = "without an end" if days is None else "for a day" if days == 1 else f"for {days} days"
-        return f"on here: what is written is kept {lasting}, with names"
+        return f"on here: messages are kept {lasting}, with names"
 
     async def text(self, user_id: int, channel_id: int) -> str:
         online = await self._online()
@@ -264,13 +266,13 @@ class Privacy:
         consent = None if self._own.problem else await self._own.consent(user_id)
         writers = unasked_writers(self._fronts(), self._settings)
         if not writers:
-            return "**Unasked messages**: none, no agent here writes by itself."
+            return "**Unprompted messages**: none, no bot here writes by itself."
         writing = self._shown(agent for agent, everyone in writers.items() if consent or everyone)
         if consent is False or not writing:
             why = "as you chose" if consent is False else "you have not asked for them"
-            return f"**Unasked messages**: off, {why}. `/privacy unasked:on` allows them."
+            return f"**Unprompted messages**: off, {why}. `/privacy unasked:on` allows them."
         why = "as you chose" if consent else "as the owner set it"
-        return f"**Unasked messages**: {listed(writing)} may write to you, {why}. `/privacy unasked:off` ends that."
+        return f"**Unprompted messages**: {listed(writing)} may write to you, {why}. `/privacy unasked:off` ends that."
 
     def _shown(self, agents: Iterable[str]) -> list[str]:
         return [self._names.get(agent, agent) for agent in agents]

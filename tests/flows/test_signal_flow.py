@@ -81,8 +81,8 @@ async def test_a_person_sees_and_changes_on_signal_what_is_kept_of_them(tmp_path
             await f.answered(number)
         about, refused, saved, shown, deleted = f.said()
         assert "Read here by** Claude" in about
-        assert refused.startswith("No agent writes to you unasked any more.")
-        assert saved == "Saved: 2 topics are noted of you."
+        assert refused.startswith("No bot writes to you unprompted anymore.")
+        assert saved == "Saved: 2 topics are noted about you."
         assert "• tea\n• Tall ships 2027\n" in shown
         assert deleted.startswith("Your profile is removed")
         assert f.models.requests == []
@@ -102,7 +102,7 @@ async def test_a_person_gets_their_data_as_a_file_in_their_own_chat_and_nobody_e
         await f.answered(2, group_id(GROUP))
         record = runtime.setup.settings.record_file
         await until(lambda: recorded(record.parent, "SELECT count(*) FROM message_log") == [(4,)])
-        assert "is in this file" in await told(f, "/privacy export")
+        assert "This file has all" in await told(f, "/privacy export")
         (file,) = (data for sent in f.signal.sent for data in sent.pictures)
         assert "my tomatoes are ripe" in file.decode()
         assert ANNA in file.decode()

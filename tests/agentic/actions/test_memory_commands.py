@@ -33,7 +33,7 @@ async def test_a_profile_is_edited_in_a_form_one_topic_a_line() -> None:
         assert isinstance(form, Form)
         assert [field.text for field in form.fields] == ["bees\ntea"]
         said = await place.use(f"form {form.id}", MEMBER, id=PROFILE, **{TOPICS: "wasps\ntea"})
-        assert said == "Saved: 2 topics are noted of you."
+        assert said == "Saved: 2 topics are noted about you."
         (note,) = place.notes
         assert note == ProfileNote(user_id=BOB, topics=("wasps", "tea"), by="person", at=NOW)
         assert "- wasps" in await place.use("profile show", MEMBER)
@@ -75,7 +75,7 @@ async def test_the_log_of_a_channel_is_named_by_privacy_and_status() -> None:
         assert "log" not in await place.use("bots status", MEMBER)
         hearing = ChannelReader(agent="claude", options=Options(message_log=True), service="discord")
         place.channel_readers.add("claude", lambda channel_id: hearing if channel_id == LOUNGE else None)
-        line = "on here: what is written is kept for 30 days, with names"
+        line = "on here: messages are kept for 30 days, with names"
         assert line in await place.use("privacy", MEMBER)
         assert f"**Message log**: {line}; `/privacy` says more" in await place.use("bots status", MEMBER)
 

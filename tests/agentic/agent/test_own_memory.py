@@ -59,7 +59,7 @@ async def test_where_nothing_can_be_read_a_line_says_why(memory: dict[str, bool]
 async def test_a_change_is_noted_and_shown_before_the_record_has_it() -> None:
     clock = Clock()
     mine, notes = own(profiles={ALICE: BEES}, clock=clock)
-    assert mine.save_profile(ALICE, "- wasps\n\n wasps \n* the  lake") == "Saved: 2 topics are noted of you."
+    assert mine.save_profile(ALICE, "- wasps\n\n wasps \n* the  lake") == "Saved: 2 topics are noted about you."
     (note,) = notes
     assert note == ProfileNote(user_id=ALICE, topics=("wasps", "the lake"), by="person", at=clock())
     assert "as you wrote them" in await mine.profile_text(ALICE)
@@ -91,7 +91,7 @@ def test_a_full_profile_fits_a_field_of_a_form() -> None:
 async def test_a_wish_about_unasked_messages_is_noted() -> None:
     mine, notes = own(consents={ALICE: True})
     assert await mine.consent(ALICE) is True
-    assert "No agent writes to you" in await mine.set_unasked(ALICE, False)
+    assert "No bot writes to you" in await mine.set_unasked(ALICE, False)
     assert [(note.unasked, note.because) for note in notes if isinstance(note, ConsentNote)] == [(False, "command")]
     assert await mine.consent(ALICE) is False
     assert await mine.consent(BOB) is None

@@ -58,7 +58,7 @@ async def test_it_names_who_reads_here_and_who_may_in_another_process() -> None:
 )
 async def test_the_log_is_named_with_how_long_it_is_kept(days: str, record: str, says: str) -> None:
     made = privacy(env={"MESSAGE_LOG_DAYS": days, "RECORD_DAYS": record}, log=True)
-    assert f"on here: what is written is kept {says}" in (await lines(made))[1]
+    assert f"on here: messages are kept {says}" in (await lines(made))[1]
     assert says in made.log_line(LOUNGE)
 
 
@@ -85,8 +85,8 @@ async def test_it_counts_what_is_kept_about_the_person() -> None:
 @pytest.mark.parametrize(
     ("fronts", "chosen", "says"),
     [
-        ({"claude": FrontMatter()}, {}, "none, no agent here writes by itself"),
-        ({"penny": FrontMatter(idle_tasks=("profile",))}, {}, "none, no agent"),
+        ({"claude": FrontMatter()}, {}, "none, no bot here writes by itself"),
+        ({"penny": FrontMatter(idle_tasks=("profile",))}, {}, "none, no bot"),
         ({"penny": COMPANION}, {}, "Penny may write to you, as the owner set it. `/privacy unasked:off`"),
         ({"penny": COMPANION}, {ALICE: False}, "off, as you chose. `/privacy unasked:on`"),
         ({"grok": FrontMatter(idle_tasks=("follow_up",))}, {}, "off, you have not asked for them"),
