@@ -116,8 +116,9 @@ def names_in(text: str, shown: Mapping[str, str]) -> tuple[str, ...]:
 def calls_in(text: str, shown: Mapping[str, str]) -> list[tuple[str, ...]]:
     """The names in the text, in order: for each the agents that it fits equally well, mostly one."""
     plain = _plain(text)
-    words = [(found.start(), found.end()) for found in _WORD.finditer(plain)]
-    matches = [match for agent, name in shown.items() for match in _matches(plain, words, agent, name)]
+    words = [found.span() for found in _WORD.finditer(plain)]
+    letters = "".join([plain[start:end] for start, end in words])
+    matches = [match for agent, name in shown.items() for match in _matches(plain, words, letters, agent, name)]
     matches.sort(key=lambda match: match.start)
     beaten: set[int] = set()
     for at, match in enumerate(matches):
@@ -149,7 +150,8 @@ class _Match:
         return (self.is_full, self.end - self.start) > (other.is_full, other.end - other.start)
 
 
-def _matches(plain: str, words: Sequence[tuple[int, int]], agent: str, shown: str) -> list[_Match]:
+def _matches(plain: str, words: Sequence[tuple[int, int]], letters: str, agent: str, shown: str) -> list[_Match]:
+    """Where the agent is named in the text. `letters`: those of its words, joined."""
     found: list[_Match] = []
     for form, parts, is_full in _forms(agent, shown):
         if not parts:
@@ -157,6 +159,8 @@ def _matches(plain: str, words: Sequence[tuple[int, int]], agent: str, shown: st
             after = r"(?!\w)" if form[-1].isalnum() and not _IS_SPACELESS.match(form[-1]) else ""
             whole = re.finditer(f"{before}{re.escape(form)}{after}", plain)
             found += [_Match(agent, at.start(), at.end(), is_full) for at in whole]
+            continue
+        if form not in letters:  # most texts name nobody
             continue
         for first in range(len(words)):
             end = _end_of_name(plain, words, first, form, parts)

@@ -158,7 +158,7 @@ class OptionBook:
 
     def _of(self, agent: str, spot: _Spot) -> EffectiveOptions:
         key, extra = (agent, spot.channels[-1]), self._extra(agent)
-        versions = tuple(source.version if source is not None else 0 for source in (self._files, self._live))
+        versions = [0 if source is None else source.version for source in (self._files, self._live)]
         made_of = (versions, extra, spot)
         known = self._known.get(key)
         if known is not None and known[0] == made_of:

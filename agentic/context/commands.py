@@ -44,6 +44,8 @@ _M = re.compile(
 )
 _MENTION = re.compile(r"<@[!&]?\d+>")
 _ORDER = re.compile(r"(stop|resume)(?:[ .,!]+\1)*(?: (\d{1,4}) ?(m|min|minutes?|h|hours?)?)?", re.IGNORECASE)
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]")  # of ASCII, without what is space
+_WORDS = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)  # from the first letter or digit to the last one
 _QUOTED = re.compile(r"\s*>")  # words of somebody else
 
 
@@ -207,10 +209,10 @@ def order_in(text: str) -> Order | None:
     if len(text) > MAX_ORDER or _QUOTED.match(text):
         return None
     plain = unicodedata.normalize("NFKC", _MENTION.sub(" ", text))
-    seen = "".join(char for char in plain if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf"))
-    places = [place for place, char in enumerate(seen) if char.isalnum()]
-    bare = " ".join(seen[places[0] : places[-1] + 1].split()) if places else ""
-    if (found := _ORDER.fullmatch(bare)) is None:
+    if not plain.isascii():
+        plain = "".join([char for char in plain if unicodedata.category(char) not in ("Cc", "Cf") or char.isspace()])
+    words = _WORDS.search(_CONTROLS.sub("", plain))
+    if words is None or (found := _ORDER.fullmatch(" ".join(words[0].split()))) is None:
         return None
     if found[1].lower() == "resume":
         return Order("resume") if found[2] is None and "?" not in text else None

@@ -161,6 +161,11 @@ class Entry:
         return any(attachment.is_picture for attachment in self.attachments)
 
 
+def units_of(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the channel's messages behind these entries."""
+    return [unit for entry in entries for unit in entry.parts or (entry,)]
+
+
 def hidden_by_text(raw: str, *, private: bool = False) -> bool:
     """Whether a message hides itself: by a period after mentions (but not `..` and `...`, which people write), by 🙃 or
     🫥, or as an `m ` command. In a `private` chat there is nobody else to write to, so only a complete command does.
@@ -224,7 +229,7 @@ def skeleton(name: str) -> str:
 def poses(name: str, agents: Iterable[str]) -> bool:
     """Whether a name looks like, or contains, one of these skeletons: "CLAUDE", "C1aude", "Claude bot"."""
     alike = skeleton(name)
-    return any(agent and agent in alike for agent in agents)
+    return bool([agent for agent in agents if agent and agent in alike])
 
 
 @lru_cache(maxsize=4096)

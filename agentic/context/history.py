@@ -221,7 +221,10 @@ def join(parts: Sequence[Entry]) -> Entry:
 
 def holder_of(entries: Iterable[Entry], message_id: int) -> Entry | None:
     """Return the entry that shows a message, which may be one of its parts."""
-    return next((entry for entry in entries if any(unit.id == message_id for unit in entry.units)), None)
+    for entry in entries:
+        if message_id in [unit.id for unit in entry.parts or (entry,)]:
+            return entry
+    return None
 
 
 def merge_history(

@@ -40,7 +40,7 @@ from agentic.context.blocks import (
     left_of,
     without,
 )
-from agentic.context.entries import Entry
+from agentic.context.entries import Entry, units_of
 from agentic.context.history import holder_of, join
 from agentic.context.options import Options
 
@@ -199,7 +199,8 @@ def _continued(
     fresh = len(entries) - depth.start(entries)  # what a new window would show: after deletions, perhaps much more
     if not depth.allows(kept) or fresh > len(kept) + len(kept) // 4:
         return None
-    if sum(isinstance(line, Note) for block in laid.blocks for line in block.lines) > max(BLOCK, depth.messages // 2):
+    notes = [line for block in laid.blocks for line in block.lines if isinstance(line, Note)]
+    if len(notes) > max(BLOCK, depth.messages // 2):
         return None
     if not laid.last_shown:  # restored from an earlier run
         return _filled(laid, prefix, kept, tools)
@@ -219,8 +220,8 @@ def _filled(laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tool
 
 def _grown(laid: _Laid, entries: Sequence[Entry], tools: Sequence[ToolLine]) -> _Laid:
     """Return the window over `entries` with new lines at its end, and without what is gone."""
-    units = {unit.id: unit for entry in entries for unit in entry.units}
-    known = {unit.id for entry in laid.last_shown.values() for unit in entry.units}
+    units = {unit.id: unit for unit in units_of(entries)}
+    known = {unit.id for unit in units_of(laid.last_shown.values())}
     blocks, last_shown = list(laid.blocks), dict(laid.last_shown)
     if not known <= units.keys():
         left = [now for entry in laid.last_shown.values() if (now := left_of(entry, units)) is not None]

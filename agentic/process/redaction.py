@@ -18,7 +18,7 @@ from urllib.parse import quote
 from agentic.process.root import ROOT
 
 REDACTED = "[redacted]"
-LEAST_SHAPE = 15  # characters without a space that each shape has, but for a private key's
+LEAST_SHAPE = 15  # characters of the shortest secret
 MIN_SECRET = 6  # characters; a shorter one would be found in ordinary words
 
 _SHAPES = re.compile(
@@ -39,6 +39,12 @@ _SHAPES = re.compile(
     """,
     re.VERBOSE,
 )
+# Each shape has one of these, or the last part of a bot token, so most texts need not be searched for all shapes.
+MARKS = (
+    *("mfa.", "webhooks/", "sk-", "rk-", "pk-", "AIza", "xai-", "gsk", "pplx", "tvly", "hf-", "hf_", "glpat", "xox"),
+    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "AKIA", "ASIA", "-----BEGIN"),
+)
+_TOKEN_END = re.compile(r"\.[\w-]{27}")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t>|+~^-].*\n?|\n)+(?:[\w.]+(?::.*)?)?")
 _DEEP = 3  # parts of a path that is nobody else's; /app and /opt are many people's
 _OF_OURS = r"/(?:agentic/|agent_|run_all|run_bot|personas/|data/|\.env)"
@@ -59,7 +65,7 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """Redact secrets and paths, for Discord."""
-        if self._paths is not None and any(place in text for place in self._places) and self._paths.search(text):
+        if self._paths is not None and _has_any(self._places, text) and self._paths.search(text):
             ours = self._paths
             text = _TRACEBACK.sub(lambda match: REDACTED if ours.search(match[0]) else match[0], text)
             text = ours.sub(REDACTED, text)
@@ -67,10 +73,9 @@ class Redactor:
 
     def secrets(self, text: str) -> str:
         """Redact secrets only: for the owner's log, where paths help."""
-        if self._known is not None and any(word in text for word in self._words):
+        if self._known is not None and _has_any(self._words, text):
             text = self._known.sub(REDACTED, text)
-        may_have = "-----BEGIN" in text or any(len(word) >= LEAST_SHAPE for word in text.split())
-        return _SHAPES.sub(REDACTED, text) if may_have else text
+        return _SHAPES.sub(REDACTED, text) if may_have_shape(text) else text
 
     def everywhere(self, value: Any) -> Any:
         """Redact every text in JSON's lists and dicts, such as an embed."""
@@ -81,6 +86,20 @@ class Redactor:
         if isinstance(value, dict):
             return {key: self.everywhere(one) for key, one in value.items()}
         return value
+
+
+def may_have_shape(text: str) -> bool:
+    """Whether a text may have something that looks like a secret: false for most, and found out quickly."""
+    if len(text) < LEAST_SHAPE:
+        return False
+    return _has_any(MARKS, text) or _TOKEN_END.search(text) is not None or "bearer " in text.lower()
+
+
+def _has_any(words: Iterable[str], text: str) -> bool:
+    for word in words:  # noqa: SIM110 - a generator costs a call for each word, in a function that runs all the time
+        if word in text:
+            return True
+    return False
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:

@@ -150,9 +150,9 @@ def _message_ids(entry: RecordEntry) -> Iterable[int]:
     """Return the messages whose words the entry has."""
     match entry:
         case CallWords():
-            return (quoted.message_id for quoted in entry.quoted)
+            return [quoted.message_id for quoted in entry.quoted]
         case RoomWords():
-            return (message.message_id for message in entry.messages)
+            return [message.message_id for message in entry.messages]
         case SummaryNote():
             return (*entry.message_ids, entry.message_id)
         case ProfileNote():

@@ -128,7 +128,7 @@ def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -
     fetched = [
         Source("", str(one.arguments.get("url", ""))) for one in tools.records if one.name == WEB_FETCH and one.output
     ]
-    people = (entry for entry in mode.view.context.window.entries if entry.speaker.kind == "person")
+    people = [entry for entry in mode.view.context.window.entries if entry.speaker.kind == "person"]
     named = [text for entry in people for text in (entry.text, *entry.extras)]  # a forward names addresses, too
     known = KnownSources((*reply.sources, *found_pages(tools.records), *fetched), named)
     try:

@@ -376,7 +376,7 @@ def small(picture: Picture) -> Picture | None:
 
 def authors(entries: Iterable[Heard]) -> dict[int, int | None]:
     """The channel's messages behind these entries, with their authors, None for an agent."""
-    units = (unit for entry in entries for unit in entry.units)
+    units = [unit for entry in entries for unit in entry.units]
     return {unit.id: None if unit.speaker.kind == "agent" else unit.speaker.id for unit in units}
 
 

@@ -26,7 +26,7 @@ from agentic.agent.options import EffectiveOptions, reach_of
 from agentic.chat.attachments import NOTHING_ATTACHED, AttachmentLimits, TextFile
 from agentic.chat.directory import clean_name, strip_mention
 from agentic.chat.transcript import Transcript
-from agentic.context.entries import Entry, is_visible
+from agentic.context.entries import Entry, is_visible, units_of
 from agentic.context.history import malformed
 from agentic.context.options import Options
 from agentic.context.prompt import (
@@ -102,7 +102,7 @@ async def build_view(turn: Turn) -> TurnView:
         target = find_target_message(turn, window)
         chain = await _find_reply_chain(turn, target, options, reset)
         # The prompt has of the chain what the window lacks, under the names that the window shows.
-        units = [unit for entry in window.entries for unit in entry.units]
+        units = units_of(window.entries)
         shown = {unit.id for unit in units}
         parents = room_entries(chain.entries) if in_room(event) else chain.entries
         lacking = with_channel_names([entry for entry in parents if entry.id not in shown], agent, names)

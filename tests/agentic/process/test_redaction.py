@@ -1,13 +1,15 @@
 import json
 import random
+import re
 import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentic.process.redaction import REDACTED, Redactor
+from agentic.process import redaction
+from agentic.process.redaction import REDACTED, Redactor, may_have_shape
 
 # Put together here, so that no scanner of repositories takes them for real ones.
 SHAPED = [
@@ -39,6 +41,28 @@ def test_what_looks_like_a_secret_goes_wherever_it_stands(secret, around):
     assert REDACTED in clean
     assert secret[:40] not in clean
     assert clean.startswith(around.partition("{}")[0].replace("{{", "{"))
+
+
+def shapes():
+    """Each shape as a pattern that says nothing of what stands around."""
+    pattern = re.sub(r"#.*", "", redaction._SHAPES.pattern).replace("(?i:(?<=bearer[ ]))", "(?i:bearer[ ])")
+    for shape in re.split(r"\n\s*\| ", pattern):
+        plain = re.sub(r"\(\?<?[!=][^()]*\)", "", shape)
+        yield re.compile(re.sub(r"([+*}])\+", r"\1", plain), re.VERBOSE)
+
+
+@settings(max_examples=25)
+@given(st.data())
+@pytest.mark.parametrize("shape", shapes(), ids=lambda shape: shape.pattern.split()[0])
+def test_no_secret_is_passed_over_by_the_quick_look_for_its_marks(shape, data):
+    text = data.draw(st.from_regex(shape, fullmatch=True))
+    if redaction._SHAPES.search(text):
+        assert may_have_shape(text)
+
+
+def test_ordinary_words_are_not_searched_for_every_shape():
+    words = "Most people write, e.g. at www.example.com/a-long-path?with=parameters, text without anything secret. "
+    assert not may_have_shape(words * 100)
 
 
 @pytest.mark.parametrize(
