@@ -238,7 +238,7 @@ TABLE: tuple[Action, ...] = (
     # personas and their files
     Action("agent create", personas.create, "Create a persona, in a form", right="owner"),
     Action("agent edit", personas.edit, "Edit a persona, in a form", right="owner"),
-    Action(personas.SAVE_PERSONA, personas.save, right="owner", record="save_persona"),
+    Action(personas.SAVE_PERSONA, personas.save, "Save a persona", right="owner", record="save_persona"),
     Action("agent show", personas.show, "Show a bot or persona", right="manager"),
     Action(
         "agent delete",
@@ -250,7 +250,7 @@ TABLE: tuple[Action, ...] = (
     Action("agent list", personas.list_agents, "Show all bots and personas with their models"),
     Action("agent-file show", personas.show_file, "Show a persona file", right="manager"),
     Action("agent-file edit", personas.edit_file, "Edit a persona file", right="owner"),
-    Action(personas.SAVE_FILE, personas.save_file, right="owner", record="edit_file"),
+    Action(personas.SAVE_FILE, personas.save_file, "Edit a persona file", right="owner", record="edit_file"),
     # options
     Action("config show", config.show, "Show an agent's options here, and where each comes from", right="manager"),
     Action("config set", config.set_option, "Set an option while the bots run", right="manager", record="set_option"),
@@ -276,10 +276,42 @@ TABLE: tuple[Action, ...] = (
     Action("why", explain.explain_post, "Explain why a bot posted a message", on=CHATS, aliases=("Why?",)),
     Action("why-not", explain.explain_silence, "Explain why a bot is silent here"),
     # the console alone
-    Action("raise", conversations.raise_budget, on=CONSOLE, right="owner", record="raise_budget", button="Raise today"),
-    Action("move", conversations.move, on=CONSOLE, right="owner", record="move", button="Move"),
-    Action("skip", conversations.skip, on=CONSOLE, right="owner", record="skip", button="Skip"),
-    Action("add", conversations.add, on=CONSOLE, right="owner", record="add", button="Add a time"),
+    Action(
+        "raise",
+        conversations.raise_budget,
+        "Raise a budget for today",
+        on=CONSOLE,
+        right="owner",
+        record="raise_budget",
+        button="Raise today",
+    ),
+    Action(
+        "move",
+        conversations.move,
+        "Move a scheduled conversation",
+        on=CONSOLE,
+        right="owner",
+        record="move",
+        button="Move",
+    ),
+    Action(
+        "skip",
+        conversations.skip,
+        "Skip a scheduled conversation",
+        on=CONSOLE,
+        right="owner",
+        record="skip",
+        button="Skip",
+    ),
+    Action(
+        "add",
+        conversations.add,
+        "Add a conversation to today",
+        on=CONSOLE,
+        right="owner",
+        record="add",
+        button="Add a time",
+    ),
 )
 
 

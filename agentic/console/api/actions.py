@@ -13,6 +13,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict
 
 from agentic.actions.base import OWNER, ActionRequest, Outcome
+from agentic.actions.registry import TABLE
 from agentic.actions.texts import Style
 from agentic.console.json_values import Json, cursor_text, id_text, person_name, query_cursor
 from agentic.console.parts import ConsoleContext
@@ -34,6 +35,8 @@ STATUS = {
     **dict.fromkeys(("nobody", "redis_unavailable"), 503),
 }
 """The HTTP status of refusals; of all others 409."""
+WHAT = {action.record: action.about for action in reversed(TABLE) if action.about}
+"""Actions of the record, for people."""
 
 _ID = re.compile(r"[0-9A-Za-z-]{8,64}", re.ASCII)
 
@@ -150,4 +153,5 @@ def _order_json(parts: ConsoleContext, order: SilenceOrder, servers: Mapping[int
 def _action_json(parts: ConsoleContext, note: ActionNote) -> Json:
     """Return an action; `by_name` is None if `by` is no person, or a person who has not written lately."""
     by_name = person_name(parts, int(note.by)) if note.by.isdecimal() else None
-    return {**note.model_dump(), "by_name": by_name, "channel_id": id_text(note.channel_id)}
+    what = WHAT.get(note.action, note.action.replace("_", " "))
+    return {**note.model_dump(), "what": what, "by_name": by_name, "channel_id": id_text(note.channel_id)}

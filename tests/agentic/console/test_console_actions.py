@@ -345,7 +345,7 @@ async def test_what_was_done_is_listed_from_the_record(tmp_path):
     async with console_client(store=store) as client, aclosing(store):
         first = await (await client.get("/api/actions")).json()
         assert first["items"]
-        assert {"by", "action", "outcome", "detail", "at", "agent", "channel_id"} <= first["items"][0].keys()
+        assert {"by", "action", "what", "outcome", "detail", "at", "agent", "channel_id"} <= first["items"][0].keys()
         assert first["items"] == sorted(first["items"], key=lambda one: -one["at"])
         refused = await client.get("/api/actions", params={"before": "yesterday"})
         assert (await refused.json())["error"] == "before: expected what the page before it gave as `next`"

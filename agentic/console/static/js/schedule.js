@@ -5,17 +5,6 @@ import { agentChip, card, channelLink, empty, fill, h, olderButton, table, when 
 import { me } from "./me.js";
 import { personLink } from "./turn_words.js";
 
-const ACTIONS = {
-  start: "Start a conversation", next: "Next speaker", end: "End the conversation", stop: "Stop", resume: "Resume",
-  pause: "Pause all bots", resume_all: "Resume all bots", go_on: "Resume all bots", end_order: "Undo an order", mute: "Mute", unmute: "Unmute", ignore: "Ignore a person",
-  unignore: "Listen to a person", reset: "Start fresh", raise_budget: "Raise today's budget", move: "Move a time",
-  skip: "Skip a time", add: "Add a time", edit_file: "Edit a persona file", replay: "Replay a turn",
-  open_room: "Open a room", pause_room: "Pause a room", resume_room: "Resume a room", close_room: "Close a room",
-  next_in_room: "Next speaker in a room", add_to_room: "Add to a room", remove_from_room: "Remove from a room",
-  save_persona: "Save a persona", delete_persona: "Delete a persona",
-  set_option: "Set an option",
-};
-
 export async function render(root, { signal }) {
   const times = h("div");
   const past = h("div", { class: "stack" });
@@ -55,6 +44,6 @@ function row(action) {
   const where = [action.channel_id && channelLink(action.channel_id), action.agent && agentChip(action.agent)].filter(Boolean);
   const came = [action.outcome?.replaceAll("_", " "), action.detail].filter(Boolean).join(": ");
   const who = { console: "the console", forgotten: "a person who was forgotten" }[action.by] || personLink(action.by, action.by_name);
-  return [when(action.at), who, ACTIONS[action.action] || action.action,
+  return [when(action.at), who, action.what,
     where.length ? h("span", { class: "row" }, where) : "–", came || "–"];
 }
