@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import quote
 
 from agentic.actions.base import REPLY_CHARACTERS, ActionContext, ActionRequest, Outcome, refused, report
 from agentic.actions.rights import may_moderate
 from agentic.actions.silence import OfBot
-from agentic.actions.status import proactive_waits
+from agentic.actions.status import unasked_waits
 from agentic.actions.values import Values, option
 from agentic.agent.services import Services
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
 from agentic.ids import sent_at
-from agentic.state.conversations import Running, SpeakerChoice, SpeakerScore
+from agentic.state.conversations import SpeakerScore
 from agentic.state.shared_state import SharedState
-from agentic.state.silence import ChannelRef, Silenced
+from agentic.state.silence import ChannelRef
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.text import listed
 from agentic.wire.entries import UnaskedNote
@@ -39,11 +38,6 @@ MAX_WORD = 100  # characters of a model name or an unknown trigger: another prog
 
 _MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
 
-SILENCED: Mapping[str, str] = {
-    "paused": "all bots are paused until /bots resume",
-    "stopped": "a person stopped the bots in this channel",
-    "muted": "it is muted until {when}",
-}
 BUDGETS: Mapping[str, str] = {
     "all": "today's budget for all bots is used up, or nearly so",
     "agent": "its budget for today is used up, or nearly so",
@@ -161,110 +155,82 @@ def _person(user_id: int | None) -> str:
     return f"<@{user_id}>" if user_id else "a person"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentState:
-    """An agent's state in a channel; `agent` is its key, `name` its shown name. Times in unix seconds."""
-
-    name: str
-    agent: str = ""
-    online: bool = True
-    silenced: tuple[Silenced, ...] = ()
-    backoff_until: float | None = None
-    used_up: tuple[str, ...] = ()  # keys of BUDGETS
-    turns_used_up: int | None = None  # the day's maximum, if it is reached
-    cooldown: float = 0.0  # seconds left
-    running: Running | None = None  # the channel's conversation
-    speaker: str | None = None  # shown name of the agent whose turn it is there
-    last: TurnRecord | None = None  # its last turn in the channel
-    pulls: SpeakerChoice | None = None  # the last choice of a speaker in the channel
-    chosen: str | None = None  # shown name of the agent chosen then
-    unasked: tuple[str, ...] = ()  # what its tasks that post unasked wait for
-    outside: bool = False  # the channel is the thread of a room in which it takes no part
-
-
 async def why_not(services: Services, agent: str, place: ChannelRef, now: float) -> str:
-    """Why an agent is silent in a channel, the decisive reason first."""
-    shared, settings, channel_id = services.state, services.settings, place.channel_id
-    room = await shared.coordination.rooms.read(channel_id)
-    names = {
-        **services.agents.names,
-        **({member.name: member.shown for member in room.members} if room is not None else {}),
-    }
+    """Say why an agent is silent in a channel, the most decisive reason first. Raises StateUnavailable."""
+    room = await services.state.coordination.rooms.read(place.channel_id)
+    members = {member.name: member.shown for member in room.members} if room is not None else {}
+    names = {**services.agents.names, **members}
     outside = room is not None and agent not in room.names
-    date = f"{datetime.fromtimestamp(now, settings.timezone):%Y-%m-%d}"
-    running, pulls = (
-        await shared.coordination.conversations.running(channel_id),
-        await shared.coordination.scores.last(channel_id),
-    )
-    idle, taken = await shared.coordination.idle.read(), await shared.limits.count(agent, date)
-    state = AgentState(
-        name=names.get(agent, agent),
-        agent=agent,
-        online=agent in await shared.coordination.presence.online([agent]),
-        silenced=tuple(services.silence.reasons(place, agent)),
-        backoff_until=await shared.coordination.backoffs.until(agent),
-        used_up=tuple(await shared.limits.budgets.used_up(agent, channel_id, date)),
-        turns_used_up=settings.agent_max_daily if taken >= settings.agent_max_daily else None,
-        cooldown=await shared.limits.cooldown_left(agent, channel_id),
-        running=running,
-        speaker=names.get(running.speaker, running.speaker) if running and running.speaker else None,
-        last=next(iter(await shared.turns.records.last(agent, channel_id)), None),
-        pulls=pulls if pulls is not None and pulls.chosen != agent and not outside else None,
-        chosen=names.get(pulls.chosen, pulls.chosen) if pulls is not None else None,
-        unasked=proactive_waits(idle, agent, now) if idle is not None else (),
-        outside=outside,
-    )
-    return why_not_text(state)
-
-
-def why_not_text(state: AgentState) -> str:
-    first, *others = _reasons(state)
-    if state.unasked:
-        others.append(f"nothing came unasked either: {listed(state.unasked)}")
-    lines = [f"**{state.name}** is silent here: {first}."]
-    if others:
-        lines += ["Also:", *(f"- {other}" for other in others)]
+    found = ["it takes no part in this room; /room add lets it"] if outside else []
+    found += await _obstacles(services, agent, place)
+    found += await _conversation(services, agent, place.channel_id, names, is_member=not outside)
+    last = next(iter(await services.state.turns.records.last(agent, place.channel_id)), None)
+    if last is not None and last.reason is not None:
+        found.append(f"in its last turn here, {_when(last.at)}: {_reason(last.reason)}")
+    if not found and last is None:
+        found = ["nobody has called it here for a week, and no conversation is running"]
+    elif not found and last is not None:
+        found = [f"nobody has called it since its last turn here, {_when(last.at)}"]
+    idle = await services.state.coordination.idle.read()
+    if idle is not None and (waits := unasked_waits(idle, agent, now)):
+        found.append(f"it sent no unprompted message either: {listed(waits)}")
+    lines = [f"**{names.get(agent, agent)}** is silent here: {found[0]}."]
+    if len(found) > 1:
+        lines += ["Also:", *(f"- {reason}" for reason in found[1:])]
     return "\n".join(lines)[:REPLY_CHARACTERS]
 
 
-def _reasons(state: AgentState) -> list[str]:
-    """Why it is silent, the most decisive reason first; at least one."""
-    found = ["it takes no part in this room; /room add lets it"] if state.outside else []
-    if not state.online:
+async def _obstacles(services: Services, agent: str, place: ChannelRef) -> list[str]:
+    """What keeps the agent from any turn in the channel now."""
+    state, silence, found = services.state, services.silence, list[str]()
+    date = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
+    if agent not in await state.coordination.presence.online([agent]):
         found.append("it is offline")
-    found += [SILENCED[each.kind].format(when=_when(each.until)) for each in state.silenced]
-    if state.backoff_until is not None:
-        found.append(f"its provider refuses it (key or quota), it is tried again {_when(state.backoff_until)}")
-    found += [BUDGETS[budget] for budget in state.used_up]
-    if state.turns_used_up is not None:
-        found.append(f"its {state.turns_used_up} turns for today are used up")
-    if state.cooldown > 0:
-        found.append(f"it has just spoken here, its cooldown ends in {state.cooldown:.0f} s")
-    if state.running is not None:
-        where = f"round {state.running.round_number}"
-        if state.speaker is None:
+    if (muted_until := silence.muted_agents(place.guild_id).get(agent)) is not None:
+        found.append(f"it is muted until {_when(muted_until)}")
+    silenced = silence.check(place)
+    if silenced is not None and silenced.kind == "paused":
+        found.append("all bots are paused until /bots resume")
+    if not {place.channel_id, place.parent_id}.isdisjoint(silence.stopped_channels()):
+        found.append("a person stopped the bots in this channel")
+    if (backoff_until := await state.coordination.backoffs.until(agent)) is not None:
+        found.append(f"its AI provider rejects its requests (key or quota); it tries again {_when(backoff_until)}")
+    found += [BUDGETS[budget] for budget in await state.limits.budgets.used_up(agent, place.channel_id, date)]
+    most = services.settings.agent_max_daily
+    if await state.limits.count(agent, date) >= most:
+        found.append(f"its {most} turns for today are used up")
+    if (cooldown := await state.limits.cooldown_left(agent, place.channel_id)) > 0:
+        found.append(f"it has just spoken here, its cooldown ends in {cooldown:.0f} s")
+    return found
+
+
+async def _conversation(
+    services: Services, agent: str, channel_id: int, names: Mapping[str, str], *, is_member: bool
+) -> list[str]:
+    """What the running conversation has to do with it, and the last choice of a speaker by scores, if it fell on
+    another agent."""
+    coordination, found = services.state.coordination, list[str]()
+    running, scores = await coordination.conversations.running(channel_id), await coordination.scores.last(channel_id)
+    if running is not None:
+        where = f"round {running.round_number}"
+        if running.speaker is None:
             found.append(f"a conversation is running here, between two turns of {where}")
-        elif state.speaker == state.name:
+        elif running.speaker == agent:
             found.append(f"it is its turn right now, in {where} of a conversation")
         else:
-            found.append(f"a conversation is running here, and in {where} it is {state.speaker}'s turn")
-    # The last choice of a speaker by pulls, if it fell on another agent, with the numbers of both.
-    if (pulls := state.pulls) is not None and (chosen := pulls.of(pulls.chosen)) is not None:
-        when, other = _when(pulls.at), f"{state.chosen} was asked with a pull of {_pull(chosen)}"
-        if (own := pulls.of(state.agent)) is None:
-            found.append(f"{when} it was not its turn, since it had just spoken or been asked; {other}")
+            speaker = names.get(running.speaker, running.speaker)
+            found.append(f"a conversation is running here, and in {where} it is {speaker}'s turn")
+    chosen = scores.of(scores.chosen) if scores is not None and is_member and scores.chosen != agent else None
+    if scores is not None and chosen is not None:
+        other = f"{names.get(scores.chosen, scores.chosen)} was asked with a score of {_score(chosen)}"
+        if (own := scores.of(agent)) is None:
+            found.append(f"{_when(scores.at)} it was not its turn, since it had just spoken or been asked; {other}")
         else:
-            found.append(f"{when} {other}, and its own was {_pull(own)}")
-    if (last := state.last) is not None and last.reason is not None:
-        found.append(f"in its last turn here, {_when(last.at)}: {_reason(last.reason)}")
-    if found:
-        return found
-    if last is None:
-        return ["nobody has called it here for a week, and no conversation is running"]
-    return [f"nobody has called it since its last turn here, {_when(last.at)}"]
+            found.append(f"{_when(scores.at)} {other}, and its own was {_score(own)}")
+    return found
 
 
-def _pull(pull: SpeakerScore) -> str:
+def _score(pull: SpeakerScore) -> str:
     """Its strength and parts: 1.24 (named by Ada 1.00, has said less than its share 0.24)."""
     parts = sorted(pull.parts, key=lambda part: -part.amount)
     shown = ", ".join(f"{_word(part.why)} {part.amount:.2f}" for part in parts)

@@ -1,4 +1,4 @@
-from dataclasses import replace
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -8,19 +8,17 @@ from agent_coordinator.state import ConversationState
 from agentic.actions.base import REPLY_CHARACTERS
 from agentic.actions.explain import (
     BUDGETS,
-    AgentState,
     why,
     why_not,
-    why_not_text,
     why_text,
 )
 from agentic.state.budgets import Caps
-from agentic.state.conversations import Running, ScorePart, SpeakerChoice, SpeakerScore
+from agentic.state.conversations import ScorePart, SpeakerChoice, SpeakerScore
 from agentic.state.idle import Asking, IdleState, TaskState
 from agentic.state.limits import LimitRequest
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import SharedState
-from agentic.state.silence import ChannelRef, Scope, Silenced
+from agentic.state.silence import ChannelRef, Scope
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable
@@ -44,11 +42,6 @@ SPOKE = TurnRecord(
     cost_usd=0.00042,
     at=1000.0,
 )
-FREE = AgentState(name="Claude")
-
-
-def because(state):
-    return why_not_text(state).splitlines()[0].removeprefix("**Claude** is silent here: ")
 
 
 # why it spoke
@@ -112,47 +105,6 @@ def test_an_answer_that_was_none_says_its_reason_in_words():
 # why it did not
 
 
-def test_where_nothing_stands_against_it_nobody_has_asked():
-    assert because(FREE) == "nobody has called it here for a week, and no conversation is running."
-    assert because(replace(FREE, last=SPOKE)) == "nobody has called it since its last turn here, <t:1000:R>."
-
-
-def test_the_decisive_reason_comes_first_and_the_others_behind_it():
-    everything = replace(
-        FREE,
-        online=False,
-        silenced=(Silenced("stopped", Scope.channel(1), 2700.0), Silenced("muted", Scope.agent("claude"), 2600.0)),
-        backoff_until=2500.0,
-        used_up=tuple(BUDGETS),
-        turns_used_up=50,
-        cooldown=12.4,
-        running=Running(2, "grok"),
-        speaker="Grok",
-        last=SPOKE.model_copy(update={"reason": "skipped"}),
-    )
-    expected = [
-        "it is offline",
-        "a person stopped the bots in this channel",
-        "it is muted until <t:2600:R>",
-        "its provider refuses it (key or quota), it is tried again <t:2500:R>",
-        *BUDGETS.values(),
-        "its 50 turns for today are used up",
-        "it has just spoken here, its cooldown ends in 12 s",
-        "a conversation is running here, and in round 2 it is Grok's turn",
-        "in its last turn here, <t:1000:R>: the model chose to stay silent",
-    ]
-    first, besides, *others = why_not_text(everything).splitlines()
-    assert (first, besides) == (f"**Claude** is silent here: {expected[0]}.", "Also:")
-    assert others == [f"- {reason}" for reason in expected[1:]]
-    assert len(why_not_text(everything)) <= REPLY_CHARACTERS
-
-
-def test_in_a_conversation_it_says_whose_turn_it_is():
-    running = replace(FREE, running=Running(3, None))
-    assert because(running) == "a conversation is running here, between two turns of round 3."
-    assert because(replace(running, speaker="Claude")) == "it is its turn right now, in round 3 of a conversation."
-
-
 # what is read for it
 
 
@@ -200,12 +152,11 @@ async def test_each_thing_that_keeps_an_agent_silent_is_found(services):
     await services.silence.stop(Scope.agent("claude"), 60.0)
     assert "muted until" in (await asked(services))[0]
     await services.silence.resume(Scope.agent("claude"))
-    assert "nobody has called it" in (await asked(services))[0]
     await services.silence.stop(Scope.channel(1), source="x")
     await state.coordination.backoffs.put("claude", now + 300)
     lines = await asked(services)
     assert "a person stopped the bots in this channel" in lines[0]
-    assert f"tried again <t:{now + 300:.0f}:R>" in lines[2]
+    assert f"tries again <t:{now + 300:.0f}:R>" in lines[2]
 
 
 async def test_limits_are_found_and_asking_takes_nothing_of_them(services):
@@ -230,6 +181,66 @@ async def test_budgets_that_near_their_end_are_found(services, spent, found):
     await here(services)
     text = "\n".join(await asked(services))
     assert [budget for budget in BUDGETS if BUDGETS[budget] in text] == list(found)
+
+
+async def test_where_nothing_stands_against_it_nobody_has_asked(services):
+    await here(services)
+    assert (await asked(services))[0].endswith("nobody has called it here for a week, and no conversation is running.")
+    await services.state.turns.settle("claude", "i1", "{}", 1e10, record=SPOKE)
+    (line,) = await asked(services)
+    assert re.search(r"nobody has called it since its last turn here, <t:\d+:R>\.$", line)
+
+
+async def test_the_decisive_reason_comes_first_and_the_others_behind_it(services):
+    state, now, date = services.state, services.clock(), "2026-05-28"
+    rules = {"agent": "claude", "cooldown": 30.0, "daily_max": 3, "date": date}
+    for channel in (1, 2, 3):
+        assert await state.limits.take(LimitRequest(channel_id=channel, **rules)) == "ok"
+    taken = {"date": date, "turn_id": "i1", "estimate": 0.0001, "until": now + 90, "kind": "round"}
+    assert await state.limits.take(LimitRequest(agent="claude", channel_id=9, **taken)) == "ok"
+    await state.turns.settle("claude", "i1", "{}", 1e10, date=date, spent={"total_cost": 5})
+    await state.turns.settle("claude", "i2", "{}", 1e10, record=SPOKE.model_copy(update={"reason": "skipped"}))
+    await services.silence.stop(Scope.agent("claude"), 60.0)
+    await services.silence.stop(Scope.channel(1), source="x")
+    await state.coordination.backoffs.put("claude", now + 300)
+    running = ConversationState("talk", 1, "casual", started_at=0.0).begin_round(("grok", "claude"))
+    await state.coordination.schedule.hold_channel(1, "talk", 60)
+    await state.coordination.conversations.keep(1, "talk", running.begin_turn("i1").to_json())
+    expected = [
+        "it is offline",
+        "it is muted until <t:",
+        "a person stopped the bots in this channel",
+        "its AI provider rejects its requests (key or quota); it tries again <t:",
+        *(BUDGETS[budget] for budget in await state.limits.budgets.used_up("claude", 1, date)),
+        "its 3 turns for today are used up",
+        "it has just spoken here, its cooldown ends in ",
+        "a conversation is running here, and in round 1 it is Grok's turn",
+        "in its last turn here, <t:",
+    ]
+    first, besides, *others = await asked(services)
+    assert (first, besides) == (f"**Claude** is silent here: {expected[0]}.", "Also:")
+    assert len(others) == len(expected) - 1 > 8
+    assert all(found.startswith(f"- {reason}") for found, reason in zip(others, expected[1:], strict=True))
+
+
+async def test_a_mute_that_is_over_is_none(services):
+    await here(services)
+    await services.silence.stop(Scope.agent("claude"), 60.0)
+    services.clock.now += 61.0
+    await here(services)
+    assert "nobody has called it" in (await asked(services))[0]
+
+
+async def test_in_a_conversation_it_says_whose_turn_it_is(services):
+    coordination = services.state.coordination
+    begun = ConversationState("talk", 1, "casual", started_at=0.0)
+    await here(services)
+    await coordination.schedule.hold_channel(1, "talk", 60)
+    await coordination.conversations.keep(1, "talk", begun.to_json())
+    assert "a conversation is running here, between two turns of round" in (await asked(services))[0]
+    state = begun.begin_round(("claude", "grok")).begin_turn("i1")
+    await coordination.conversations.keep(1, "talk", state.to_json())
+    assert "it is its turn right now, in round 1 of a conversation" in (await asked(services))[0]
 
 
 async def test_without_caps_no_budget_is_used_up(services):
@@ -268,7 +279,7 @@ async def test_what_its_idle_tasks_wait_for_comes_last_as_the_coordinator_wrote_
     first, *others = await asked(services)
     assert "nobody has called it" in first
     waiting = "follow-ups (these are quiet hours) and discoveries (in 40 minutes at the earliest)"
-    assert others == ["Also:", f"- nothing came unasked either: {waiting}"]
+    assert others == ["Also:", f"- it sent no unprompted message either: {waiting}"]
     asking = Asking(instruction_id="i", agent="claude", task="follow_up", deadline=now, channel_id=1, message_id=1)
     await services.state.coordination.idle.write(IdleState(tasks=tasks, asking=asking), 0)
     assert "follow-ups (under way)" in (await asked(services))[-1]
@@ -312,12 +323,15 @@ def choice(**changes):
     return SpeakerChoice(**pulls)
 
 
-def test_it_says_with_numbers_why_another_agent_was_asked():
-    text = because(replace(FREE, agent="claude", chosen="Grok", pulls=choice()))
-    assert "Grok was asked with a pull of 1.10 (named by Ada 1.00)" in text
+async def test_it_says_with_numbers_why_another_agent_was_asked(services):
+    await here(services)
+    await services.state.coordination.scores.keep(choice())
+    (text,) = await asked(services)
+    assert "Grok was asked with a score of 1.10 (named by Ada 1.00)" in text
     assert "its own was 0.30 (has not spoken for a while 0.50, times 0.60 after silence)" in text
 
 
-def test_one_that_could_not_be_asked_has_no_pull():
-    pulls = choice(pulls=choice().pulls[:1])
-    assert "it had just spoken or been asked" in because(replace(FREE, agent="claude", chosen="Grok", pulls=pulls))
+async def test_one_that_could_not_be_asked_has_no_score(services):
+    await here(services)
+    await services.state.coordination.scores.keep(choice(pulls=choice().pulls[:1]))
+    assert "it had just spoken or been asked" in (await asked(services))[0]
