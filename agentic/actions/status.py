@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from agentic.actions.base import ActionContext, ActionRequest, Outcome, report
 from agentic.actions.rights import scopes
 from agentic.actions.values import Values
+from agentic.agent.services import Services
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
+from agentic.personas.memory import everywhere
 from agentic.state.conversations import Running
 from agentic.state.idle import IdleState, TaskState, task_key
 from agentic.state.silence import ChannelRef
@@ -25,101 +26,91 @@ OWN_SILENCE: Mapping[str, str] = {
 WAIT = "wait: "  # before the reason of a task that was due and did not run
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStatus:
-    """An agent today. `muted`, `muted_here` (in this server) and `backoff`: seconds left, or 0."""
-
-    name: str
-    online: bool
-    turns: int = 0
-    cost: float = 0.0
-    muted: float = 0.0
-    muted_here: float = 0.0
-    backoff: float = 0.0
-
-    @property
-    def label(self) -> str:
-        """ "Claude", "Grok (muted for 5 minutes)" """
-        notes = [f"muted for {lasting(self.muted)}"] if self.muted > 0 else []
-        if self.muted_here > self.muted:
-            notes = [f"muted in this server for {lasting(self.muted_here)}"]
-        notes += [f"paused for {lasting(self.backoff)}: its provider refuses it"] if self.backoff > 0 else []
-        return f"{self.name} ({', '.join(notes)})" if notes else self.name
-
-
-@dataclass(frozen=True, slots=True)
-class ServerStatus:
-    """The state of all bots. `budget` in US dollars a day, None for no limit; `stops`: channel → seconds left.
-    `paused`: where all bots are, such as "everywhere"; `ignored`: people whom the person who asks may unignore;
-    `disclosures`: lines that the owner wants shown, such as that the bots are AIs."""
-
-    agents: tuple[AgentStatus, ...]
-    budget: float | None
-    conversation: Running | None
-    stops: Mapping[int, float] = field(default_factory=dict)
-    disclosures: tuple[str, ...] = ()
-    paused: str = ""
-    ignored: tuple[int, ...] = ()
-    raised: float = 0.0  # of `budget`, added for today
-    idle: tuple[str, ...] = ()  # `idle_lines`
-    log: str = ""  # of messages, where it is on here
-
-    def text(self, channel_id: int, names: Mapping[str, str]) -> str:
-        online = listed([agent.label for agent in self.agents if agent.online])
-        lines = [f"**All bots are paused {self.paused}**, until /bots resume."] if self.paused else []
-        lines.append(f"**Online**: {online}")
-        if offline := [agent.label for agent in self.agents if not agent.online]:
-            lines.append(f"**Offline**: {listed(offline)}")
-        each = [f"{agent.name} {counted(agent.turns, 'turn')}, {dollars(agent.cost)}" for agent in self.agents]
-        today = f"{'; '.join(each)}; total {dollars(sum(agent.cost for agent in self.agents))}"
-        if self.budget is not None:
-            raised = f" ({dollars(self.raised)} added today)" if self.raised else ""
-            today += f" of {dollars(self.budget)}{raised}"
-        lines.append(f"**Today**: {today}")
-        lines.append(f"**Here**: {self._here(channel_id, names)}")
-        if self.log:
-            lines.append(f"**Message log**: {self.log}; `/privacy` says more")
-        others = [channel for channel in self.stops if channel != channel_id]
-        if others:
-            shown = [f"<#{channel}> for {lasting(self.stops[channel])}" for channel in others[:MAX_STOPS]]
-            more = len(others) - MAX_STOPS
-            lines.append(f"**Stopped elsewhere**: {listed([*shown, f'{more} more'] if more > 0 else shown)}")
-        if self.ignored:
-            people = [f"<@{person}>" for person in self.ignored[:MAX_IGNORED]]
-            more = len(self.ignored) - MAX_IGNORED
-            lines.append(f"**Ignored**: {listed([*people, f'{more} more'] if more > 0 else people)}")
-        if self.idle:
-            lines.append("\n".join(("**While nobody writes**:", *(f"- {line}" for line in self.idle))))
-        lines += [f"-# {disclosure}" for disclosure in self.disclosures]
-        return "\n".join(lines)
-
-    def _here(self, channel_id: int, names: Mapping[str, str]) -> str:
-        if self.paused:
-            return "paused"
-        if channel_id in self.stops:
-            return f"stopped for {lasting(self.stops[channel_id])} more; /resume ends that"
-        running = self.conversation
-        if running is None:
-            return "no conversation is running"
-        if running.single:
-            return f"{names.get(running.speaker or '', 'a bot')} has a turn on request"
-        theme = f", theme {running.theme}" if running.theme else ""
-        speaker = f", {names.get(running.speaker, running.speaker)}'s turn" if running.speaker else ""
-        return f"a conversation is running{theme}, round {running.round_number}{speaker}"
-
-
 async def status(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
     """Show the state of all bots, with stopped channels as far as the people here may know of them."""
-    place, services = request.place, context.services
+    services, place = context.services, request.place
     assert place is not None
-    status = await read_status(context, request, place)
-    may_see = (lambda _: True) if request.who.manages_guild else context.place.may_see(place.channel_id)
-    here = {
-        channel: left
-        for channel, left in status.stops.items()
-        if context.is_here(channel, request) and may_see(channel)
-    }
-    return report(replace(status, stops=here).text(place.channel_id, services.agents.names))
+    silence, coordination, now = services.silence, services.state.coordination, services.clock()
+    silenced, idle = silence.check(place), await coordination.idle.read()
+    lines, here = list[str](), ""
+    if silenced is not None and silenced.kind == "paused":
+        where, here = "everywhere" if silenced.scope.guild is None else "in this server", "paused"
+        lines.append(f"**All bots are paused {where}**, until /bots resume.")
+    elif silenced is not None:
+        here = f"stopped for {lasting(silenced.until - now)} more; /resume ends that"
+    lines += await _bots_today(context, place)
+    here = here or _describe_conversation(await coordination.conversations.running(place.channel_id), services)
+    lines.append(f"**Here**: {here}")
+    if log := services.record.privacy.log_line(place.channel_id):
+        lines.append(f"**Message log**: {log}; `/privacy` says more")
+    may_see = everywhere if request.who.manages_guild else context.place.may_see(place.channel_id)
+    stops = [
+        f"<#{channel}> for {lasting(until - now)}"
+        for channel, until in silence.stopped_channels().items()
+        if channel != place.channel_id and context.is_here(channel, request) and may_see(channel)
+    ]
+    if stops:
+        lines.append(f"**Stopped elsewhere**: {_shortened(stops, MAX_STOPS)}")
+    own = [scope.guild for scope in await scopes(context, request, "person")] if request.who.manages_guild else []
+    people = [one.scope for one in silence.active() if one.scope.kind == "person" and one.scope.guild in own]
+    if ignored := [f"<@{person}>" for person in dict.fromkeys(scope.subject for scope in people)]:
+        lines.append(f"**Ignored**: {_shortened(ignored, MAX_IGNORED)}")
+    if idle is not None and (tasks := idle_lines(idle, services.agents.roster.names, now)):
+        lines += ["**While nobody writes**:", *(f"- {line}" for line in tasks)]
+    disclosures = (agent.front.disclosure for agent in services.settings.agents.values())
+    lines += [f"-# {disclosure}" for disclosure in disclosures if disclosure]
+    return report("\n".join(lines))
+
+
+async def _bots_today(context: ActionContext, place: ChannelRef) -> list[str]:
+    """Which bots are online, muted, or backing off, and the turns and costs of their day."""
+    services, now = context.services, context.services.clock()
+    state, silence, names = services.state, services.silence, services.agents.names
+    date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
+    online, backoffs, uses, turns, costs = await asyncio.gather(
+        state.coordination.presence.online(names),
+        state.coordination.backoffs.read(names),
+        state.limits.budgets.uses(date, ["all"]),
+        asyncio.gather(*(state.limits.all(agent, date) for agent in names)),
+        asyncio.gather(*(state.limits.costs.read(agent, date) for agent in names)),
+    )
+    muted, muted_here = silence.muted_agents(), silence.muted_agents(place.guild_id)
+
+    def label(agent: str) -> str:
+        """ "Claude", "Grok (muted for 5 minutes)" """
+        notes, until, until_here = list[str](), muted.get(agent, now), muted_here.get(agent, now)
+        if until_here > now:
+            notes.append(f"muted{' in this server' if until_here > until else ''} for {lasting(until_here - now)}")
+        if (left := backoffs.get(agent, now) - now) > 0:
+            notes.append(f"paused for {lasting(left)}: its provider refuses it")
+        return f"{names[agent]} ({', '.join(notes)})" if notes else names[agent]
+
+    lines = [f"**Online**: {listed([label(agent) for agent in names if agent in online])}"]
+    if offline := [label(agent) for agent in names if agent not in online]:
+        lines.append(f"**Offline**: {listed(offline)}")
+    spent = [cost.get("total_cost", 0.0) for cost in costs]
+    each = zip(names.values(), turns, spent, strict=True)
+    today = "; ".join(f"{shown} {counted(number, 'turn')}, {dollars(cost)}" for shown, number, cost in each)
+    today += f"; total {dollars(sum(spent))}"
+    if (budget := services.settings.budget_daily_usd) is not None:
+        raised = uses["all"].raised
+        today += f" of {dollars(budget + raised)}{f' ({dollars(raised)} added today)' if raised else ''}"
+    return [*lines, f"**Today**: {today}"]
+
+
+def _describe_conversation(running: Running | None, services: Services) -> str:
+    if running is None:
+        return "no conversation is running"
+    speaker = services.agents.names.get(running.speaker or "", running.speaker or "")
+    if running.single:
+        return f"{speaker or 'a bot'} has a turn on request"
+    theme, turn = f", theme {running.theme}" if running.theme else "", f", {speaker}'s turn" if speaker else ""
+    return f"a conversation is running{theme}, round {running.round_number}{turn}"
+
+
+def _shortened(shown: Sequence[str], most: int) -> str:
+    more = [f"{len(shown) - most} more"] if len(shown) > most else []
+    return listed([*shown[:most], *more])
 
 
 async def own_status(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
@@ -136,58 +127,6 @@ async def own_status(context: ActionContext, request: ActionRequest, _: Values) 
     if idle is not None and (waits := proactive_waits(idle, agent, now)):
         lines.append(f"My unprompted messages: {listed(waits)}.")
     return report("\n".join(lines))
-
-
-async def read_status(context: ActionContext, request: ActionRequest, place: ChannelRef) -> ServerStatus:
-    """Read the status of the server and the channel where it is asked for. Raises StateUnavailable."""
-    services = context.services
-    state, silence, now = services.state, services.silence, services.clock()
-    channel_id, parent_id, guild_id = place.channel_id, place.parent_id, place.guild_id
-    date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
-    online, backoffs, conversation, uses, idle = await asyncio.gather(
-        state.coordination.presence.online(services.agents.names),
-        state.coordination.backoffs.read(services.agents.names),
-        state.coordination.conversations.running(channel_id),
-        state.limits.budgets.uses(date, ["all"]),
-        state.coordination.idle.read(),
-    )
-    muted, muted_here = silence.muted_agents(), silence.muted_agents(guild_id)
-    turns = await asyncio.gather(*(state.limits.all(agent, date) for agent in services.agents.names))
-    costs = await asyncio.gather(*(state.limits.costs.read(agent, date) for agent in services.agents.names))
-    agents = tuple(
-        AgentStatus(
-            name=shown,
-            online=agent in online,
-            turns=turns[number],
-            cost=costs[number].get("total_cost", 0.0),
-            muted=max(0.0, muted.get(agent, 0.0) - now),
-            muted_here=max(0.0, muted_here.get(agent, 0.0) - now),
-            backoff=max(0.0, backoffs.get(agent, 0.0) - now),
-        )
-        for number, (agent, shown) in enumerate(services.agents.names.items())
-    )
-    stops = {channel: until - now for channel, until in silence.stopped_channels().items()}
-    if parent_id in stops:  # a stop of a channel covers its threads
-        stops[channel_id] = max(stops[parent_id], stops.get(channel_id, 0.0))
-    disclosures = (agent.front.disclosure for agent in services.settings.agents.values())
-    raised, silenced = uses["all"].raised, silence.check(place)
-    own = [scope.guild for scope in await scopes(context, request, "person")] if request.who.manages_guild else []
-    ignored = [order.scope for order in silence.active() if order.scope.kind == "person" and order.scope.guild in own]
-    paused = ""
-    if silenced is not None and silenced.kind == "paused":
-        paused = "everywhere" if silenced.scope.guild is None else "in this server"
-    return ServerStatus(
-        agents,
-        None if services.settings.budget_daily_usd is None else services.settings.budget_daily_usd + raised,
-        conversation,
-        stops,
-        tuple(filter(None, disclosures)),
-        paused=paused,
-        ignored=tuple(dict.fromkeys(int(scope.subject) for scope in ignored)),
-        raised=raised,
-        idle=idle_lines(idle, services.agents.roster.names, now) if idle is not None else (),
-        log=services.record.privacy.log_line(channel_id),
-    )
 
 
 def idle_lines(state: IdleState, names: Mapping[str, str], now: float) -> tuple[str, ...]:

@@ -64,6 +64,6 @@ async def test_a_rest_goes_on_after_a_restart_and_no_model_is_asked(tmp_path):
                 report = await runtime.coordinator.start_conversation(f.channel("casual"))
                 assert (report.messages, report.total.absences, len(f.models.requests)) == (1, 1, asked + 1)
                 text = await why_not(runtime.services, "claude", ChannelRef(f.channel("casual")), time.time())
-                assert "is silent here: its provider refuses it" in text
+                assert "is silent here: its AI provider rejects its requests" in text
                 ttl = await runtime._link.call(lambda link: link.ttl(keys.bench("claude")))
                 assert 0 < ttl <= 600

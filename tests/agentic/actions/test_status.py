@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agentic.actions.status import idle_lines
 from agentic.state.idle import Asking, IdleState, TaskState
+from tests.support.slash_scene import a_place
 
 NOW = 1_800_000_000.0
 
@@ -24,3 +27,13 @@ def test_people_read_what_bots_do_while_nobody_writes_and_why_not() -> None:
         "penny: profiles under way",
     )
     assert idle_lines(IdleState(person_at=NOW), {}, NOW) == ()
+
+
+async def test_the_status_says_what_the_bots_are_where_their_files_do():
+    async with a_place() as place:
+        assert "-#" not in await place.use("bots status")
+        claude = place.services.settings.agents["claude"]
+        told = replace(claude, front=replace(claude.front, disclosure="Claude is an AI."))
+        agents = {**place.services.settings.agents, "claude": told}
+        place.services.settings = place.services.settings.with_(agents=agents)
+        assert (await place.use("bots status")).endswith("\n-# Claude is an AI.")

@@ -9,7 +9,6 @@ import time
 import pytest
 
 from agent_config import AGENTS, load_settings
-from agentic.actions.status import ServerStatus
 from agentic.agent.persona import Persona, PersonaMemory, Personas, front_of, read_fronts
 from agentic.personas.identity import IdentityCard
 from agentic.personas.memory import everywhere
@@ -277,9 +276,3 @@ class Places:
 
 async def never(context):
     raise AssertionError("nothing is written here")
-
-
-def test_the_status_says_what_the_bots_are_where_their_files_do():
-    board = ServerStatus((), None, None, disclosures=("Claude is an AI.",))
-    assert board.text(7, {}).endswith("\n-# Claude is an AI.")
-    assert "-#" not in ServerStatus((), None, None).text(7, {})
