@@ -14,7 +14,7 @@ from urllib.parse import quote
 from agentic.actions.base import REPLY_CHARACTERS, ActionContext, ActionRequest, Outcome, refused, report
 from agentic.actions.rights import may_moderate
 from agentic.actions.silence import OfBot
-from agentic.actions.status import unasked_waits
+from agentic.actions.status import proactive_waits
 from agentic.actions.values import Values, option
 from agentic.agent.services import Services
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
@@ -172,7 +172,7 @@ async def why_not(services: Services, agent: str, place: ChannelRef, now: float)
     elif not found and last is not None:
         found = [f"nobody has called it since its last turn here, {_when(last.at)}"]
     idle = await services.state.coordination.idle.read()
-    if idle is not None and (waits := unasked_waits(idle, agent, now)):
+    if idle is not None and (waits := proactive_waits(idle, agent, now)):
         found.append(f"it sent no unprompted message either: {listed(waits)}")
     lines = [f"**{names.get(agent, agent)}** is silent here: {found[0]}."]
     if len(found) > 1:
