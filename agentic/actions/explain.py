@@ -38,6 +38,11 @@ MAX_WORD = 100  # characters of a model name or an unknown trigger: another prog
 
 _MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
 
+SILENCED: Mapping[str, str] = {
+    "paused": "all bots are paused until /bots resume",
+    "stopped": "a person stopped the bots in this channel",
+    "muted": "it is muted until {when}",
+}
 BUDGETS: Mapping[str, str] = {
     "all": "today's budget for all bots is used up, or nearly so",
     "agent": "its budget for today is used up, or nearly so",
@@ -182,17 +187,12 @@ async def why_not(services: Services, agent: str, place: ChannelRef, now: float)
 
 async def _obstacles(services: Services, agent: str, place: ChannelRef) -> list[str]:
     """What keeps the agent from any turn in the channel now."""
-    state, silence, found = services.state, services.silence, list[str]()
+    state, found = services.state, list[str]()
     date = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
     if agent not in await state.coordination.presence.online([agent]):
         found.append("it is offline")
-    if (muted_until := silence.muted_agents(place.guild_id).get(agent)) is not None:
-        found.append(f"it is muted until {_when(muted_until)}")
-    silenced = silence.check(place)
-    if silenced is not None and silenced.kind == "paused":
-        found.append("all bots are paused until /bots resume")
-    if not {place.channel_id, place.parent_id}.isdisjoint(silence.stopped_channels()):
-        found.append("a person stopped the bots in this channel")
+    reasons = services.silence.reasons(place, agent)
+    found += dict.fromkeys(SILENCED[each.kind].format(when=_when(each.until)) for each in reasons)
     if (backoff_until := await state.coordination.backoffs.until(agent)) is not None:
         found.append(f"its AI provider rejects its requests (key or quota); it tries again {_when(backoff_until)}")
     found += [BUDGETS[budget] for budget in await state.limits.budgets.used_up(agent, place.channel_id, date)]

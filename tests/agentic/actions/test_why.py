@@ -208,8 +208,8 @@ async def test_the_decisive_reason_comes_first_and_the_others_behind_it(services
     await state.coordination.conversations.keep(1, "talk", running.begin_turn("i1").to_json())
     expected = [
         "it is offline",
-        "it is muted until <t:",
         "a person stopped the bots in this channel",
+        "it is muted until <t:",
         "its AI provider rejects its requests (key or quota); it tries again <t:",
         *(BUDGETS[budget] for budget in await state.limits.budgets.used_up("claude", 1, date)),
         "its 3 turns for today are used up",
