@@ -54,18 +54,14 @@ class CoordinatorContext:
             return ChannelRef(channel_id, room.channel_id, room.guild_id)
         return ChannelRef(channel_id, guild_id=self.servers.get(channel_id))
 
-    def silenced(self, channel_id: int, room: Room | None = None) -> Silenced | None:
-        """Why no bot may speak in the channel, or in the thread of a room."""
-        return self.silence.check(self.place(channel_id, room)) if self.silence is not None else None
+    def silenced(self, channel_id: int, room: Room | None = None, agent: str | None = None) -> Silenced | None:
+        """Why no bot, or not this one, may speak in the channel, or in the thread of a room."""
+        return self.silence.check(self.place(channel_id, room), agent) if self.silence is not None else None
 
     async def learn_servers(self) -> None:
         """Learn which server each channel is in, if people of one server silenced bots there."""
         if self.silence is not None and any(order.scope.guild is not None for order in self.silence.active()):
             self.servers.update(await self.state.coordination.presence.servers(self.config.agents))
-
-    def muted_until(self, agent: str) -> float | None:
-        """Until when a person muted the agent; None if nobody did."""
-        return self.silence.muted_agents().get(agent) if self.silence is not None else None
 
     async def wait_for_redis(self, call: Callable[[], Awaitable[T]]) -> T:
         """Repeat the call until Redis answers. The bus logs that Redis is unavailable."""

@@ -138,8 +138,9 @@ class BackgroundScheduler:
     ) -> TaskPlan | Blocked:
         """The gates in their order. Raises StateUnavailable."""
         config, settings, context = self._config, self._context.config, self._context
-        if context.is_paused:
-            return Blocked("all bots are paused")
+        if (everywhere := context.silenced(NO_CHANNEL, agent=agent)) is not None:
+            is_muted = everywhere.kind == "muted"
+            return Blocked("it is muted", everywhere.until) if is_muted else Blocked("all bots are paused")
         blocked = gates.quiet_hours(now, settings.active_start, settings.active_end, settings.timezone)
         if blocked is not None:
             return blocked
@@ -148,9 +149,8 @@ class BackgroundScheduler:
         again = task == "discover" and 0 < pause <= now - last and last > 0
         if (blocked := gates.nothing_new(newest, schedule.state.seen, again=again)) is not None:
             return blocked
-        blocked = gates.silenced(context.muted_until(agent), await self._state.coordination.backoffs.until(agent), now)
-        if blocked is not None:
-            return blocked
+        if (until := await self._state.coordination.backoffs.until(agent)) is not None and until > now:
+            return Blocked("its provider refuses it", until)
         today = local_date(now, settings.timezone).isoformat()
         used_up = await self._state.limits.budgets.used_up(agent, NO_CHANNEL, today, idle=True)
         if (blocked := gates.budget(used_up, self._midnight(now))) is not None:

@@ -203,15 +203,6 @@ def quiet_hours(now: float, start: int, end: int, timezone: tzinfo) -> Blocked |
     return Blocked("these are quiet hours", min(begin for begin, _ in windows if begin > now))
 
 
-def silenced(muted_until: float | None, backoff_until: float | None, now: float) -> Blocked | None:
-    """Blocked for an agent that is muted, or whose provider refuses it."""
-    if muted_until is not None and muted_until > now:
-        return Blocked("it is muted", muted_until)
-    if backoff_until is not None and backoff_until > now:
-        return Blocked("its provider refuses it", backoff_until)
-    return None
-
-
 def nothing_new(newest: int, seen: int, *, again: bool = False) -> Blocked | None:
     """`newest`: the newest message where the agent takes part; `seen`: the newest one when it last ran out of work.
     `again`: the owner wants the task to be done again by now all the same."""

@@ -5,27 +5,19 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
 
 from agentic.text import finite_number
 from agentic.wire.connection import RedisConnection
+from agentic.wire.messages import SilenceNotice
 
 IGNORED = "coordinator:ignored"
 ORDER = re.compile(r"coordinator:(?:stop|ordered):(\d{1,20})", re.ASCII)  # of a channel; 0 for a pause
 MUTE = re.compile(r"agent:([^:]+):muted")
+DAY = 86400.0  # seconds
+MAX_STOP, MAX_PAUSE, MAX_MUTE = DAY, 366 * DAY, 7 * DAY
+EARLIEST = 0.001  # unix seconds: any other order is newer
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class FormerOrder:
-    """An order for the scope `scope`, as text, until `until` (unix seconds; 0 for a resume, None for no end). `at` is
-    when it was given, None if that is unknown."""
-
-    scope: str
-    until: float | None
-    at: float | None = None
-    source: str = ""
 
 
 async def find_former_keys(link: RedisConnection) -> list[str]:
@@ -37,10 +29,12 @@ async def find_former_keys(link: RedisConnection) -> list[str]:
     return found
 
 
-async def read_former_orders(link: RedisConnection, names: list[str]) -> list[FormerOrder]:
-    """Return the orders in the keys that `find_former_keys` found. Raises StateUnavailable."""
+async def read_former_orders(link: RedisConnection, names: list[str]) -> list[SilenceNotice]:
+    """Return the orders in the keys that `find_former_keys` found; one whose time is unknown has the earliest possible
+    one. Raises StateUnavailable."""
     people = map(str, await link.call(lambda redis: redis.smembers(IGNORED)))
-    orders = [FormerOrder(f"u:{person}", None) for person in people if person.isdecimal()]
+    ignored = [person for person in people if person.isdecimal()]
+    orders = [SilenceNotice(scope=f"u:{person}", until=1e12, at=EARLIEST) for person in ignored]
     texts = await link.call(lambda redis: redis.mget(names[1:])) if names[1:] else []
     found = {name: str(text or "") for name, text in zip(names[1:], texts, strict=True)}
     for channel in {match[1] for match in map(ORDER.fullmatch, found) if match}:
@@ -49,10 +43,12 @@ async def read_former_orders(link: RedisConnection, names: list[str]) -> list[Fo
         until, at = finite_number(ends or "0"), finite_number(ordered or "0")
         if until is None or at is None:
             log.warning("the former stop of channel %s cannot be read and is ignored", channel)
-        else:
-            orders.append(FormerOrder(f"c:{channel}" if int(channel) else "*", until, at or None, source))
+            continue
+        scope, longest = (f"c:{channel}", MAX_STOP) if int(channel) else ("*", MAX_PAUSE)
+        at = at or max(EARLIEST, until - longest)
+        orders.append(SilenceNotice(scope=scope, until=until, at=at, source=source))
     for name, text in found.items():
         muted, until = MUTE.fullmatch(name), finite_number(text)
         if muted and until:
-            orders.append(FormerOrder(f"a:{muted[1]}", until))
+            orders.append(SilenceNotice(scope=f"a:{muted[1]}", until=until, at=until - MAX_MUTE))
     return orders

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
-from agentic.state.former_silence import FormerOrder, find_former_keys, read_former_orders
+from agentic.state.former_silence import find_former_keys, read_former_orders
 from agentic.wire import keys
 from agentic.wire.bus import Bus, Mirror
 from agentic.wire.connection import RedisConnection, StateUnavailable
@@ -350,9 +350,9 @@ class Silence(Mirror):
         said = self._clock() if at is None else at
         return await self._give(SilenceOrder(scope, 0.0, round(said, 3)), late=late) == "first"
 
-    async def resume_all(self, scopes: Iterable[Scope]) -> bool:
+    async def resume_all(self, scopes: Iterable[Scope], *, at: float | None = None, late: bool = False) -> bool:
         """End the silence of these scopes; False if none of them was silenced."""
-        return any([await self.resume(scope) for scope in scopes])
+        return any([await self.resume(scope, at=at, late=late) for scope in scopes])
 
     async def resume_channel(
         self,
@@ -364,8 +364,7 @@ class Silence(Mirror):
     ) -> bool:
         """Resume a channel and its threads; False if none of them was stopped."""
         threads = (other for other in self.stopped_channels() if parent_of(other) == channel_id)
-        places = map(Scope.channel, (channel_id, *threads))
-        return any([await self.resume(place, at=at, late=late) for place in places])
+        return await self.resume_all(map(Scope.channel, (channel_id, *threads)), at=at, late=late)
 
     async def cancel_replies(self, person: int, channel_id: int) -> None:
         """Cancel the replies to this person there, in this process and, unless Redis is unavailable, in all others."""
@@ -444,8 +443,8 @@ class Silence(Mirror):
         if is_new:
             await self._link.call(lambda redis: redis.hset(keys.SILENCE, MARKER, f"{INCOMPLETE}{token}"))
             former = await find_former_keys(self._link)
-            for old in await read_former_orders(self._link, former):
-                await self._learn_former(old)
+            for order in filter(None, map(self._order_of, await read_former_orders(self._link, former))):
+                await self._learn(order)
         now = self._clock()
         for scope, order in list(self._orders.items()):
             there = theirs.get(scope)
@@ -498,13 +497,6 @@ class Silence(Mirror):
         self._orders[order.scope] = order
         if order.until > now and (known is None or known.until != order.until):
             await self._notify(SilenceChange(order.scope))
-
-    async def _learn_former(self, old: FormerOrder) -> None:
-        """Take over an order of an earlier version. If its time is unknown, it is the earliest possible one."""
-        if (scope := Scope.parse(old.scope)) is not None:
-            longest = LONGEST[scope.kind]
-            until = longest if old.until is None else old.until
-            await self._learn(self._bounded(scope, until, old.at or max(TICK, until - longest), old.source))
 
     async def _on_notice(self, raw: str) -> None:
         if (notice := read(SilenceNotice, raw)) is None:

@@ -51,17 +51,6 @@ def test_quiet_hours_last_until_the_active_ones_begin(now: float, start: int, en
     assert (closed is None) == (opens is None)
 
 
-@pytest.mark.parametrize(
-    ("muted", "backoff", "until"),
-    [(None, None, None), (NOON + 5, None, NOON + 5), (NOON - 5, NOON + 9, NOON + 9), (None, NOON - 1, None)],
-)
-def test_a_muted_agent_and_one_in_backoff_are_not_asked(
-    muted: float | None, backoff: float | None, until: float | None
-) -> None:
-    closed = gates.silenced(muted, backoff, NOON)
-    assert (closed.until if closed else None) == until
-
-
 @pytest.mark.parametrize(("newest", "seen", "is_open"), [(0, 0, False), (5, 0, True), (5, 5, False), (6, 5, True)])
 def test_where_nothing_was_written_since_there_is_nothing_to_do(newest: int, seen: int, is_open: bool) -> None:
     assert (gates.nothing_new(newest, seen) is None) is is_open

@@ -269,6 +269,18 @@ async def test_a_closed_gate_is_said_and_no_model_is_called(
     assert scene.task(task).due > scene.time.now
 
 
+async def test_a_bot_that_is_muted_or_in_back_off_is_asked_when_both_are_over() -> None:
+    scene = await begun("summarise")
+    ends = scene.time.now + HOUR
+    await scene.silence.stop(Scope.agent("claude"), HOUR)
+    scene.state.coordination.backoffs.ends.update(claude=ends + 600)
+    await scene.ticks(HOUR + 500)
+    assert scene.bus.asked == []
+    await scene.ticks(HOUR)
+    assert scene.bus.tasks() == ["summarise"]
+    assert scene.bus.at[0] >= ends + 600
+
+
 @pytest.mark.promise(525)
 async def test_another_server_that_is_paused_closes_no_gate() -> None:
     scene = await begun("follow_up")
