@@ -1,6 +1,7 @@
 """The bots' commands over the whole program: registered once, answered in time, seen by one person alone."""
 
 import asyncio
+import json
 import logging
 import re
 
@@ -14,6 +15,7 @@ from agentic.state.silence import ChannelRef
 from agentic.wire import keys
 from agentic.wire.messages import Command, CommandOutcome, read
 from tests.support.flow import decision, flow
+from tests.support.recorded import recorded
 from tests.support.redis_server import RedisServer, until
 
 ORDERS = keys.COORDINATOR_FORGOTTEN
@@ -234,6 +236,25 @@ async def test_why_by_link_and_by_the_messages_menu_and_forgetting(tmp_path):
         limits = rf"coordinator:budget:[\d-]+|coordinator:(mentions|forgotten):{bob}"
         expiring = [key for key in kept if re.fullmatch(limits, key)]
         assert sorted(left) == sorted([*expiring, ORDERS]), "his limits, and that he was forgotten"
+
+
+async def test_a_person_is_sent_their_data_as_a_file_that_they_alone_see(tmp_path):
+    async with flow(tmp_path) as f, f.running() as runtime:
+        await ready(f)
+        for who, said in (("Bob", "hello"), ("Alice", "my password is swordfish")):
+            before = len(f.said("debate", "claude"))
+            await f.discord.say(who, "debate", f"<@{f.user_id('claude')}> {said}")
+            await f.discord.wait_for(lambda before=before: len(f.said("debate", "claude")) > before)
+        record = runtime.setup.settings.record_file
+        await until(lambda: recorded(record.parent, "SELECT count(*) FROM turns WHERE asked_by IS NOT NULL") == [(2,)])
+        used = await f.discord.interact("Bob", "debate", "chatgpt", "privacy", {"export": "file"})
+        assert (await told(f, used)).startswith("This file has all that the bots keep about you")
+        (file,) = used.answers[0]["attachments"]
+        text = f.discord.backend.attachments[int(file["id"])].content.decode()
+        turns = next(each for each in json.loads(text)["kept about you"] if each["what"].startswith("a record of each"))
+        assert [row["agent"] for row in turns["rows"]] == ["claude"]
+        assert "swordfish" not in text
+        assert str(f.world.user("Alice").id) not in text
 
 
 async def everything(runtime):
