@@ -105,11 +105,6 @@ class VectorWriter:
             await asyncio.gather(self._making, return_exceptions=True)
 
 
-async def drop_others(db: aiosqlite.Connection, model: str | None) -> None:
-    """Remove the vectors of other models, which are of no use any more. Raises sqlite3.Error."""
-    await db.execute("DELETE FROM embeddings WHERE model IS NOT ?", (model,))
-
-
 def find_near(db: sqlite3.Connection, wanted: Vector, model: str, reach: Reach, most: int) -> list[int]:
     """Return the ids of memories whose meaning stands out as near to a question's, the nearest first.
 

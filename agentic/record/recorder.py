@@ -21,7 +21,7 @@ import aiosqlite
 
 from agent_config import Settings
 from agentic.record.database import BUSY_MS, RecordError, connect, copies, identity, migrate
-from agentic.record.embeddings import Embeddings, VectorWriter, drop_others
+from agentic.record.embeddings import Embeddings, VectorWriter
 from agentic.record.forgetting import forget_person
 from agentic.record.recall import MemoryIndex
 from agentic.record.retention import Retention, RetentionPolicy
@@ -127,7 +127,8 @@ class Recorder:
         db = await connect(self._path, writable=True)
         try:
             self._index = await MemoryIndex.prepare(db)
-            await drop_others(db, self._meaning.model if self._meaning else None)
+            model = self._meaning.model if self._meaning else None
+            await db.execute("DELETE FROM embeddings WHERE model IS NOT ?", (model,))  # those of other models
             self._vector_writers = [VectorWriter(db, self._meaning)] if self._meaning else []
             self._positions = await read_positions(db)
             newest = next(iter(await db.execute_fetchall("SELECT max(at) FROM forgotten")))[0]
