@@ -95,10 +95,6 @@ class HeardChannels(ABC):
         """Return the outlet for answers to commands, which are given in a stopped chat too."""
         return self.make_outlet(channel_id, self.lease)
 
-    def parent(self, channel_id: int) -> int | None:
-        del channel_id
-        return None
-
     def place(self, channel_id: int) -> ChannelRef:
         return ChannelRef(channel_id)
 

@@ -90,8 +90,7 @@ class AgentChannels(Protocol):
     def arriving(self) -> bool: ...  # channels of some guild are not known yet
     def own_id(self, channel_id: int) -> int | None: ...  # the agent's user id there; None where nobody can mention it
     def known(self) -> Sequence[ChannelInfo]: ...
-    def parent(self, channel_id: int) -> int | None: ...
-    def place(self, channel_id: int) -> ChannelRef: ...  # with what an order of silence for it may be about
+    def place(self, channel_id: int) -> ChannelRef: ...  # with a thread's channel and the server, as far as known
     def view_of(self, channel_id: int) -> ReactionView | None: ...
     def outlet_of(self, channel_id: int) -> Outlet | None: ...
     async def outlet_in_scope(self, channel_id: int) -> Outlet | None: ...
@@ -238,9 +237,6 @@ class JoinedChannels:
 
     def known(self) -> Sequence[ChannelInfo]:
         return [info for part in self._parts.values() for info in part.known()]
-
-    def parent(self, channel_id: int) -> int | None:
-        return self._of(channel_id).parent(channel_id)
 
     def place(self, channel_id: int) -> ChannelRef:
         return self._of(channel_id).place(channel_id)

@@ -200,7 +200,7 @@ class AgentHost:
 
     def _replies_to_notice(self, asked: Entry, channel_id: int) -> bool:
         """Whether it replies to a line of the program's in a thread, such as that a room waits for a name."""
-        if asked.reply_to is None or self._channels.parent(channel_id) is None:
+        if asked.reply_to is None or self._channels.place(channel_id).parent_id is None:
             return False
         replied = self._services.chats.transcripts.of(channel_id).get(asked.reply_to)
         return replied is not None and replied.hidden
@@ -219,7 +219,7 @@ class AgentHost:
         view = self._channels.view_of(channel_id)
         if view is None:
             return None
-        parent = self._channels.parent(channel_id)
+        parent = self._channels.place(channel_id).parent_id
         if view.guild_id is not None and self._services.chats.scope.theme(channel_id, parent, view.guild_id) is None:
             return None
         options = self.agent.options.options(self.name, view)

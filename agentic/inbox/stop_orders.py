@@ -164,7 +164,7 @@ class StopOrders:
             await _acknowledge(self._channels, channel_id, heard.message_id, SEEN)
 
     async def _stop_late(self, channel_id: int, source: str, seconds: float | None, at: float) -> bool:
-        scope, parent = Scope.channel(channel_id), self._channels.parent(channel_id)
+        scope, parent = Scope.channel(channel_id), self._channels.place(channel_id).parent_id
         return await self._silence.stop(scope, seconds, source=source, at=at, late=True, parent_id=parent) == "first"
 
     def is_overruled(self, said: Entry, heard: IncomingMessage) -> bool:
@@ -244,7 +244,9 @@ class StopOrders:
 
     async def _resume(self, channel_id: int, *, at: float, late: bool) -> bool:
         """Resume a channel and its threads; False if nothing was stopped."""
-        return await self._silence.resume_channel(channel_id, self._channels.parent, at=at, late=late)
+        return await self._silence.resume_channel(
+            channel_id, lambda thread: self._channels.place(thread).parent_id, at=at, late=late
+        )
 
     async def _on_silence(self, change: SilenceChange) -> None:
         """End what waits and runs where the bots were stopped, or what answers a person who wants no reply there."""
@@ -297,7 +299,7 @@ class MissedOrders:
         entries = [one for one in past if self._is_young(one.created_at)]
         for entry in entries:
             if entry.order is not None and entry.speaker.kind == "person":
-                facts = heard_of(entry, channel_id, view.guild_id, self._channels.parent(channel_id))
+                facts = heard_of(entry, channel_id, view.guild_id, self._channels.place(channel_id).parent_id)
                 who = Person(entry.speaker.id, entry.author_roles, manages_messages=entry.may_manage)
                 call = self._calls.detect(facts)
                 await self._stop_orders.on_missed(entry.order, facts, call, who, entry.created_at)

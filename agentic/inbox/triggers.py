@@ -170,7 +170,7 @@ class BotMentions:
         outlet = self._channels.outlet_of(channel_id)
         if outlet is None:
             return
-        room = await room_of_thread(services, channel_id, self._channels.parent(channel_id))
+        room = await room_of_thread(services, channel_id, self._channels.place(channel_id).parent_id)
         if room is not None and room.status == "active" and room.member(key) is not None:
             return  # it speaks there in its turns alone
         await outlet.view.ensure_history()

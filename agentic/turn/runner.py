@@ -193,7 +193,7 @@ class TurnRunner:
 
     async def _theme_of_thread(self, event: ReflectionEvent) -> str:
         """A background task's theme: a thread's room has one, else the channel above, which only we know."""
-        parent = self._channels.parent(event.channel_id)
+        parent = self._channels.place(event.channel_id).parent_id
         if parent is None:
             return event.theme
         room = await read_room(self._services.state.coordination.rooms, event)

@@ -159,9 +159,6 @@ class DiscordChannels:
             return None
         return ChannelInfo(channel.id, channel.name, theme, guild_id_of(channel), parent_of(channel))
 
-    def parent(self, channel_id: int) -> int | None:
-        return parent_of(self._bot.get_channel(channel_id))
-
     def place(self, channel_id: int) -> ChannelRef:
         channel = self._bot.get_channel(channel_id)
         guild_id = guild_id_of(channel) if isinstance(channel, Channel) else None
@@ -288,12 +285,10 @@ class PersonaChannels:
     def known(self) -> Sequence[ChannelInfo]:
         return ()
 
-    def parent(self, channel_id: int) -> int | None:
-        return next((parent for bot in self._bots() if (parent := bot.parent(channel_id)) is not None), None)
-
     def place(self, channel_id: int) -> ChannelRef:
-        view = self._view(channel_id)
-        return ChannelRef(channel_id, self.parent(channel_id), view.guild_id if view is not None else None)
+        """As one of the bots knows it, if possible as a thread."""
+        seen = [place for bot in self._bots() if (place := bot.place(channel_id)).guild_id is not None]
+        return max(seen, key=lambda place: place.parent_id is not None, default=ChannelRef(channel_id))
 
     def view_of(self, _: int) -> ReactionView | None:
         """None: the bots themselves look for orders that were missed."""
@@ -307,7 +302,7 @@ class PersonaChannels:
         """The outlet of a thread; None for a channel, out of scope, and if no bot sees it. Waits for a bot, or a guild,
         that arrives."""
         await self.wait_for(channel_id)
-        services, view, parent = self._services, self._view(channel_id), self.parent(channel_id)
+        services, view, parent = self._services, self._view(channel_id), self.place(channel_id).parent_id
         if view is None or parent is None or services.chats.scope.theme(channel_id, parent, view.guild_id) is None:
             return None
         silence = services.silence

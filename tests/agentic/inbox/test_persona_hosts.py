@@ -192,7 +192,7 @@ async def test_it_speaks_in_threads_of_the_bots_channels_and_nowhere_else(tmp_pa
         assert (channels.own_id(THREAD), channels.known(), channels.view_of(THREAD)) == (None, (), None)
         assert channels.outlet_of(DEBATE).view.own_name == "Claude", "notices to the owner are the bot's"
         assert not s.services.silence.check(channels.place(THREAD))
-        await s.services.silence.stop(Scope.channel(channels.parent(THREAD)), source="an order")
+        await s.services.silence.stop(Scope.channel(channels.place(THREAD).parent_id), source="an order")
         assert s.services.silence.check(channels.place(THREAD))
 
 
