@@ -30,7 +30,7 @@ from agentic.local.person import BrowserPerson
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
-from agentic.runtime.services import Setup
+from agentic.runtime.services import ModelMakers, ProcessConfig
 from tests.support import records
 
 FOLDER = Path(__file__).parent / "pictures"
@@ -62,7 +62,7 @@ def new_world() -> World:
     )
 
 
-def setup_for(world: World, discord: DiscordStandIn, folder: Path) -> Setup:
+def setup_for(world: World, discord: DiscordStandIn, folder: Path) -> ProcessConfig:
     environ = {
         **{spec.token_setting: world.app(name).token for name, spec in AGENTS.items()},
         "CHANNEL_THEME_MAP": ",".join(f"{channel_id}:{theme}" for channel_id, theme in records.CHANNELS.items()),
@@ -74,10 +74,10 @@ def setup_for(world: World, discord: DiscordStandIn, folder: Path) -> Setup:
     words = {**{AGENTS[name].display_name: user_id for name, user_id in ids.items()}, **ids}
     shown = [spec.display_name for spec in AGENTS.values()]
     voices = {name: ScriptedVoice(name, rng=random.Random(), delay=lambda: random.uniform(1.2, 2.2)) for name in AGENTS}
-    return Setup(
+    return ProcessConfig(
         settings=load_settings(environ, env_file=None),
         agents=tuple(AGENTS),
-        make_model=lambda agent: voices[agent.name],
+        models=ModelMakers(make=lambda agent: voices[agent.name]),
         use_default_redis=False,
         people=BrowserPerson(discord, PERSON, shown, words, {}),
     )

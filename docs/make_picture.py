@@ -27,7 +27,7 @@ from agentic.local.terminal.view import Header, Names
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
-from agentic.runtime.services import Setup
+from agentic.runtime.services import ModelMakers, ProcessConfig
 
 TARGET = Path(__file__).parent / "conversation.svg"
 COLUMNS = 88
@@ -52,14 +52,14 @@ def new_world() -> World:
     return small_world(bots, (CHANNEL,), (PERSON,))
 
 
-def setup_for(world: World, folder: str) -> Setup:
+def setup_for(world: World, folder: str) -> ProcessConfig:
     tokens = {spec.token_setting: world.app(name).token for name, spec in AGENTS.items()}
     place = {"CHANNEL_THEME_MAP": f"{world.channel(CHANNEL).id}:{CHANNEL}", "DATA_DIR": folder}
     voices = {name: ScriptedVoice(name, rng=random.Random(), delay=lambda: 0.2) for name in AGENTS}
-    return Setup(
+    return ProcessConfig(
         settings=load_settings({**tokens, **place, **QUICK}, env_file=None),
         agents=tuple(AGENTS),
-        make_model=lambda agent: voices[agent.name],
+        models=ModelMakers(make=lambda agent: voices[agent.name]),
         use_default_redis=False,
     )
 

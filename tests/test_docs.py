@@ -37,7 +37,7 @@ from agentic.process.root import ROOT
 from agentic.runtime.bot import cog_class
 from agentic.runtime.cli import _parser
 from agentic.runtime.runtime import running
-from agentic.runtime.services import Setup
+from agentic.runtime.services import ModelMakers, ProcessConfig
 from agentic.services.signal import stores as signal_stores
 from agentic.settings.fields import DEFAULT_TOOLS
 from agentic.settings.loading import OLD_NAMES
@@ -326,11 +326,11 @@ async def test_the_fifth_agent_of_the_page_logs_in_and_answers(fifth: AgentSpec,
     assert settings.agents[fifth.name].model == "claude-opus-5-5"
     async with DiscordStandIn(world) as discord:
         with routed_to(discord):
-            setup = Setup(
+            setup = ProcessConfig(
                 settings=settings,
                 agents=(fifth.name,),
                 coordinator=False,
-                make_model=lambda agent: ScriptedVoice(agent.name, rng=setup.rng),
+                models=ModelMakers(make=lambda agent: ScriptedVoice(agent.name, rng=setup.rng)),
                 use_default_redis=False,
                 personas=False,  # nothing is written into this folder
             )

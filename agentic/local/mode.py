@@ -47,7 +47,7 @@ from agentic.local.voices.voice import ScriptedVoice
 from agentic.process.logs import version_line
 from agentic.runtime.bot import cancel
 from agentic.runtime.runtime import running
-from agentic.runtime.services import Setup, provider_model
+from agentic.runtime.services import ModelMakers, ProcessConfig, WebAccess, provider_model
 from agentic.themes import THEMES
 from agentic.wire.reasons import ENDINGS
 
@@ -125,15 +125,14 @@ class _Local:
                 found = await stack.enter_async_context(looking_for_servers(self.settings))
             self.server = await stack.enter_async_context(DiscordStandIn(self.world))
             stack.enter_context(routed_to(self.server))
-            setup = Setup(
+            setup = ProcessConfig(
                 settings=self.settings,
                 agents=tuple(self.settings.agents),
-                make_model=self._model,
-                lacks=lambda _: None,  # who has no model speaks with a script
+                models=ModelMakers(make=self._model, lacks=lambda _: None),  # who has no model speaks with a script
                 coordinator_config=local_coordinator(self.settings),
                 use_default_redis=False,
                 tools=bool(self.with_model),  # scripted voices use none
-                picture_origins=(self.server.api_base.split("/api")[0],),
+                web=WebAccess(picture_origins=(self.server.api_base.split("/api")[0],)),
                 rng=self.rng,
                 resumes=False,  # its messages are gone
                 people=BrowserPerson(

@@ -153,20 +153,19 @@ def _serve(
 ) -> int:
     from agentic.runtime.bot import runnable
     from agentic.runtime.runtime import serve
-    from agentic.runtime.services import Setup, cheap_model, embedder_of
+    from agentic.runtime.services import ModelMakers, ProcessConfig, cheap_model, embedder_of
 
     agents = runnable(settings, only, without)
     accounts = tuple(name for name in settings.account_agents if (not only or name in only) and name not in without)
     if not (agents or accounts):
         log.error("no bot can start: none of the chosen bots has a token of its own and an API key")
         return 2
-    setup = Setup(
+    setup = ProcessConfig(
         settings=settings,
         agents=agents,
         accounts=accounts,
         coordinator=coordinator,
-        make_cheap=cheap_model,
-        make_embedder=embedder_of,
+        models=ModelMakers(make_cheap=cheap_model, make_embedder=embedder_of),
     )
 
     return _ended(settings, lambda: _run_with_data(settings, partial(serve, setup)))

@@ -84,7 +84,7 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleContext:
         actions=Actions(ActionContext(services, ConsolePlace(live, online))),
         live=live,
         store=store,
-        replayer=ConsoleReplayer(setup.settings, services.state, make_model=setup.make_model, clock=setup.clock),
+        replayer=ConsoleReplayer(setup.settings, services.state, make_model=setup.models.make, clock=setup.clock),
         notes=services.record,
         people=setup.people,
         reasons=REASONS,

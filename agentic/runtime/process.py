@@ -34,7 +34,7 @@ from agentic.record.recorder import OFF, ReadState, recording
 from agentic.runtime.bot import BotSupervisor, cancel
 from agentic.runtime.health import Health
 from agentic.runtime.services import (
-    Setup,
+    ProcessConfig,
     caps_of,
     coordinator_config,
     embedder_of,
@@ -66,7 +66,9 @@ T = TypeVar("T")
 class Runtime:
     """A running process. `stop` ends it; `failed` is true once something essential has ended by itself."""
 
-    def __init__(self, setup: Setup, services: Services, chats: Sequence[HostedService], link: RedisConnection) -> None:
+    def __init__(
+        self, setup: ProcessConfig, services: Services, chats: Sequence[HostedService], link: RedisConnection
+    ) -> None:
         self.setup, self.services, self.chats = setup, services, chats
         self.bots: dict[str, BotSupervisor] = {}
         self.coordinator: Coordinator | None = None
@@ -138,7 +140,7 @@ class Runtime:
         self._stop_without_bots()
 
     async def _start_bot(self, agent: AgentSettings) -> None:
-        lease, make = self.lease(keys.owner(agent.spec.name)), self.setup.make_model
+        lease, make = self.lease(keys.owner(agent.spec.name)), self.setup.models.make
         # At a start the machine is busy, and Redis may be starting too.
         patiently = partial(wait_for_redis, every=REDIS_PAUSE_SECONDS, seconds=REDIS_START_SECONDS)
         if not await patiently(lambda: self._may_start(agent.spec.name, lease)):

@@ -86,7 +86,7 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
         channels = services.chats.channels_for(persona.name) or rooms
         return HostedChannels(channels, audience, held, is_heard=True)
 
-    hosts = PersonaHosts(runtime.services, runtime.setup.make_model, channels_of, prepare=prepare)
+    hosts = PersonaHosts(runtime.services, runtime.setup.models.make, channels_of, prepare=prepare)
     runtime.personas = hosts
     stack.push_async_callback(hosts.aclose)
     runtime.watch(hosts.run, "personas")

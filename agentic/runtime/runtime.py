@@ -30,7 +30,7 @@ from agentic.runtime.bot import cancel
 from agentic.runtime.health import serving_health
 from agentic.runtime.process import Runtime, Watching, metrics_routes
 from agentic.runtime.rooms import serve_rooms
-from agentic.runtime.services import Setup, build_services, open_tools, recall_agents
+from agentic.runtime.services import ProcessConfig, build_services, open_tools, recall_agents
 from agentic.services.context import HostedService, load_services
 from agentic.tools.toolset import Toolset
 from agentic.wire.connection import RedisConnection
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def running(setup: Setup) -> AsyncIterator[Runtime]:
+async def running(setup: ProcessConfig) -> AsyncIterator[Runtime]:
     """Open everything and start the bots and the coordinator; on exit, close them in order."""
     async with AsyncExitStack() as stack:
         chats = tuple(load_services(setup.settings))
@@ -88,7 +88,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
 
 
 async def _open(
-    setup: Setup, chats: Sequence[HostedService], stack: AsyncExitStack
+    setup: ProcessConfig, chats: Sequence[HostedService], stack: AsyncExitStack
 ) -> tuple[RedisConnection, Services, Watching]:
     """Open the connections and build what all agents share; the stack closes them."""
     settings = setup.settings
@@ -152,7 +152,7 @@ async def _read_shared_state(services: Services) -> None:
     services.state.context.resets.start(services.bus)
 
 
-async def serve(setup: Setup) -> int:
+async def serve(setup: ProcessConfig) -> int:
     """Run until a signal or a failure; return the exit code."""
     async with running(setup) as runtime:
         runtime.stopping.on_signals()

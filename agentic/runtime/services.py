@@ -163,26 +163,41 @@ def make_guild_models(agent: AgentSettings, make: Callable[[AgentSettings], Mode
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMakers:
+    """Make the models of a process. `lacks` says why `make` could make none of a persona's."""
+
+    make: Callable[[AgentSettings], Model] = provider_model
+    make_cheap: Callable[[Settings], Model | None] = lambda _settings: None
+    make_embedder: Callable[[Settings], Embedder | None] = lambda _settings: None
+    lacks: Lacks = lacking_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebAccess:
+    """What tools reach in the web. `picture_origins`: besides Discord's own; `pages` fetches pages; `keyless` are the
+    searches without a key, and `search_bases` other addresses of search engines."""
+
+    picture_origins: tuple[str, ...] = ()
+    pages: Callable[[], PublicFetcher] = PublicFetcher
+    keyless: Keyless = KEYLESS
+    search_bases: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Setup:
-    """The set-up of a process. Local mode, tests and benchmarks differ from production in these values alone."""
+class ProcessConfig:
+    """How a process is set up. Local mode, tests, and benchmarks differ from production in these values alone."""
 
     settings: Settings
     agents: tuple[str, ...]  # the bots of this process
     accounts: tuple[str, ...] = ()  # the agents of this process with an account of their own, such as a phone number
     coordinator: bool = True
-    make_model: Callable[[AgentSettings], Model] = provider_model
-    make_cheap: Callable[[Settings], Model | None] = lambda _settings: None
-    make_embedder: Callable[[Settings], Embedder | None] = lambda _settings: None
-    lacks: Lacks = lacking_key  # why `make_model` could make none of a persona's
+    models: ModelMakers = field(default_factory=ModelMakers)
     coordinator_config: CoordinatorConfig | None = None
     use_default_redis: bool = True  # use a Redis that answers on 127.0.0.1:6379
-    picture_origins: tuple[str, ...] = ()  # besides Discord's own
+    web: WebAccess = field(default_factory=WebAccess)
     tools: bool = True
     personas: bool = True  # read from settings.personas_dir
-    pages: Callable[[], PublicFetcher] = PublicFetcher  # fetches pages for tools
-    keyless: Keyless = KEYLESS  # the searches without a key
-    search_bases: Mapping[str, str] = field(default_factory=dict)  # other addresses of search engines
     people: People | None = None  # who may write from the console: local mode's person
     resumes: bool = True  # continue turns and conversations that an earlier run did not end
     holder: str = field(default_factory=this_process)  # of leases and turns; unique unless no other process can run
@@ -191,7 +206,7 @@ class Setup:
 
 
 def build_services(
-    setup: Setup,
+    setup: ProcessConfig,
     link: RedisConnection,
     *,
     session: aiohttp.ClientSession,
@@ -212,13 +227,13 @@ def build_services(
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
     silence = Silence(link, bus, setup.clock)
     state = SharedState(link, setup.clock, holder=setup.holder, caps=caps_of(settings), silence=silence)
-    roster = Roster(settings, directory, state.coordination.presence, folder, setup.lacks)
+    roster = Roster(settings, directory, state.coordination.presence, folder, setup.models.lacks)
     live, notices = LiveOptions(link, bus), state.posts.notices
     options = load_options(settings, roster.names, personas.layer if personas else no_layer, live, notices)
     transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
     records = tools.records if tools else None
-    meaning = meaning_of(settings, setup.make_embedder(settings), state.limits.replay_costs, setup.clock)
-    model, chosen = setup.make_cheap(settings), cheapest(settings.cheap_models)
+    meaning = meaning_of(settings, setup.models.make_embedder(settings), state.limits.replay_costs, setup.clock)
+    model, chosen = setup.models.make_cheap(settings), cheapest(settings.cheap_models)
     cheap: CheapModel | None = None
     if model is not None and chosen is not None:
         backoff = ProviderBackoff("the cheap model", setup.clock)
@@ -231,7 +246,7 @@ def build_services(
         ),
         directory=directory,
         transcripts=transcripts,
-        attachments=AttachmentReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
+        attachments=AttachmentReader(PictureFetcher(session, extra_origins=setup.web.picture_origins)),
         redact=redact,
     )
     agents = AgentBook(
@@ -271,7 +286,7 @@ def build_services(
 
 @asynccontextmanager
 async def open_tools(
-    setup: Setup, session: aiohttp.ClientSession, redact: Callable[[str], str], environment: Mapping[str, str]
+    setup: ProcessConfig, session: aiohttp.ClientSession, redact: Callable[[str], str], environment: Mapping[str, str]
 ) -> AsyncIterator[Toolset]:
     """Open the tools of the installation. MCP servers start in the background.
 
@@ -284,14 +299,14 @@ async def open_tools(
         log.warning("MCP server skipped: %s", problem)
     async with AsyncExitStack() as stack:
         records = await stack.enter_async_context(ToolRecords(settings.tools_dir, redact=redact))
-        fetcher = await stack.enter_async_context(setup.pages())
+        fetcher = await stack.enter_async_context(setup.web.pages())
         built_in, pictures = await stack.enter_async_context(
             built_in_tools(
                 session,
                 fetcher,
                 settings.search_keys,
-                search_bases=setup.search_bases,
-                keyless=setup.keyless if settings.web_search else None,
+                search_bases=setup.web.search_bases,
+                keyless=setup.web.keyless if settings.web_search else None,
                 clock=clock,
                 redact=redact,
             )

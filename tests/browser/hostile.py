@@ -30,7 +30,7 @@ from agentic.personas.files import PERSONA_FILES
 from agentic.record.database import connect_blocking, migrate
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
-from agentic.runtime.services import Setup
+from agentic.runtime.services import ModelMakers, ProcessConfig
 from agentic.wire.entries import CallWords, HistoryMessage
 
 PAYLOAD = (
@@ -163,10 +163,10 @@ async def main(folder: Path) -> None:
     fill_record(settings.record_file)
     async with DiscordStandIn(world) as discord:
         with routed_to(discord):
-            setup = Setup(
+            setup = ProcessConfig(
                 settings=settings,
                 agents=tuple(AGENTS),
-                make_model=lambda agent: HostileVoice(agent.name, rng=random.Random(1)),
+                models=ModelMakers(make=lambda agent: HostileVoice(agent.name, rng=random.Random(1))),
                 use_default_redis=False,
             )
             async with running(setup) as runtime:

@@ -19,13 +19,14 @@ import pytest
 from agent_config import AGENTS, Settings, load_settings
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
-from agentic.runtime.services import Setup, provider_model
+from agentic.runtime.services import provider_model
 from agentic.services.signal.envelopes import group_chat_id
 from agentic.settings import services
 from tests.support.flow import QUICK, Flow, by_provider, flow
 from tests.support.lines.server import LineServer
 from tests.support.lines.service import number_of
 from tests.support.models.model_server import ModelServer
+from tests.support.process_config import process_config
 from tests.support.redis_server import until
 from tests.support.signal_flow import GROUP, SignalFlow, signal_flow
 from tests.support.signal_server import ACCOUNT, ANNA, BEN, EVE, group_id, quoting, reacting
@@ -208,7 +209,7 @@ class OnLines(Service):
 
     @asynccontextmanager
     async def running(self, **more: object) -> AsyncIterator[Runtime]:
-        setup = Setup(
+        setup = process_config(
             settings=self.settings,
             agents=(),
             accounts=self.settings.account_agents,

@@ -19,10 +19,11 @@ from agentic.local.discord.server import routed_to
 from agentic.local.discord.world import World
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
-from agentic.runtime.services import Setup, provider_model
+from agentic.runtime.services import ProcessConfig, provider_model
 from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.models.model_server import ModelServer
 from tests.support.models.wire.values import ModelRequest
+from tests.support.process_config import process_config
 from tests.support.warm_start import SDKS
 
 for sdk in SDKS:  # else the first answer waits for these imports: on a busy machine longer than a test does
@@ -70,7 +71,7 @@ class Flow:
         messages = self.discord.messages(channel)
         return [m["content"] for m in messages if shown is None or _name(m["author"]) == shown]
 
-    def setup(self, **more: object) -> Setup:
+    def setup(self, **more: object) -> ProcessConfig:
         fields = {
             "settings": self.settings,
             "agents": tuple(self.settings.agents),
@@ -80,7 +81,7 @@ class Flow:
             "picture_origins": (self.discord.api_base.split("/api")[0],),
             **more,
         }
-        return Setup(**fields)
+        return process_config(**fields)
 
     @asynccontextmanager
     async def running(self, **more: object) -> AsyncIterator[Runtime]:

@@ -14,10 +14,11 @@ from typing import Any
 from agent_config import AGENTS, Settings, load_settings
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
-from agentic.runtime.services import Setup, provider_model
+from agentic.runtime.services import ProcessConfig, provider_model
 from agentic.services.signal.settings import SignalSettings
 from tests.support.flow import QUICK, by_provider
 from tests.support.models.model_server import ModelServer
+from tests.support.process_config import process_config
 from tests.support.redis_server import until
 from tests.support.signal_server import ACCOUNT, ANNA, BEN, SignalServer
 
@@ -46,7 +47,7 @@ class SignalFlow:
         await self.signal.until(lambda: len(self.said(recipient)) >= count)
         return self.said(recipient)
 
-    def setup(self, **more: object) -> Setup:
+    def setup(self, **more: object) -> ProcessConfig:
         fields = {
             "settings": self.settings,
             "agents": (),
@@ -55,7 +56,7 @@ class SignalFlow:
             "make_model": partial(provider_model, free_at_home=False),
             **more,
         }
-        return Setup(**fields)
+        return process_config(**fields)
 
     @asynccontextmanager
     async def running(self, *, stands_by: bool = False, **more: object) -> AsyncIterator[Runtime]:

@@ -12,7 +12,7 @@ import pytest
 
 from agent_config import load_settings
 from agentic.process.root import ROOT
-from agentic.runtime.services import Setup, open_tools
+from agentic.runtime.services import ProcessConfig, open_tools
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.toolset import Toolset
 from tests.support.doubles import NOON
@@ -62,7 +62,7 @@ async def opened(folder, **settings):
     environ = {"DATA_DIR": str(folder), "CONFIG_FILES_DIR": str(folder), **settings}
     async with aiohttp.ClientSession() as session:
         read = load_settings(environ, None)
-        async with open_tools(Setup(settings=read, agents=(), clock=lambda: NOON), session, str, {}) as tools:
+        async with open_tools(ProcessConfig(settings=read, agents=(), clock=lambda: NOON), session, str, {}) as tools:
             yield tools
 
 
@@ -123,7 +123,7 @@ servers:
     assert "canary" not in repr(settings)
     async with (
         aiohttp.ClientSession() as session,
-        open_tools(Setup(settings=settings, agents=(), clock=lambda: NOON), session, str, environ) as tools,
+        open_tools(ProcessConfig(settings=settings, agents=(), clock=lambda: NOON), session, str, environ) as tools,
     ):
         await tools.servers.tried()
         box = tools.toolbox("claude", ("*",), False)

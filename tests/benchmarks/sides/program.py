@@ -20,7 +20,7 @@ from agent_config import load_settings
 from agentic.process.logs import set_up_logging
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import finish_startup, running
-from agentic.runtime.services import Setup
+from agentic.runtime.services import ProcessConfig, WebAccess
 from tests.benchmarks.sides.call_counter import CallCounter
 from tests.benchmarks.sides.lines import DrivenClock, arguments, serve
 from tests.benchmarks.sides.monitor import StallMonitor
@@ -94,11 +94,11 @@ async def run(given: Mapping[str, Any]) -> None:
     settings = load_settings(given["settings"], None)
     set_up_logging(settings.log_level)
     clock = DrivenClock()
-    setup = Setup(
+    setup = ProcessConfig(
         settings=settings,
         agents=tuple(settings.agents),
         use_default_redis=False,
-        picture_origins=(given["api_base"].split("/api")[0],),
+        web=WebAccess(picture_origins=(given["api_base"].split("/api")[0],)),
         rng=random.Random(1),
         clock=clock,
     )
