@@ -23,7 +23,6 @@ from agentic.settings.agents import (
     BASE_URL_SETTINGS,
     AgentSettings,
     AgentSpec,
-    CodingSettings,
     FrontMatter,
     NoModel,
     ReadFronts,

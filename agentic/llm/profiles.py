@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
@@ -143,3 +144,24 @@ class Aws:
     secret_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
     profile: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryConfig:
+    """How the Claude Agent SDK runs an agent's turns. `workspace` is the working folder; `home`, outside of it, keeps
+    the sessions.
+
+    `hidden`: variables of this process's environment that the program gets as empty; it inherits all others.
+    `base_url`: None for Anthropic's own. At most `max_turns` model calls and `max_usd` US dollars a query.
+    """
+
+    model: str
+    workspace: Path
+    home: Path
+    api_key: str = field(default="", repr=False)
+    base_url: str | None = field(default=None, repr=False)
+    allowed_tools: tuple[str, ...] = ()
+    permission_mode: str = "dontAsk"
+    max_turns: int = 20
+    max_usd: float = 0.5
+    hidden: tuple[str, ...] = ()

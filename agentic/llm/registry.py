@@ -23,37 +23,14 @@ from agentic.llm.embeddings import Embedded, Embedder
 from agentic.llm.model import Access, ProviderModel
 from agentic.llm.profiles import Aws, Endpoint
 from agentic.llm.provider_table import KNOWN, PROVIDERS, Provider
-from agentic.llm.retry import Fallbacks, Retrier, RetryPolicy
+from agentic.llm.retry import Retrier, RetryPolicy
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 
 T = TypeVar("T", bound=Model | Embedder)
-
-
 ENDPOINT_SECONDS = 0.3  # for their SDKs to be imported
 
 # Two threads that import packages with shared modules may see a half-imported one, and only slow each other down.
 _importing = threading.Lock()
-
-
-def split_model_name(name: str, own: Iterable[str] = ()) -> tuple[str, str]:
-    """Split `provider/model`. `own`: the names of the owner's endpoints.
-
-    Raises ValueError, with the known providers, for a name without a model or with an unknown provider.
-    """
-    provider, _, model = name.partition("/")
-    known = {*KNOWN, *own}
-    if provider not in known or not model:
-        raise ValueError(f"{name!r} is not provider/model; the providers are {', '.join(sorted(known))}")
-    return provider, model
-
-
-def in_order(names: Iterable[str], make: Callable[[str, str], Model], *, own: Iterable[str] = ()) -> Model:
-    """Return one model for a list of `provider/model`, tried in that order. `make` builds each from its two parts.
-
-    Raises ValueError for an empty list and for a malformed name.
-    """
-    models = [make(*parts) for parts in [split_model_name(name, own) for name in names]]
-    return models[0] if len(models) == 1 else Fallbacks(models)
 
 
 def build_model(

@@ -31,9 +31,9 @@ from agentic.chat.service import ChannelInfo, ChatService, ServedChannels, Servi
 from agentic.chat.transcript import MAX_ENTRIES, Transcripts
 from agentic.console.parts import People
 from agentic.llm.embeddings import Embedder
-from agentic.llm.providers.agent_sdk import AgentSdkModel, QueryConfig
-from agentic.llm.registry import LazyEmbedder, LazyModel, build_model, in_order
-from agentic.llm.retry import RetryPolicy
+from agentic.llm.providers.agent_sdk import AgentSdkModel
+from agentic.llm.registry import LazyEmbedder, LazyModel, build_model
+from agentic.llm.retry import Fallbacks, RetryPolicy
 from agentic.llm.types import Model
 from agentic.net.fetch import PublicFetcher
 from agentic.net.images import PictureFetcher
@@ -96,28 +96,19 @@ def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
     """
     usable = {model.name: model for model in agent.usable}
     if agent.coding is not None and agent.models[0].name in usable:
-        coding = agent.coding  # the Claude Agent SDK runs its turns
-        config = QueryConfig(
-            model=agent.model,
-            workspace=coding.workspace,
-            home=coding.home,
-            api_key=agent.api_key.get_secret_value() if agent.api_key else "",
-            base_url=agent.base_url,
-            allowed_tools=coding.allowed_tools,
-            permission_mode=coding.permission_mode,
-            max_turns=coding.max_steps,
-            max_usd=coding.max_usd,
-            hidden=coding.hidden,
-        )
-        return AgentSdkModel(config, free=free_at_home and agent.models[0].is_free)
+        return AgentSdkModel(agent.coding, free=free_at_home and agent.models[0].is_free)
     draws = next((name for name, model in usable.items() if model.provider == agent.image_provider), None)
 
-    def make(provider: str, model: str) -> Model:
-        name = f"{provider}/{model}"
-        image_model = agent.image_model if agent.image_model and name == draws else ""
-        return _lazy(usable[name], image_model, agent.retries, free_at_home=free_at_home)
-
-    return in_order(usable, make, own={model.provider for model in agent.models})
+    models = [
+        _lazy(
+            model,
+            (agent.image_model or "") if name == draws else "",
+            agent.retries,
+            free_at_home=free_at_home,
+        )
+        for name, model in usable.items()
+    ]
+    return models[0] if len(models) == 1 else Fallbacks(models)
 
 
 def cheap_model(settings: Settings, *, free_at_home: bool = True) -> Model | None:

@@ -19,6 +19,7 @@ from pydantic import SecretStr
 
 from agentic.background_tasks import TaskName
 from agentic.llm.pricing import list_price
+from agentic.llm.profiles import QueryConfig
 from agentic.llm.provider_table import COMPATIBLE_COG, KNOWN, PROVIDERS
 from agentic.settings.models import ModelSettings, Sources, default_of
 
@@ -182,21 +183,6 @@ def no_fronts(_folder: Path, _agents: Sequence[str]) -> Mapping[str, FrontMatter
     return {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodingSettings:
-    """Options of the Claude Agent SDK. Its tools work in `workspace`, its sessions are kept in `home`. At most
-    `max_steps` model calls and `max_usd` US dollars a turn. Programs that it starts do not get the environment
-    variables in `hidden`."""
-
-    workspace: Path
-    home: Path
-    allowed_tools: tuple[str, ...]
-    permission_mode: str
-    max_steps: int
-    max_usd: float
-    hidden: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
     """A configured agent. `models` are tried in that order; the first one decides the class of its cog.
@@ -215,7 +201,7 @@ class AgentSettings:
     personality: str | None = None
     allowed_tools: tuple[str, ...] | None = None
     front: FrontMatter = FrontMatter()
-    coding: CodingSettings | None = None
+    coding: QueryConfig | None = None
     servers: Mapping[int, AgentSettings] = field(default_factory=dict)
 
     @property

@@ -22,13 +22,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dotenv.parser import parse_stream
 from pydantic import SecretStr, ValidationError, create_model
 
-from agentic.llm.profiles import Aws
+from agentic.llm.profiles import Aws, QueryConfig
 from agentic.llm.provider_table import KNOWN, PROVIDERS
 from agentic.settings.agents import (
     BASE_URL_SETTINGS,
     AgentSettings,
     AgentSpec,
-    CodingSettings,
     FrontMatter,
     PersonaModels,
 )
@@ -400,19 +399,22 @@ def _agent(
     )
 
 
-def _coding(agent: AgentSettings, settings: Settings, hidden: Collection[str]) -> CodingSettings | None:
+def _coding(agent: AgentSettings, settings: Settings, hidden: Collection[str]) -> QueryConfig | None:
     """For Anthropic's agents if AGENT_RUNTIME is set. Of ALLOWED_TOOLS only the names of Claude Code's own tools count
     here; these begin with a capital."""
     if settings.agent_runtime is None or agent.provider != "anthropic":
         return None
     allowed = settings.allowed_tools if agent.allowed_tools is None else agent.allowed_tools
     own = {agent.models[0].key_setting, agent.models[0].base_url_setting}
-    return CodingSettings(
+    return QueryConfig(
+        model=agent.model,
+        api_key=agent.api_key.get_secret_value() if agent.api_key else "",
+        base_url=agent.base_url,
         workspace=(settings.persona_folder(agent.name) / "workspace").absolute(),
         home=(settings.data_dir / "agent-sdk" / agent.name).absolute(),
         allowed_tools=tuple(name for name in allowed if name[:1].isupper()) or READING_TOOLS,
         permission_mode=settings.permission_mode,
-        max_steps=settings.agent_sdk_max_steps,
+        max_turns=settings.agent_sdk_max_steps,
         max_usd=settings.agent_sdk_max_usd,
         hidden=tuple(sorted({*hidden} - own)),
     )

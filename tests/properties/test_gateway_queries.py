@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentic.context.entries import words
+from agentic.llm.profiles import QueryConfig
 from agentic.llm.providers.agent_sdk import (
     IN_FOLDER,
     AgentSdkModel,
-    QueryConfig,
     after_reading,
     options_of,
 )

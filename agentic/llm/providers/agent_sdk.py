@@ -19,14 +19,14 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
 from agentic.llm import errors, pricing
 from agentic.llm.errors import ModelError
+from agentic.llm.profiles import QueryConfig
 from agentic.llm.providers.anthropic import usage_of
 from agentic.llm.types import Drawing, Message, Prompt, Reply, Tool, ToolCall, ToolResult, Usage
 
@@ -52,26 +52,6 @@ _BY_STATUS: Mapping[int, type[ModelError]] = {401: errors.BadKey, 403: errors.Ba
 RunCall = Callable[[ToolCall], Awaitable[ToolResult]]
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryConfig:
-    """How an agent's turns are run. `workspace` is the working folder; `home`, outside of it, keeps the sessions.
-
-    `hidden`: variables of this process's environment that the program gets as empty; it inherits all others.
-    `base_url`: None for Anthropic's own. At most `max_turns` model calls and `max_usd` US dollars a query.
-    """
-
-    model: str
-    workspace: Path
-    home: Path
-    api_key: str = field(default="", repr=False)
-    base_url: str | None = field(default=None, repr=False)
-    allowed_tools: tuple[str, ...] = ()
-    permission_mode: str = "dontAsk"
-    max_turns: int = 20
-    max_usd: float = 0.5
-    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

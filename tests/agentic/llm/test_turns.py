@@ -11,11 +11,10 @@ import pytest
 
 from agentic.llm.profiles import Profile
 from agentic.llm.provider_table import ENDPOINTS, profile_at, profile_of
-from agentic.llm.registry import build_model, in_order, split_model_name
-from agentic.llm.retry import Fallbacks
+from agentic.llm.registry import build_model
 from agentic.llm.schemas import schema_for
 from agentic.llm.turns import OPENING, build_turns, cache_marks, count_pictures, with_newest_pictures
-from agentic.llm.types import Message, Model, Picture, Prompt, ToolResult, ToolRound
+from agentic.llm.types import Message, Picture, Prompt, ToolResult, ToolRound
 
 NESTED = {
     "type": "object",
@@ -160,40 +159,6 @@ async def test_models_built_in_threads_at_once_import_their_sdks_whole() -> None
     models = await asyncio.gather(*(asyncio.to_thread(build_model, name, api_key="k") for name in providers))
     assert [model.provider for model in models] == list(providers)
     for model in models:
-        await model.aclose()
-
-
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("openai/gpt-6-luna", ("openai", "gpt-6-luna")),
-        ("openrouter/meta-llama/llama-4", ("openrouter", "meta-llama/llama-4")),
-        ("bedrock/eu.anthropic.claude-sonnet-4-5-v1:0", ("bedrock", "eu.anthropic.claude-sonnet-4-5-v1:0")),
-        ("mine/a/b", ("mine", "a/b")),
-    ],
-)
-def test_a_name_is_provider_and_model(name: str, parts: tuple[str, str]) -> None:
-    assert split_model_name(name, own=["mine"]) == parts
-
-
-@pytest.mark.parametrize("name", ["gpt-6-luna", "openai/", "/x", "", "nobody/x"])
-def test_a_name_that_is_none_is_told_with_what_is_known(name: str) -> None:
-    with pytest.raises(ValueError, match="openrouter"):
-        split_model_name(name)
-
-
-async def test_a_list_of_names_is_one_model_in_that_order() -> None:
-    def make(provider: str, model: str) -> Model:
-        return build_model(provider, model=model, api_key="k")
-
-    one = in_order(["openai/gpt-6-luna"], make)
-    both = in_order(["openrouter/meta-llama/llama-4", "ollama/llama3"], make)
-    assert isinstance(both, Fallbacks)
-    assert [model.name for model in both.models] == ["openrouter/meta-llama/llama-4", "ollama/llama3"]
-    assert (both.name, both.free, both.can_draw) == ("openrouter/meta-llama/llama-4", False, False)
-    with pytest.raises(ValueError, match="not provider/model"):
-        in_order(["openai/gpt-6-luna", "nobody"], make)
-    for model in (one, both):
         await model.aclose()
 
 

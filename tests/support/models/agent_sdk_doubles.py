@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from agentic.llm.providers.agent_sdk import AgentSdkModel, AgentSession, QueryConfig
+from agentic.llm.profiles import QueryConfig
+from agentic.llm.providers.agent_sdk import AgentSdkModel, AgentSession
 
 
 class ClaudeSDKError(Exception):
