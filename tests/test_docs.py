@@ -24,7 +24,7 @@ from agent_coordinator.idle import tasks as results
 from agentic.agent.limits import ModelPrices
 from agentic.check.costs import INPUT_TOKENS, OUTPUT_TOKENS, room_cost
 from agentic.check.discord import NEEDED, ROOMS, WELCOME
-from agentic.context.options import LARGEST_STEP, Options, wanted
+from agentic.context.options import MAX_STEP, Options, wanted
 from agentic.inbox.stop_orders import SEEN, STOP_SIGN
 from agentic.inbox.triggers import CHAIN_END
 from agentic.llm.model import Access
@@ -156,7 +156,7 @@ def test_the_page_of_tools_has_the_default_of_the_code() -> None:
 def test_pages_about_the_window_say_how_far_it_grows(page: str) -> None:
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     (about,) = [part for part in re.split(r"\n(?=[-|])", text) if "`CONTEXT_WINDOW_SIZE`" in part]
-    assert f"{LARGEST_STEP} more" in about
+    assert f"{MAX_STEP} more" in about
 
 
 def test_the_page_of_commands_says_how_long_a_pause_lasts() -> None:

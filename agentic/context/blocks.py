@@ -97,7 +97,7 @@ def in_blocks(opened: tuple[Line, ...], lines: Sequence[Line], marker: int | Non
     return blocks
 
 
-def in_order(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
+def insert_tool_lines(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
     """Insert each tool line after its message. Entries of one time keep their order."""
     lines: list[Entry | ToolLine] = list(entries)
     for tool in tools:
@@ -106,7 +106,7 @@ def in_order(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
     return list(lines)
 
 
-def behind(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
+def with_tool_lines(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
     """Return entries of any channels, in their order, each followed by its tool lines."""
     lines: list[Line] = []
     for entry in entries:
@@ -115,7 +115,7 @@ def behind(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
     return lines
 
 
-def without(blocks: Iterable[Block], units: Mapping[int, Entry]) -> list[Block]:
+def without_gone(blocks: Iterable[Block], units: Mapping[int, Entry]) -> list[Block]:
     """Remove what is gone. Blocks of which nothing is gone stay the same objects."""
 
     def line_left(line: Line) -> Line | None:

@@ -49,7 +49,7 @@ def build_history(
     """Return the window as messages to the model, one a block. `pictures` maps a message's id to its pictures, `files`
     an attachment's id to its text."""
     window, me = context.window, context.me
-    cached = marked(window.laid, window.marker)
+    cached = cached_blocks(window.laid, window.marker)
     history = [Message("user", summary_text(context.kept.summary))] if context.kept.summary else []
     for index, block in enumerate(window.laid):
         key = ("chat", quoted_in(block, files))
@@ -69,7 +69,7 @@ def pictures_of(block: Block, pictures: Mapping[int, tuple[Picture, ...]]) -> tu
     return tuple(picture for unit in units for picture in pictures.get(unit.id, ()))
 
 
-def marked(blocks: Sequence[Block], marker: int | None) -> set[int]:
+def cached_blocks(blocks: Sequence[Block], marker: int | None) -> set[int]:
     """Return the indices of the blocks after which a provider's cache may end: the one with the window's marker, which
     is fixed from cut to cut, and the last full one, so that messages since the cut are cached as well."""
     closed = [index for index, block in enumerate(blocks) if block.closed]

@@ -163,7 +163,7 @@ def malformed(entries: Iterable[Entry], *, roles: Collection[int], names: Collec
                 yield CommandProblem(entry.id, "history", (command.reason,))
 
 
-def joined(entries: Iterable[Entry]) -> list[Entry]:
+def join_consecutive(entries: Iterable[Entry]) -> list[Entry]:
     """Stage 4: join consecutive messages of one bot with a space, under the first one's id. `entries` are oldest first.
 
     A service takes so many characters a message, so an answer often spans several. Hidden messages are removed before

@@ -23,7 +23,7 @@ from agentic.context.commands import CommandProblem, Config, History, is_for, pa
 from agentic.context.entries import Entry
 
 MAX_MESSAGES = 400  # of a context; the transcript keeps about as many
-LARGEST_STEP = 100  # messages by which a window grows when no threshold is set
+MAX_STEP = 100  # messages by which a window grows when no threshold is set
 SHOWN_KEY = 40  # characters of an unknown name that are repeated to its author
 
 
@@ -103,7 +103,7 @@ class Options(BaseModel):
         A cut costs a whole window at full price; a kept message costs a tenth of its price at every turn. With four
         bots talking, the sum is near its minimum for a window that doubles.
         """
-        return min(wanted, LARGEST_STEP) if self.rolling_threshold is None else self.rolling_threshold
+        return min(wanted, MAX_STEP) if self.rolling_threshold is None else self.rolling_threshold
 
 
 OWNERS_LIVE = frozenset({"always_search", "answer_all", "search_pictures", "message_log", "recall"})
@@ -176,7 +176,7 @@ def options_of(layers: Iterable[Mapping[str, Any]], pins: Iterable[Mapping[str, 
     tools = merged.get("tools", Options.model_fields["tools"].default)
     for pin in pinned:
         if "tools" in pin:
-            tools = narrowed(tools, pin["tools"])
+            tools = narrow_tools(tools, pin["tools"])
     return Options.model_validate({**merge_layers((merged, *pinned)), "tools": tools})
 
 
@@ -191,7 +191,7 @@ def merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-def narrowed(allowed: Collection[str], wanted: Collection[str]) -> tuple[str, ...]:
+def narrow_tools(allowed: Collection[str], wanted: Collection[str]) -> tuple[str, ...]:
     """Return the tools that both lists of patterns match. `*` is the only wildcard, so a pattern that another one
     matches as text names a subset of it."""
     inner = [name for name in wanted if any(fnmatchcase(name, pattern) for pattern in allowed)]

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agentic.context.blocks import Line, Note, ToolLine, quoted_in
-from agentic.context.chat_layout import NO_PICTURES, marked, pictures_of
+from agentic.context.chat_layout import NO_PICTURES, cached_blocks, pictures_of
 from agentic.context.entries import Entry, Speaker, words
 from agentic.context.prompt import Identity, PromptContext, build_persona, memory_part
 from agentic.context.render import MAX_TEXT, NO_FILES, content_marks, quoted_files, speaker_label
@@ -87,7 +87,7 @@ def _parts(
 ) -> tuple[list[Message], str]:
     """Return the assistant's parts that end in pictures or a cache mark, and the text after the last of them."""
     blocks = context.window.laid
-    marks = {index for index in marked(blocks, context.window.marker) if blocks[index].closed}
+    marks = {index for index in cached_blocks(blocks, context.window.marker) if blocks[index].closed}
     parts: list[Message] = []
     text = f"[summary] {escaped(words(context.kept.summary))}" if context.kept.summary else ""
     for index, block in enumerate(blocks):

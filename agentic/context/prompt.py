@@ -3,7 +3,7 @@
     1  source       the channel's messages, and those fetched for it               history.py   ChannelSource
     2  history      `.history` replaced by the intervals that it names             history.py   resolve_history
     3  visibility   hidden messages removed, agents under their inner names        entries.py   visible
-    4  joining      consecutive messages of one bot joined                         history.py   joined
+    4  joining      consecutive messages of one bot joined                         history.py   join_consecutive
     5  depth        how far back: messages, characters                             window.py    Depth
     6  window       rolls in steps; what was sent is sent again unchanged          window.py    WindowMemory
     7  attachments  which pictures and text files                                  blocks.py    choose
@@ -24,7 +24,7 @@ from functools import cached_property
 from typing import Literal
 
 from agentic.context.entries import Entry, one_line, skeleton, visible, words
-from agentic.context.history import ChannelSource, Resolved, joined, resolve_history
+from agentic.context.history import ChannelSource, Resolved, join_consecutive, resolve_history
 from agentic.context.options import Options
 from agentic.context.render import INDENT, NO_CHAIN, ReplyChain
 from agentic.context.window import Depth, Window
@@ -243,7 +243,7 @@ class PromptContext:
         return tuple(reversed(people))
 
 
-def seen(
+def prepare_channel(
     source: ChannelSource, options: Options, names: Collection[str], labels: Mapping[str, str] = NO_LABELS
 ) -> Resolved:
     """Stages 1 to 4 for a bot that goes by `names`. The prefix is no deeper than a window right after a cut.
@@ -251,20 +251,20 @@ def seen(
     `labels` maps agents' keys to their inner names.
     """
     found = resolve_history(source, roles=options.history_roles, names=names, messages=options.max_messages)
-    prefix = shown(found.prefix, labels)
+    prefix = prepare_entries(found.prefix, labels)
     if prefix:
         prefix = prefix[Depth.of(options).start(prefix) :]
-    return Resolved(prefix, shown(found.entries, labels))
+    return Resolved(prefix, prepare_entries(found.entries, labels))
 
 
-def shown(entries: Sequence[Entry], labels: Mapping[str, str] = NO_LABELS) -> tuple[Entry, ...]:
+def prepare_entries(entries: Sequence[Entry], labels: Mapping[str, str] = NO_LABELS) -> tuple[Entry, ...]:
     """Stages 3 and 4."""
     left = visible(entries)
-    return tuple(joined(labelled(left, labels) if labels else left))
+    return tuple(join_consecutive(with_inner_names(left, labels) if labels else left))
 
 
-def labelled(entries: Iterable[Entry], labels: Mapping[str, str]) -> list[Entry]:
-    """Show agents under their inner names, whatever their names in the channel; `labels` as in `seen`."""
+def with_inner_names(entries: Iterable[Entry], labels: Mapping[str, str]) -> list[Entry]:
+    """Show agents under their inner names, whatever their names in the channel; `labels` as in `prepare_channel`."""
     found: list[Entry] = []
     for entry in entries:
         speaker = entry.speaker

@@ -33,12 +33,12 @@ from agentic.context.blocks import (
     Line,
     Note,
     ToolLine,
-    behind,
     choose,
     in_blocks,
-    in_order,
+    insert_tool_lines,
     left_of,
-    without,
+    with_tool_lines,
+    without_gone,
 )
 from agentic.context.entries import Entry, units_of
 from agentic.context.history import holder_of, join
@@ -210,10 +210,10 @@ def _continued(
 def _filled(laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine]) -> _Laid:
     """Fill a window with nothing shown yet. Tool lines of messages that `.history` removed are removed with them."""
     seen = [tool for tool in tools if entries and tool.after_id >= laid.state.first]
-    head = in_blocks((), behind(prefix, tools), prefix[-1].id if prefix else None)
+    head = in_blocks((), with_tool_lines(prefix, tools), prefix[-1].id if prefix else None)
     if head:
         head[-1].closed = True
-    blocks = (*head, *in_blocks((), in_order(entries, seen), laid.state.marker))
+    blocks = (*head, *in_blocks((), insert_tool_lines(entries, seen), laid.state.marker))
     last_shown = {entry.id: entry for entry in (*prefix, *entries)}
     return replace(laid, prefix=_ids(prefix), blocks=blocks, last_shown=last_shown, tools=frozenset(seen))
 
@@ -225,7 +225,7 @@ def _grown(laid: _Laid, entries: Sequence[Entry], tools: Sequence[ToolLine]) -> 
     blocks, last_shown = list(laid.blocks), dict(laid.last_shown)
     if not known <= units.keys():
         left = [now for entry in laid.last_shown.values() if (now := left_of(entry, units)) is not None]
-        blocks, last_shown = without(blocks, units), {entry.id: entry for entry in left}
+        blocks, last_shown = without_gone(blocks, units), {entry.id: entry for entry in left}
 
     if blocks and not blocks[-1].closed and blocks[-1].lines:
         last = blocks[-1].lines[-1]
@@ -255,7 +255,7 @@ def _grown(laid: _Laid, entries: Sequence[Entry], tools: Sequence[ToolLine]) -> 
     last_shown.update((entry.id, entry) for entry in added)
 
     late = [tool for tool in tools if tool not in laid.tools and tool.after_id >= laid.state.first]
-    if lines := (*in_order(added, late), *notes):
+    if lines := (*insert_tool_lines(added, late), *notes):
         open_lines = () if not blocks or blocks[-1].closed else blocks.pop().lines
         blocks += in_blocks(open_lines, lines, laid.state.marker)
     return replace(laid, blocks=tuple(blocks), last_shown=last_shown, tools=laid.tools | frozenset(late))

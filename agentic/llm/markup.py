@@ -255,7 +255,7 @@ _REASONING_BEGUN = re.compile(
     r"(?:<[/\[|｜a-z][^<>]{0,330}|<|\[/?[a-z]{0,20}|◁[^▷]{0,20}|\A\s*(?:a|an|ana|anal|analy|analys|analysis))\Z",
     re.IGNORECASE,
 )
-_LONGEST_BEGUN = 1100
+_MAX_BEGUN = 1100
 _TOOL_NAME = re.compile(r"(?:\A|(?<=\n))[\w.:-]{1,64}\s{0,9}\Z")
 _ADDRESS = re.compile(r"https?://[^\s<>()\[\]\"'`|]++", re.IGNORECASE)
 _decoder = json.JSONDecoder(strict=False)
@@ -370,7 +370,7 @@ class _Scanner:
         rest = self._text[self._copied :]
         if self._growing and not self._in_form:
             begun = _SAVED if self._in_forms else _REASONING_BEGUN
-            if held := begun.search(rest, max(0, len(rest) - _LONGEST_BEGUN)):
+            if held := begun.search(rest, max(0, len(rest) - _MAX_BEGUN)):
                 self.changes, rest = True, rest[: held.start()]
         return "".join((*self._kept, rest))
 

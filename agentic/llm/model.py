@@ -137,7 +137,7 @@ class ProviderModel:
             text=cut_at_stop(reply.text, prompt.stop),
             tool_calls=read_calls(reply.tool_calls, prompt.rounds, self.profile),
             model=self.name,
-            usage=self._priced(pricing.filled_in(reply.usage, prompt, history, reply.text), self.access.model),
+            usage=self._priced(pricing.fill_in(reply.usage, prompt, history, reply.text), self.access.model),
         )
 
     async def _accepted(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:

@@ -262,7 +262,7 @@ def expected(prompt: Prompt, history: Sequence[Message] = ()) -> Usage:
     )
 
 
-def filled_in(usage: Usage, prompt: Prompt, history: Sequence[Message], answer: str) -> Usage:
+def fill_in(usage: Usage, prompt: Prompt, history: Sequence[Message], answer: str) -> Usage:
     """Fill in estimates if the usage reports no tokens. There is always input."""
     if not usage.input_tokens:
         usage = replace(usage, input_tokens=input_tokens(prompt, history), cached_tokens=0, cache_write_tokens=0)

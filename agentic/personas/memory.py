@@ -77,7 +77,7 @@ class MemoryBlock:
 
     @property
     def said(self) -> str:
-        return parted(self.text)[0]
+        return split_marks(self.text)[0]
 
     @property
     def words(self) -> str:
@@ -92,24 +92,24 @@ class MemoryBlock:
     @property
     def channels(self) -> tuple[int, ...] | None:
         """The channels where it was learned; empty for everywhere, None if a mark is malformed."""
-        return channels_of(parted(self.text)[1])
+        return channels_of(split_marks(self.text)[1])
 
     @property
     def marked(self) -> bool:
         """Whether an agent noted it, or it has to count as such."""
-        return bool(parted(self.text)[1])
+        return bool(split_marks(self.text)[1])
 
     @property
     def people(self) -> frozenset[int]:
         """The people who caused it; empty if unknown."""
-        return people_of(parted(self.text)[1])
+        return people_of(split_marks(self.text)[1])
 
     def by(self, people: Collection[int], change: Callable[[str], str] = str) -> MemoryBlock:
         """Return the block credited to these people, with `change` applied to its text outside of marks."""
         done, left = "", self.text
-        for mark in parted(left)[1]:
+        for mark in split_marks(left)[1]:
             said, _, left = left.partition(mark)
-            done, people = f"{done}{change(said)}{credited(mark, people)}", ()
+            done, people = f"{done}{change(said)}{credit_mark(mark, people)}", ()
         return MemoryBlock(tuple((done + change(left)).split("\n")), self.level)
 
     def seen(self, may_see: MaySee) -> bool:
@@ -124,12 +124,12 @@ def everywhere(_: int) -> bool:
 
 def visible_memory(text: str, may_see: MaySee) -> str:
     """Return what a reader may see of a memory, without marks."""
-    return "\n".join(block.said for block, seen in judged(blocks_of(text), may_see) if seen)
+    return "\n".join(block.said for block, seen in judge_blocks(blocks_of(text), may_see) if seen)
 
 
 def is_hidden_from(text: str, may_see: MaySee) -> bool:
     """Whether a memory has anything that this reader may not see, including entries with a malformed mark."""
-    return not all(seen for _, seen in judged(blocks_of(text), may_see))
+    return not all(seen for _, seen in judge_blocks(blocks_of(text), may_see))
 
 
 @lru_cache(maxsize=32)
@@ -167,8 +167,8 @@ def append(folder: Path, text: str, origin: Origin | None, section: str | None =
             if block.words == entry.words and block.channels == entry.channels:
                 if not block.people or block.people | entry.people == block.people:
                     return old or EMPTY
-                return joined([*blocks[:n], block.by(block.people | entry.people), *blocks[n + 1 :]])
-        return joined([*blocks[:end], entry, *blocks[end:]])
+                return join_blocks([*blocks[:n], block.by(block.people | entry.people), *blocks[n + 1 :]])
+        return join_blocks([*blocks[:end], entry, *blocks[end:]])
 
     change(folder, FILE, edit, limit=MAX_MEMORY_BYTES)
 
@@ -184,7 +184,7 @@ def replace_section(folder: Path, section: str, text: str, origin: Origin | None
     def edit(old: str | None) -> str:
         blocks = blocks_of(old or EMPTY)
         start, end = _span(blocks, title)
-        seen_by_writer = judged(blocks, may_see)
+        seen_by_writer = judge_blocks(blocks, may_see)
         if not seen_by_writer[start - 1][1]:
             raise NotFound("there is no such section")
         section_blocks = seen_by_writer[start:end]
@@ -195,7 +195,7 @@ def replace_section(folder: Path, section: str, text: str, origin: Origin | None
         entries = [_entry(part, origin, channels, people) for part in parts]
         new = [same.get(entry.words, entry) for entry in entries]
         kept = [block for block, seen in section_blocks if not seen]
-        return joined([*blocks[:start], *kept, *new, *blocks[end:]])
+        return join_blocks([*blocks[:start], *kept, *new, *blocks[end:]])
 
     change(folder, FILE, edit, limit=MAX_MEMORY_BYTES)
 
@@ -210,7 +210,7 @@ def forget(folder: Path, text: str, may_see: MaySee = everywhere) -> str:
         raise OutOfBounds("give more of the words to forget")
 
     def edit(old: str | None) -> str:
-        seen_by_writer = judged(blocks_of(old or EMPTY), may_see)
+        seen_by_writer = judge_blocks(blocks_of(old or EMPTY), may_see)
         found = [block for block, seen in seen_by_writer if seen and not block.level and wanted in block.words]
         exact = [block for block in found if block.words == wanted]
         if not found:
@@ -218,7 +218,7 @@ def forget(folder: Path, text: str, may_see: MaySee = everywhere) -> str:
         if len(exact or found) > 1:
             raise Ambiguous(f"{len(exact or found)} entries contain these words: give more words of the one to forget")
         removed[:] = exact or found
-        return joined(block for block, _ in seen_by_writer if block is not removed[0])
+        return join_blocks(block for block, _ in seen_by_writer if block is not removed[0])
 
     change(folder, FILE, edit, limit=MAX_FILE_BYTES)  # one that grew by hand may shrink
     return removed[0].said.strip()
@@ -324,7 +324,7 @@ def without_person(text: str, user_id: int) -> tuple[str, Notes]:
         done.append(Notes(kept=1))
         return block.by(people - {user_id}, lambda said: number.sub("0", said))
 
-    return edited(text, edit), sum(done, Notes())
+    return edit_blocks(text, edit), sum(done, Notes())
 
 
 def blocks_of(text: str) -> list[MemoryBlock]:
@@ -361,7 +361,7 @@ def _continues(waiting: list[str], line: str) -> bool:
     return bool(waiting[-1].strip()) and not _ITEM.match(line)
 
 
-def judged(blocks: Iterable[MemoryBlock], may_see: MaySee) -> list[tuple[MemoryBlock, bool]]:
+def judge_blocks(blocks: Iterable[MemoryBlock], may_see: MaySee) -> list[tuple[MemoryBlock, bool]]:
     """Return each block and whether it may be seen. A heading's mark covers everything below it."""
     found, hidden = list[tuple[MemoryBlock, bool]](), 0
     for block in blocks:
@@ -372,14 +372,14 @@ def judged(blocks: Iterable[MemoryBlock], may_see: MaySee) -> list[tuple[MemoryB
     return found
 
 
-def edited(text: str, edit: Callable[[MemoryBlock], MemoryBlock | None]) -> str:
+def edit_blocks(text: str, edit: Callable[[MemoryBlock], MemoryBlock | None]) -> str:
     """Apply `edit` to each block; None removes it. If nothing changes, the very same text is returned."""
     blocks = blocks_of(text)
     new = [edit(block) for block in blocks]
-    return text if new == blocks else joined(block for block in new if block is not None)
+    return text if new == blocks else join_blocks(block for block in new if block is not None)
 
 
-def joined(blocks: Iterable[MemoryBlock]) -> str:
+def join_blocks(blocks: Iterable[MemoryBlock]) -> str:
     """Join blocks to a file: one blank line before each section, none doubled, one newline at the end."""
     text = "\n".join(block.text for block in blocks)
     text = re.sub(r"(?<=[^\n])\n(?=#{1,6} )", "\n\n", text)
@@ -391,10 +391,10 @@ def mark_of(channels: Collection[int], guild: int | None, people: Collection[int
     if not channels:
         return ""
     known = () if set(people) == {UNKNOWN} else people
-    return credited(f"<!-- channel:{_listed(channels)}{f' guild:{guild}' if guild else ''} -->", known)
+    return credit_mark(f"<!-- channel:{_listed(channels)}{f' guild:{guild}' if guild else ''} -->", known)
 
 
-def credited(mark: str, people: Collection[int]) -> str:
+def credit_mark(mark: str, people: Collection[int]) -> str:
     """Return the mark with exactly these people."""
     named = (UNKNOWN,) if len(people) > MAX_PEOPLE else people
     bare = _PEOPLE.sub("", mark).removesuffix("-->").rstrip()
@@ -419,7 +419,7 @@ def people_of(marks: Iterable[str]) -> frozenset[int]:
     return frozenset(int(person) for match in found for person in match[1].split(","))
 
 
-def parted(text: str) -> tuple[str, list[str]]:
+def split_marks(text: str) -> tuple[str, list[str]]:
     """Split a text from its marks. An unclosed mark extends to the end.
 
     This reads any text once; an equivalent regular expression could take minutes.

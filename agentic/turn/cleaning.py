@@ -225,7 +225,7 @@ def without_tables(text: str) -> str:
     return "\n".join(found)
 
 
-def settled(text: str) -> str:
+def settled_lines(text: str) -> str:
     """The part of a growing text that no further words can turn into a table, or into another bullet.
 
     Held back are the line that is being written, if it may be a row, a line of cells that a line of dashes may

@@ -30,7 +30,7 @@ from agentic.context.blocks import Chosen, ToolLine
 from agentic.context.entries import Entry, Kind, Speaker, is_visible
 from agentic.context.history import LEVELS, ChannelSource, Interval, Resolved, merge_history, needed
 from agentic.context.options import Options
-from agentic.context.prompt import labelled, seen
+from agentic.context.prompt import prepare_channel, with_inner_names
 from agentic.context.window import Depth, Window, conversation_entries
 from agentic.llm.providers.agent_sdk import AgentSession
 from agentic.record.memories import Chain, MemoryReader
@@ -126,13 +126,13 @@ async def _resolve(turn: Turn, in_force: EffectiveOptions, names: Mapping[str, s
             return found if found is None else each(found)
 
         source = replace(source, entries=each(source.entries), parent=each(source.parent), lookup=find)
-    return seen(source, options, own_names, names)
+    return prepare_channel(source, options, own_names, names)
 
 
 def with_channel_names(entries: Sequence[Entry], agent: Agent, names: Mapping[str, str]) -> list[Entry]:
     """The entries as the window shows them: agents as speakers, and in mentions, by their names in the channel."""
     renamed = _renamed_ids(agent, names)
-    return labelled([_rename_mentions(entry, renamed) for entry in entries], names)
+    return with_inner_names([_rename_mentions(entry, renamed) for entry in entries], names)
 
 
 def _renamed_ids(agent: Agent, names: Mapping[str, str]) -> Mapping[int, tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Show an answer to a person while it is written, if the option `stream` is on.
 
-    model's text so far ─ read: the words in it ─ certain: those that are certain ─ sink.streaming(...)
+    model's text so far ─ read: the words in it ─ certain_part: those that are certain ─ sink.streaming(...)
 
 Text on the way passes the same cleaning as the final post. The beginning of a mark is held back until it is clear
 whether it belongs to the words, and a row of a table until it is whole. The whole answer is cleaned once more and
@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from agentic.agent.events import MentionEvent
 from agentic.context.options import Options
 from agentic.llm.markup import strip_markup
-from agentic.turn.cleaning import clean_text, settled
+from agentic.turn.cleaning import clean_text, settled_lines
 from agentic.turn.progress import Turn
 
 STEP = 16  # characters that must have come before the words are cleaned again
@@ -31,7 +31,7 @@ Take = Callable[[str], None]
 Read = Callable[[str], str]
 
 
-def certain(text: str, names: Collection[str] = (), prompt: Collection[str] = ()) -> str:
+def certain_part(text: str, names: Collection[str] = (), prompt: Collection[str] = ()) -> str:
     """The part of a growing text that may be shown; `names` and `prompt` as `clean_text` takes them."""
     if text.lstrip().startswith(_OTHER_FORM):
         return ""
@@ -46,7 +46,7 @@ def certain(text: str, names: Collection[str] = (), prompt: Collection[str] = ()
     line = line.strip(" \t>*_-`#")
     if line and any(known.startswith(line) for known in prompt):
         text = before
-    return clean_text(settled(text), names, prompt) or ""
+    return clean_text(settled_lines(text), names, prompt) or ""
 
 
 class StreamFilter:
@@ -64,7 +64,7 @@ class StreamFilter:
             if 0 < taken <= len(raw) < taken + max(STEP, taken // STEPS):
                 return
             taken = len(raw)
-            self._grow(certain(read(raw), self._names, prompt))
+            self._grow(certain_part(read(raw), self._names, prompt))
 
         return take
 

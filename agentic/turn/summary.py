@@ -19,7 +19,7 @@ from dataclasses import replace
 from agentic.agent.events import InstructionEvent
 from agentic.agent.side_calls import CheapModel
 from agentic.context.entries import Entry, one_line, words
-from agentic.context.prompt import quoted, shown
+from agentic.context.prompt import prepare_entries, quoted
 from agentic.context.render import render_entry
 from agentic.context.window import Depth
 from agentic.llm.errors import ModelError
@@ -71,7 +71,7 @@ async def _summarize(turn: Turn, view: TurnView, cheap: CheapModel, seconds: flo
     kept = await store.read(thread_id)
     former = kept if kept is not None and kept.first > view.reset else None
     # The room's messages as far as they are known, as its members are shown them.
-    known = shown(room_entries(after(transcript.entries(), view.reset)), view.names)
+    known = prepare_entries(room_entries(after(transcript.entries(), view.reset)), view.names)
     old = falling_out(known, former, Depth.of(view.options))
     if not old:
         return

@@ -35,7 +35,6 @@ from agentic.process.root import ROOT
 from agentic.tools.web_search import without_private
 from agentic.turn.cleaning import clean_prose, clean_text
 from agentic.turn.decision import UnreadableDecision, decision_from_prose, parse_decision
-from agentic.turn.streaming import certain
 
 sre: Any = importlib.import_module("re._constants")
 sre_parser: Any = importlib.import_module("re._parser")
@@ -348,7 +347,7 @@ FUNCTIONS: Mapping[str, Callable[[str], object]] = {
     "decision_from_prose": decision_from_prose,
     "clean_text": clean_text,
     "clean_prose": clean_prose,
-    "a growing answer": certain,
+    "a growing answer": certain_part,
     "split_text": lambda text: split_text(text, 2000),
     "parse_command": lambda text: parse_command(f".history {text}"),
     "parse_m": lambda text: parse_m(f"m continue{text}"),

@@ -11,7 +11,7 @@ from agentic.context.entries import Reaction
 from agentic.context.history import ChannelSource
 from agentic.context.options import Options
 from agentic.context.prefill_layout import build_prefill
-from agentic.context.prompt import build_system, seen
+from agentic.context.prompt import build_system, prepare_channel
 from agentic.context.window import Depth, WindowMemory
 from agentic.llm.types import Picture
 from tests.support.said import ALICE, BOB, CLAUDE, GROK, ME, PICTURE, context, said
@@ -73,7 +73,7 @@ def test_between_cuts_each_prompt_begins_with_the_whole_of_the_one_before_up_to_
     before, parts_before, cuts, held = "", [], 0, 0
     for number in range(TURNS):
         channel.go_on()
-        found = seen(ChannelSource(channel_id=7, entries=channel.entries), options, ("claude",))
+        found = prepare_channel(ChannelSource(channel_id=7, entries=channel.entries), options, ("claude",))
         window = memory.build(7, "recent", found.entries, 1e6 + 300 * number, Depth.of(options), tools=channel.tools)
         pictures = {e.id: (Picture(b"x", "image/png"),) for e in channel.entries if e.attachments}
         turn = context(window, me=ME, now=1e6 + 300 * number, round_number=number)

@@ -2,7 +2,7 @@ import pytest
 
 from agentic.context.history import LEVELS, ChannelSource, Interval, needed, resolve_history
 from agentic.context.options import Options
-from agentic.context.prompt import seen
+from agentic.context.prompt import prepare_channel
 from tests.support.said import ALICE, BOB, ids, said
 
 HERE, THERE = 8, 20
@@ -155,7 +155,7 @@ def test_a_parents_histories_count_and_its_later_messages_do_not():
 def test_the_prefix_is_filtered_like_the_rest_and_no_deeper_than_a_window():
     known = [said(1), said(2, ALICE, ".x", hidden=True), *old(*range(3, 30))]
     source = ChannelSource(channel_id=HERE, entries=[history(100, last=29), said(101)], lookup=lambda _: known)
-    found = seen(source, Options(max_messages=5), ("claude",))
+    found = prepare_channel(source, Options(max_messages=5), ("claude",))
     assert (ids(found.prefix), ids(found.entries)) == ([25, 26, 27, 28, 29], [101])
-    deep = seen(source, Options(max_messages=50), ("claude",))
+    deep = prepare_channel(source, Options(max_messages=50), ("claude",))
     assert ids(deep.prefix) == [1, *range(3, 30)]

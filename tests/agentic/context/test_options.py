@@ -2,7 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.context.options import NOT_PINNABLE, PINNABLE, Options, merge_layers, narrowed, options_of, read_options
+from agentic.context.options import (
+    NOT_PINNABLE,
+    PINNABLE,
+    Options,
+    merge_layers,
+    narrow_tools,
+    options_of,
+    read_options,
+)
 
 
 def test_a_layer_is_read_option_by_option_and_what_is_wrong_is_told_by_name_and_not_by_value():
@@ -85,7 +93,7 @@ def test_a_tool_passes_narrowed_patterns_only_where_it_passes_both(allowed, want
 
         return any(fnmatch.fnmatchcase(tool, pattern) for pattern in patterns)
 
-    if passes(narrowed(allowed, wanted)):
+    if passes(narrow_tools(allowed, wanted)):
         assert passes(allowed)
         assert passes(wanted)
 

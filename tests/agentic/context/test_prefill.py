@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agentic.chat.directory import clean_name
 from agentic.context.blocks import BLOCK, ToolLine
 from agentic.context.entries import Speaker
-from agentic.context.history import joined
+from agentic.context.history import join_consecutive
 from agentic.context.prefill_layout import (
     OPENING,
     SYSTEM,
@@ -56,7 +56,7 @@ def test_an_empty_channel_begins_with_the_agents_name():
 
 def test_of_each_message_that_was_joined_into_one_as_much_is_shown_as_of_one_alone():
     half, longer = "q" * (MAX_TEXT - 10), "z" * (MAX_TEXT + 10)
-    [both] = joined([said(2, CLAUDE, half), said(3, CLAUDE, half)])
+    [both] = join_consecutive([said(2, CLAUDE, half), said(3, CLAUDE, half)])
     assert transcript([both, said(4)]).prefill.count("q") == 2 * len(half)
     assert transcript([said(5, ALICE, longer)]).prefill.count("z") == MAX_TEXT
 

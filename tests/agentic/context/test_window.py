@@ -4,7 +4,7 @@ import pytest
 
 from agentic.context.blocks import BLOCK, Note, ToolLine
 from agentic.context.entries import Reaction
-from agentic.context.history import joined
+from agentic.context.history import join_consecutive
 from agentic.context.options import Options
 from agentic.context.window import MAX_WINDOWS, Depth, WindowMemory, WindowState, conversation_entries
 from tests.support.said import ALICE, CLAUDE, GROK, PICTURE, ids, said
@@ -193,11 +193,11 @@ def test_a_message_that_came_late_is_shown_at_the_end_until_the_cut():
 def test_later_parts_of_what_a_bot_said_follow_what_was_shown_of_it():
     channel = Channel()  # the marker ends the block after 2
     one, two, three = (said(number, CLAUDE) for number in (2, 3, 4))
-    channel.build(joined([said(1), one]))
-    assert [(line.id, line.text) for line in channel.lines(joined([said(1), one, two]))] == [
+    channel.build(join_consecutive([said(1), one]))
+    assert [(line.id, line.text) for line in channel.lines(join_consecutive([said(1), one, two]))] == [
         (1, "text 1"), (2, "text 2"), (3, "text 3"),
     ]  # fmt: skip
-    later = channel.lines(joined([said(1), one, two, three, said(5, GROK)]))
+    later = channel.lines(join_consecutive([said(1), one, two, three, said(5, GROK)]))
     assert [(line.id, line.text) for line in later] == [
         (1, "text 1"), (2, "text 2"), (3, "text 3 text 4"), (5, "text 5"),
     ]  # fmt: skip
@@ -206,10 +206,10 @@ def test_later_parts_of_what_a_bot_said_follow_what_was_shown_of_it():
 def test_of_a_joined_message_the_part_that_is_deleted_goes():
     channel = Channel()
     parts = [said(number, CLAUDE) for number in (2, 3, 4)]
-    channel.build(joined([said(1), *parts]))
-    lines = channel.lines(joined([said(1), parts[0], parts[2]]))
+    channel.build(join_consecutive([said(1), *parts]))
+    lines = channel.lines(join_consecutive([said(1), parts[0], parts[2]]))
     assert [(line.id, line.text) for line in lines] == [(1, "text 1"), (2, "text 2 text 4")]
-    lines = channel.lines(joined([said(1), parts[2], said(5)]))
+    lines = channel.lines(join_consecutive([said(1), parts[2], said(5)]))
     assert [(line.id, line.text) for line in lines] == [(1, "text 1"), (4, "text 4"), (5, "text 5")]
 
 

@@ -13,7 +13,7 @@ from agentic.llm.markup import KnownSources, strip_markup, strip_reasoning
 from agentic.llm.types import Source
 from agentic.turn.cleaning import clean_prose, clean_text
 from agentic.turn.decision import parse_decision
-from agentic.turn.streaming import certain
+from agentic.turn.streaming import certain_part
 
 SECRET = "Alice is rude."
 REASONING = [
@@ -269,7 +269,7 @@ def test_a_picture_by_address_is_a_link_only_to_a_known_site(picture: str, shown
     known = KnownSources([Source("K", "https://www.known.example/page")], ["look at https://said.example/a, please"])
     assert clean_text(f"Look: {picture}!", known=known) == f"Look: {shown}!"
     assert clean_prose(f"Look: {picture}!", known=known) == f"Look: {shown}!"
-    assert "evil" in picture or "evil" not in certain(f"Look: {picture}!")
+    assert "evil" in picture or "evil" not in certain_part(f"Look: {picture}!")
 
 
 @pytest.mark.promise(514)
@@ -306,7 +306,7 @@ def test_innocent_texts_together_stay_byte_for_byte(texts: list[str]) -> None:
 @pytest.mark.parametrize("text", ["I </3 you", "xs <| a |> b", "$x < 3$", "`x |> f`", "bra <x|y>", "<t:1:R> <3"])
 def test_innocent_text_is_not_held_back(text: str) -> None:
     said = f"Well. {text}\n\nSo it is, and there is more to say."
-    assert certain(said) == said
+    assert certain_part(said) == said
 
 
 def test_the_tags_around_an_answer_go_with_its_reasoning() -> None:
@@ -344,7 +344,7 @@ def test_nothing_of_a_mark_is_shown_while_the_answer_grows(mark: str, before: st
     said = before + (mark.format(SECRET) if mark not in CITATIONS else mark) + " The end."
     whole = clean_text(said) or ""
     for end in range(len(said) + 1):
-        shown = certain(said[:end])
+        shown = certain_part(said[:end])
         assert not LEAK.search(shown), said[:end]
         assert whole.startswith(shown.rstrip(" .")), said[:end]
 
@@ -369,5 +369,5 @@ def test_a_second_cleaning_finds_nothing(text: str) -> None:
 def test_a_growing_text_shows_no_control_token_between_sentences(text: str) -> None:
     """In code, also in a block without an end, and with a space within, it is no control token."""
     for end in range(0, len(text) + 1, 5):
-        shown = re.sub(r"(?s)```.*?(?:```|\Z)|`[^`\n]+`", "\n", certain(text[:end]))
+        shown = re.sub(r"(?s)```.*?(?:```|\Z)|`[^`\n]+`", "\n", certain_part(text[:end]))
         assert not re.search(r"(?:^|[.!?>])<\|[^|<>\s]{1,60}\|>(?! (?:is|and|to)\b)", shown)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.turn.cleaning import clean_prose, clean_text, settled, without_tables
-from agentic.turn.streaming import certain
+from agentic.turn.cleaning import clean_prose, clean_text, settled_lines, without_tables
+from agentic.turn.streaming import certain_part
 
 WEATHER = "| City | Rain |\n|:---|---:|\n| Oslo | 3 mm |\n| Rome | none |"
 BULLETS = "- City: Oslo · Rain: 3 mm\n- City: Rome · Rain: none"
@@ -84,7 +84,7 @@ def test_a_mark_that_a_table_hid_is_removed():
 def test_no_bar_of_a_table_is_shown_while_it_grows_and_no_bullet_changes():
     text, before = f"So:\n{WEATHER}\n\nTake a coat.", ""
     for end in range(len(text) + 1):
-        shown = certain(text[:end])
+        shown = certain_part(text[:end])
         assert "|" not in shown
         assert shown.startswith(before) or before.startswith(shown), (before, shown)
         before = max(before, shown, key=len)
@@ -94,7 +94,7 @@ def test_no_bar_of_a_table_is_shown_while_it_grows_and_no_bullet_changes():
 @given(st.text(alphabet="ab|-: \n`\\>", max_size=120))
 def test_any_text_is_converted_once_and_what_is_settled_is_its_beginning(text):
     assert without_tables(without_tables(text)) == without_tables(text)
-    assert text.startswith(settled(text))
+    assert text.startswith(settled_lines(text))
 
 
 @given(st.lists(st.text(alphabet="abc é|\\", max_size=8), min_size=1, max_size=4), st.integers(0, 4))

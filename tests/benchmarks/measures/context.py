@@ -20,7 +20,16 @@ from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Entry, Reaction, Speaker
 from agentic.context.history import ChannelSource
 from agentic.context.options import Options
-from agentic.context.prompt import Abilities, Identity, Place, PromptContext, TalkContext, Task, build_system, seen
+from agentic.context.prompt import (
+    Abilities,
+    Identity,
+    Place,
+    PromptContext,
+    TalkContext,
+    Task,
+    build_system,
+    prepare_channel,
+)
 from agentic.context.window import Depth, WindowMemory, conversation_entries
 from agentic.services.discord.view import DISCORD
 from agentic.themes import THEMES, theme_named
@@ -111,7 +120,7 @@ def conversation(theme: str) -> Count:
 
 def _prompt(agent: str, theme: str, memory: WindowMemory, said: list[Entry], round_number: int, now: float) -> str:
     options = Options(max_messages=WINDOW)
-    resolved = seen(ChannelSource(channel_id=CHANNEL, entries=said), options, (agent,))
+    resolved = prepare_channel(ChannelSource(channel_id=CHANNEL, entries=said), options, (agent,))
     entries = conversation_entries(resolved.entries, [said[0].id] if said else [])
     window = memory.build(CHANNEL, "conversation", entries, now, Depth.of(options), whole=True)
     turn = PromptContext(
@@ -159,7 +168,7 @@ def _speed(runs: int) -> Row:
     times = []
     for _ in range(runs):
         began = time.perf_counter()
-        resolved = seen(ChannelSource(channel_id=CHANNEL, entries=said), options, ("claude",))
+        resolved = prepare_channel(ChannelSource(channel_id=CHANNEL, entries=said), options, ("claude",))
         window = WindowMemory().build(CHANNEL, "recent", resolved.entries, BEGAN + 1e5, Depth.of(options))
         turn = PromptContext(
             me=_identity("claude"),
