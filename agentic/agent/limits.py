@@ -4,7 +4,7 @@
   Redis, so that simultaneous turns can't pass a limit together. A turn counts once, when it starts, whatever it posts.
 - ModelPrices, `first_call_usage`: the costs of a turn, estimated before its model is called. The reservation is settled
   with the real costs when the turn ends, so the estimate is a high one: everything that is read, the longest answer,
-  searches, and the most expensive of the agent's models. turn/model_calls.py estimates again by the prompt.
+  searches, and the most expensive of the agent's models. turn/decide.py estimates again by the prompt.
 """
 
 from __future__ import annotations

@@ -11,31 +11,35 @@ fails.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agentic.agent.events import InstructionEvent
+from agentic.agent.events import POST_SECONDS, InstructionEvent, MentionEvent
+from agentic.agent.side_calls import CheapModel
 from agentic.context.entries import one_line, words
 from agentic.context.prompt import PromptContext, persona_part, quoted
 from agentic.context.render import render_entry
-from agentic.llm.errors import ModelError, PrefillRefused
+from agentic.llm.errors import BadAnswer, ModelError, PrefillRefused
 from agentic.llm.markup import NOTHING_KNOWN, KnownSources
+from agentic.llm.pricing import expected, input_tokens
 from agentic.llm.turns import cut_at_stop
-from agentic.llm.types import Prompt, Reply, Source
+from agentic.llm.types import Message, Prompt, Reply, Source, Usage
 from agentic.tools.tool import WEB_FETCH
 from agentic.turn.chat_mode import AnswerMode, ChatMode
 from agentic.turn.decision import UnreadableDecision, apply_turn_rules, decision_from_prose, parse_decision
 from agentic.turn.form import Decision, fields_of
 from agentic.turn.loose_json import objects
-from agentic.turn.model_calls import call_model, can_afford_calls, may_continue, seconds_left
 from agentic.turn.prefill_mode import PrefillMode
 from agentic.turn.progress import SavedAnswer, Turn
 from agentic.turn.search_first import SearchFirst, fallback_source, found_pages
 from agentic.turn.streaming import StreamFilter, streamed
 from agentic.turn.tools import ToolUse
+from agentic.turn.trace import CallKind
 from agentic.turn.view import TurnView
 from agentic.wire.reasons import TurnAborted
+
+MIN_MODEL_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +109,7 @@ async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: Searc
             search.note(reply)
         if not await loop.take(reply):
             break
-        prompt = loop.next_prompt(with_tools=loop.has_rounds_left and await may_continue(turn))
+        prompt = loop.next_prompt(with_tools=loop.has_rounds_left and await _may_continue(turn))
     reply, own_words = loop.answer, None
     if search is None:
         return reply
@@ -117,7 +121,13 @@ async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: Searc
         if said.is_empty:
             return reply
         own_words = said.text
-    if (found := await search.search_after_answer(tools, own_words)) is None:
+    if search.made:
+        return reply
+    if not await can_ask_again(turn):
+        log.info("%s: answers without a search, there is no money or time for one", turn.agent.key)
+        return reply
+    found = await search.search(tools, own_words)
+    if found is None or not await can_ask_again(turn):
         return reply
     again = mode.searched().request(seconds_left(turn), found)
     return await call_model(turn, again.prompt, again.history)
@@ -167,6 +177,91 @@ def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownS
 def names_of(turn: Turn, view: TurnView) -> Collection[str]:
     me = turn.agent.identity.me
     return tuple(dict.fromkeys((me.display_name, me.key, view.context.me.display_name)))
+
+
+# -- one call of a model ----------------------------------------------------------------------------------------------
+
+
+async def call_model(
+    turn: Turn,
+    prompt: Prompt,
+    history: Sequence[Message] = (),
+    kind: CallKind = "text",
+    cheap: CheapModel | None = None,
+) -> Reply:
+    """Ask the turn's model, or a cheap one, at the turn's expense. Raises ModelError, UnreadableDecision for an answer
+    of its own model that is none, and what `_reserve` does."""
+    model, event = turn.model if cheap is None else cheap, turn.event
+    cost = model.prices.worst_case(expected(prompt, history))  # until more is known of it
+    await _reserve(turn, cost)
+    if cheap is None:
+        turn.limits.overhead.note(input_tokens(prompt, ()))
+        continues = event.channel_id if isinstance(event, MentionEvent | InstructionEvent) else None
+        # automation is no part of a conversation
+        prompt = replace(prompt, conversation=continues, guild_id=turn.outlet.view.guild_id)
+    try:
+        with turn.state.trace.call(model.name, prompt, history, kind=kind) as call:
+            reply = call.reply = await model.complete(prompt, history)
+        cost = reply.usage
+    except ModelError as error:
+        cost = error.usage or Usage()
+        model.backoff.failed(error)
+        if cheap is None and isinstance(error, BadAnswer):
+            raise UnreadableDecision(error.detail or error.kind) from error
+        raise
+    finally:  # also if the call is cancelled
+        # the model in the turn's record is the agent's own
+        turn.state.spending.add(cost if cheap is None else replace(cost, model=""))
+        call.usage = cost
+    model.backoff.worked()
+    return reply
+
+
+async def _reserve(turn: Turn, cost: Usage) -> None:
+    """Reserve the call's money and note it in the turn's record. The first call needs neither if the limits were asked
+    in the step that claimed the turn.
+
+    Raises TurnAborted("budget"), and CannotPost for a turn that another process has taken over.
+    """
+    spending = turn.state.spending
+    together = spending.total + cost
+    if not await turn.limits.reserve_more(turn.event.id, together.cost_usd):
+        raise TurnAborted("budget")
+    if spending.total.calls or together.cost_usd > spending.reserved:
+        await spending.reserve(together)
+
+
+def seconds_left(turn: Turn) -> float:
+    """Until the answer must be there. Raises TurnAborted("deadline") if that is too soon for a call."""
+    left = _seconds_until_post(turn)
+    if left < MIN_MODEL_SECONDS:
+        raise TurnAborted("deadline")
+    return left
+
+
+def _seconds_until_post(turn: Turn) -> float:
+    return turn.event.deadline - turn.agent.now() - POST_SECONDS
+
+
+async def can_ask_again(turn: Turn) -> bool:
+    """Whether there is time and money to ask once more what was answered already."""
+    return _seconds_until_post(turn) >= MIN_MODEL_SECONDS and await can_afford_calls(turn, 1)
+
+
+async def _may_continue(turn: Turn) -> bool:
+    """Whether there is money for more than one call more. Raises TurnAborted("budget") if not for one."""
+    if await can_afford_calls(turn, 2):
+        return True
+    if await can_afford_calls(turn, 1):
+        return False
+    raise TurnAborted("budget")
+
+
+async def can_afford_calls(turn: Turn, calls: int) -> bool:
+    """Whether there is money for so many calls more, by what the calls have cost so far."""
+    total = turn.state.spending.total
+    each = max(turn.state.spending.estimate, total.cost_usd / max(1, total.calls))
+    return await turn.limits.reserve_more(turn.event.id, total.cost_usd + calls * each)
 
 
 # -- a cheap model says whether the agent speaks ----------------------------------------------------------------------

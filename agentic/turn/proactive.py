@@ -24,9 +24,9 @@ from agentic.llm.types import Prompt
 from agentic.state.limits import LimitRequest
 from agentic.text import says_again
 from agentic.turn.cleaning import begins_a_form, clean_text, lines_of_prompt
+from agentic.turn.decide import call_model, seconds_left
 from agentic.turn.decision import UnreadableDecision
 from agentic.turn.form import Decision
-from agentic.turn.model_calls import call_model, seconds_left
 from agentic.turn.progress import Turn
 from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, topics_in
 from agentic.wire.messages import Reflection

@@ -16,7 +16,6 @@ from agentic.tools.call_log import ToolRecord
 from agentic.tools.tool import WEB_SEARCH, RunnableTool, Toolbox, ToolContext, ToolOutput
 from agentic.tools.web_search import MAX_QUERY, NO_QUERY, pages_in, without_private
 from agentic.turn.chat_mode import AnswerMode
-from agentic.turn.model_calls import can_ask_again
 from agentic.turn.progress import Turn
 from agentic.turn.tools import ToolUse, calls_before, words_of_asker
 
@@ -111,16 +110,6 @@ class SearchFirst:
             found = result.text
         # Off the margin, without what could pass for a message or is seen by nobody: these are strangers' words.
         return FOUND.format(found="\n".join(f"{INDENT}{line}" for line in words(found).splitlines()))
-
-    async def search_after_answer(self, tools: ToolUse, own_words: str | None = None) -> str | None:
-        """Search if the model answered without; None if it searched, or can't be asked once more."""
-        if self.made:
-            return None
-        if not await can_ask_again(self._turn):
-            log.info("%s: answers without a search, there is no money or time for one", self._turn.agent.key)
-            return None
-        found = await self.search(tools, own_words)
-        return found if found is not None and await can_ask_again(self._turn) else None
 
     def look_for_picture(self, query: str) -> None:
         pictures, self._pictures = self._pictures, None

@@ -26,8 +26,8 @@ from agentic.llm.errors import ModelError
 from agentic.llm.types import Prompt
 from agentic.state.context import MAX_MESSAGES, Summary
 from agentic.turn.cleaning import clean_prose
+from agentic.turn.decide import call_model
 from agentic.turn.history import after
-from agentic.turn.model_calls import call_model
 from agentic.turn.progress import Turn
 from agentic.turn.room_turns import room_entries
 from agentic.turn.view import TurnView, is_gone

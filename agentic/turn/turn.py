@@ -36,9 +36,8 @@ from agentic.llm.errors import ModelError, Refused, SessionLost
 from agentic.state.limits import LimitRequest
 from agentic.state.rooms import Room
 from agentic.turn.actions import act
-from agentic.turn.decide import decide, read_saved_decision
+from agentic.turn.decide import can_ask_again, decide, read_saved_decision
 from agentic.turn.decision import UnreadableDecision
-from agentic.turn.model_calls import can_ask_again
 from agentic.turn.proactive import check_consent, text_only, write, writing_request
 from agentic.turn.progress import Done, Turn, TurnState
 from agentic.turn.result import error_line, log_turn, notice_of, reply_to_failure, result_of

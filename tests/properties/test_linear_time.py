@@ -35,6 +35,7 @@ from agentic.process.root import ROOT
 from agentic.tools.web_search import without_private
 from agentic.turn.cleaning import clean_prose, clean_text
 from agentic.turn.decision import UnreadableDecision, decision_from_prose, parse_decision
+from agentic.turn.streaming import certain_part
 
 sre: Any = importlib.import_module("re._constants")
 sre_parser: Any = importlib.import_module("re._parser")
