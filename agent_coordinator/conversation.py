@@ -25,9 +25,9 @@ from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.events import Event, RoomChanged, TurnMissed, TurnTaken
 from agent_coordinator.policies.by_name import Policies
 from agent_coordinator.policies.policy import Choice, Wait
-from agent_coordinator.state import ConversationState, Missed
 from agent_coordinator.text_signals import PERSPECTIVES, repetition_in
-from agentic.state.conversations import SpeakerChoice
+from agentic.state.conversation_state import ConversationState, Missed
+from agentic.state.conversations import SpeakerChoice, read_state
 from agentic.state.rooms import Room
 from agentic.wire.bus import AgentAbsent, AgentTimedOut
 from agentic.wire.connection import REDIS_RETRY_SECONDS
@@ -397,18 +397,11 @@ class SavedConversations:
 
     async def of(self, channel_id: int) -> ConversationState | None:
         """The channel's conversation that did not end; None for none, or one that can't be read."""
-        text = await self._context.wait_for_redis(lambda: self._store.read(channel_id))
-        return None if text is None else self._read(text)
+        return await self._context.wait_for_redis(lambda: self._store.read(channel_id))
 
     async def all(self) -> list[ConversationState]:
         """All that did not end. One that can't be read is logged, and expires by itself."""
-        states = [self._read(text) for text in await self._context.wait_for_redis(self._store.kept)]
+        states = [read_state(text) for text in await self._context.wait_for_redis(self._store.kept)]
+        if unreadable := states.count(None):
+            log.warning("%d stored conversations cannot be resumed: another version wrote them", unreadable)
         return [state for state in states if state is not None]
-
-    @staticmethod
-    def _read(text: str) -> ConversationState | None:
-        try:
-            return ConversationState.from_json(text)
-        except ValueError as error:
-            log.warning("a stored conversation cannot be resumed: %s", error)
-            return None

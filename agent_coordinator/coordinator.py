@@ -22,7 +22,7 @@ from agent_coordinator.policies.by_name import Policies
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.rooms import RoomKeeper
 from agent_coordinator.scheduler import Scheduler, plan_date
-from agent_coordinator.state import ConversationState, PersonMessage
+from agentic.state.conversation_state import ConversationState, PersonMessage
 from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease
 from agentic.themes import theme_named
 from agentic.wire import keys

@@ -29,7 +29,7 @@ from agent_coordinator.events import (
     report_of,
 )
 from agent_coordinator.policies.by_name import Policies
-from agent_coordinator.state import ConversationState, Counts, PersonMessage, SpeakerQueue, Talk
+from agentic.state.conversation_state import ConversationState, Counts, PersonMessage, SpeakerQueue, Talk
 from agentic.state.silence import SilenceChange
 
 log = logging.getLogger(__name__)

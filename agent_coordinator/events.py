@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from agent_coordinator.context import CoordinatorContext
-from agent_coordinator.state import AgentCounts, ConversationState, Missed
+from agentic.state.conversation_state import AgentCounts, ConversationState, Missed
 from agentic.state.conversations import SpeakerChoice
 from agentic.state.record_stream import Notes
 from agentic.state.rooms import Room

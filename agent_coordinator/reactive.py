@@ -14,8 +14,8 @@ from agent_coordinator.channels import ChannelBusy
 from agent_coordinator.config import REACTIVE_COOLDOWN_SECONDS
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.engine import Engine
-from agent_coordinator.state import ConversationState, SpeakerQueue
 from agentic.ids import is_snowflake
+from agentic.state.conversation_state import ConversationState, SpeakerQueue
 from agentic.wire.connection import or_default
 from agentic.wire.messages import MentionNotice
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from agent_coordinator.state import (
+from agentic.state.conversation_state import (
     ConversationState,
     Counts,
     Missed,

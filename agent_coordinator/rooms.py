@@ -20,8 +20,8 @@ from agent_coordinator.channels import ChannelBusy
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.conversation import Change
 from agent_coordinator.engine import Engine
-from agent_coordinator.state import ConversationState, PersonMessage
 from agentic.ids import is_snowflake
+from agentic.state.conversation_state import ConversationState, PersonMessage
 from agentic.state.rooms import DEFAULT_TURNS, MAX_MEMBERS, MAX_TURNS, MIN_MEMBERS, Room, RoomMember
 from agentic.wire.messages import Command
 from agentic.wire.reasons import EndReason

@@ -6,7 +6,7 @@ from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.policies.policy import ConversationPolicy, Speaker
 from agent_coordinator.policies.pull import PullPolicy
 from agent_coordinator.policies.rounds import Moderated, RoundRobin, Rounds
-from agent_coordinator.state import ConversationState
+from agentic.state.conversation_state import ConversationState
 
 
 class Policies:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY, CONTINUATION_DECAY
-from agent_coordinator.state import ConversationState
+from agentic.state.conversation_state import ConversationState
 from agentic.state.conversations import SpeakerScore
 from agentic.wire.reasons import EndReason
 

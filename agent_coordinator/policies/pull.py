@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, ConversationPolicy, Speaker
-from agent_coordinator.state import AgentCounts, ConversationState
 from agent_coordinator.text_signals import DISAGREEMENT, asks, content_words, in_common, questions, says
+from agentic.state.conversation_state import AgentCounts, ConversationState
 from agentic.state.conversations import ScorePart, SpeakerScore
 from agentic.text import names_in
 from agentic.wire.reasons import EndReason

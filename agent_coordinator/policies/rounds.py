@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, ConversationPolicy, Wait
-from agent_coordinator.state import ConversationState
+from agentic.state.conversation_state import ConversationState
 from agentic.wire.reasons import EndReason
 
 MODERATOR_WAIT_SECONDS = 1800.0  # for a person to name somebody

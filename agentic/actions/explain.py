@@ -210,16 +210,16 @@ async def _conversation(
     """What the running conversation has to do with it, and the last choice of a speaker by scores, if it fell on
     another agent."""
     coordination, found = services.state.coordination, list[str]()
-    running, scores = await coordination.conversations.running(channel_id), await coordination.scores.last(channel_id)
+    running, scores = await coordination.conversations.read(channel_id), await coordination.scores.last(channel_id)
     if running is not None:
-        where = f"round {running.round_number}"
-        if running.speaker is None:
+        where, speaker = f"round {running.counts.round}", running.queue.speaker
+        if speaker is None:
             found.append(f"a conversation is running here, between two turns of {where}")
-        elif running.speaker == agent:
+        elif speaker == agent:
             found.append(f"it is its turn right now, in {where} of a conversation")
         else:
-            speaker = names.get(running.speaker, running.speaker)
-            found.append(f"a conversation is running here, and in {where} it is {speaker}'s turn")
+            whose = names.get(speaker, speaker)
+            found.append(f"a conversation is running here, and in {where} it is {whose}'s turn")
     chosen = scores.of(scores.chosen) if scores is not None and is_member and scores.chosen != agent else None
     if scores is not None and chosen is not None:
         other = f"{names.get(scores.chosen, scores.chosen)} was asked with a score of {_score(chosen)}"

@@ -18,7 +18,7 @@ from agentic.record.database import RecordError
 from agentic.record.export.render import room_page
 from agentic.record.export.story import Look
 from agentic.rooms.opening import escaped
-from agentic.state.conversations import Running
+from agentic.state.conversation_state import SpeakerQueue
 from agentic.state.rooms import MAX_TURNS, Room
 from agentic.text import counted, dollars, listed
 from agentic.wire.messages import Command, RoomOrder
@@ -164,10 +164,8 @@ async def status(context: ActionContext, request: ActionRequest, values: OfRoom)
     services, room = context.services, await find_room(context, request, values)
     if room is None:
         return refused("no_room")
-    running = (
-        await services.state.coordination.conversations.running(room.thread_id) if room.status == "active" else None
-    )
-    return report("\n".join(_status_lines(room, running, services.agents.roster.names)))
+    running = await services.state.coordination.conversations.read(room.thread_id) if room.status == "active" else None
+    return report("\n".join(_status_lines(room, running.queue if running else None, services.agents.roster.names)))
 
 
 async def list_rooms(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
@@ -189,7 +187,7 @@ def describe(room: Room) -> str:
     return f"{room.status} after {turns}{f': {why}' if why else ''}"
 
 
-def _status_lines(room: Room, running: Running | None, names: Mapping[str, str]) -> Iterator[str]:
+def _status_lines(room: Room, queue: SpeakerQueue | None, names: Mapping[str, str]) -> Iterator[str]:
     yield f"**{escaped(room.topic)}** in <#{room.thread_id}>"
     yield f"**Members**: {listed([member.shown for member in room.members])}"
     if room.left:
@@ -200,9 +198,9 @@ def _status_lines(room: Room, running: Running | None, names: Mapping[str, str])
     if room.policy == "moderated":
         moderator = room.member(room.moderator) if room.moderator is not None else None
         policy = f"{moderator.shown} names the next member" if moderator is not None else "people name the next member"
-    if running is not None and running.waits_until is not None:
-        coming = f"; the room waits until <t:{round(running.waits_until)}:t>, then pauses"
-    elif running is not None and (first := running.speaker or next(iter(running.coming), None)):
+    if queue is not None and queue.waits_until is not None:
+        coming = f"; the room waits until <t:{round(queue.waits_until)}:t>, then pauses"
+    elif queue is not None and (first := queue.speaker or next(iter(queue.coming), None)):
         member = room.member(first)
         coming = f"; now {member.shown if member is not None else names.get(first, first)}"
     yield f"**Who speaks next**: {policy}{coming}"

@@ -12,7 +12,7 @@ from agentic.actions.values import Values
 from agentic.agent.services import Services
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
 from agentic.personas.memory import everywhere
-from agentic.state.conversations import Running
+from agentic.state.conversation_state import ConversationState
 from agentic.state.idle import IdleState, TaskState, task_key
 from agentic.state.silence import ChannelRef
 from agentic.text import counted, dollars, lasting, listed
@@ -39,7 +39,7 @@ async def status(context: ActionContext, request: ActionRequest, _: Values) -> O
     elif silenced is not None:
         here = f"stopped for {lasting(silenced.until - now)} more; /resume ends that"
     lines += await _bots_today(context, place)
-    here = here or _describe_conversation(await coordination.conversations.running(place.channel_id), services)
+    here = here or _describe_conversation(await coordination.conversations.read(place.channel_id), services)
     lines.append(f"**Here**: {here}")
     if log := services.record.privacy.log_line(place.channel_id):
         lines.append(f"**Message log**: {log}; `/privacy` says more")
@@ -98,14 +98,14 @@ async def _bots_today(context: ActionContext, place: ChannelRef) -> list[str]:
     return [*lines, f"**Today**: {today}"]
 
 
-def _describe_conversation(running: Running | None, services: Services) -> str:
+def _describe_conversation(running: ConversationState | None, services: Services) -> str:
     if running is None:
         return "no conversation is running"
-    speaker = services.agents.names.get(running.speaker or "", running.speaker or "")
-    if running.single:
+    speaker = services.agents.names.get(running.queue.speaker or "", running.queue.speaker or "")
+    if running.queue.single:
         return f"{speaker or 'a bot'} has a turn on request"
     theme, turn = f", theme {running.theme}" if running.theme else "", f", {speaker}'s turn" if speaker else ""
-    return f"a conversation is running{theme}, round {running.round_number}{turn}"
+    return f"a conversation is running{theme}, round {running.counts.round}{turn}"
 
 
 def _shortened(shown: Sequence[str], most: int) -> str:

@@ -25,11 +25,11 @@ from rich.text import Text
 
 from agent_config import Settings, SettingsError
 from agent_coordinator.events import ConversationReport
-from agent_coordinator.state import AgentCounts
 from agentic.llm import errors
 from agentic.process.logs import set_up_logging
 from agentic.process.redaction import Redactor
 from agentic.settings.models import KEY_SETTINGS
+from agentic.state.conversation_state import AgentCounts
 from agentic.wire.reasons import ENDINGS
 
 LOCK_FILE = "running.lock"

@@ -1,18 +1,16 @@
 """Running conversations, and how the last speaker of each channel was chosen.
 
-A running conversation is stored so that the next leader can resume it, a room together with its own. The state is the
-coordinator's own JSON object; only `running` reads a few of its fields. Only the process that holds the channel and
-leads (by the lease's epoch) may write: a coordinator that lost its lease without knowing it yet must neither overwrite
-nor delete its successor's state.
+A running conversation is stored so that the next leader can resume it, a room together with its own. Only the process
+that holds the channel and leads (by the lease's epoch) may write: a coordinator that lost its lease without knowing it
+yet must neither overwrite nor delete its successor's state.
 """
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
+from agentic.state.conversation_state import ConversationState
 from agentic.state.leases import FENCE
 from agentic.state.rooms import ROOM_SECONDS, WRITE_ROOM, Room, room_args, room_keys
 from agentic.state.schedule import hold_of
@@ -41,24 +39,7 @@ if overtaken(KEYS[2], ARGV[2]) or redis.call('HGET', KEYS[1], 'id') ~= ARGV[1] t
 return redis.call('DEL', KEYS[1])
 """
 
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A running conversation: its round, the agent whose turn it is, None between two rounds, and those who come after
-    it in this round, the one that an owner asked for first. `joins` says that bots join a person's talk, for one round;
-    `single` that it is one turn, which an owner asked for. `waits_until`: when a room stops waiting for a person to
-    name the next speaker, in unix seconds; None if it doesn't wait."""
-
-    round_number: int
-    speaker: str | None
-    theme: str = ""
-    conversation_id: str = ""
-    topic: str | None = None
-    started_at: float = 0.0  # unix seconds
-    coming: tuple[str, ...] = ()
-    joins: bool = False
-    single: bool = False
-    waits_until: float | None = None
+log = logging.getLogger(__name__)
 
 
 class ConversationStore(Store):
@@ -82,24 +63,18 @@ class ConversationStore(Store):
         """Delete the conversation, unless another one is stored there, or another process has led since `epoch`."""
         await self._link.script(DROP, [keys.conversation_state(channel_id), _EPOCH], [conversation_id, epoch])
 
-    async def read(self, channel_id: int) -> str | None:
-        """The state of the channel's conversation; None if there is none."""
-        state = await self._link.call(lambda redis: redis.hget(keys.conversation_state(channel_id), "state"))
-        return None if state is None else str(state)
+    async def read(self, channel_id: int) -> ConversationState | None:
+        """The channel's conversation; None if there is none, or it can't be read."""
+        return (await self.read_all([channel_id])).get(channel_id)
 
-    async def running(self, channel_id: int) -> Running | None:
-        """The channel's conversation, for people to read; None if there is none."""
-        state = await self.read(channel_id)
-        return None if state is None else read_running(state)
-
-    async def running_in(self, channel_ids: Sequence[int]) -> dict[int, Running]:
-        """The conversations of these channels, for people to read."""
-        fields = await self._link.batch(
+    async def read_all(self, channel_ids: Sequence[int]) -> dict[int, ConversationState]:
+        """The conversations of these channels."""
+        texts = await self._link.batch(
             lambda pipe: [pipe.hget(keys.conversation_state(channel_id), "state") for channel_id in channel_ids]
         )
-        states = zip(channel_ids, fields, strict=True)
-        found = {channel_id: read_running(str(state)) for channel_id, state in states if state is not None}
-        return {channel_id: running for channel_id, running in found.items() if running is not None}
+        found = zip(channel_ids, texts, strict=True)
+        states = {channel_id: read_state(str(text)) for channel_id, text in found if text is not None}
+        return {channel_id: state for channel_id, state in states.items() if state is not None}
 
     async def kept(self) -> list[str]:
         """The states of all conversations that did not end."""
@@ -108,57 +83,12 @@ class ConversationStore(Store):
         return [str(state) for state in states if state is not None]
 
 
-def read_state(text: str) -> dict[str, Any]:
-    """Return the JSON of a conversation's state. One of an earlier version, which had no parts, is brought into today's
-    form. Raises ValueError for text that is no JSON object."""
-    data = json.loads(text)
-    if not isinstance(data, dict):
-        raise ValueError("no JSON object")
-    if "queue" in data:
-        return data
-    state: dict[str, Any] = {"queue": {}, "talk": {}, "counts": {}}
-    for name, value in data.items():
-        part, new_name = _PARTS.get(name, ("", name))
-        (state[part] if part else state)[new_name] = value
-    return state
-
-
-# The fields of an earlier version's state → the part that has each now, and its name there.
-_PARTS = {
-    "conversation_id": ("", "id"),
-    **{name: ("queue", name) for name in ("pending", "asking", "joining", "single", "requested", "granted", "called")},
-    **{name: ("queue", name) for name in ("last_in_order", "named", "named_by", "waits_until")},
-    **{name: ("talk", name) for name in ("history", "heard", "topic", "last_speaker", "chosen_because")},
-    "taken_up": ("talk", "answered"),
-    "lead": ("talk", "suggested_topic"),
-    "angle": ("talk", "perspective"),
-    "angles": ("talk", "perspectives"),
-    "round_number": ("counts", "round"),
-    "tallies": ("counts", "agents"),
-    **{name: ("counts", name) for name in ("spoke", "skipped", "unheard", "missing", "silent", "last_turn_showed")},
-    **{name: ("counts", name) for name in ("end_streak", "idle_turns", "away", "unseen")},
-}
-
-
-def read_running(state: str) -> Running | None:
+def read_state(text: str) -> ConversationState | None:
+    """Return the stored conversation; None for one that another version wrote."""
     try:
-        read = read_state(state)
-        queue, topic = read["queue"], read["talk"].get("topic")
-        pending, requested = [str(agent) for agent in queue.get("pending") or ()], queue.get("requested")
-        coming = [agent for agent in pending[1:] if agent != requested]
-        return Running(
-            round_number=int(read["counts"]["round"]),
-            speaker=pending[0] if pending else None,
-            theme=str(read.get("theme") or ""),
-            conversation_id=str(read.get("id") or ""),
-            topic=str(topic) if topic else None,
-            started_at=float(read.get("started_at") or 0.0),
-            coming=tuple([str(requested), *coming] if requested else coming),
-            joins=queue.get("joining") is not None,
-            single=bool(queue.get("single")),
-            waits_until=float(queue["waits_until"]) if queue.get("waits_until") else None,
-        )
-    except (ValueError, TypeError, KeyError, AttributeError):  # written by another version
+        return ConversationState.from_json(text)
+    except ValueError as error:
+        log.debug("a stored conversation is ignored: %s", error)
         return None
 
 

@@ -14,7 +14,7 @@ from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, Event
 from agent_coordinator.policies.rounds import MODERATOR_WAIT_SECONDS
-from agent_coordinator.state import ConversationState, PersonMessage
+from agentic.state.conversation_state import ConversationState, PersonMessage
 from agentic.wire import keys
 from agentic.wire.messages import Command, Instruction, PersonNotice, Result
 from tests.support.coordinator_doubles import AGENTS, CHANNEL, Luck, MemoryBus, MemoryState, Time, config, until

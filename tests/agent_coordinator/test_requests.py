@@ -9,8 +9,7 @@ import pytest
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, ConversationStarted, TurnTaken
-from agent_coordinator.state import ConversationState
-from agentic.state.conversations import read_running
+from agentic.state.conversation_state import ConversationState
 from agentic.state.silence import EVERYTHING, Scope
 from agentic.wire.messages import Command, CommandOutcome, Instruction, Result
 from tests.support.coordinator_doubles import (
@@ -326,9 +325,6 @@ async def test_where_the_agents_agree_to_end_the_requested_one_speaks_before_tha
 
 def test_people_read_who_was_asked_for():
     state = changed(STATE, pending=("claude", "grok", "gemini"), asking="i1", requested="gemini")
-    running = read_running(state.to_json())
-    assert running is not None
-    assert (running.speaker, running.coming, running.single) == ("claude", ("gemini", "grok"), False)
-    alone = read_running(changed(STATE, single=True, requested="grok").grant_request().to_json())
-    assert alone is not None
+    assert (state.queue.speaker, state.queue.coming, state.queue.single) == ("claude", ("gemini", "grok"), False)
+    alone = changed(STATE, single=True, requested="grok").grant_request().queue
     assert (alone.speaker, alone.coming, alone.single) == ("grok", (), True)

@@ -14,7 +14,7 @@ from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.engine import Engine
 from agent_coordinator.events import ConversationEnded, ConversationResumed
 from agent_coordinator.policies.by_name import Policies
-from agent_coordinator.state import ConversationState
+from agentic.state.conversation_state import ConversationState
 from agentic.state.silence import Scope, SilenceChange
 from agentic.wire.messages import Command, Instruction, MentionNotice, Result
 from tests.support.agent_scene import KeptNotes

@@ -11,7 +11,7 @@ from agent_coordinator.config import RESUME_SECONDS
 from agent_coordinator.policies.rounds import MODERATOR_WAIT_SECONDS
 from agent_coordinator.room_rules import RETRY_SECONDS
 from agent_coordinator.rooms import BUSY_THREAD_SECONDS, STALLED_SECONDS
-from agent_coordinator.state import ConversationState
+from agentic.state.conversation_state import ConversationState
 from agentic.wire.bus import AgentTimedOut
 from agentic.wire.messages import Instruction, PersonNotice
 from tests.support.coordinator_doubles import Ids, Voice, skipper, talker, until

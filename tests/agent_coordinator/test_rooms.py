@@ -28,7 +28,7 @@ from agent_coordinator.room_rules import (
     with_member,
     without_member,
 )
-from agent_coordinator.state import MAX_ROOM_HISTORY, ConversationState, Missed
+from agentic.state.conversation_state import MAX_ROOM_HISTORY, ConversationState, Missed
 from agentic.state.rooms import MAX_FAILURES, MAX_MEMBERS, Room, RoomMember
 from agentic.wire.messages import Result, TurnUsage
 from tests.support.coordinator_doubles import changed

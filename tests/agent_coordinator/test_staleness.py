@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from agent_coordinator.conversation import apply_staleness, instruction_for
-from agent_coordinator.state import ConversationState, PersonMessage
 from agent_coordinator.text_signals import PERSPECTIVES
+from agentic.state.conversation_state import ConversationState, PersonMessage
 from agentic.wire.messages import Result
 from tests.support.coordinator_doubles import changed, conversation
 

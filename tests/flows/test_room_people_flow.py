@@ -231,7 +231,7 @@ async def test_a_room_that_waits_for_a_name_says_until_when_in_its_status(tmp_pa
         await ready(f)
         thread = await opened(f, personas="Claude, ChatGPT", policy="moderated")
         await f.discord.wait_for(lambda: lines(f, thread))
-        until = (await runtime.services.state.coordination.conversations.running(thread.id)).waits_until
+        until = (await runtime.services.state.coordination.conversations.read(thread.id)).queue.waits_until
         status = await told(f, await f.discord.interact("Bob", thread.id, "chatgpt", "room status", {}))
         assert f"<t:{round(until)}:t>" in status
 

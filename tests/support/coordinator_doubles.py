@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.policies.policy import ConversationPolicy
-from agent_coordinator.state import ConversationState
-from agentic.state.conversations import SpeakerChoice
+from agentic.state.conversation_state import ConversationState
+from agentic.state.conversations import SpeakerChoice, read_state
 from agentic.state.idle import IdleState
 from agentic.state.rooms import Room, RoomStatus
 from agentic.state.schedule import Slot, hold_of
@@ -209,8 +209,8 @@ class MemoryConversations:
         if not self.schedule.overtaken(epoch) and self.states.get(channel_id, ("",))[0] == conversation_id:
             del self.states[channel_id]
 
-    async def read(self, channel_id: int) -> str | None:
-        return self.states.get(channel_id, ("", None))[1]
+    async def read(self, channel_id: int) -> ConversationState | None:
+        return read_state(self.states[channel_id][1]) if channel_id in self.states else None
 
     async def kept(self) -> list[str]:
         return [state for _, state in self.states.values()]

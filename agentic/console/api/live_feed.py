@@ -29,7 +29,7 @@ from aiohttp import web
 
 from agentic.console.json_values import pick
 from agentic.console.parts import ConsoleContext
-from agentic.state.conversations import Running
+from agentic.state.conversation_state import ConversationState
 from agentic.state.rooms import Room
 from agentic.wire import keys
 from agentic.wire.connection import or_default
@@ -149,7 +149,7 @@ class Situation:
 
     def __init__(self, parts: ConsoleContext, thinking: Thinking) -> None:
         self._parts, self._thinking = parts, thinking
-        self._running: dict[int, Running] = {}
+        self._running: dict[int, ConversationState] = {}
         self._rooms: dict[int, Room] = {}
         self._times: list[float] = []
         self._plan_until = 0.0
@@ -159,7 +159,7 @@ class Situation:
         state, now = self._parts.state, self._parts.clock()
         channels = [channel.id for channel in self._parts.live.channels()]
         self._running, rooms = await asyncio.gather(
-            state.coordination.conversations.running_in(channels), state.coordination.rooms.list()
+            state.coordination.conversations.read_all(channels), state.coordination.rooms.list()
         )
         self._rooms = {room.thread_id: room for room in rooms if room.thread_id in channels}
         if not now < self._plan_until <= now + PLAN_SECONDS:
@@ -193,13 +193,16 @@ class Situation:
         }
 
 
-def _conversation_json(running: Running) -> dict[str, Any]:
+def _conversation_json(state: ConversationState) -> dict[str, Any]:
+    queue = state.queue
     return {
-        **pick(running, "speaker theme topic joins single"),
-        "id": running.conversation_id,
-        "round": running.round_number,
-        "coming": list(running.coming),
-        "since": running.started_at,
+        **pick(state, "id theme"),
+        **pick(queue, "speaker single"),
+        "topic": state.talk.topic,
+        "joins": queue.joining is not None,
+        "round": state.counts.round,
+        "coming": list(queue.coming),
+        "since": state.started_at,
     }
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from agent_coordinator.policies.policy import Choice, Wait
 from agent_coordinator.policies.rounds import MODERATOR_WAIT_SECONDS, Moderated
-from agent_coordinator.state import AgentPost, ConversationState, PersonMessage
+from agentic.state.conversation_state import AgentPost, ConversationState, PersonMessage
 from agentic.wire.reasons import EndReason
 from tests.support.coordinator_doubles import conversation
 

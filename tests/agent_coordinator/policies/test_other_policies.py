@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.engine import Engine
 from agent_coordinator.policies.policy import Choice
-from agent_coordinator.state import ConversationState
+from agentic.state.conversation_state import ConversationState
 from agentic.wire.reasons import EndReason
 from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryState, OnePolicy, Time, config, room
 

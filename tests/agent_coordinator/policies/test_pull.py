@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent_coordinator.conversation import instruction_for
 from agent_coordinator.policies.policy import Speaker
 from agent_coordinator.policies.pull import SUGGESTED_TOPIC, PullPolicy
-from agent_coordinator.state import AgentCounts, AgentPost, ConversationState, PersonMessage
+from agentic.state.conversation_state import AgentCounts, AgentPost, ConversationState, PersonMessage
 from agentic.wire.messages import Result
 from agentic.wire.reasons import EndReason
 from tests.support.coordinator_doubles import changed, conversation

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent_coordinator.policies.rounds import RoundRobin
-from agent_coordinator.state import AgentPost, ConversationState
+from agentic.state.conversation_state import AgentPost, ConversationState
 from tests.support.coordinator_doubles import conversation
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")

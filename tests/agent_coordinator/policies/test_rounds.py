@@ -10,7 +10,7 @@ import pytest
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY
 from agent_coordinator.policies.policy import continuation_probability
 from agent_coordinator.policies.rounds import Rounds
-from agent_coordinator.state import AgentPost, ConversationState
+from agentic.state.conversation_state import AgentPost, ConversationState
 from agentic.wire.reasons import EndReason
 from tests.support.coordinator_doubles import conversation
 

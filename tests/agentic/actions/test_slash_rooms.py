@@ -12,6 +12,7 @@ from agentic.state.silence import ChannelRef
 from agentic.wire import keys
 from agentic.wire.bus import NOBODY
 from agentic.wire.messages import RoomOrder
+from tests.support.coordinator_doubles import conversation
 from tests.support.slash_scene import (
     ANN,
     DEBATE,
@@ -129,7 +130,7 @@ async def test_the_status_says_who_is_in_it_how_far_it_is_and_what_it_cost():
         left = RoomMember(name="ada", shown="Ada")
         room = a_room(turn_number=7, cost_usd=0.0123, rules="Be *brief*.", left=(left,), audience_seconds=90)
         await place.has(room)
-        state = '{"round_number": 2, "pending": ["grok", "claude"]}'
+        state = conversation(THREAD, round=2, pending=("grok", "claude")).to_json()
         await place.link.commands.hset(keys.conversation_state(THREAD), "state", state)
         status = await place.use("room status", MEMBER, channel=THREAD, parent=LOUNGE)
         assert status.split("\n") == [

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 import pytest
 
 from agent_config import load_settings
-from agent_coordinator.state import ConversationState
 from agentic.actions.base import REPLY_CHARACTERS
 from agentic.actions.explain import (
     BUDGETS,
@@ -13,6 +12,7 @@ from agentic.actions.explain import (
     why_text,
 )
 from agentic.state.budgets import Caps
+from agentic.state.conversation_state import ConversationState
 from agentic.state.conversations import ScorePart, SpeakerChoice, SpeakerScore
 from agentic.state.idle import Asking, IdleState, TaskState
 from agentic.state.limits import LimitRequest

@@ -25,6 +25,7 @@ from agentic.state.schedule import Slot
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import TurnNotice
+from tests.support.coordinator_doubles import conversation
 
 DEBATE = Channel(11, "debate", "debate", "Home")
 
@@ -245,9 +246,9 @@ async def test_the_page_knows_who_thinks_what_runs_and_when_the_next_conversatio
             await parts.state.coordination.schedule.save_schedule(
                 "1970-01-12", [Slot(900_000.0, True), Slot(1_000_500.0)]
             )
-            state = {"round_number": 2, "pending": ["grok", "claude"], "topic": "tea", "theme": "debate"}
+            state = conversation(DEBATE.id, round=2, pending=("grok", "claude"), topic="tea")
             await parts.state.coordination.schedule.hold_channel(DEBATE.id, "c1", 60)
-            await parts.state.coordination.conversations.keep(DEBATE.id, "c1", json.dumps(state))
+            await parts.state.coordination.conversations.keep(DEBATE.id, "c1", state.to_json())
             bus = asyncio.create_task(parts.bus.run())
             async with client_of(parts) as client:
                 await parts.bus.ready.wait()

@@ -9,9 +9,9 @@ from typing import get_args
 from rich.console import Console
 
 from agent_coordinator.events import ConversationReport
-from agent_coordinator.state import AgentCounts
 from agentic.local.mode import ended_line
 from agentic.local.session import summary
+from agentic.state.conversation_state import AgentCounts
 from agentic.wire.reasons import ENDINGS, EndReason
 
 REPORT = ConversationReport(

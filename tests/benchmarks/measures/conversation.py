@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent_config import AGENTS
 from agent_coordinator.conversation import instruction_for
-from agent_coordinator.state import ConversationState
+from agentic.state.conversation_state import ConversationState
 from agentic.wire.bus import Bus
 from tests.benchmarks.processes import Broken, Child
 from tests.benchmarks.stage import THEME, Bench

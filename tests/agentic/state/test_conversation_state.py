@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent_coordinator.events import report_of
-from agent_coordinator.state import (
+from agentic.state.conversation_state import (
     MAX_ENTRY_CHARACTERS,
     MAX_HISTORY_CHARACTERS,
     AgentCounts,
@@ -15,7 +15,6 @@ from agent_coordinator.state import (
     ConversationState,
     PersonMessage,
 )
-from agentic.state.conversations import read_running
 from agentic.wire.messages import MAX_WIRE_BYTES, Instruction, Result, TurnUsage
 from tests.support.coordinator_doubles import changed, conversation
 
@@ -337,8 +336,4 @@ def test_a_conversation_that_an_earlier_version_stored_is_read_whole() -> None:
         agents={"claude": AgentCounts(messages=1, calls=1, cost_usd=0.5), "grok": AgentCounts(skips=1, reactions=1)},
     )
     assert ConversationState.from_json(state.to_json()) == state
-    for stored in (text, state.to_json()):
-        running = read_running(stored)
-        assert running is not None
-        assert (running.conversation_id, running.round_number, running.speaker) == ("c1", 2, "claude")
-        assert (running.coming, running.topic, running.waits_until) == (("gemini",), "tea", 99.0)
+    assert (state.queue.speaker, state.queue.coming) == ("claude", ("gemini",))
