@@ -18,8 +18,8 @@ async def a_process(server):
     """A link, and the resets as one process hears of them."""
     async with RedisConnection(server) as link:
         bus = Bus(link)
-        resets = Resets(link, bus)
-        resets.start()
+        resets = Resets(link)
+        resets.start(bus)
         running = asyncio.create_task(bus.run())
         try:
             await asyncio.wait_for(bus.ready.wait(), 10)
