@@ -34,6 +34,8 @@ from agentic.llm.providers.ollama import MIN_CONTEXT
 from agentic.llm.schemas import json_object, number, part, parts, text
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 from agentic.local.terminal.view import one_line
+from agentic.net.addresses import FetchRefused
+from agentic.net.fetch import read_body
 from agentic.runtime.bot import cancel
 from agentic.settings.models import endpoint_key, known_providers
 
@@ -216,17 +218,13 @@ async def ask(session: aiohttp.ClientSession, url: str, key: str | None, body: B
     headers = {"accept-encoding": "identity"} | ({"authorization": f"Bearer {key}"} if key else {})
     method = "GET" if body is None else "POST"
     asking = session.request(method, url, headers=headers, json=body, allow_redirects=False)
-    read = bytearray()
     try:
         async with asyncio.timeout(SECONDS), asking as response:
-            async for chunk in response.content.iter_chunked(65_536):
-                read += chunk
-                if len(read) > MAX_BYTES:
-                    raise NoAnswer
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            read = await read_body(response, MAX_BYTES)
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError, FetchRefused) as error:
         raise NoAnswer from error
     try:
-        return JsonAnswer(response.status, json_object(bytes(read)))
+        return JsonAnswer(response.status, json_object(read))
     except BadAnswer:
         return JsonAnswer(response.status, {})
 

@@ -80,20 +80,26 @@ async def download(
                     raise FetchRefused(f"HTTP {response.status}")
                 if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                     raise FetchRefused("a compressed answer")
-                if (response.content_length or 0) > max_bytes:
-                    raise FetchRefused("too large")
-                data = bytearray()
-                async for chunk in response.content.iter_chunked(_READ_SIZE):
-                    data += chunk
-                    if len(data) > max_bytes:
-                        raise FetchRefused("too large")
-                return Downloaded(bytes(data), response.headers.get("Content-Type", ""), address)
+                data = await read_body(response, max_bytes)
+                return Downloaded(data, response.headers.get("Content-Type", ""), address)
             try:
                 target = str(address.join(URL(response.headers.get("Location", ""))))
             except ValueError:
                 raise FetchRefused("a redirect without a valid address") from None
             address = allowed(target)
     raise FetchRefused("too many redirects")
+
+
+async def read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """Read an answer. Raises FetchRefused for more bytes than that, counted as they arrive."""
+    if (response.content_length or 0) > max_bytes:
+        raise FetchRefused("too large")
+    data = bytearray()
+    async for chunk in response.content.iter_chunked(_READ_SIZE):
+        data += chunk
+        if len(data) > max_bytes:
+            raise FetchRefused("too large")
+    return bytes(data)
 
 
 class PublicFetcher:

@@ -29,7 +29,7 @@ from cachetools import TTLCache
 
 from agentic.llm.types import Picture, Source, Tool
 from agentic.net.addresses import FetchRefused
-from agentic.net.fetch import PublicFetcher
+from agentic.net.fetch import PublicFetcher, read_body
 from agentic.net.images import as_picture
 from agentic.tools.tool import WEB_SEARCH, ToolContext, ToolOutput, tool_spec
 
@@ -211,7 +211,6 @@ class KeyedEngine:
         headers = {api.key_header: api.key_prefix + self.key, "Accept": "application/json"}
         sent: dict[str, Any] = {"params" if api.method == "GET" else "json": api.body(query, count)}
         url = (self.base or api.base).rstrip("/") + api.path
-        data = bytearray()
         try:
             async with (
                 asyncio.timeout(self.timeout),
@@ -220,11 +219,9 @@ class KeyedEngine:
                 if response.status != 200:
                     rests = response.status in (401, 402, 403, 429, 432, 433)
                     raise SearchFailed(f"{self.name} answered HTTP {response.status}", rests=rests)
-                async for chunk in response.content.iter_chunked(65_536):
-                    data += chunk
-                    if len(data) > MAX_BYTES:
-                        raise SearchFailed(f"the answer of {self.name} is too long")
-            answer = json.loads(data)
+                answer = json.loads(await read_body(response, MAX_BYTES))
+        except FetchRefused:
+            raise SearchFailed(f"the answer of {self.name} is too long") from None
         except TimeoutError:
             raise SearchFailed(f"{self.name} took too long") from None
         except (aiohttp.ClientError, OSError) as error:

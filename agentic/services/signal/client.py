@@ -36,7 +36,7 @@ from yarl import URL
 
 from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
-from agentic.net.fetch import MAX_BYTES
+from agentic.net.fetch import MAX_BYTES, read_body
 from agentic.net.images import as_picture
 from agentic.services.signal.envelopes import ATTACHMENT, ListedContact, ListedGroup, masked, read_list
 
@@ -58,7 +58,6 @@ CACHE_BYTES = 24_000_000  # of pictures that were posted
 UP = frozenset({200, 204, 404})  # an older server knows no /v1/about, and is up all the same
 NOT_SENT = 0  # the status of a send that was no longer wanted
 
-_CHUNK = 65_536
 _OWN = "signal:posted/"
 _ADDRESS = re.compile(r"\+\d{6,15}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _WORTH_ANOTHER_TRY = ("SocketException", "UnexpectedErrorException")
@@ -308,13 +307,11 @@ class SignalClient:
         """Show that the account is typing, or no longer. Signal's apps hide it after 15 s by themselves."""
         await self._sign("PUT" if shown else "DELETE", "typing-indicator", number, {"recipient": recipient})
 
-    async def react(
-        self, number: str, recipient: str, message: MessageRef, emoji: str, *, remove: bool = False
-    ) -> None:
-        """Give a reaction to a message, in place of the account's former one, or take it back."""
+    async def react(self, number: str, recipient: str, message: MessageRef, emoji: str) -> None:
+        """Give a reaction to a message, in place of the account's former one."""
         target = {"target_author": message.author, "timestamp": message.timestamp}
         body = {"recipient": recipient, "reaction": emoji, **target}
-        await self._patient_sign("DELETE" if remove else "POST", "reactions", number, body)
+        await self._patient_sign("POST", "reactions", number, body)
 
     # -- files --------------------------------------------------------------------------------------------------------
 
@@ -461,18 +458,6 @@ class SignalClient:
 async def _refuse_redirect(*_: object) -> None:
     """aiohttp follows those of a WebSocket, and has no option for it: the account's number is in the address."""
     raise Unreachable("it redirects to another address: SIGNAL_API_URL must be the server's own")
-
-
-async def read_body(answer: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    """Read the answer. Raises FetchRefused for more bytes than that, counted as they arrive."""
-    if (answer.content_length or 0) > max_bytes:
-        raise FetchRefused("too large")
-    data = bytearray()
-    async for chunk in answer.content.iter_chunked(_CHUNK):
-        data += chunk
-        if len(data) > max_bytes:
-            raise FetchRefused("too large")
-    return bytes(data)
 
 
 def without_addresses(text: str) -> str:

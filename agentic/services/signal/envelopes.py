@@ -38,8 +38,8 @@ ATTACHMENT = re.compile(r"[\w=+~-][\w.=+~-]{0,250}", re.ASCII)  # base64url with
 
 _LOW = (1 << LOW_BITS) - 1
 _LAST_TIME = EPOCH_MS + (1 << 41) - 1  # the number of a later one would be too long
-_NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")  # E.164
-_ACCOUNT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")  # E.164
+ACCOUNT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HALF = re.compile("[\ud800-\udfff]")
 
 T = TypeVar("T")
@@ -105,8 +105,8 @@ class Address:
     def of(cls, *texts: str | None) -> Address:
         """The address in these texts, each of which may be a number, an account id, or nothing."""
         found = [text.strip().lower() for text in texts if text]
-        number = next((text for text in found if _NUMBER.fullmatch(text)), None)
-        return cls(number, next((text for text in found if _ACCOUNT.fullmatch(text)), None))
+        number = next((text for text in found if NUMBER.fullmatch(text)), None)
+        return cls(number, next((text for text in found if ACCOUNT.fullmatch(text)), None))
 
     def __bool__(self) -> bool:
         return self.number is not None or self.account is not None

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator
 
+from agentic.services.signal.envelopes import ACCOUNT, NUMBER
 from agentic.settings import fields as f
 from agentic.settings.fields import from_text, kebab, setting, split_list, split_pairs
 from agentic.settings.services import ServiceSettings
@@ -18,18 +19,16 @@ NUMBERS = "agent:number pairs such as penny:+4915112345678, separated by commas"
 PEOPLE = "phone numbers with + and country code, or Signal's account ids, separated by commas, or all"
 LINKS = "number:id pairs, a person's phone number and Discord id, separated by commas"
 
-_NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")  # E.164
-_ACCOUNT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # a person who hides their number has only this
 _SPACES = str.maketrans("", "", " ()/.-\u00a0")
 
 
 def _signal_address(text: str) -> str | None:
     """A phone number as +4915112345678, or a Signal account id; None for anything else."""
     plain = text.strip().lower()
-    if _ACCOUNT.fullmatch(plain):
+    if ACCOUNT.fullmatch(plain):
         return plain
     number = plain.translate(_SPACES)
-    return number if _NUMBER.fullmatch(number) else None
+    return number if NUMBER.fullmatch(number) else None
 
 
 def _read_numbers(text: str) -> dict[str, str]:
