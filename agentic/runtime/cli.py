@@ -14,7 +14,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
@@ -30,7 +29,6 @@ from agentic.agent.persona import read_fronts
 from agentic.check.machine import setting_warnings_here
 from agentic.process.logs import set_up_logging, version_line
 from agentic.process.redaction import Redactor
-from agentic.process.tasks import Shutdown
 
 MAX_TOPIC = 200  # characters, as in Discord
 PRIVATE_UMASK = 0o077
@@ -127,25 +125,9 @@ def main_coordinator(arguments: Sequence[str] = ()) -> int:
         return 2
     log.info("%s", version_line())
 
-    return _ended(settings, lambda: _run_with_data(settings, partial(_coordinate, settings)))
-
-
-async def _coordinate(settings: Settings) -> int:
-    from agentic.net.http_server import Connections
-    from agentic.runtime.health import Health, serving_health
     from agentic.runtime.process import serve
 
-    stopping = Shutdown()
-    stopping.on_signals()
-
-    def watched(connected: Callable[[], bool], record: Callable[[], str]) -> AbstractAsyncContextManager[int]:
-        def read_health() -> Health:
-            stops = stopping.stop.is_set()
-            return Health(bots=(), bus=connected(), stopping=stops, needs_bots=False, record=record())
-
-        return serving_health(settings.health_port, read_health, Connections())
-
-    return await serve(settings, stopping.stop, watched)
+    return _ended(settings, lambda: _run_with_data(settings, partial(serve, settings)))
 
 
 def _serve(

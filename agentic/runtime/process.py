@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ from agentic.record.idle_queries import IdleMemory
 from agentic.record.notes import TurnWatchers
 from agentic.record.recorder import OFF, ReadState, recording
 from agentic.runtime.bot import BotSupervisor, cancel
-from agentic.runtime.health import Health
+from agentic.runtime.health import Health, serving_health
 from agentic.runtime.services import (
     ProcessConfig,
     caps_of,
@@ -394,15 +394,13 @@ def metrics_routes(runtime: Runtime) -> Sequence[web.RouteDef]:
     return (metrics_route(runtime.metrics),) if runtime.metrics is not None else ()
 
 
-Watch = Callable[[Callable[[], bool], ReadState], AbstractAsyncContextManager[object]]
-
-
-async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
-    """Run the coordinator until `stop` is set (returns 0) or one of its tasks fails (returns 1). `watched` is entered
-    around it with functions that say whether the bus is connected, and how the record goes.
+async def serve(settings: Settings) -> int:
+    """Run the coordinator alone, until a signal (returns 0) or until one of its tasks fails (returns 1).
 
     Raises RedisAddressError, RedisStartError.
     """
+    stopping = Shutdown()
+    stopping.on_signals()
     async with AsyncExitStack() as stack:
         redis = locate_redis(settings.redis_url, settings.data_dir, runtime_dir=settings.runtime_dir)
         place = await stack.enter_async_context(redis)
@@ -412,9 +410,7 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
         silence = Silence(link, bus)
         silence.start()
         await silence.try_read()
-        state = SharedState(
-            link, caps=caps_of(settings), silence=silence
-        )  # one alone: it pays what is owed when Redis is back
+        state = SharedState(link, caps=caps_of(settings), silence=silence)
         meaning = meaning_of(settings, embedder_of(settings), state.limits.replay_costs)
         if meaning is not None:
             stack.push_async_callback(meaning.aclose)
@@ -430,12 +426,17 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
         notes, config = writer or NoRecord(), coordinator_config(settings)
         context = CoordinatorContext(config, bus, state, lease=lease, silence=silence, record=notes)
         coordinator = Coordinator(context, memory)
-        await stack.enter_async_context(watched(bus.ready.is_set, read_record))
+
+        def read_health() -> Health:
+            stops, connected = stopping.stop.is_set(), bus.ready.is_set()
+            return Health(bots=(), bus=connected, stopping=stops, needs_bots=False, record=read_record())
+
+        await stack.enter_async_context(serving_health(settings.health_port, read_health, Connections()))
         tasks = {"bus": bus.run(), "coordinator": coordinator.run()}
         tasks["silence"] = restart_on_failure(silence.run, "silence")
         if writer is not None:
             tasks["record"] = restart_on_failure(writer.run, "record")
-        return await _run_until(stop, tasks)
+        return await _run_until(stopping.stop, tasks)
 
 
 async def _run_until(stop: asyncio.Event, works: Mapping[str, Coroutine[Any, Any, None]]) -> int:

@@ -128,7 +128,7 @@ TELLS = """
 import logging
 from agentic.runtime import process
 
-async def serve(settings, stop, watched):
+async def serve(settings):
     logging.getLogger("x").warning("it is %s", settings.tavily_api_key.get_secret_value())
     raise RuntimeError(settings.tavily_api_key.get_secret_value())
 
