@@ -31,7 +31,7 @@ from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, Rates, 
 from agentic.llm.provider_table import profile_of
 from agentic.llm.types import Usage
 from agentic.state.budgets import Kind
-from agentic.state.limits import UNLIMITED, LimitRequest, Verdict
+from agentic.state.limits import UNLIMITED, LimitRequest
 from agentic.state.presence import BackoffStore
 from agentic.state.shared_state import SharedState
 from agentic.themes import theme_named
@@ -117,17 +117,6 @@ class AgentLimits:
             is_free=request.is_free or is_private,
             message_id=None if is_private else request.message_id,
         )
-
-    async def take(self, request: LimitRequest) -> Verdict:
-        """Take what is requested, or return the limit that forbids it.
-
-        "closing": taken, as the last turn that the conversation has money for.
-        """
-        return await self.state.limits.take(request)
-
-    def resume(self, request: LimitRequest, dollars: float) -> None:
-        """Continue a turn that another process admitted and that has cost `dollars` so far."""
-        self.state.limits.resume(request, dollars)
 
     async def reserve_more(self, turn_id: str, dollars: float) -> bool:
         """Whether the turn may cost this sum in total; ask before each further call."""

@@ -17,6 +17,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Protocol
 
 from agent_config import ModelSettings, Settings
 from agentic.agent.limits import (
@@ -30,6 +31,7 @@ from agentic.agent.limits import (
 )
 from agentic.llm.embeddings import Embedded, Embedder, Vector, expected
 from agentic.llm.errors import ModelError
+from agentic.llm.pricing import expected as expected_usage
 from agentic.llm.pricing import price
 from agentic.llm.types import Message, Model, Prompt, Reply, Usage
 from agentic.state.budgets import ReplayCosts
@@ -63,18 +65,8 @@ class CheapModel:
     def rests(self) -> bool:
         return bool(self.backoff.seconds_left)
 
-    async def ask(self, prompt: Prompt) -> Reply:
-        """Raises ModelError."""
-        try:
-            reply = await self.complete(prompt)
-        except ModelError as error:
-            self.backoff.failed(error)
-            raise
-        self.backoff.worked()
-        return reply
-
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        """The same for a caller that notes at `backoff` how it went."""
+        """Raises ModelError. The caller notes at `backoff` how it went."""
         reply = await self.model.complete(prompt, history)
         return replace(reply, text=self.redact(reply.text))
 
@@ -103,41 +95,49 @@ class CallRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideCall:
-    """A call to make. `worst_case`: what it costs at most. `kind` names the turn, `call_kind` the call in the record;
-    `person_id` pays for it; with `message_id` it counts as that person's call. Times in unix seconds."""
+    """A call to make. `kind` names the turn, `call_kind` the call in the record; `person_id` pays for it; with
+    `message_id` it counts as that person's call. Times in unix seconds."""
 
     turn_id: str
     kind: str
     channel_id: int
     deadline: float
     date: str
-    model: str
-    worst_case: Usage
-    free: bool = False
+    prompt: Prompt
     call_kind: str = "text"
     guild_id: int | None = None
     person_id: int | None = None
     message_id: int | None = None
 
 
-async def run_side_call(
-    call: SideCall,
-    ask: Callable[[], Awaitable[Reply]],
-    limits: AgentLimits,
-) -> Reply:
+class SideModel(Protocol):
+    """A model that is asked outside of turns: an agent's own (agentic.agent.agent.ModelBinding), or a CheapModel."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def prices(self) -> ModelPrices: ...
+    @property
+    def backoff(self) -> ProviderBackoff: ...
+    @property
+    def complete(self) -> Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]: ...
+
+
+async def run_side_call(call: SideCall, model: SideModel, limits: AgentLimits) -> Reply:
     """Reserve, call, settle. Raises CallRefused, also for a call that was made before, and ModelError."""
+    worst_case = model.prices.worst_case(expected_usage(call.prompt))
     request = LimitRequest(
         agent=limits.agent,
         channel_id=call.channel_id,
         guild_id=call.guild_id,
         date=call.date,
         turn_id=call.turn_id,
-        is_free=call.free,
-        estimate=call.worst_case.cost_usd,
+        is_free=model.prices.free,
+        estimate=worst_case.cost_usd,
         until=call.deadline + AFTER_DEADLINE,
         person_id=call.person_id,
         message_id=call.message_id,
-        under_way=under_way(call.worst_case),
+        under_way=under_way(worst_case),
     )
     request = limits.apply_to(request, cools_down=False, for_people=True)
     claim, verdict = await limits.state.turns.begin(limits.agent, call.turn_id, call.deadline, "", request)
@@ -150,12 +150,14 @@ async def run_side_call(
         if verdict not in ("ok", "closing", None):
             reason = verdict
             raise CallRefused(verdict)
-        usage, reason, error = call.worst_case, "interrupted", "cancelled"  # if it is cancelled
+        usage, reason, error = worst_case, "interrupted", "cancelled"  # if it is cancelled
         try:
-            reply = await ask()
+            reply = await model.complete(call.prompt, ())
         except ModelError as failed:
             usage, reason, error = failed.usage or Usage(), "model_failed", failed.kind
+            model.backoff.failed(failed)
             raise
+        model.backoff.worked()
         usage, reason, error = reply.usage, None, None
         return reply
     finally:
@@ -164,7 +166,7 @@ async def run_side_call(
             agent_name=limits.agent,
             skipped=reason is not None,
             reason=reason,
-            usage=on_the_wire(replace(usage, model=usage.model or call.model)),
+            usage=on_the_wire(replace(usage, model=usage.model or model.name)),
         )
         await limits.state.turns.settle(
             limits.agent,

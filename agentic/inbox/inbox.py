@@ -62,7 +62,6 @@ class TurnQueue:
             pause=self._pause,
             can_be_passed=self._waits_for_redis,
             always_fits=self._is_in_private,
-            lane=lambda event: event.lane,
             clock=services.clock,
         )
         self._left: list[TurnEvent] = []  # what waited when the inbox was closed
@@ -262,7 +261,7 @@ class PrivatePace:
 class Inbox:
     """Bounded lanes. `max_running` turns at a time over all lanes, `max_depth` events waiting beyond those; with 0 an
     event that cannot begin immediately is refused. An event for which `always_fits` is true is never refused for lack
-    of room. `clock` gives unix seconds, `lane` the name of an event's lane.
+    of room. `clock` gives unix seconds.
 
     `pause` says for how many more seconds the first event of a lane waits, and is asked again after them; other lanes
     pass a paused one. An event for which `can_be_passed` is true lets the others of its lane begin first.
@@ -277,11 +276,10 @@ class Inbox:
         pause: Callable[[TurnEvent], float] = lambda _: 0.0,
         can_be_passed: Callable[[TurnEvent], bool] = lambda _: False,
         always_fits: Callable[[TurnEvent], bool] = lambda _: False,
-        lane: Callable[[TurnEvent], Hashable] = lambda event: event.channel_id,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._handle, self._pause, self._can_be_passed = handle, pause, can_be_passed
-        self._lane_of, self._clock = lane, clock
+        self._clock = clock
         self._max_running, self._max_depth, self._always_fits = max_running, max_depth, always_fits
         self._lanes: dict[Hashable, deque[TurnEvent]] = {}  # also those of which an event runs and none waits
         self._running: dict[Hashable, asyncio.Task[None]] = {}
@@ -314,13 +312,13 @@ class Inbox:
     def has_room(self, event: TurnEvent) -> bool:
         if self._closed or self._always_fits(event):
             return not self._closed
-        lane = self._lane_of(event)
+        lane = event.lane
         lanes = len(self._lanes) + (lane not in self._lanes)
         return self._backlog(self._waiting + 1, lanes) <= self._max_depth
 
     def replace(self, event: TurnEvent, other: TurnEvent) -> None:
         """Put another event in the place of one that waits. Raises ValueError when it does not wait any more."""
-        other, name = other.stamped(event.seq, event.at), self._lane_of(event)
+        other, name = other.stamped(event.seq, event.at), event.lane
         if self._next.get(name) == event:
             self._next[name] = other
             return
@@ -331,7 +329,7 @@ class Inbox:
         """Add the event, with its number and time; None when the inbox is full or closed."""
         if not self.has_room(event):
             return None
-        lane = self._lane_of(event)
+        lane = event.lane
         self._seq, self._at = self._seq + 1, max(self._at, self._clock())
         stamped = event.stamped(self._seq, self._at)
         self._lanes.setdefault(lane, deque()).append(stamped)

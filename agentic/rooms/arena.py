@@ -14,7 +14,6 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from agentic.agent.agent import Agent
@@ -24,7 +23,6 @@ from agentic.agent.side_calls import CallRefused, SideCall, run_side_call
 from agentic.chat.outlet import CannotPost
 from agentic.llm.errors import ModelError
 from agentic.llm.markup import strip_reasoning
-from agentic.llm.pricing import expected
 from agentic.llm.types import Prompt
 from agentic.rooms.closing import cut, plain
 from agentic.rooms.threads import HIDDEN
@@ -295,23 +293,17 @@ async def ask_contender(agent: Agent, arena: Arena) -> ArenaAnswer:
         channel_id=arena.channel_id,
         deadline=agent.now() + ANSWER_SECONDS,
         date=agent.today(),
-        model=model.name,
-        worst_case=model.prices.worst_case(expected(prompt)),
-        free=model.prices.free,
+        prompt=prompt,
         guild_id=arena.guild_id,
         person_id=arena.asked_by,
         message_id=arena.id,
     )
-
     try:
-        ask = partial(model.complete, prompt, ())
-        reply = await run_side_call(call, ask, agent.limits)
+        reply = await run_side_call(call, model, agent.limits)
     except CallRefused as refused:
         raise NoAnswer(refused.reason) from refused
     except ModelError as error:
-        model.backoff.failed(error)
         raise NoAnswer(error.kind) from error
-    model.backoff.worked()
     text = words_of(reply.text, agent)
     if not text:
         raise NoAnswer("empty")

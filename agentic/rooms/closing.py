@@ -11,14 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 
 from agentic.agent.limits import AgentLimits
 from agentic.agent.services import Services
 from agentic.agent.side_calls import CallRefused, SideCall, run_side_call
 from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.llm.errors import ModelError
-from agentic.llm.pricing import expected
 from agentic.llm.types import Prompt
 from agentic.rooms.threads import VOTE, RoomPost, closed_line
 from agentic.state.rooms import Room, RoomMember
@@ -86,15 +84,12 @@ async def find_positions(services: Services, room: Room, posts: Sequence[RoomPos
         guild_id=room.guild_id,
         deadline=now + SECONDS,
         date=datetime.fromtimestamp(now, services.settings.timezone).date().isoformat(),
-        model=cheap.name,
-        worst_case=cheap.prices.worst_case(expected(prompt)),
-        free=cheap.prices.free,
+        prompt=prompt,
         person_id=room.opened_by,
     )
     limits = AgentLimits(members_of(room)[0].name, services.state, services.clock)
     try:
-        ask = partial(cheap.ask, prompt)
-        reply = await run_side_call(call, ask, limits)
+        reply = await run_side_call(call, cheap, limits)
     except CallRefused as refused:
         log.info("room %d: its card has first sentences, no model was asked: %s", room.thread_id, refused)
         return {}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from agentic.agent.events import POST_SECONDS, MentionEvent, asked_id
 from agentic.chat.outlet import Post, Posted, TurnCost
 from agentic.llm.errors import ModelError
-from agentic.llm.types import ImagePrompt, Picture, Usage
+from agentic.llm.types import ImagePrompt, Picture, Prompt, Usage
 from agentic.turn.form import Decision
 from agentic.turn.progress import Done, Turn
 from agentic.turn.room_turns import next_member
@@ -108,7 +108,7 @@ async def _draw(turn: Turn, decision: Decision) -> Picture | None:
         return None
     await spending.reserve(together)
     try:
-        with trace.drawing(turn.model.name, decision.image_prompt) as call:
+        with trace.call(turn.model.name, Prompt(text=decision.image_prompt), kind="picture") as call:
             async with asyncio.timeout(seconds) as limit:
                 drawing = await turn.model.draw(ImagePrompt(decision.image_prompt, turn.outlet.view.guild_id))
         cost = drawing.usage

@@ -14,7 +14,7 @@ import base64
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -143,31 +143,23 @@ class TurnTrace:
 
     @contextmanager
     def call(
-        self, model: str, prompt: Prompt, history: Sequence[Message], *, kind: CallKind = "text"
+        self, model: str, prompt: Prompt, history: Sequence[Message] = (), *, kind: CallKind = "text"
     ) -> Iterator[ModelCall]:
-        """Follow a call of the model `provider/model`, from its beginning to its reply or error."""
-        call = ModelCall(kind=kind, model=model, prompt=prompt, history=history, sources=self.sources)
-        with self.phase("model"), self._following(call):
-            yield call
-
-    @contextmanager
-    def drawing(self, model: str, prompt: str) -> Iterator[ModelCall]:
-        """Follow the drawing of a picture; its time is that of the post."""
-        call = ModelCall(kind="picture", model=model, prompt=Prompt(text=prompt))
-        with self._following(call):
-            yield call
-
-    @contextmanager
-    def _following(self, call: ModelCall) -> Iterator[None]:
+        """Follow a call of the model `provider/model`, from its beginning to its reply or error. The time of a picture
+        is that of the post."""
+        is_picture = kind == "picture"
+        sources = None if is_picture else self.sources
+        call = ModelCall(kind=kind, model=model, prompt=prompt, history=history, sources=sources)
         self.calls.append(call)
         call.at = self.clock()
-        try:
-            yield
-        except BaseException as error:
-            call.error = "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
-            raise
-        finally:
-            call.seconds = max(0.0, self.clock() - call.at)
+        with nullcontext() if is_picture else self.phase("model"):
+            try:
+                yield call
+            except BaseException as error:
+                call.error = "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
+                raise
+            finally:
+                call.seconds = max(0.0, self.clock() - call.at)
 
     def decided(self, decision: Mapping[str, Any]) -> None:
         """The last reply was read as this decision."""

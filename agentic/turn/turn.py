@@ -186,10 +186,10 @@ async def admit(turn: Turn) -> None:
                 raise TurnAborted(reason)
             request = _request(turn)
             if state.continued:
-                turn.limits.resume(request, state.spending.total.cost_usd)
+                turn.limits.state.limits.resume(request, state.spending.total.cost_usd)
                 verdict = None
             else:
-                verdict = await turn.limits.take(request)
+                verdict = await turn.limits.state.limits.take(request)
         if verdict not in ("ok", "closing", None):
             raise TurnAborted(verdict)
         state.spending.estimate = request.estimate

@@ -12,6 +12,10 @@ class Event:
     seq: int = 0
     at: float = 0.0
 
+    @property
+    def lane(self):
+        return self.channel_id
+
     def stamped(self, seq, at):
         return replace(self, seq=seq, at=at)
 

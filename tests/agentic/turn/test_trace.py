@@ -161,7 +161,7 @@ def test_each_second_of_a_turn_counts_for_one_phase():
     clock.now += 100  # of none
     with trace.phase("posting"):
         clock.now += 2
-        with trace.drawing("scripted/brush", "a cat"):
+        with trace.call("scripted/brush", Prompt(text="a cat"), kind="picture"):
             clock.now += 5
     with trace.phase("context"):
         clock.now -= 1000  # a clock that was set back
