@@ -120,22 +120,23 @@ async def test_stops_mutes_and_ignored_people_stay_silenced_until_somebody_resum
 
 
 @pytest.mark.parametrize(
-    ("limit", "who", "sign"),
+    ("limit", "who", "bot", "sign"),
     [
-        ({"BUDGET_DAILY_USD": "0.039"}, "Dave", "💤"),  # 0.0363 were spent, and more by turns under way
-        ({"BUDGET_USER_DAILY_USD": "0.03"}, "Alice", "💤"),  # 0.0289 were
-        ({"AGENT_MAX_DAILY": "10"}, "Dave", "⏳"),  # Claude had 10 turns
-        ({"MENTIONS_PER_MINUTE": "6"}, "Alice", "⏳"),
+        ({"BUDGET_DAILY_USD": "0.039"}, "Dave", "claude", "💤"),  # 0.0363 were spent, and more by turns under way
+        ({"BUDGET_USER_DAILY_USD": "0.03"}, "Alice", "claude", "💤"),  # 0.0289 were
+        ({"AGENT_MAX_DAILY": "10"}, "Dave", "claude", "⏳"),  # it had 10 turns
+        ({"MENTIONS_PER_MINUTE": "6"}, "Alice", "claude", "⏳"),
+        ({"AGENT_COOLDOWN_SECONDS": "9"}, "Dave", "gemini", "⏳"),  # one of 15 minutes had begun
     ],
 )
-async def test_what_was_spent_before_counts(data, limit, who, sign):
+async def test_what_was_spent_before_counts(data, limit, who, bot, sign):
     async with data.flow(**limit) as f, running(data, f, coordinator=False):
         await f.discord.add_person("Dave")
         await f.discord.wait_for(lambda: "Point 26 of anthropic: tea is worth 26 coins." in f.said("trivia"))
-        said = await f.discord.say(who, "memes", f"<@{f.user_id('claude')}> hello")
+        said = await f.discord.say(who, "memes", f"<@{f.user_id(bot)}> hello")
         reactions = f.world.channel("memes").messages[int(said["id"])].reactions
         await f.discord.wait_for(lambda: reactions)
-        assert ([emoji for _, emoji in reactions], f.said("memes", "claude")) == ([sign], [])
+        assert ([emoji for _, emoji in reactions], f.said("memes", bot)) == ([sign], [])
 
 
 async def test_the_record_has_its_rows_and_gets_what_was_on_its_way_to_it(data):
