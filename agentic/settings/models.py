@@ -1,9 +1,9 @@
 """The models of an agent and how to reach them: provider, model, key, address.
 
-`provider/model` names one; a list is tried in its order. A provider is in one of the tables below, or it is the owner's
-endpoint: an address that speaks OpenAI's Chat Completions, described in config/endpoints.yaml. That file may also
-change a known endpoint (Ollama on another machine). Keys are not written there: an endpoint's key is the setting
-ENDPOINT_<NAME>_KEY.
+`provider/model` names a model; a list is tried in its order. A provider has a row in agentic/llm/provider_table.py, or
+it is the owner's endpoint: an address that speaks OpenAI's Chat Completions, described in config/endpoints.yaml. That
+file may also change a known endpoint (Ollama on another machine). Keys are not written there: an endpoint's key is the
+setting ENDPOINT_<NAME>_KEY.
 """
 
 from __future__ import annotations

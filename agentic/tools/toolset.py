@@ -20,6 +20,7 @@ import aiohttp
 from agentic.net.fetch import PublicFetcher
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.mcp.servers import McpServers
+from agentic.tools.private_details import Redact
 from agentic.tools.tool import WEB_SEARCH, RunnableTool, Toolbox, collect_tools, is_allowed
 from agentic.tools.web_fetch import WebFetch
 from agentic.tools.web_search import (
@@ -27,7 +28,6 @@ from agentic.tools.web_search import (
     KeyedEngine,
     KeylessEngine,
     PictureSearch,
-    Redact,
     Search,
     SearchEngine,
     WebSearch,

@@ -3,11 +3,7 @@
 web_search asks engines in order until one finds something: some with a key, then ddgs without one. An engine that
 refuses is skipped for a while. Results are cached, and equal searches wait for the first: several bots search for the
 same thing in the same conversation. A key is sent in a header, never in an address, and redirects are not followed, so
-that no other server sees it.
-
-A query leaves the machine and is kept by strangers, so private details are removed first. It is a net for what a model
-or a person let slip; a name without one of the shapes below stays. So does a street address that the person asks about,
-unless they say that it is their own.
+that no other server sees it. A query leaves the machine without private details (private_details.py).
 """
 
 from __future__ import annotations
@@ -17,7 +13,6 @@ import html
 import json
 import logging
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -31,6 +26,7 @@ from agentic.llm.types import Picture, Source, Tool
 from agentic.net.addresses import FetchRefused
 from agentic.net.fetch import PublicFetcher, read_body
 from agentic.net.images import as_picture
+from agentic.tools.private_details import Redact, without_private
 from agentic.tools.tool import WEB_SEARCH, ToolContext, ToolOutput, tool_spec
 
 KEPT_SEARCHES = 256
@@ -46,7 +42,6 @@ PICTURE_COUNT = 8  # pictures that are asked for
 MAX_PICTURES_TRIED = 4  # of them
 NO_QUERY = "nothing is left of the query without private details"
 
-Redact = Callable[[str], str]
 Search = Callable[[str, int, float], list[dict[str, Any]]]  # query, count, seconds
 
 _LINK = re.compile(r"https?://\S+")
@@ -364,117 +359,3 @@ class PictureSearch(_Ddgs):
             usable = dict.fromkeys(image for image in images if isinstance(image, str) and image.startswith("http"))
             known = self._kept[key] = sorted(usable, key=lambda address: not address.startswith("https:"))
         return known
-
-
-# --- private details ------------------------------------------------------------------------------------------------
-
-_GONE = " "
-_REDACTED = re.compile(r"\[redacted\]", re.IGNORECASE)
-_NOT_SEEN = frozenset({"Cc", "Cf", "Cs", "Co"})
-
-_AT = r"\s?[\[(]\s?(?:at|@)\s?[\])]\s?"
-_DOT = r"\s?[\[(]\s?(?:dot|\.)\s?[\])]\s?"
-_SEPARATOR = r"[ \u00a0().\-/]"
-_STREET = r"street|st\.|avenue|ave\.?|road|rd\.|lane|boulevard|blvd\.?|drive|square|terrace|court|crescent|highway"
-_NO_ADDRESS = r"(?:food|art|artists?|style|view|fighter|wear|photo\w*|map|trip|test|race|games?)\b"
-_NO_STREET_WORD = (  # what stands between a number and a street's name only if the number is no house's
-    r"(?:of|the|an?|in|on|at|about|for|from|to|and|with|best|top|most|famous|things?|facts?|songs?|years?|hours?|days?"
-    r"|min(?:utes?)?|miles?|km|people)\b"
-)
-_STREET_ENDING = r"straße|strasse|str\.|gasse|weg|allee|platz|ufer|damm|straat|laan|gatan|vej|gata"
-_STREET_FIRST = r"rue|avenue|boulevard|via|viale|piazza|calle|avenida|rua|plaza"
-
-_SHAPES = re.compile(
-    rf"""
-      <[@\#][!&]?\d{{1,20}}>  |  <a?:\w{{2,32}}:\d{{1,20}}>  |  <id:\w+>                   # mentions, emoji
-    | [\w.+%-]{{1,64}}(?:@|{_AT})[\w-]+(?:(?:\.|{_DOT})[\w-]+)+                               # e-mail
-    | (?<=://)[^\s/@]{{1,200}}@                                                             # user and password
-    | (?<![\w@])@[\w.]{{2,40}}                                                              # @name
-    | (?<!\w)[A-Za-z]{{2}}\d{{2}}(?:[ ]?[A-Za-z0-9]{{4}}){{2,7}}(?:[ ]?[A-Za-z0-9]{{1,4}})?(?!\w)      # IBAN
-    | (?<![\d.])(?:\d{{1,3}}\.){{3}}\d{{1,3}}(?![\d.])                                      # IPv4
-    | (?<!\d)\d{{3}}-\d{{2}}-\d{{4}}(?!\d)                                                  # US social security
-    | (?<![\w-])\d{{15,22}}(?![\w-])                                                        # ids
-    | (?<![\w-])[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}(?![\w-])                   # account ids
-    | (?<![\w:])(?=[0-9a-f:]*::|(?:[0-9a-f]+:){{7}})(?:[0-9a-f]{{1,4}})?                      # IPv6
-      (?::{{1,2}}[0-9a-f]{{1,4}}){{2,7}}(?![\w:])
-    | (?<![\w:])(?:[0-9a-f]{{2}}[:-]){{5}}[0-9a-f]{{2}}(?![\w:-])                              # MAC
-    | (?<!\w)(?:\+|00)[1-9]{_SEPARATOR}{{0,2}}\d(?:{_SEPARATOR}{{0,3}}\d){{5,13}}(?!\w)     # international phone
-    | (?<!\w)\(?\d{{3}}\)?[ .-]\d{{3}}[ .-]\d{{4}}(?!\w)                                    # North American phone
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-_STREETS = re.compile(
-    rf"""
-      (?<!\w)(?:{_STREET_FIRST})[ ]+(?:\w+[ ]+){{1,4}}\d{{1,4}}[a-z]?(?!\w)                 # rue de Rivoli 5
-    | (?<!\w)(?:\w+[ ]|\w+)(?:{_STREET_ENDING})[ ]+\d{{1,4}}[ ]?[a-z]?(?!\w)              # Lange Straße 5a
-    | (?<!\w)\d{{1,5}}[a-z]?[ ]+(?:(?!{_NO_STREET_WORD})\w+[ ]+){{1,3}}                            # 5 Main Street
-      (?:{_STREET})(?!\w|[ ]{_NO_ADDRESS})
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-_STREET_WORD = re.compile(rf"\A(?:{_STREET})\Z|(?:{_STREET_ENDING})\Z", re.IGNORECASE)
-MAX_ASKED = 8000  # characters of what a person wrote that are looked through
-NEAR = 50  # characters before and after an address, in which a person may say that it is theirs
-_LIVING = r"(?:lives?|living|lived|resides?|stays?|staying|moved|grew[ ]up|sleep)"
-_PLACE = r"(?:address|home|house|flat|apartment|place|room|hotel|office|school|door|street)"
-_OWN = re.compile(
-    rf"""
-      \b(?:i|we)(?:['’]\w+)?(?:[ ](?:am|are|have|now|currently|still|just|also|both|only|recently)){{0,2}}[ ]{_LIVING}\b
-    | \b(?:i['’]m|i[ ]am|we['’]re|we[ ]are)[ ](?:now[ ]|still[ ])?(?:at|in)\b
-    | \b(?:my|our)[ ](?:[\w'’]+[ ]){{0,2}}(?:{_PLACE}|{_LIVING})\b
-    | \bhome(?:[ ]address)?[ ]?(?::|is\b|at\b) | \bat[ ]home\b
-    | \b(?:near|around|by|with|deliver[ ]to|send[ ]to)[ ](?:me|us)\b
-    | \b(?:ich|wir)[ ]wohn | \b(?:mein|unser)\w*[ ](?:adresse|haus|wohnung|zuhause)
-    | \bbei[ ](?:mir|uns)\b | \bzu[ ]?hause\b
-    | \bj['’]habite | \b(?:mon|ma|notre)[ ](?:adresse|maison|appartement) | \b(?:vivo|vivimos|abito|moro)[ ]
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-_DIGITS = re.compile(rf"(?<![\w.])\d(?:{_SEPARATOR}{{0,3}}\d){{8,18}}(?![\w])")
-_YEARS = re.compile(r"(?:(?:19|20)\d\d\D{0,3}){2,}")
-_DATE = re.compile(r"(?:\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./-]\d{1,2}[./-]\d{1,2})")
-_WORD = re.compile(r"\w")
-
-
-def without_private(query: str, redact: Redact = str, *, asked: str = "") -> str:
-    """The query on one line without private details; "" where no word is left. `redact` removes known secrets, and
-    writes [redacted] for each. `asked`: what the person wrote, whose street addresses may be searched for."""
-    text = _REDACTED.sub(_GONE, redact(_on_one_line(query)))
-    text = _SHAPES.sub(_GONE, text)
-    words = _on_one_line(asked[-MAX_ASKED:])
-    text = _STREETS.sub(lambda match: match[0] if _is_asked_about(match[0], words) else _GONE, text)
-    text = _DIGITS.sub(lambda match: match[0] if _is_plain_number(match[0]) else _GONE, text)
-    text = " ".join(text.split()).strip(" ,;:·-")
-    return text if _WORD.search(text) else ""
-
-
-def _on_one_line(text: str) -> str:
-    seen = []
-    for char in unicodedata.normalize("NFKC", text):
-        if char in "\n\t" or unicodedata.category(char) not in _NOT_SEEN:
-            digit = unicodedata.decimal(char, None)  # of any script: people dial them alike
-            seen.append(char if digit is None else str(digit))
-    return " ".join("".join(seen).split())
-
-
-def _is_asked_about(address: str, asked: str) -> bool:
-    """Whether a person named this address, perhaps with another word for "street", and never as their own."""
-    names = ((word, _STREET_WORD.sub("", word)) for word in address.split())
-    spelled = r"\W+".join(re.escape(name) + (r"\w+\.?" if name != word else "") for word, name in names)
-    places = [match.span() for match in re.finditer(rf"(?<!\w){spelled}(?!\w)", asked, re.IGNORECASE)]
-    around = (asked[max(0, start - NEAR) : end + NEAR] for start, end in places)
-    return bool(places) and not any(_OWN.search(words) for words in around)
-
-
-def _is_plain_number(text: str) -> bool:
-    """Whether a run of digits is a date, several years, or a number, not one that is dialled or charged."""
-    digits = re.sub(r"\D", "", text)
-    if _YEARS.fullmatch(text):
-        return True
-    if 13 <= len(digits) <= 19:
-        doubled = (int(digit) * (2 if place % 2 else 1) for place, digit in enumerate(reversed(digits)))
-        if sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0:
-            return False  # they end in the check digit of payment cards
-    if _DATE.match(text):
-        return True
-    return not digits.startswith("0")

@@ -13,8 +13,9 @@ from agentic.llm.profiles import limits_searches
 from agentic.llm.provider_table import profile_named
 from agentic.llm.types import Prompt, Reply, Source, Tool, ToolCall
 from agentic.tools.call_log import ToolRecord
+from agentic.tools.private_details import without_private
 from agentic.tools.tool import WEB_SEARCH, RunnableTool, Toolbox, ToolContext, ToolOutput
-from agentic.tools.web_search import MAX_QUERY, NO_QUERY, pages_in, without_private
+from agentic.tools.web_search import MAX_QUERY, NO_QUERY, pages_in
 from agentic.turn.chat_mode import AnswerMode
 from agentic.turn.progress import Turn
 from agentic.turn.tools import ToolUse, calls_before, words_of_asker

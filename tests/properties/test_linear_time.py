@@ -32,7 +32,7 @@ from agentic.context.render import render_entry
 from agentic.net.page_text import readable_page
 from agentic.process.redaction import Redactor
 from agentic.process.root import ROOT
-from agentic.tools.web_search import without_private
+from agentic.tools.private_details import without_private
 from agentic.turn.cleaning import clean_prose, clean_text
 from agentic.turn.decision import UnreadableDecision, decision_from_prose, parse_decision
 from agentic.turn.streaming import certain_part

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic.process.redaction import Redactor
-from agentic.tools.web_search import without_private
+from agentic.tools.private_details import without_private
 
 PRIVATE = [
     "alice@example.com",
