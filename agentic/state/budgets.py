@@ -245,7 +245,11 @@ class Budgets:
         """Keys and arguments for RESERVE. What a running turn needs more may come from the last of the day's money, as
         for a mention."""
         redis_keys = [keys.budget(reservation.date), keys.budget_holds(reservation.date)]
-        return redis_keys, [now, reservation.until, name, reservation.amount, kind, *self.pairs(reservation.scopes)]
+        arguments: list[object] = [now, reservation.until, name, reservation.amount, kind]
+        for scope in reservation.scopes:
+            cap = self.caps.of(scope)
+            arguments += [scope, "-" if cap is None else cap]
+        return redis_keys, arguments
 
     async def used_up(self, agent: str, channel_id: int, date: str, *, idle: bool = False) -> list[str]:
         """Which of the day's budgets that the agent needs there are used up, or nearly so: "all", "agent", "channel",
@@ -326,14 +330,6 @@ class Budgets:
             whose = {"all": "", "agent": f" of {name}"}.get(kind, f" of the channel {name}")
             lines.append(f"{NOTICE_SHARE:.0%} of the day's budget{whose} ({int(cap) / MICRO:.2f} USD) is spent")
         return lines
-
-    def pairs(self, scopes: Sequence[str]) -> list[object]:
-        """Scopes and caps; "-" for no cap."""
-        found: list[object] = []
-        for scope in scopes:
-            cap = self.caps.of(scope)
-            found += [scope, "-" if cap is None else cap]
-        return found
 
 
 class Costs(Store):

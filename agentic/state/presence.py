@@ -138,14 +138,11 @@ class BackoffStore(Store):
 
     async def read(self, agents: Iterable[str]) -> dict[str, float]:
         """Those of `agents` that are in back-off, and until when."""
-        texts, now = await self._texts(keys.bench, agents), self._clock()
-        ends = {name: read_end("back-off", name, text) for name, text in texts.items()}
-        return {name: min(until, now + MAX_BACKOFF_SECONDS) for name, until in ends.items() if until > now}
-
-
-def read_end(pause: str, agent: str, text: str) -> float:
-    """Return when a pause ends; 0 for a text that isn't a time."""
-    until = finite_number(text)
-    if until is None:
-        log.warning("the %s of %s cannot be read and is ignored: %.40r", pause, agent, text)
-    return until or 0.0
+        texts, now, found = await self._texts(keys.bench, agents), self._clock(), dict[str, float]()
+        for name, text in texts.items():
+            until = finite_number(text)
+            if until is None:
+                log.warning("the back-off of %s cannot be read and is ignored: %.40r", name, text)
+            elif until > now:
+                found[name] = min(until, now + MAX_BACKOFF_SECONDS)
+        return found

@@ -150,7 +150,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
     @table.get("/api/pulls/{channel}")
     async def show_pulls(request: web.Request) -> web.Response:
-        """Explain the last choice of a speaker by pulls."""
+        """Explain the last choice of a speaker by scores."""
         last = await parts.state.coordination.scores.last(snowflake(request.match_info["channel"], "channel"))
         choice = None if last is None else last.model_dump(mode="json", include={"at", "chosen", "because", "pulls"})
         return web.json_response({"choice": choice})

@@ -1,8 +1,8 @@
-// Who speaks next, and why: the pulls of the last choice in a channel or room, each with what it is made of.
+// Who speaks next, and why: the scores of the last choice in a channel or room, each with what it is made of.
 import { get } from "./api.js";
 import { agentName, at, coloured, fill, h } from "./dom.js";
 
-// { node, look }: a panel that is there once a choice by pulls is known; look() asks again.
+// { node, look }: a panel that is there once a choice by scores is known; look() asks again.
 export function pullsPanel(channel) {
   const body = h("div", { class: "stack" });
   const node = h("details", { class: "pulls", hidden: true }, h("summary", null, "Who speaks next, and why"), body);
