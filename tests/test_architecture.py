@@ -118,7 +118,6 @@ STILL_TOO_LARGE = {
     "agentic.console.parts.ConsoleContext": 21,
     "agentic.context.entries.Entry": 19,
     "agentic.local.terminal.terminal.Terminal": 18,
-    "agentic.state.limits.LimitRequest": 16,
 }
 """May only shrink."""
 

@@ -230,12 +230,12 @@ async def _conversation(
     return found
 
 
-def _score(pull: SpeakerScore) -> str:
+def _score(score: SpeakerScore) -> str:
     """Its strength and parts: 1.24 (named by Ada 1.00, has said less than its share 0.24)."""
-    parts = sorted(pull.parts, key=lambda part: -part.amount)
+    parts = sorted(score.parts, key=lambda part: -part.amount)
     shown = ", ".join(f"{_word(part.why)} {part.amount:.2f}" for part in parts)
-    weakened = f", times {pull.channel:.2f} after silence" if pull.channel < 1 else ""
-    return f"{pull.strength:.2f} ({shown}{weakened})"
+    weakened = f", times {score.channel:.2f} after silence" if score.channel < 1 else ""
+    return f"{score.strength:.2f} ({shown}{weakened})"
 
 
 def _reason(reason: str) -> str:

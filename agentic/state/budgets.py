@@ -32,7 +32,7 @@ from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, Store
 from agentic.wire.entries import ReplayNote
 
-Kind = Literal["mention", "opening", "joining", "round"]
+Kind = Literal["mention", "opening", "joining", "round", "idle"]
 Verdict = Literal["ok", "closing", "budget", "agent_budget", "person_budget", "idle_budget", "too_often"]
 
 Refusal = Literal["budget", "agent_budget"]

@@ -118,9 +118,9 @@ class LimitRequest:
     (unix seconds).
 
     `date` is local, YYYY-MM-DD. `person_id` and `message_id` are the caller's. `is_free`: the model costs nothing, or
-    the chat is private, so the turn is counted apart and not limited by `daily_max`. `is_idle`: it is done while nobody
-    writes, and has a budget of its own. `under_way` is what the turn's record keeps of its first call while that is
-    under way, "" for nothing. `notice` is published on `coordinator:turns` when the turn may begin.
+    the chat is private, so the turn is counted apart and not limited by `daily_max`. A turn of the `kind` "idle" is
+    done while nobody writes, and has a budget of its own. `under_way` is what the turn's record keeps of its first call
+    while that is under way, "" for nothing. `notice` is published on `coordinator:turns` when the turn may begin.
     """
 
     agent: str
@@ -136,7 +136,6 @@ class LimitRequest:
     kind: Kind = "mention"
     person_id: int | None = None
     message_id: int | None = None
-    is_idle: bool = False
     under_way: str = ""
     notice: str = ""
 
@@ -155,7 +154,7 @@ class LimitRequest:
 
     @property
     def reservation(self) -> Reservation:
-        scopes = scopes_of(self.agent, self.channel_id, self.person_id, idle=self.is_idle)
+        scopes = scopes_of(self.agent, self.channel_id, self.person_id, idle=self.kind == "idle")
         return Reservation(self.date, self.until, millionths(self.estimate), scopes)
 
     @property

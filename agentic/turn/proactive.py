@@ -102,8 +102,7 @@ def writing_request(turn: Turn, event: ReflectionEvent) -> LimitRequest:
         is_free=True,
         estimate=most.cost_usd,
         until=event.deadline + AFTER_DEADLINE,
-        kind="joining",
-        is_idle=True,
+        kind="idle",
         under_way=under_way(most),
     )
     return turn.limits.apply_to(request, cools_down=False, for_people=False)

@@ -254,10 +254,9 @@ def _request_for_turn(turn: Turn) -> LimitRequest:
         is_free=prices.free,
         estimate=most.cost_usd,
         until=event.deadline + AFTER_DEADLINE,
-        kind=KINDS[trigger],
+        kind="idle" if is_proactive(event) else KINDS[trigger],
         person_id=event.person_id,
         message_id=event.asked.id if isinstance(event, MentionEvent) and event.by_person else None,
-        is_idle=is_proactive(event),
         under_way=under_way(most),
     )
     return turn.limits.apply_to(

@@ -32,9 +32,9 @@ def charge(asked, millionths):
 )
 def test_a_quarter_of_each_budget_may_be_spent(caps, verdict):
     allowance = Allowance(caps)
-    assert allowance.take(request("m1", 0.75, is_idle=True), NOW) == "ok"
-    assert allowance.take(request("m2", 0.26, is_idle=True), NOW) == verdict
-    assert allowance.take(request("m3", 0.25, is_idle=True), NOW) == "ok"
+    assert allowance.take(request("m1", 0.75, kind="idle"), NOW) == "ok"
+    assert allowance.take(request("m2", 0.26, kind="idle"), NOW) == verdict
+    assert allowance.take(request("m3", 0.25, kind="idle"), NOW) == "ok"
 
 
 @pytest.mark.promise(89)

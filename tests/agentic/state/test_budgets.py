@@ -31,10 +31,9 @@ class Desk:
             turn_id=turn,
             estimate=dollars,
             until=self.clock() + 90,
-            kind=kind,
+            kind="idle" if idle else kind,
             person_id=person,
             message_id=int(turn[1:]) if person else None,
-            is_idle=idle,
             **{**RULES, **rules},
         )
         return await self.state.limits.take(ask)
