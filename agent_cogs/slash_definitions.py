@@ -52,7 +52,7 @@ def command_list(agents: Mapping[str, str]) -> list[Json]:
     commands: dict[str, Json] = {}
     for action in TABLE:
         group, _, part = action.name.partition(" ")
-        if "slash" not in action.on or group in (FORM, MENU):
+        if "slash" not in action.surfaces or group in (FORM, MENU):
             continue
         options = _options(action, agents)
         about = f"{action.about}{FOR.get(action.right, '')}"

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 SLASH: frozenset[Surface] = frozenset({"slash"})
 TEXT: frozenset[Surface] = frozenset({"text"})
 CONSOLE: frozenset[Surface] = frozenset({"console"})
-BUTTONS, CHATS = SLASH | CONSOLE, SLASH | TEXT
+CHATS = SLASH | TEXT
 
 Handler = Callable[[ActionContext, ActionRequest, Any], Awaitable[Outcome]]
 
@@ -49,18 +49,22 @@ Handler = Callable[[ActionContext, ActionRequest, Any], Awaitable[Outcome]]
 class Action:
     """What people may do. `name` is what they type, without the slash; `about` is one line for lists and help.
 
-    `on` are its surfaces. `record` is its name in the record, if it has one, and in the address of the console, where
-    `button` starts it. Its options are those that the annotation of `run` names.
+    People type it in `chats`, and `button` starts it on the console. `record` is its name in the record, if it has one,
+    and in the console's address. Its options are those that the annotation of `run` names.
     """
 
     name: str
     run: Handler
     about: str = ""
-    on: frozenset[Surface] = SLASH
+    chats: frozenset[Surface] = SLASH
     right: Right = "everyone"
     record: str = ""
     button: str = ""
     aliases: tuple[str, ...] = ()
+
+    @property
+    def surfaces(self) -> frozenset[Surface]:
+        return self.chats | CONSOLE if self.button else self.chats
 
     @property
     def values(self) -> type[Values]:
@@ -77,40 +81,22 @@ def options_of(run: Handler) -> type[Values]:
 TABLE: tuple[Action, ...] = (
     # conversations
     Action("bots status", status.status, "Show which bots are online, today's cost, and what is running here"),
-    Action("status", status.own_status, "Show my day: turns, cost, and what I wait for", on=TEXT),
-    Action(
-        "bots start",
-        conversations.start,
-        "Start a conversation",
-        on=BUTTONS,
-        right="manager",
-        record="start",
-        button="Start",
-    ),
+    Action("status", status.own_status, "Show my day: turns, cost, and what I wait for", chats=TEXT),
+    Action("bots start", conversations.start, "Start a conversation", right="manager", record="start", button="Start"),
     Action(
         "bots next",
         conversations.next_speaker,
         "Let a bot speak next",
-        on=BUTTONS,
         right="manager",
         record="next",
         button="Next speaker",
     ),
-    Action(
-        "bots end",
-        conversations.end,
-        "End the running conversation",
-        on=BUTTONS,
-        right="manager",
-        record="end",
-        button="End",
-    ),
+    Action("bots end", conversations.end, "End the running conversation", right="manager", record="end", button="End"),
     # silence
     Action(
         "bots pause",
         silence.pause,
         "Silence all bots in this server, or everywhere (owner)",
-        on=BUTTONS,
         right="manager",
         record="pause",
         button="Pause all",
@@ -119,29 +105,14 @@ TABLE: tuple[Action, ...] = (
         "bots resume",
         silence.resume_all,
         "Let all bots speak again after a pause",
-        on=BUTTONS,
         right="manager",
         record="resume_all",
         button="Resume all bots",
         aliases=("bots go-on",),
     ),
+    Action("bots mute", silence.mute, "Silence a bot for a while", right="manager", record="mute", button="Mute"),
     Action(
-        "bots mute",
-        silence.mute,
-        "Silence a bot for a while",
-        on=BUTTONS,
-        right="manager",
-        record="mute",
-        button="Mute",
-    ),
-    Action(
-        "bots unmute",
-        silence.unmute,
-        "Let a muted bot speak again",
-        on=BUTTONS,
-        right="manager",
-        record="unmute",
-        button="Unmute",
+        "bots unmute", silence.unmute, "Let a muted bot speak again", right="manager", record="unmute", button="Unmute"
     ),
     Action("bots ignore", silence.ignore, "Make the bots ignore a person", right="manager", record="ignore"),
     Action(
@@ -151,27 +122,14 @@ TABLE: tuple[Action, ...] = (
         "bots end-order",
         silence.end_order,
         "End an order that silences bots, or makes them ignore a person",
-        on=CONSOLE,
+        chats=frozenset(),
         right="owner",
         record="end_order",
         button="Undo",
     ),
+    Action("stop", silence.stop, "Silence the bots here, or cancel their answers to you", record="stop", button="Stop"),
     Action(
-        "stop",
-        silence.stop,
-        "Silence the bots here, or cancel their answers to you",
-        on=BUTTONS,
-        record="stop",
-        button="Stop",
-    ),
-    Action(
-        "resume",
-        silence.resume,
-        "Let the bots speak here again",
-        on=BUTTONS,
-        right="moderator",
-        record="resume",
-        button="Resume",
+        "resume", silence.resume, "Let the bots speak here again", right="moderator", record="resume", button="Resume"
     ),
     Action("ask", conversations.ask, "Ask a bot a question; everyone here sees it"),
     Action("arena", conversations.arena, "Let two hidden agents answer, and vote on who is better"),
@@ -187,19 +145,17 @@ TABLE: tuple[Action, ...] = (
         "room create",
         room_create.create,
         "Open a room; without a topic a form opens",
-        on=BUTTONS,
         right="manager",
         record="open_room",
         button="Open a room",
     ),
     Action(room_create.FORM_NAME, room_create.from_form, right="manager", record="open_room"),
     Action(room_create.MENU_NAME, room_create.from_menu, right="manager", record="open_room"),
-    Action("room stop", rooms.pause, "Pause a room", on=BUTTONS, right="manager", record="pause_room", button="Pause"),
+    Action("room stop", rooms.pause, "Pause a room", right="manager", record="pause_room", button="Pause"),
     Action(
         "room resume",
         rooms.resume,
         "Continue a room that is paused or closed",
-        on=BUTTONS,
         right="manager",
         record="resume_room",
         button="Resume",
@@ -208,28 +164,20 @@ TABLE: tuple[Action, ...] = (
         "room next",
         rooms.next_speaker,
         "Say who speaks next in a room",
-        on=BUTTONS,
         right="manager",
         record="next_in_room",
         button="Next speaker",
     ),
-    Action("room close", rooms.close, "End a room", on=BUTTONS, right="manager", record="close_room", button="Close"),
+    Action("room close", rooms.close, "End a room", right="manager", record="close_room", button="Close"),
     Action("room status", rooms.status, "Show who is in a room, and how far it is"),
     Action("room list", rooms.list_rooms, "Show the rooms of this server"),
     Action(
-        "room add",
-        rooms.add,
-        "Add a bot or persona to a room",
-        on=BUTTONS,
-        right="manager",
-        record="add_to_room",
-        button="Add",
+        "room add", rooms.add, "Add a bot or persona to a room", right="manager", record="add_to_room", button="Add"
     ),
     Action(
         "room remove",
         rooms.remove,
         "Take a bot or persona out of a room",
-        on=BUTTONS,
         right="manager",
         record="remove_from_room",
         button="Remove",
@@ -259,28 +207,28 @@ TABLE: tuple[Action, ...] = (
         "profile show",
         personal.show_profile,
         "Show the topics that are noted about you, and where they come from",
-        on=CHATS,
+        chats=CHATS,
         aliases=("profile",),
     ),
-    Action("profile edit", personal.edit_profile, "Change the topics that are noted about you", on=CHATS),
+    Action("profile edit", personal.edit_profile, "Change the topics that are noted about you", chats=CHATS),
     Action(personal.SAVE_PROFILE, personal.save_profile),
-    Action("profile delete", personal.delete_profile, "Remove the topics that are noted about you", on=CHATS),
+    Action("profile delete", personal.delete_profile, "Remove the topics that are noted about you", chats=CHATS),
     Action(
         "privacy",
         personal.privacy,
         "Show who reads here and what is kept about you; allow or end unprompted messages",
-        on=CHATS,
+        chats=CHATS,
     ),
-    Action("forget me", personal.forget_me, "Remove what the bots keep about you", on=CHATS),
+    Action("forget me", personal.forget_me, "Remove what the bots keep about you", chats=CHATS),
     # explanations
-    Action("why", explain.explain_post, "Explain why a bot posted a message", on=CHATS, aliases=("Why?",)),
+    Action("why", explain.explain_post, "Explain why a bot posted a message", chats=CHATS, aliases=("Why?",)),
     Action("why-not", explain.explain_silence, "Explain why a bot is silent here"),
     # the console alone
     Action(
         "raise",
         conversations.raise_budget,
         "Raise a budget for today",
-        on=CONSOLE,
+        chats=frozenset(),
         right="owner",
         record="raise_budget",
         button="Raise today",
@@ -289,7 +237,7 @@ TABLE: tuple[Action, ...] = (
         "move",
         conversations.move,
         "Move a scheduled conversation",
-        on=CONSOLE,
+        chats=frozenset(),
         right="owner",
         record="move",
         button="Move",
@@ -298,7 +246,7 @@ TABLE: tuple[Action, ...] = (
         "skip",
         conversations.skip,
         "Skip a scheduled conversation",
-        on=CONSOLE,
+        chats=frozenset(),
         right="owner",
         record="skip",
         button="Skip",
@@ -307,7 +255,7 @@ TABLE: tuple[Action, ...] = (
         "add",
         conversations.add,
         "Add a conversation to today",
-        on=CONSOLE,
+        chats=frozenset(),
         right="owner",
         record="add",
         button="Add a time",
@@ -324,7 +272,7 @@ class Actions:
 
     def on(self, surface: Surface) -> Mapping[str, Action]:
         """Return the actions of a surface by the names that people type."""
-        return {name: action for name, action in self._by_name.items() if surface in action.on}
+        return {name: action for name, action in self._by_name.items() if surface in action.surfaces}
 
     async def perform(self, request: ActionRequest) -> Outcome:
         """Check the right and the values, do it, and record it. Raises nothing if Redis is unavailable."""
@@ -333,7 +281,7 @@ class Actions:
             served = context.services.chats.scope.theme(place.channel_id, place.parent_id, place.guild_id)
             if served is None:
                 return refused("not_here")
-        if action is None or request.surface not in action.on:
+        if action is None or request.surface not in action.surfaces:
             log.warning("%s is unknown to this version, or not for %s", request.name, request.surface)
             return refused("unknown_action")
         if (no_right := await refusal(context, action.right, request)) is not None:

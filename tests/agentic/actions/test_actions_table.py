@@ -40,7 +40,7 @@ SENTENCES = {
     "manager": {"managers_only"},
     "owner": {"managers_only", "owners_only"},
 }
-USES = [(action, surface) for action in TABLE for surface in sorted(action.on)]
+USES = [(action, surface) for action in TABLE for surface in sorted(action.surfaces)]
 
 
 def name_of(use: object) -> str:
@@ -101,7 +101,7 @@ async def test_an_action_works_on_its_surfaces_for_those_who_have_the_right_alon
 async def test_an_action_is_not_known_on_another_surface(action: Action) -> None:
     async with a_place() as place:
         actions = Actions(place.actions.context, [probed(action)])
-        others: list[Surface] = [each for each in ("slash", "text", "console") if each not in action.on]
+        others: list[Surface] = [each for each in ("slash", "text", "console") if each not in action.surfaces]
         for surface in others:
             assert (await actions.perform(request_of(action, surface, MANAGER))).code == "unknown_action"
 
@@ -141,7 +141,7 @@ async def test_a_value_that_does_not_fit_is_refused_before_anything_is_done(
 def test_every_action_has_one_row_and_its_name_in_the_record_is_one_actions() -> None:
     names = [name for action in TABLE for name in (action.name, *action.aliases)]
     assert len(names) == len(set(names))
-    on_console = [action.record for action in TABLE if "console" in action.on]
+    on_console = [action.record for action in TABLE if "console" in action.surfaces]
     assert len(on_console) == len(set(on_console))
     assert all(on_console)
 
@@ -151,14 +151,14 @@ def test_discord_shows_every_slash_command_of_the_table() -> None:
     for command in command_list(NAMES):
         parts = [option for option in command.get("options", ()) if option["type"] == SUB_COMMAND]
         shown += [f"{command['name']} {part['name']}" for part in parts] or [command["name"]]
-    listed = [action for action in TABLE if "slash" in action.on and not action.name.startswith((FORM, MENU))]
+    listed = [action for action in TABLE if "slash" in action.surfaces and not action.name.startswith((FORM, MENU))]
     assert sorted({*shown} - {"Why?"}) == sorted(action.name for action in listed)
     assert all(action.about for action in listed)
 
 
 def test_the_pages_of_docs_name_every_command_as_text() -> None:
     page = (ROOT / "docs" / "signal.md").read_text(encoding="utf-8")
-    written = {action: (action.name, *action.aliases) for action in TABLE if "text" in action.on}
+    written = {action: (action.name, *action.aliases) for action in TABLE if "text" in action.surfaces}
     missing = [one.name for one, names in written.items() if not any(f"`/{name}" in page for name in names)]
     assert missing == []
 
@@ -167,7 +167,7 @@ def test_the_console_has_a_button_for_each_of_its_actions() -> None:
     folder = ROOT / "agentic" / "console" / "static" / "js"
     scripts = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.js"))
     for action in TABLE:
-        if "console" in action.on:
+        if "console" in action.surfaces:
             assert f'"{action.record}"' in scripts, action.name
             assert f'"{action.button}"' in scripts, action.name
             assert action.about, "a line in the list of what was done"
