@@ -115,7 +115,6 @@ MAX_PARAMETERS, MAX_FIELDS = 8, 15
 WIDE_PLACES = ("agentic.wire", "agentic.record", "agentic.local.discord.world")
 WIDE_CLASSES = frozenset({"Prompt", "Profile", "CoordinatorConfig"})
 STILL_TOO_LARGE = {
-    "agentic.console.parts.ConsoleContext": 21,
     "agentic.context.entries.Entry": 19,
     "agentic.local.terminal.terminal.Terminal": 18,
 }

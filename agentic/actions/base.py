@@ -25,12 +25,11 @@ OWNER = Person(0)  # who acts by the console
 FORM, MENU = "form", "menu"  # actions that are not listed: a form that is submitted, a choice from a menu
 REPLY_CHARACTERS = 2000  # of a reply in a message
 
-MAX_FIELDS = 5  # Discord's limits for a form, as are the next five
+MAX_FIELDS = 5  # Discord's limits for a form, as are the next four
 FIELD_CHARACTERS = 4000
 TITLE_CHARACTERS = 45
 LABEL_CHARACTERS = 45
 HINT_CHARACTERS = 100
-ID_CHARACTERS = 100
 MAX_CHOICES = 25  # of a menu
 CHOICE_CHARACTERS = 100
 _PART = "part"  # of a text that is split into fields

@@ -25,10 +25,9 @@ from agentic.record.database import RecordError, connect, identity, read_migrati
 from agentic.record.queries.posts import Picture
 from agentic.record.queries.turns import WholeTurn
 from agentic.record.recorder import OFF, ReadState
-from agentic.state.record_stream import NoRecord, Notes
 from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
-from agentic.wire.bus import Bus, CoordinatorCommands
+from agentic.wire.bus import Bus
 from agentic.wire.entries import ActionNote
 
 NOT_KEPT = "nothing is recorded, since RECORD_DAYS is 0: set it to a number of days in .env and start the program again"
@@ -44,21 +43,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class ConsoleContext:
-    """`store` reads the record: `await parts.store.open()`. `people` is None outside local mode. `names` and `colours`
-    (0xRRGGBB) are by agent, `reasons` and `endings` say in words why a turn did nothing and why a conversation ended.
-    `prices` gives an agent's models, the preferred one first, `bot` the state of its bot, `recorder` that of this
-    process's recorder; `routes` are served beside those of the console. `clock` gives unix seconds, `monotonic` seconds
-    of a clock that is never set.
+    """`store` reads the record: `await parts.store.open()`. `people` is None outside local mode. `actions` carry out
+    what the owner wants, on the services of this process. `colours` (0xRRGGBB) are by agent; `reasons` and `endings`
+    say in words why a turn did nothing and why a conversation ended. `prices` gives an agent's models, the preferred
+    one first, `bot` the state of its bot, `recorder` that of this process's recorder; `routes` are served beside those
+    of the console. `monotonic` gives seconds of a clock that is never set.
     """
 
-    settings: Settings
-    names: Mapping[str, str]
-    colours: Mapping[str, int]
-    state: SharedState
-    bus: Bus
-    orders: CoordinatorCommands
-    silence: Silence
     actions: Actions
+    colours: Mapping[str, int]
     live: LiveChannels
     store: RecordFile
     reasons: Mapping[str, str] = field(default_factory=dict)
@@ -66,12 +59,33 @@ class ConsoleContext:
     prices: Callable[[str], Sequence[ModelPrice]] = lambda _: ()
     bot: Callable[[str], BotState] = lambda _: BotState()
     recorder: ReadState = lambda: OFF
-    notes: Notes = field(default_factory=NoRecord)
     people: People | None = None
     replayer: Replayer | None = None
     routes: Sequence[web.RouteDef] = ()
-    clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
+
+    @property
+    def settings(self) -> Settings:
+        return self.actions.context.services.settings
+
+    @property
+    def state(self) -> SharedState:
+        return self.actions.context.services.state
+
+    @property
+    def bus(self) -> Bus:
+        return self.actions.context.services.bus
+
+    @property
+    def silence(self) -> Silence:
+        return self.actions.context.services.silence
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        return self.actions.context.services.agents.roster.names
+
+    def clock(self) -> float:
+        return self.actions.context.services.clock()
 
     @property
     def is_local(self) -> bool:
@@ -93,7 +107,7 @@ class ConsoleContext:
             detail=detail,
             outcome=outcome,
         )
-        self.notes.note(note)
+        self.actions.context.services.record.note(note)
 
 
 @dataclass(frozen=True, slots=True)

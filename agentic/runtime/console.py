@@ -74,18 +74,11 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleContext:
         return (bot.place for bot in runtime.bots.values() if bot.online)
 
     return ConsoleContext(
-        settings=setup.settings,
-        names=services.agents.roster.names,
         colours=AgentColours(services),
-        state=services.state,
-        bus=services.bus,
-        orders=services.bus.orders,
-        silence=services.silence,
         actions=Actions(ActionContext(services, ConsolePlace(live, online))),
         live=live,
         store=store,
         replayer=ConsoleReplayer(setup.settings, services.state, make_model=setup.models.make, clock=setup.clock),
-        notes=services.record,
         people=setup.people,
         reasons=REASONS,
         endings={str(because): text for because, text in ENDINGS.items()},
@@ -93,7 +86,6 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleContext:
         bot=partial(_bot, runtime),
         recorder=lambda: runtime.read_record(),  # which is set when the recorder starts
         routes=metrics_routes(runtime),
-        clock=setup.clock,
     )
 
 

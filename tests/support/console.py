@@ -24,7 +24,7 @@ from agentic.runtime.console import ConsolePlace
 from agentic.state.record_stream import NoRecord
 from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
-from agentic.wire.bus import Bus, CoordinatorCommands
+from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection
 
 NOWHERE = "redis://127.0.0.1:1/0"  # nothing listens there: what needs Redis is answered by 503
@@ -104,32 +104,26 @@ class ListedAgents(tuple[RosterEntry, ...]):
 def console_parts(link: RedisConnection, environ: Mapping[str, str] | None = None, **changes: Any) -> ConsoleContext:
     """Parts with these settings; `changes` replace some of them."""
     settings = load_settings({"CONSOLE": "true", "CHANNEL_THEME_MAP": "11:debate,12:casual", **(environ or {})}, None)
-    bus = Bus(link)
+    bus, names = changes.pop("bus", Bus(link)), {name: agent.display_name for name, agent in settings.agents.items()}
+    clock, live = changes.pop("clock", time.time), changes.pop("live", FakeChannels())
+    bots = changes.pop("bots", ())
+    services: Any = SimpleNamespace(
+        settings=settings,
+        state=changes.pop("state", SharedState(link)),
+        bus=bus,
+        silence=Silence(link, bus, clock),
+        clock=clock,
+        record=changes.pop("notes", NoRecord()),
+        agents=SimpleNamespace(names=names, roster=changes.pop("roster", ListedAgents.of_settings(settings))),
+        chats=SimpleNamespace(scope=ServedChannels(settings.channels), directory=Directory(names), redact=Redactor([])),
+    )
     parts: dict[str, Any] = {
-        "settings": settings,
-        "names": {name: agent.display_name for name, agent in settings.agents.items()},
+        "actions": Actions(ActionContext(services, ConsolePlace(live, lambda: bots))),
         "colours": {name: agent.spec.colour for name, agent in settings.agents.items()},
-        "state": SharedState(link),
-        "bus": bus,
-        "orders": CoordinatorCommands(bus),
-        "silence": Silence(link, changes.get("bus", bus), changes.get("clock", time.time)),
-        "live": FakeChannels(),
+        "live": live,
         "store": RecordFile(None),
     }
-    given = {**parts, **changes}
-    roster, bots = given.pop("roster", None) or ListedAgents.of_settings(settings), given.pop("bots", ())
-    services: Any = SimpleNamespace(
-        **{name: given[name] for name in ("settings", "state", "silence")},
-        bus=SimpleNamespace(orders=given["orders"], ready=given["bus"].ready),
-        clock=given.get("clock", time.time),
-        record=given.get("notes", NoRecord()),
-        agents=SimpleNamespace(names=given["names"], roster=roster),
-        chats=SimpleNamespace(
-            scope=ServedChannels(settings.channels), directory=Directory(given["names"]), redact=Redactor([])
-        ),
-    )
-    actions = Actions(ActionContext(services, ConsolePlace(given["live"], lambda: bots)))
-    return ConsoleContext(**{"actions": actions, **given})
+    return ConsoleContext(**{**parts, **changes})
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentic.actions.base import ID_CHARACTERS, Form, Menu
+from agentic.actions.base import Form, Menu
 from agentic.actions.room_create import ARCHIVES
 from agentic.actions.texts import TEXTS
 from agentic.chat.outlet import CannotPost
@@ -34,6 +34,7 @@ from tests.support.slash_scene import (
 )
 
 TOPIC = "Is P equal to NP?"
+ID_CHARACTERS = 100  # of a form; Discord's limit
 ADA = "---\ndisplay_name: Ada the Sceptic\ninterests: proofs, ships\ntalkativeness: 0.4\n---\nYou are Ada.\n"
 FIRST = 10**15  # the first message that the channel gets
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +73,8 @@ async def parts(record: RecordFile, tmp_path: Path) -> AsyncIterator[ConsoleCont
         "PERSONAS_DIR": str(tmp_path / "personas"),
     }
     async with RedisConnection(empty_redis(), command_timeout=PATIENT) as link:
-        made = console_parts(link, environ, live=Channels(), store=record, clock=lambda: NOW)
-        yield replace(made, state=SharedState(link, lambda: NOW, caps=Caps(all=5.0, person=1.0)))
+        state = SharedState(link, lambda: NOW, caps=Caps(all=5.0, person=1.0))
+        yield console_parts(link, environ, live=Channels(), store=record, clock=lambda: NOW, state=state)
 
 
 class Pages:

@@ -46,13 +46,13 @@ class Console:
             link,
             {"TIMEZONE": "UTC"},
             bus=self.bus,
-            orders=CoordinatorCommands(self.bus, patience=0.01 if answers is None else 5.0),
             state=SharedState(link, lambda: NOON, caps=Caps(all=5.0)),
             live=FakeChannels(*CHANNELS),
             notes=SimpleNamespace(note=self.notes.append),
             clock=lambda: NOON,
         )
-        self.parts.orders.start()
+        self.bus.orders = CoordinatorCommands(self.bus, patience=0.01 if answers is None else 5.0)
+        self.bus.orders.start()
         if answers is not None:
             self.bus.subscribe(keys.COORDINATOR_COMMANDS, self._obey)
         self.clicks = 0

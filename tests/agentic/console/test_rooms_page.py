@@ -22,7 +22,7 @@ from agentic.state.leases import ALWAYS_HELD
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import SharedState
 from agentic.wire import keys
-from agentic.wire.bus import Bus, CoordinatorCommands
+from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection
 from agentic.wire.entries import ActionNote
 from agentic.wire.messages import Command, CommandOutcome, RoomOrder, read
@@ -105,7 +105,6 @@ async def page(
             roster=roster,
             bots=bots,
             bus=bus,
-            orders=CoordinatorCommands(bus),
             state=SharedState(link, caps=caps),
             live=FakeChannels(*CHANNELS),
             notes=SimpleNamespace(note=notes.append),
@@ -115,7 +114,7 @@ async def page(
             opener = RoomOpener("claude", parts.actions.context.services, threads, lease=ALWAYS_HELD)
             bots.append(KnownPlaces(threads, opener))
         await parts.state.coordination.presence.renew("claude", "")
-        parts.orders.start()
+        bus.orders.start()
         bus.subscribe(keys.COORDINATOR_COMMANDS, obey)
         await link.call(lambda redis: redis.set(keys.room(room.thread_id), room.model_dump_json()))
         await link.call(lambda redis: redis.zadd(keys.COORDINATOR_ROOMS, {str(room.thread_id): room.changed_at}))

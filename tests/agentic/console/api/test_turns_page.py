@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -118,9 +119,10 @@ async def test_a_turn_with_an_odd_id_is_found_and_its_texts_stay_texts(pages: Pa
     ],
 )
 def test_missing_words_say_why(parts: ConsoleContext, days: str, removed: str | None, at: float, line: str) -> None:
-    settings = parts.settings.with_(record_prompts_days=int(days))
+    services: Any = parts.actions.context.services
+    services.settings = parts.settings.with_(record_prompts_days=int(days))
     call = Call(CallRecord(n=0), None, removed)
-    assert line in why_no_words(replace(parts, settings=settings), call, at)
+    assert line in why_no_words(parts, call, at)
 
 
 def test_an_id_in_a_models_answer_stays_exact_in_a_browser() -> None:
