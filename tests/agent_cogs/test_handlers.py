@@ -29,6 +29,7 @@ from agentic.wire import keys
 from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import UnaskedNote
 from agentic.wire.messages import Command, CommandOutcome, read
+from tests.support.coordinator_doubles import conversation
 from tests.support.slash_scene import (
     ANN,
     BOB,
@@ -301,7 +302,7 @@ async def test_the_status_tells_of_all_bots_of_the_day_and_of_this_channel():
         await place.link.commands.set(keys.daily_count("claude", DAY), "12")
         await place.link.commands.hset(keys.cost("claude", DAY), "total_cost", "0.25")
         await place.link.commands.hset(keys.cost("grok", DAY), "total_cost", "0.0042")
-        state = '{"round_number": 3, "theme": "debate", "pending": ["grok"]}'
+        state = conversation(LOUNGE, round=3, theme="debate", pending=("grok",)).to_json()
         await place.link.commands.hset(keys.conversation_state(LOUNGE), mapping={"id": "c", "state": state})
         await place.silence.stop(Scope.channel(DEBATE), 7200.0, source="m1")
         assert await place.use("bots status", MEMBER) == (
