@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentic.process.root import ROOT
+from tests.benchmarks.way import TURNS, files, record_turn
 
 LEVELS: tuple[frozenset[str], ...] = (
     frozenset({"agentic", "agentic.process", "agentic.net", "agentic.llm", "agentic.personas"}),
@@ -325,6 +327,16 @@ def test_no_constructor_and_no_dataclass_takes_too_much() -> None:
 )
 def test_a_class_that_takes_too_much_is_found(source: str, found: list[tuple[str, int]]) -> None:
     assert list(too_large(source)) == found
+
+
+@pytest.mark.parametrize(("turn", "end"), [(turn, end) for _, turn, end in TURNS])
+def test_each_flow_is_read_in_eight_files(turn: Any, end: Any) -> None:
+    """docs/architecture.md lists them; `python -m tests.benchmarks.way` shows them with their functions."""
+    found = files(record_turn(turn, end))
+    assert len(found) <= 8, found
+    listed = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Two flows")[2]
+    named = [module.replace(".", "/").removeprefix("agentic/") + ".py" for module in found]
+    assert [name for name in named if name not in listed] == []
 
 
 def test_every_package_says_what_it_is_for() -> None:
