@@ -3,8 +3,8 @@
 import pytest
 
 from agent_cogs.slash_sync import CommandSync
-from agentic.local.discord.backend import RestFault
 from agentic.services.discord.gate import Gate
+from tests.support.discord.faults import RestFault
 from tests.support.discord.gateway_scene import scene
 
 COMMAND = {"name": "hello", "type": 1, "description": "Says hello.", "options": []}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from agent_config import AGENTS
-from agentic.local.discord.backend import RestFault
 from tests.chaos.scene import until
 from tests.chaos.stage import Inside
+from tests.support.discord.faults import RestFault
 
 MOMENTS = ("thinking", "posting")
 REPLAYED = 50  # events that a resume tells again

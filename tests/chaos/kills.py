@@ -22,12 +22,12 @@ from pathlib import Path
 
 from aiohttp import web
 
-from agentic.local.discord.backend import RequestInfo, RestFault
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import Instruction
 from tests.chaos.tally import Tally
+from tests.support.discord.faults import RequestInfo, RestFault
 from tests.support.flow import Flow, decision, flow
 from tests.support.models.wire.values import ModelRequest
 from tests.support.program import Program, at

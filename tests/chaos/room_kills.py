@@ -24,7 +24,6 @@ from typing import Any
 
 from aiohttp import web
 
-from agentic.local.discord.backend import RequestInfo, RestFault
 from agentic.state.rooms import Room, RoomMember, RoomStore
 from agentic.wire import keys
 from agentic.wire.bus import Bus
@@ -33,6 +32,7 @@ from agentic.wire.messages import Command, RoomOrder
 from tests.benchmarks.texts import Chat
 from tests.chaos.kills import until_true
 from tests.chaos.tally import Tally
+from tests.support.discord.faults import RequestInfo, RestFault
 from tests.support.flow import QUICK, Flow, decision, flow
 from tests.support.models.wire.values import ModelRequest
 from tests.support.program import Program, at

@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from agent_config import AGENTS
-from agentic.local.discord.backend import RequestInfo
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection
 from tests.chaos.tally import Tally
+from tests.support.discord.faults import RequestInfo
 from tests.support.flow import Flow, decision
 from tests.support.models.wire.values import Answer, ModelRequest
 

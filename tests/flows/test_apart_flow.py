@@ -2,7 +2,7 @@
 
 import asyncio
 
-from agentic.local.discord.backend import RestFault
+from tests.support.discord.faults import RestFault
 from tests.support.flow import decision, flow
 from tests.support.redis_server import until
 

@@ -6,11 +6,11 @@ from itertools import repeat
 import aiohttp
 import pytest
 
-from agentic.local.discord.backend import RestFault
 from agentic.runtime.health import serving_health
 from agentic.services.discord.service import DiscordService
 from agentic.state.silence import ChannelRef
 from agentic.wire import keys
+from tests.support.discord.faults import RestFault
 from tests.support.flow import flow
 from tests.support.redis_server import RedisServer, until
 

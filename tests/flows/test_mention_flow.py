@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from agentic.agent.events import CronEvent
-from agentic.local.discord.backend import RestFault
-from agentic.local.discord.rest import RateLimits
+from tests.support.discord.faults import RestFault
+from tests.support.discord.rate_limits import RateLimits
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import SMALL_PNG
 from tests.support.redis_server import RedisServer, until
@@ -127,7 +127,7 @@ async def test_a_connection_that_breaks_while_it_posts_costs_no_answer_and_makes
 
 async def test_a_crowd_that_fills_the_inbox_is_told_so_and_does_not_hold_the_answers_back(tmp_path):
     async with flow(tmp_path, MAX_QUEUE_DEPTH="5") as f, f.running(agents=("claude",)) as runtime:
-        f.discord.rest.limiter.limits = RateLimits(messages_per_channel=(10, 60.0))
+        f.discord.limiter.limits = RateLimits(messages_per_channel=(10, 60.0))
         is_full = asyncio.Event()
 
         async def answer(_):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentic.local.discord.backend import RestFault
+from tests.support.discord.faults import RestFault
 from tests.support.flow import Flow, decision, flow
 from tests.support.redis_group import free_port
 from tests.support.redis_server import until

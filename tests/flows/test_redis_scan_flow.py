@@ -7,10 +7,10 @@ import pytest
 import redis.asyncio
 
 from agent_config import AGENTS
-from agentic.local.discord.backend import RestFault
 from agentic.state.silence import ChannelRef
 from agentic.wire import keys
 from agentic.wire.messages import Instruction
+from tests.support.discord.faults import RestFault
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.redis_server import RedisServer, until

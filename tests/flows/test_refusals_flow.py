@@ -2,10 +2,10 @@
 
 import pytest
 
-from agentic.local.discord.backend import RestFault
 from agentic.services.discord.rate_limit import CLOSE_AT, NARROW_AT
 from agentic.services.discord.service import DiscordService
 from agentic.wire import keys
+from tests.support.discord.faults import RestFault
 from tests.support.flow import flow
 from tests.support.redis_server import until
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from agentic.local.discord.backend import RestFault
+from tests.support.discord.faults import RestFault
 from tests.support.flow import decision, flow
 from tests.support.redis_server import RedisServer, until
 

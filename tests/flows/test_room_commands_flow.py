@@ -4,9 +4,10 @@ import logging
 
 import pytest
 
-from agentic.local.discord.backend import EPHEMERAL, RestFault
+from agentic.local.discord.backend import EPHEMERAL
 from agentic.local.discord.world import PUBLIC_THREAD
 from tests.flows.test_commands_flow import ready, told
+from tests.support.discord.faults import RestFault
 from tests.support.flow import flow
 from tests.support.redis_server import RedisServer
 

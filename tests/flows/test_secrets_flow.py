@@ -13,7 +13,6 @@ import pytest
 import redis.asyncio
 
 from agent_config import AGENTS
-from agentic.local.discord.backend import RestFault
 from agentic.process.root import ROOT
 from agentic.record.database import connect
 from agentic.record.export.render import FORMATS, export
@@ -21,6 +20,7 @@ from agentic.record.export.story import Look
 from agentic.record.queries.posts import last_conversation
 from agentic.wire import keys
 from agentic.wire.messages import Instruction
+from tests.support.discord.faults import RestFault
 from tests.support.flow import SHOWN, decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.program import environment, program

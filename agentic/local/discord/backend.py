@@ -1,8 +1,7 @@
 """The world with its events: every change goes through Backend, and its listeners are notified.
 
-Listeners get each event immediately and in order (the gateway is one); watchers are called after every event and every
-request. Also here: faults on demand (slow answers, errors, cut connections), which may be changed while the server
-runs, and interactions under way, with the menus and forms that a bot shows in its answers.
+Listeners get each event immediately and in order. Also here: interactions under way, with the menus and forms that a
+bot shows in its answers.
 
 https://discord.com/developers/docs/events/gateway#list-of-intents
 https://discord.com/developers/docs/components/reference
@@ -11,13 +10,10 @@ https://discord.com/developers/docs/components/reference
 from __future__ import annotations
 
 import json
-import re
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-from aiohttp import web
+from typing import Any
 
 from agentic.local.discord.payloads import without_content
 from agentic.local.discord.world import Attachment, Channel, Message, World
@@ -56,20 +52,15 @@ _FOR_ALL_MEMBERS = ("GUILD_", "CHANNEL_CREATE", "CHANNEL_UPDATE", "CHANNEL_DELET
 
 
 class Backend:
-    """The world, and what REST remembers besides it: attachments by id, nonces, interactions, typing.
+    """The world, and what REST remembers besides it: attachments by id, nonces, interactions."""
 
-    history_limit is the number of messages that a channel keeps; the oldest are removed first.
-    """
-
-    def __init__(self, world: World, *, history_limit: int = 2000) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self.clock = world.clock
-        self.history_limit = history_limit
+        self.history_limit = 2000  # messages that a channel keeps; the oldest are removed first
         self.attachments: dict[int, Attachment] = {}
         self.interactions: dict[str, Interaction] = {}  # by token
-        self.typing_events: deque[TypingEvent] = deque(maxlen=2000)
         self.listeners: list[Callable[[Event], None]] = []
-        self.watchers: list[Callable[[], None]] = []
         self._nonces: OrderedDict[tuple[int, str], tuple[float, int, int]] = OrderedDict()
 
     def emit(
@@ -85,11 +76,6 @@ class Backend:
         event = Event(name, data, channel.guild_id if channel is not None else guild_id, channel, only)
         for listener in self.listeners:
             listener(event)
-        self.changed()
-
-    def changed(self) -> None:
-        for watcher in list(self.watchers):
-            watcher()
 
     def remember(self, channel: Channel, message: Message) -> None:
         """Add a new message to its channel; beyond history_limit drop the oldest with its files."""
@@ -166,14 +152,6 @@ class Event:
         if self._emptied is None:
             self._emptied = json.dumps(seen, separators=(",", ":"))
         return self._emptied
-
-
-@dataclass(frozen=True, slots=True)
-class TypingEvent:
-    bot: str | None  # key of the bot, None for a person
-    user_id: int
-    channel_id: int
-    time: float
 
 
 @dataclass(slots=True)
@@ -283,89 +261,3 @@ def _check(menu: Json, values: Sequence[str]) -> None:
         raise ValueError(f"{unknown[0]} is not one of {', '.join(known)}")
     if not fewest <= len(set(values)) <= most:
         raise ValueError(f"choose {fewest}" if fewest == most else f"choose {fewest} to {most}")
-
-
-@dataclass(slots=True)
-class RequestInfo:
-    """A request as seen by hooks and faults. path begins after /api/v10; route is its pattern; bot is a key or None.
-
-    status, time, and payload (the JSON body if the handler read one) are set once it is answered.
-    """
-
-    method: str
-    path: str
-    route: str
-    bot: str | None
-    headers: dict[str, str]
-    status: int = 0
-    time: float = 0.0
-    payload: Any = None
-
-
-@dataclass(slots=True)
-class RestFault:
-    """A fault of requests with this method ("*" for any), path (a regular expression, searched) and bot.
-
-    status None leaves the answer unchanged (for a delay alone). times is how often it still happens, None for always.
-    delay in seconds. cut drops the connection instead of answering: "before" the request is carried out (also True), or
-    "after" it. late: the request is carried out, and still answered with the status.
-    """
-
-    method: str = "*"
-    path: str = ""
-    status: int | None = 500
-    times: int | None = 1
-    body: Any = None
-    delay: float = 0.0
-    cut: Literal["before", "after"] | bool = False
-    late: bool = False
-    bot: str | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    hits: int = 0
-
-
-Hook = Callable[[RequestInfo], "web.Response | Awaitable[web.Response | None] | None"]
-
-
-@dataclass(slots=True)
-class Faults:
-    """The faults that are active.
-
-    rest_delay (seconds) delays every REST answer, half of it before the request is carried out. rules are tried in
-    order; on_request may answer requests that fit none of them. duplicate_events sends each event twice. replayed is
-    how many events that a client has received already each resume sends again. close_gateway is the code with which
-    each new gateway connection is closed immediately. altered replaces the first events of a session (READY,
-    GUILD_CREATE) by name.
-    """
-
-    rest_delay: float = 0.0
-    on_request: Hook | None = None
-    rules: list[RestFault] = field(default_factory=list)
-    duplicate_events: bool = False
-    replayed: int = 0
-    close_gateway: int | None = None
-    altered: dict[str, Callable[[dict[str, Any]], Any]] = field(default_factory=dict)
-
-    def alter(self, event: str, data: dict[str, Any]) -> Any:
-        return self.altered[event](data) if event in self.altered else data
-
-    def add(self, fault: RestFault) -> RestFault:
-        self.rules.append(fault)
-        return fault
-
-    def take(self, info: RequestInfo) -> RestFault | None:
-        """Find the first rule that fits, and count its use."""
-        for fault in self.rules:
-            method, bot = fault.method in ("*", info.method), fault.bot in (None, info.bot)
-            if fault.times != 0 and method and bot and re.search(fault.path, info.path):
-                fault.hits += 1
-                if fault.times is not None:
-                    fault.times -= 1
-                return fault
-        return None
-
-    def clear(self) -> None:
-        self.rest_delay, self.on_request, self.duplicate_events, self.replayed = 0.0, None, False, 0
-        self.close_gateway = None
-        self.altered.clear()
-        self.rules.clear()

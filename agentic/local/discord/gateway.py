@@ -13,6 +13,7 @@ import json
 import secrets
 import zlib
 from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,6 @@ from agentic.local.discord.backend import (
     MESSAGE_CONTENT,
     Backend,
     Event,
-    Faults,
 )
 from agentic.local.discord.world import BotApplication, Guild
 
@@ -43,33 +43,28 @@ _MAX_EVENTS = 2000  # of a session
 
 
 class Gateway:
-    """All sessions of all bots. url is the address that bots get for a resume."""
+    """All sessions of all bots. url is the address that bots get, also for a resume."""
 
-    def __init__(self, backend: Backend, faults: Faults) -> None:
+    def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._faults = faults
         self._connections: set[GatewaySocket] = set()
         self.url = ""
-        self.accepted = 0  # connections so far
         self.sessions: dict[str, Session] = {}
-        self.presences: dict[str, dict[str, Any]] = {}  # by a bot's key, as it sent it
-        backend.listeners.append(self._on_event)
 
-    def _on_event(self, event: Event) -> None:
+    def describe(self) -> dict[str, Any]:
+        """What a bot reads before it connects."""
+        limit = {"total": 1000, "remaining": 999, "reset_after": 86_400_000, "max_concurrency": 1}
+        return {"url": self.url, "shards": 1, "session_start_limit": limit}
+
+    def publish(self, event: Event) -> None:
         for session in self.sessions.values():
             if session.wants(self._backend, event):
-                text = event.json_for(session.app.user.id, session.intents)
-                for _ in range(2 if self._faults.duplicate_events else 1):
-                    session.send(event.name, text)
+                session.send(event.name, event.json_for(session.app.user.id, session.intents))
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
         """Serve a websocket until it is closed."""
         ws = web.WebSocketResponse(max_msg_size=1 << 20)
         await ws.prepare(request)
-        self.accepted += 1
-        if self._faults.close_gateway is not None:
-            await ws.close(code=self._faults.close_gateway)
-            return ws
         connection = GatewaySocket(ws, request, compressed=request.query.get("compress") == "zlib-stream")
         self._connections.add(connection)
         writer = asyncio.create_task(connection.write(), name="discord stand-in: gateway writer")
@@ -82,7 +77,6 @@ class Gateway:
             self._connections.discard(connection)
             if connection.session is not None and connection.session.connection is connection:
                 connection.session.connection = None
-                self._backend.changed()
             writer.cancel()
             with suppress(asyncio.CancelledError):
                 await writer
@@ -102,9 +96,6 @@ class Gateway:
             self._resume(connection, data)
         elif connection.session is None:
             await connection.close(NOT_AUTHENTICATED, "Not authenticated.")
-        elif op == PRESENCE:
-            self.presences[connection.session.app.key] = data
-            self._backend.changed()
         elif op == REQUEST_MEMBERS:
             self._send_members(connection.session, data)
 
@@ -128,30 +119,29 @@ class Gateway:
         for session_id in stale[: max(0, len(self.sessions) - _MAX_SESSIONS)]:
             del self.sessions[session_id]
         connection.session = session
-        if "presence" in data:
-            self.presences[app.key] = data["presence"]
-        self._welcome(session)
-        self._backend.changed()
+        for name, body in self._first_events(session):
+            session.send(name, json.dumps(body))
 
-    def _welcome(self, session: Session) -> None:
+    def _first_events(self, session: Session) -> Iterator[tuple[str, dict[str, Any]]]:
         guilds = [g for g in self._backend.world.guilds.values() if session.app.user.id in g.members]
-        ready = {
-            "v": 10,
-            "user": payloads.own_user(session.app.user),
-            "guilds": [{"id": str(g.id), "unavailable": True} for g in guilds],
-            "session_id": session.id,
-            "session_type": "normal",
-            "resume_gateway_url": self.url,
-            "application": {"id": str(session.app.id), "flags": payloads.application_flags(session.app)},
-            "private_channels": [],
-            "shard": [0, 1],
-            "_trace": ["stand-in"],
-        }
-        session.send("READY", json.dumps(self._faults.alter("READY", ready)))
+        yield (
+            "READY",
+            {
+                "v": 10,
+                "user": payloads.own_user(session.app.user),
+                "guilds": [{"id": str(g.id), "unavailable": True} for g in guilds],
+                "session_id": session.id,
+                "session_type": "normal",
+                "resume_gateway_url": self.url,
+                "application": {"id": str(session.app.id), "flags": payloads.application_flags(session.app)},
+                "private_channels": [],
+                "shard": [0, 1],
+                "_trace": ["stand-in"],
+            },
+        )
         if session.intents & GUILDS:
             for guild in guilds:
-                created = self._faults.alter("GUILD_CREATE", self._guild_create(session, guild))
-                session.send("GUILD_CREATE", json.dumps(created))
+                yield "GUILD_CREATE", self._guild_create(session, guild)
 
     def _guild_create(self, session: Session, guild: Guild) -> dict[str, Any]:
         """Without the presences intent the only member is the bot, as with Discord."""
@@ -183,8 +173,7 @@ class Gateway:
         if session.connection is not None:
             session.connection.abort()
         connection.session = session
-        session.resume(connection, max(0, seq - self._faults.replayed))
-        self._backend.changed()
+        session.resume(connection, seq)
 
     def _send_members(self, session: Session, data: dict[str, Any]) -> None:
         guild = self._backend.world.guilds.get(int(data["guild_id"]))

@@ -146,7 +146,6 @@ async def callback(call: RestCall) -> Any:
     if body["type"] == UPDATE:
         _change(call, interaction, _original_id(interaction), body.get("data") or {}, uploads)
     interaction.callback = body  # a refused answer acknowledges nothing
-    call.backend.changed()
     return answer if call.request.query.get("with_response") == "true" else RestAnswer(204)
 
 
@@ -180,11 +179,8 @@ async def follow_up(call: RestCall) -> Any:
     interaction = _interaction(call)
     body, uploads = await call.form()
     if interaction.original_id is None and interaction.deferred:
-        answer = _post_deferred(call, interaction, body, uploads)
-    else:
-        answer = _post(call, interaction, draft_of(body, uploads))
-    call.backend.changed()
-    return answer
+        return _post_deferred(call, interaction, body, uploads)
+    return _post(call, interaction, draft_of(body, uploads))
 
 
 def _post_deferred(call: RestCall, interaction: Interaction, body: Json, uploads: list[Upload]) -> Json:

@@ -15,7 +15,7 @@ from typing import Any
 
 from agentic.chat.emoji import is_reaction_emoji
 from agentic.local.discord import payloads
-from agentic.local.discord.backend import Backend, TypingEvent
+from agentic.local.discord.backend import Backend
 from agentic.local.discord.world import (
     DEFAULT,
     MENTION_EVERYONE,
@@ -206,11 +206,8 @@ def pin(backend: Backend, channel: Channel, message: Message, by: User, pinned: 
         post(backend, channel, by, Draft(reference=reference(channel, message), type=PINS_ADD))
 
 
-def publish_typing(backend: Backend, channel: Channel, user_id: int, bot: str | None) -> None:
-    """Record and publish that somebody types. bot is the key of a bot, None for a person."""
-    now = backend.clock()
-    backend.typing_events.append(TypingEvent(bot, user_id, channel.id, now))
-    body: dict[str, Any] = {**place(channel), "user_id": str(user_id), "timestamp": int(now)}
+def publish_typing(backend: Backend, channel: Channel, user_id: int) -> None:
+    body: dict[str, Any] = {**place(channel), "user_id": str(user_id), "timestamp": int(backend.clock())}
     if channel.guild_id is not None:
         body["member"] = payloads.member(backend.world.guilds[channel.guild_id].members[user_id])
     backend.emit("TYPING_START", body, channel)

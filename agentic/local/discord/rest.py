@@ -1,16 +1,8 @@
-"""A REST request with its bot, path and body, and rate limits like Discord's.
-
-Handlers take a RestCall and return JSON. A rate limit is a window for each bucket, and one over all routes of a bot; a
-bucket's window opens with its first request and permits a number of them until it ends.
-
-https://discord.com/developers/docs/topics/rate-limits
-"""
+"""A REST request with its bot, path and body. Handlers take one and return JSON."""
 
 from __future__ import annotations
 
 import json
-import math
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -170,7 +162,7 @@ class RestAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RestEndpoint:
-    """A route. path begins after /api/v10, bucket is a field of RateLimits.
+    """A route. path begins after /api/v10.
 
     open routes need no bot token: theirs is in the path. The handler may be async. It returns JSON data (200), None
     (204) or a RestAnswer.
@@ -179,98 +171,4 @@ class RestEndpoint:
     method: str
     path: str
     handler: Callable[[RestCall], Any]
-    bucket: str = "other"
     open: bool = False
-
-
-Window = tuple[int, float]
-"""(requests, seconds)"""
-
-
-@dataclass(frozen=True, slots=True)
-class RateLimits:
-    """One window for each kind of route, per bot and channel (or webhook, or guild).
-
-    None: unlimited. Discord's own numbers vary and are not documented; these are close to what bots observe.
-    """
-
-    messages_per_channel: Window | None = (5, 5.0)
-    edits: Window | None = (5, 5.0)
-    deletes: Window | None = (5, 1.0)
-    reactions: Window | None = (1, 0.25)
-    typing: Window | None = (5, 5.0)
-    history: Window | None = (50, 5.0)
-    webhooks: Window | None = (5, 2.0)
-    other: Window | None = None
-    global_per_second: int | None = 50
-
-
-@dataclass(slots=True)
-class _Bucket:
-    left: int
-    ends: float
-
-
-@dataclass(frozen=True, slots=True)
-class LimitCheck:
-    """retry_after is None for a permitted request, else seconds. headers are sent in either case."""
-
-    headers: dict[str, str]
-    retry_after: float | None = None
-    is_global: bool = False
-
-
-class Limiter:
-    """Count requests against limits; with limits None all are permitted. clock returns seconds."""
-
-    def __init__(self, limits: RateLimits | None, clock: Callable[[], float]) -> None:
-        self.limits = limits
-        self._clock = clock
-        self._buckets: dict[tuple[str, ...], _Bucket] = {}
-
-    def check(self, bot: str, kind: str, major: str, *, counts_globally: bool) -> LimitCheck:
-        """kind is a field of RateLimits, major the id that the bucket belongs to."""
-        now = self._clock()
-        limits = self.limits
-        if limits is not None and limits.global_per_second and counts_globally:
-            over_all = self._take(("global", bot), (limits.global_per_second, 1.0), now)
-            headers = {"X-RateLimit-Global": "true", "X-RateLimit-Scope": "global"}
-            if over_all.left < 0:
-                return _refused(headers, over_all.ends - now, True)
-        window = None if limits is None else getattr(limits, kind)
-        if window is None:
-            return LimitCheck(_headers(kind, (1000, 1.0), 999, now + 1.0, now))
-        bucket = self._take((kind, bot, major), window, now)
-        headers = _headers(kind, window, max(bucket.left, 0), bucket.ends, now)
-        if bucket.left < 0:
-            return _refused({**headers, "X-RateLimit-Scope": "user"}, bucket.ends - now, False)
-        return LimitCheck(headers)
-
-    def _take(self, key: tuple[str, ...], window: Window, now: float) -> _Bucket:
-        bucket = self._buckets.get(key)
-        if bucket is None or bucket.ends <= now:
-            bucket = self._buckets[key] = _Bucket(window[0], now + window[1])
-            if len(self._buckets) > 5000:
-                self._buckets = {key: b for key, b in self._buckets.items() if b.ends > now}
-        bucket.left = max(bucket.left - 1, -1)
-        return bucket
-
-
-def _headers(kind: str, window: Window, left: int, ends: float, now: float) -> dict[str, str]:
-    return {
-        "X-RateLimit-Limit": str(window[0]),
-        "X-RateLimit-Remaining": str(left),
-        "X-RateLimit-Reset": f"{ends:.3f}",
-        "X-RateLimit-Reset-After": f"{_up(ends - now):.3f}",
-        "X-RateLimit-Bucket": f"{zlib.crc32(kind.encode()):08x}",
-    }
-
-
-def _refused(headers: dict[str, str], wait: float, is_global: bool) -> LimitCheck:
-    wait = _up(wait)
-    return LimitCheck({**headers, "Retry-After": str(math.ceil(wait))}, wait, is_global)
-
-
-def _up(seconds: float) -> float:
-    """Round up to whole milliseconds, so that the window is open after that time."""
-    return math.ceil(max(seconds, 0.0) * 1000) / 1000

@@ -188,7 +188,7 @@ async def delete_messages(call: RestCall) -> None:
 
 
 def start_typing(call: RestCall) -> None:
-    messages.publish_typing(call.backend, _channel_to_post(call), call.me.id, call.app.key)
+    messages.publish_typing(call.backend, _channel_to_post(call), call.me.id)
 
 
 def _pinned(call: RestCall) -> tuple[Channel, list[Message]]:
@@ -280,18 +280,18 @@ ENDPOINTS = [
     RestEndpoint("GET", _CHANNEL + "/pins", list_pins_as_before),
     RestEndpoint("PUT", _CHANNEL + "/pins/{message_id}", pin),
     RestEndpoint("DELETE", _CHANNEL + "/pins/{message_id}", unpin),
-    RestEndpoint("POST", _MESSAGES + "/bulk-delete", delete_messages, "deletes"),
-    RestEndpoint("GET", _MESSAGES, read_history, "history"),
-    RestEndpoint("POST", _MESSAGES, post_message, "messages_per_channel"),
+    RestEndpoint("POST", _MESSAGES + "/bulk-delete", delete_messages),
+    RestEndpoint("GET", _MESSAGES, read_history),
+    RestEndpoint("POST", _MESSAGES, post_message),
     RestEndpoint("GET", _MESSAGE, read_message),
-    RestEndpoint("PATCH", _MESSAGE, change_message, "edits"),
-    RestEndpoint("DELETE", _MESSAGE, delete_message, "deletes"),
-    RestEndpoint("POST", _CHANNEL + "/typing", start_typing, "typing"),
-    RestEndpoint("PUT", _EMOJI + "/@me", add_reaction, "reactions"),
-    RestEndpoint("DELETE", _EMOJI + "/@me", remove_own_reaction, "reactions"),
-    RestEndpoint("DELETE", _EMOJI + "/{user_id}", remove_persons_reaction, "reactions"),
-    RestEndpoint("DELETE", _EMOJI, clear_emoji, "reactions"),
-    RestEndpoint("DELETE", _REACTIONS, clear_reactions, "reactions"),
+    RestEndpoint("PATCH", _MESSAGE, change_message),
+    RestEndpoint("DELETE", _MESSAGE, delete_message),
+    RestEndpoint("POST", _CHANNEL + "/typing", start_typing),
+    RestEndpoint("PUT", _EMOJI + "/@me", add_reaction),
+    RestEndpoint("DELETE", _EMOJI + "/@me", remove_own_reaction),
+    RestEndpoint("DELETE", _EMOJI + "/{user_id}", remove_persons_reaction),
+    RestEndpoint("DELETE", _EMOJI, clear_emoji),
+    RestEndpoint("DELETE", _REACTIONS, clear_reactions),
     RestEndpoint("GET", _EMOJI, list_reaction_users),
     RestEndpoint("GET", _CHANNEL, lambda call: payloads.channel(call.world, call.channel())),
     RestEndpoint("PATCH", _CHANNEL, change_channel),

@@ -18,10 +18,10 @@ from agent_config import AGENTS
 from agentic.check.run import _guarded
 from agentic.findings import Findings
 from agentic.local.discord import channels as worlds
-from agentic.local.discord.backend import RestFault
 from agentic.local.discord.world import Channel, Overwrite
 from agentic.process.root import ROOT
 from tests.support.check_doubles import EMOJIS, KEYS, TOKENS, stage
+from tests.support.discord.faults import RestFault
 from tests.support.models.chat_api import ChatServer
 from tests.support.redis_server import redis_binary
 

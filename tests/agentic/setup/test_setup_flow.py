@@ -9,10 +9,10 @@ import pytest
 
 from agent_config import AGENTS
 from agentic.local.discord import channels as worlds
-from agentic.local.discord.backend import RestFault
 from agentic.local.discord.world import Overwrite
 from agentic.services.signal.settings import SignalSettings
 from tests.support.check_doubles import KEYS, TOKENS
+from tests.support.discord.faults import RestFault
 from tests.support.setup_scene import CHANNELS, HABITS, YES, only, setup_scene
 from tests.support.signal_server import SignalServer
 

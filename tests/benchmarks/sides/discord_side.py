@@ -15,10 +15,10 @@ from typing import Any
 
 from agentic.local.discord import channels, messages
 from agentic.local.discord.channels import small_world
-from agentic.local.discord.rest import RateLimits
-from agentic.local.discord.server import DiscordStandIn
 from tests.benchmarks.sides.lines import DrivenClock, arguments, serve
 from tests.benchmarks.texts import Chat, tag_in, tagged
+from tests.support.discord.rate_limits import RateLimits
+from tests.support.discord.stand_in import DiscordStandIn
 
 NAMES = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}
 CHATTER = (
@@ -127,7 +127,7 @@ class Switches:
         self._server.faults.rest_delay = seconds
 
     async def limits(self, real: bool) -> None:
-        self._server.rest.limiter.limits = RateLimits() if real else None
+        self._server.limiter.limits = RateLimits() if real else None
 
     async def counts(self) -> dict[str, int]:
         """Requests by status and by route, see DiscordStandIn.counts."""

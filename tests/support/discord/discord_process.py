@@ -13,10 +13,10 @@ import signal
 from typing import Any
 
 from agentic.local.discord.channels import small_world
-from agentic.local.discord.rest import RateLimits
 from agentic.local.discord.server import LOOPBACK
 from agentic.local.discord.world import World
 from tests.support.discord.http_control import HttpControl
+from tests.support.discord.rate_limits import RateLimits
 from tests.support.discord.stand_in import DiscordStandIn
 
 _KEYS = ("chatgpt", "claude", "gemini", "grok")

@@ -10,8 +10,8 @@ from typing import Any
 
 from aiohttp import web
 
-from agentic.local.discord.backend import RestFault
-from agentic.local.discord.rest import RateLimits
+from tests.support.discord.faults import RestFault
+from tests.support.discord.rate_limits import RateLimits
 from tests.support.discord.stand_in import DiscordStandIn
 
 _PREFIX = "/_control/"
@@ -51,15 +51,12 @@ class HttpControl:
         if "rules" in body:
             faults.rules[:] = [RestFault(**rule) for rule in body["rules"]]
         if "limits" in body:
-            self._server.rest.limiter.limits = None if body["limits"] is None else RateLimits(**body["limits"])
+            self._server.limiter.limits = None if body["limits"] is None else RateLimits(**body["limits"])
         return {"rest_delay": faults.rest_delay, "rules": [asdict(rule) for rule in faults.rules]}
 
     async def _reset_counts(self, _: dict[str, Any]) -> Any:
         """→ the counts as they were."""
-        before = dict(self._server.rest.counts)
-        self._server.rest.counts.clear()
-        self._server.rest.requests.clear()
-        return before
+        return self._server.reset_counts()
 
     async def _state(self, _: dict[str, Any]) -> Any:
         """→ who is online, the counts, and the unknown requests."""

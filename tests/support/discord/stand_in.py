@@ -6,37 +6,201 @@ is checked here.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from aiohttp import web
 
 from agentic.local.discord import channels, messages, payloads, server
-from agentic.local.discord.backend import Interaction, RequestInfo, TypingEvent
+from agentic.local.discord.backend import Event, Interaction
 from agentic.local.discord.gateway import INVALID_SESSION, RECONNECT, Session
 from agentic.local.discord.interactions import COMPLETION, MESSAGE, TEXT, Json, find_command, slash_data
 from agentic.local.discord.messages import Draft
+from agentic.local.discord.rest import RestCall, RestEndpoint
 from agentic.local.discord.rest_guilds import make_webhook, webhook_author
-from agentic.local.discord.server import File, MessageRef, draft_of_text
-from agentic.local.discord.world import BotApplication, Channel, Member, Message, User, World
+from agentic.local.discord.server import PREFIX, File, MessageRef, draft_of_text, json_response
+from agentic.local.discord.world import ApiError, BotApplication, Channel, Member, Message, User, World
+from tests.support.discord.faults import Faults, FaultyGateway, RequestInfo, RestFault
+from tests.support.discord.rate_limits import Limiter, RateLimits, bucket_of
+
+T = TypeVar("T")
+
+_MAX_RECORDS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class TypingEvent:
+    bot: str | None  # key of the bot, None for a person
+    user_id: int
+    channel_id: int
 
 
 class DiscordStandIn(server.DiscordStandIn):
-    """Methods that post return the message as a dict, as REST shows it."""
+    """Methods that post return the message as a dict, as REST shows it.
+
+    `faults` may be changed at any time, `limiter.limits` too (None enforces none). `counts` has "requests", each status
+    as text ("429"), and each "METHOD route"; `unknown_requests` are (method, path) of those that the stand-in does not
+    know. A REST request passes, in this order: faults, authentication, rate limits, its handler.
+    """
+
+    def __init__(
+        self, world: World, *, port: int = 0, limits: RateLimits | None = None, history_limit: int = 2000
+    ) -> None:
+        super().__init__(world)
+        self.port, self.backend.history_limit = port, history_limit
+        self.faults, self.limiter = Faults(), Limiter(limits, world.clock)
+        self.gateway: FaultyGateway = FaultyGateway(self.backend, self.faults)
+        self.counts: Counter[str] = Counter()
+        self.unknown_requests: list[tuple[str, str]] = []
+        self.typing_events: deque[TypingEvent] = deque(maxlen=_MAX_RECORDS)
+        self.extra_routes: list[web.RouteDef] = []  # added when the server starts
+        self._requests: deque[RequestInfo] = deque(maxlen=_MAX_RECORDS)
+        self._watchers: list[Callable[[], None]] = []
 
     @property
     def requests(self) -> list[RequestInfo]:
         """The newest requests, oldest first."""
-        return list(self.rest.requests)
+        return list(self._requests)
 
-    @property
-    def unknown_requests(self) -> list[tuple[str, str]]:
-        """(method, path) of requests that the stand-in does not know."""
-        return self.rest.unknown_requests
+    def reset_counts(self) -> dict[str, int]:
+        """Forget the requests so far; return their counts."""
+        before = dict(self.counts)
+        self.counts.clear()
+        self._requests.clear()
+        return before
 
-    @property
-    def typing_events(self) -> list[TypingEvent]:
-        return list(self.backend.typing_events)
+    def _add_routes(self, router: web.UrlDispatcher) -> None:
+        super()._add_routes(router)
+        router.add_routes(self.extra_routes)
+
+        def refuse(call: RestCall) -> Any:
+            self.unknown_requests.append((call.request.method, call.request.path))
+            raise ApiError(404, 0, "404: Not Found")
+
+        router.add_route("*", "/api/{tail:.*}", self._handler_of(RestEndpoint("*", "/{tail:.*}", refuse, open=True)))
+
+    async def _respond(self, call: RestCall, endpoint: RestEndpoint) -> web.Response:
+        request, app = call.request, self.world.app_by_token(call.request.headers.get("Authorization", "")[4:])
+        info = RequestInfo(
+            method=request.method,
+            path=request.path.removeprefix(PREFIX),
+            route=endpoint.path,
+            bot=app.key if app else None,
+            headers=dict(request.headers),
+        )
+        half_way = self.faults.rest_delay / 2
+        if half_way:
+            await asyncio.sleep(half_way)
+        fault = self.faults.take(info)
+        response = None
+        if fault is not None:
+            response = await self._fail(call, endpoint, fault)
+        elif self.faults.on_request is not None:
+            if not request.content_type.startswith("multipart/"):
+                await request.read()  # a hook may hold the request until its sender is gone
+            answer = self.faults.on_request(info)
+            response = await answer if inspect.isawaitable(answer) else answer
+        if response is None:
+            response = await self._limited(call, endpoint)
+        if half_way:
+            await asyncio.sleep(half_way)
+        info.status, info.time, info.payload = response.status, self.backend.clock(), call.payload
+        self._requests.append(info)
+        self.counts.update(("requests", str(response.status), f"{info.method} {info.route}"))
+        self._evaluate()
+        return response
+
+    async def _fail(self, call: RestCall, endpoint: RestEndpoint, fault: RestFault) -> web.Response:
+        if fault.delay:
+            await asyncio.sleep(fault.delay)
+        if fault.cut:
+            response = await self._limited(call, endpoint) if fault.cut == "after" else json_response(500)
+            if call.request.transport is not None:
+                call.request.transport.abort()
+            return response
+        if fault.status is None:
+            return await self._limited(call, endpoint)
+        if fault.late:
+            await self._limited(call, endpoint)
+        body = {"message": "made to fail", "code": 0} if fault.body is None else fault.body
+        return json_response(fault.status, body, fault.headers)
+
+    async def _limited(self, call: RestCall, endpoint: RestEndpoint) -> web.Response:
+        """Answer within the limits. A request without a valid token does not count against one."""
+        path = call.request.match_info
+        major = next((path[name] for name in ("channel_id", "guild_id", "webhook_id") if name in path), "")
+        try:
+            caller = major if endpoint.open else call.app.key
+        except ApiError:
+            return await super()._respond(call, endpoint)
+        bucket = bucket_of(endpoint.method, endpoint.path)
+        check = self.limiter.check(caller, bucket, major, counts_globally=not endpoint.open)
+        if check.retry_after is not None:
+            text = "You are being rate limited."
+            body = {"message": text, "retry_after": check.retry_after, "global": check.is_global}
+            return json_response(429, body, check.headers)
+        response = await super()._respond(call, endpoint)
+        response.headers.update(check.headers)
+        return response
+
+    def _publish(self, event: Event) -> None:
+        super()._publish(event)
+        if event.name == "TYPING_START":
+            user = self.world.users[int(event.data["user_id"])]
+            bot = next((key for key, app in self.world.apps.items() if app.user is user), None)
+            self.typing_events.append(TypingEvent(bot, user.id, int(event.data["channel_id"])))
+        self._evaluate()
+
+    def _evaluate(self) -> None:
+        for watcher in list(self._watchers):
+            watcher()
+
+    async def wait_for(self, predicate: Callable[[], T], timeout: float = 30) -> T:  # noqa: ASYNC109
+        """Return the predicate's first truthy value.
+
+        It is evaluated now, after each event and request, and every 10 ms, so that it may also depend on things outside
+        of the server. Its errors are raised here. Raises TimeoutError after timeout seconds, with a description of the
+        situation.
+        """
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def evaluate() -> None:
+            if done.done():
+                return
+            try:
+                value = predicate()
+            except Exception as error:  # raised by wait_for, which was given the predicate
+                done.set_exception(error)
+            else:
+                if value:
+                    done.set_result(value)
+
+        async def tick() -> None:
+            while True:
+                await asyncio.sleep(0.01)
+                evaluate()
+
+        self._watchers.append(evaluate)
+        ticking = asyncio.create_task(tick(), name="discord stand-in: wait_for")
+        try:
+            evaluate()
+            return await asyncio.wait_for(done, timeout)
+        except TimeoutError:
+            if done.done() and not done.cancelled():
+                raise  # the predicate's own
+            recent = "; ".join(f"{r.bot} {r.method} {r.path} {r.status}" for r in self.requests[-8:])
+            newest = [m for c in self.world.channels() for m in list(c.messages.values())[-3:]]
+            said = "; ".join(f"{m.author.display_name}: {m.content[:60]!r}" for m in newest[-8:])
+            online = f"Online: {sorted(self.online) or 'none'}. Last requests: {recent or 'none'}"
+            raise TimeoutError(f"not within {timeout:g} s. {online}. Messages: {said or 'none'}") from None
+        finally:
+            self._watchers.remove(evaluate)
+            ticking.cancel()
 
     async def say_as_webhook(
         self, name: str, channel: int | str, text: str, *, attachments: Sequence[File] = ()
@@ -87,8 +251,8 @@ class DiscordStandIn(server.DiscordStandIn):
         """Forward a message of the channel `source`."""
         place = self.world.channel(source)
         original = self._message(place, message)
-        taken = ("content", "embeds", "attachments", "components", "sticker_items", "mentions", "mention_roles")
-        taken += ("type", "flags", "timestamp", "edited_timestamp")
+        taken = {"content", "embeds", "attachments", "components", "sticker_items", "mentions", "mention_roles"}
+        taken |= {"type", "flags", "timestamp", "edited_timestamp"}
         shown = self._payload(original)
         snapshot = {"message": {key: shown[key] for key in taken if key in shown}}
         reference = {**messages.reference(place, original), "type": 1}
@@ -132,7 +296,7 @@ class DiscordStandIn(server.DiscordStandIn):
 
     async def start_typing(self, author: int | str, channel: int | str) -> None:
         """Let a person type."""
-        messages.publish_typing(self.backend, self.world.channel(channel), self.world.user(author).id, None)
+        messages.publish_typing(self.backend, self.world.channel(channel), self.world.user(author).id)
 
     async def create_channel(self, name: str, topic: str | None = None) -> dict[str, Any]:
         return payloads.channel(self.world, channels.create_channel(self.backend, self.world.guild, name, topic))
@@ -204,7 +368,6 @@ class DiscordStandIn(server.DiscordStandIn):
                 connection.abort()
             elif connection is not None and code is not None:
                 await connection.close(code)
-        self.backend.changed()
 
     async def reconnect_gateway(self, bot: str) -> None:
         """Send op 7, which asks the bot to reconnect and resume."""

@@ -11,10 +11,10 @@ import discord
 import pytest
 
 from agentic.local.discord import server
-from agentic.local.discord.backend import RestFault
-from agentic.local.discord.rest import RateLimits
 from agentic.local.discord.world import Overwrite
 from tests.support.discord.discord_standin_bots import a_world, one_bot
+from tests.support.discord.faults import RestFault
+from tests.support.discord.rate_limits import RateLimits
 from tests.support.discord.stand_in import DiscordStandIn
 
 SEND, ATTACH, HISTORY, REACT, VIEW, MANAGE_MESSAGES = 1 << 11, 1 << 15, 1 << 16, 1 << 6, 1 << 10, 1 << 13

@@ -12,11 +12,11 @@ from agentic.chat.outlet import UNFINISHED, CannotPost, Post
 from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.llm.types import Picture
 from agentic.local.discord import messages as world_messages
-from agentic.local.discord.backend import RestFault
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.sink import DiscordSink
 from agentic.state.leases import ALWAYS_HELD
 from tests.agentic.services.discord.test_webhook_sink import Room, room
+from tests.support.discord.faults import RestFault
 from tests.support.doubles import PNG
 
 FOX = Picture(PNG, "image/png")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from agentic.chat.outlet import CannotPost
-from agentic.local.discord.backend import RestFault
 from agentic.local.discord.world import CREATE_PUBLIC_THREADS, MANAGE_WEBHOOKS, Overwrite
 from agentic.rooms.threads import ThreadNow
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.room_threads import RoomThreads
 from agentic.state.leases import ALWAYS_HELD
+from tests.support.discord.faults import RestFault
 from tests.support.discord.gateway_scene import Scene, scene
 
 TEXT = "**Is P equal to NP?**: Grok and <@&1> @everyone discuss it"

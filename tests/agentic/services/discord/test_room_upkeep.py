@@ -11,7 +11,6 @@ import pytest
 
 from agentic.chat.directory import Directory
 from agentic.chat.outlet import CannotPost
-from agentic.local.discord.backend import RestFault
 from agentic.local.discord.world import MANAGE_THREADS
 from agentic.process.redaction import Redactor
 from agentic.services.discord.channels import refusal_in
@@ -19,6 +18,7 @@ from agentic.services.discord.gate import Gate, OutboundShared
 from agentic.services.discord.room_threads import RoomUpkeep
 from agentic.state.leases import ALWAYS_HELD
 from tests.support.discord.discord_standin_bots import one_bot
+from tests.support.discord.faults import RestFault
 from tests.support.doubles import MemoryPosts
 from tests.support.redis_server import until
 

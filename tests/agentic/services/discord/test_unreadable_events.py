@@ -5,10 +5,10 @@ import pytest
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import Transcripts
 from agentic.local.discord import payloads
-from agentic.local.discord.backend import RestFault
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.history import HistoryFetcher
 from agentic.services.discord.odd_payloads import LOG_AGAIN, UnreadableLog
+from tests.support.discord.faults import RestFault
 from tests.support.discord.gateway_scene import scene
 
 

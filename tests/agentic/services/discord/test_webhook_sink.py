@@ -18,7 +18,6 @@ from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.chat.transcript import Transcripts
 from agentic.llm.types import Picture, Source, Usage
 from agentic.local.discord import world as permissions
-from agentic.local.discord.backend import RestFault
 from agentic.process.redaction import Redactor
 from agentic.services.discord.gate import Gate, OutboundShared
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
@@ -27,6 +26,7 @@ from agentic.services.discord.view import DiscordView
 from agentic.services.discord.webhooks import WebhookIdentity, Webhooks, WebhookSink, default_avatar
 from agentic.state.leases import ConditionalLease
 from tests.support.discord.discord_standin_bots import one_bot
+from tests.support.discord.faults import RestFault
 from tests.support.doubles import PNG, MemoryPosts, Pictures
 
 SECRET = "sesame-open-1234"
@@ -273,14 +273,14 @@ async def test_nothing_is_posted_once_another_process_has_the_lease():
 
 async def test_a_persona_shows_nothing_but_its_posts():
     async with room() as r:
-        sink, asked = r.sink(), sum(r.server.rest.counts.values())
+        sink, asked = r.sink(), sum(r.server.counts.values())
         said = await r.server.say("you", r.thread.id, "hello")
         with sink.typing():
             async with sink.streaming("t1") as post:
                 post.update("A text that is being written. " * 10)
         assert not await sink.react(int(said["id"]), "👍")
         await sink.withdraw("t1", after=1)
-        assert sum(r.server.rest.counts.values()) == asked
+        assert sum(r.server.counts.values()) == asked
 
 
 async def test_a_view_for_a_persona_has_its_name_and_is_mentioned_by_no_id():

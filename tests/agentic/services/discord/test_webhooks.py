@@ -68,7 +68,7 @@ class House:
         return Outlet(view, sink)
 
     def asked(self, method, route):
-        return self.server.rest.counts[f"{method} {route}"]
+        return self.server.counts[f"{method} {route}"]
 
     def texts(self):
         return [m["content"] for m in self.server.messages("debate") if m["type"] in (0, 19)]
