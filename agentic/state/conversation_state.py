@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from agentic.state.former_conversations import divide
 from agentic.state.rooms import Room
 from agentic.wire.messages import HistoryEntry, Result
 from agentic.wire.reasons import EndReason
@@ -391,7 +392,9 @@ class ConversationState:
     def from_json(cls, raw: str) -> ConversationState:
         """Raises ValueError for anything that `to_json` of this or an earlier version did not write."""
         try:
-            data = _read_json(raw)
+            data = json.loads(raw)
+            if "queue" not in data:
+                data = divide(data)
             if data["ended_because"] is not None and data["ended_because"] not in get_args(EndReason):
                 raise ValueError("unknown end reason")
             room = None if data.get("room") is None else Room.model_validate(data["room"])
@@ -408,38 +411,6 @@ class ConversationState:
 
 def _without(agent: str, agents: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(other for other in agents if other != agent)
-
-
-def _read_json(text: str) -> dict[str, Any]:
-    """Return the JSON of a conversation's state. One of an earlier version, which had no parts, is brought into today's
-    form. Raises ValueError for text that is no JSON object."""
-    data = json.loads(text)
-    if not isinstance(data, dict):
-        raise ValueError("no JSON object")
-    if "queue" in data:
-        return data
-    state: dict[str, Any] = {"queue": {}, "talk": {}, "counts": {}}
-    for name, value in data.items():
-        part, new_name = _PARTS.get(name, ("", name))
-        (state[part] if part else state)[new_name] = value
-    return state
-
-
-# The fields of an earlier version's state → the part that has each now, and its name there.
-_PARTS = {
-    "conversation_id": ("", "id"),
-    **{name: ("queue", name) for name in ("pending", "asking", "joining", "single", "requested", "granted", "called")},
-    **{name: ("queue", name) for name in ("last_in_order", "named", "named_by", "waits_until")},
-    **{name: ("talk", name) for name in ("history", "heard", "topic", "last_speaker", "chosen_because")},
-    "taken_up": ("talk", "answered"),
-    "lead": ("talk", "suggested_topic"),
-    "angle": ("talk", "perspective"),
-    "angles": ("talk", "perspectives"),
-    "round_number": ("counts", "round"),
-    "tallies": ("counts", "agents"),
-    **{name: ("counts", name) for name in ("spoke", "skipped", "unheard", "missing", "silent", "last_turn_showed")},
-    **{name: ("counts", name) for name in ("end_streak", "idle_turns", "away", "unseen")},
-}
 
 
 def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:
