@@ -42,7 +42,7 @@ from agentic.services.signal import stores as signal_stores
 from agentic.settings.fields import DEFAULT_TOOLS
 from agentic.settings.loading import OLD_NAMES
 from agentic.settings.services import settings_class
-from agentic.state.idle import Asking
+from agentic.state.idle import RunningTask
 from agentic.state.silence import MAX_PAUSE_SECONDS
 from agentic.themes import THEMES
 from agentic.tools.tool import Toolbox
@@ -381,7 +381,7 @@ def test_the_note_of_the_background_task_of_the_page_is_made_where_it_wrote_some
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(results, "_NOTES", {**results._NOTES, "digest": example("background-task")["_digest"]})
-    asking = Asking(instruction_id="i", agent="penny", task="digest", channel_id=5, message_id=7, deadline=9.0)
+    asking = RunningTask(instruction_id="i", agent="penny", task="digest", channel_id=5, message_id=7, deadline=9.0)
     wrote = Result(instruction_id="i", agent_name="penny", skipped=False, text=" They talked of bees. ")
     note = results.note_of(asking, wrote, 10.0)
     assert isinstance(note, SummaryNote)

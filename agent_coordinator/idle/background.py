@@ -30,18 +30,18 @@ from agent_coordinator.idle.tasks import (
     TaskInputs,
     TaskPlan,
     about_of,
-    asking_for,
     choose,
     failed,
     instruction_for,
     look,
     note_of,
+    running_task,
     sent_of,
 )
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
 from agentic.ids import id_at
-from agentic.state.idle import Asking, Candidate, Sent
+from agentic.state.idle import Candidate, RunningTask, Sent
 from agentic.state.silence import ChannelRef, SilenceChange, Silenced
 from agentic.wire import keys
 from agentic.wire.bus import NoAnswer
@@ -192,7 +192,7 @@ class BackgroundScheduler:
         instruction_id, deadline = str(uuid.uuid4()), now + TURN_SECONDS
         schedule.mark_begun(now)
         schedule.note(did=about_of(plan.about))
-        board.asking = asking = asking_for(plan, instruction_id, deadline, read_at)
+        board.asking = asking = running_task(plan, instruction_id, deadline, read_at)
         wrote, asks = board.messages, False
         try:
             asks = await self._save() and board.messages == wrote
@@ -230,7 +230,7 @@ class BackgroundScheduler:
             giving_up.cancel()
             await asyncio.gather(asking, giving_up, return_exceptions=True)
 
-    def _cancel(self, asking: Asking | None) -> None:
+    def _cancel(self, asking: RunningTask | None) -> None:
         """Cancel the turn, in whichever process it runs, once; nothing without one."""
         if asking is None or self._canceled.is_set():
             return
@@ -240,7 +240,7 @@ class BackgroundScheduler:
         sending = self._context.bus.announce(keys.COORDINATOR_CANCELS, notice)
         self._context.tasks.start(sending, "the end of an idle task")
 
-    async def _collect(self, asking: Asking, now: float) -> None:
+    async def _collect(self, asking: RunningTask, now: float) -> None:
         """Note the result of a turn that an earlier leader asked for. Raises StateUnavailable."""
         result = await self._state.coordination.idle.result(asking.agent, asking.instruction_id)
         left = asking.deadline + LEFT_SECONDS - now
@@ -248,7 +248,7 @@ class BackgroundScheduler:
             began = asking.deadline - TURN_SECONDS
             await self._ended(asking, result, undisturbed=self._board.person_at <= began)
 
-    async def _ended(self, asking: Asking, result: Result | None, *, undisturbed: bool) -> None:
+    async def _ended(self, asking: RunningTask, result: Result | None, *, undisturbed: bool) -> None:
         """Note what came of it, and when the task is due again; if a person wrote meanwhile, the timers know."""
         now, board = self._clock(), self._board
         note = None if result is None else note_of(asking, result, now)
@@ -265,7 +265,7 @@ class BackgroundScheduler:
                 self._move(schedule, asking, result, now)
         await self._save()
 
-    def _move(self, schedule: Schedule, asking: Asking, result: Result | None, now: float) -> None:
+    def _move(self, schedule: Schedule, asking: RunningTask, result: Result | None, now: float) -> None:
         reason = result.reason if result is not None else None
         if reason in BUDGETS:
             schedule.postpone(now, "its share of the day is used up", self._midnight(now))

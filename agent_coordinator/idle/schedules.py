@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from agent_coordinator.config import IdleConfig
 from agentic.background_tasks import TASKS
 from agentic.ids import id_at
-from agentic.state.idle import Asking, IdleState, TaskState, task_key
+from agentic.state.idle import IdleState, RunningTask, TaskState, task_key
 
 BACKOFF_FIRST = 300.0  # seconds after a run that failed; doubles with each further one
 BACKOFF_MAX = 6 * 3600.0
@@ -120,7 +120,7 @@ class IdleTaskBoard:
     def __init__(self, config: IdleConfig, rng: random.Random, began: float, kept: IdleState | None = None) -> None:
         self._config, self._began = config, began
         self.person_at = kept.person_at if kept is not None else began
-        self.asking: Asking | None = kept.asking if kept is not None else None
+        self.asking: RunningTask | None = kept.asking if kept is not None else None
         self._latest = began
         self.messages = 0
         self.unsaved = False

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from agent_coordinator.config import IdleConfig
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
-from agentic.state.idle import Asking, Candidate, Sent
+from agentic.state.idle import Candidate, RunningTask, Sent
 from agentic.state.silence import Silenced
 from agentic.text import says_again, tokens
 from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, Entry, ProfileNote, SummaryNote, UnaskedNote, topics_in
@@ -302,9 +302,9 @@ def instruction_for(plan: TaskPlan, instruction_id: str, deadline: float, theme:
     )
 
 
-def asking_for(plan: TaskPlan, instruction_id: str, deadline: float, read_at: float) -> Asking:
+def running_task(plan: TaskPlan, instruction_id: str, deadline: float, read_at: float) -> RunningTask:
     same = ("channel_id", "message_id", "upto", "person_id", "person_name", "message_ids", "people")
-    return Asking(
+    return RunningTask(
         instruction_id=instruction_id,
         agent=plan.agent,
         task=plan.task,
@@ -315,13 +315,13 @@ def asking_for(plan: TaskPlan, instruction_id: str, deadline: float, read_at: fl
     )
 
 
-def note_of(asking: Asking, result: Result, now: float) -> Entry | None:
+def note_of(asking: RunningTask, result: Result, now: float) -> Entry | None:
     """The note of a turn that did its task; None for one that did not."""
     make = _NOTES.get(asking.task)
     return None if make is None or result.skipped else make(asking, result, now)
 
 
-def _summary(asking: Asking, result: Result, now: float) -> SummaryNote | None:
+def _summary(asking: RunningTask, result: Result, now: float) -> SummaryNote | None:
     """As old as its material: the words may have been edited, or its people forgotten, while it was written."""
     text = (result.text or "").strip()
     if not text:
@@ -330,7 +330,7 @@ def _summary(asking: Asking, result: Result, now: float) -> SummaryNote | None:
     return SummaryNote(message_id=asking.upto or asking.message_id, text=text, at=asking.read_at or now, **same)
 
 
-def _profile(asking: Asking, result: Result, now: float) -> ProfileNote | None:
+def _profile(asking: RunningTask, result: Result, now: float) -> ProfileNote | None:
     """As old as its material too. Also without any topic, so that the same messages are not read again."""
     if asking.person_id is None:
         return None
@@ -339,18 +339,18 @@ def _profile(asking: Asking, result: Result, now: float) -> ProfileNote | None:
     return ProfileNote(user_id=asking.person_id, name=asking.person_name, topics=topics, at=at, **same)
 
 
-def _unasked(asking: Asking, result: Result, now: float) -> UnaskedNote | None:
+def _proactive(asking: RunningTask, result: Result, now: float) -> UnaskedNote | None:
     if result.message_id is None:
         return None
     same = _fields(asking, "agent", "task", "channel_id", "person_id", "cause")
     return UnaskedNote(message_id=result.message_id, text=result.text or "", at=now, **same)
 
 
-_NOTES: Mapping[str, Callable[[Asking, Result, float], Entry | None]] = {
+_NOTES: Mapping[str, Callable[[RunningTask, Result, float], Entry | None]] = {
     "summarise": _summary,
     "profile": _profile,
-    "follow_up": _unasked,
-    "discover": _unasked,
+    "follow_up": _proactive,
+    "discover": _proactive,
 }
 
 
@@ -359,7 +359,7 @@ def sent_of(note: UnaskedNote) -> Sent:
     return Sent(**_fields(note, "message_id", "agent", "task", "channel_id", "person_id", "text", "at"))
 
 
-def failed(asking: Asking, result: Result | None, now: float) -> bool:
+def failed(asking: RunningTask, result: Result | None, now: float) -> bool:
     """Whether the turn failed, so that the next one waits longer. Without a result it did."""
     if result is None:
         return True

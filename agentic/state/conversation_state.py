@@ -176,12 +176,12 @@ class Talk:
         better = replace(known, text=known.text or message.text, names=names, calls=calls, called=called)
         return replace(self, heard=tuple(better if each is known else each for each in self.heard))
 
-    def add_post(self, agent: str, result: Result, most: int) -> Talk:
-        """The talk with the agent's post; the newest `most` are kept, 0 for all."""
+    def add_post(self, agent: str, result: Result, limit: int) -> Talk:
+        """The talk with the agent's post; the newest `limit` are kept, 0 for all."""
         post = AgentPost(agent, entry_text(result), result.message_id, answers=result.answers_message_id)
         return replace(
             self,
-            history=(*self.history, post)[-most:],
+            history=(*self.history, post)[-limit:],
             answered=max(self.answered, self.must_answer or 0, result.answers_message_id or 0),
             last_speaker=agent,
             topic=self.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None,

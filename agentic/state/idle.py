@@ -97,7 +97,7 @@ class TaskState(StoredValue):
     why: str = ""
 
 
-class Asking(StoredValue):
+class RunningTask(StoredValue):
     """A turn of a task that an agent was asked for, with what its note in the record needs. `read_at`: when the record
     was read for its material, unix seconds; words of it may have been deleted or edited since."""
 
@@ -122,7 +122,7 @@ class IdleState(StoredValue):
 
     person_at: float = 0.0
     tasks: dict[str, TaskState] = Field(default_factory=dict)
-    asking: Asking | None = None
+    asking: RunningTask | None = None
 
 
 def task_key(task: str, agent: str) -> str:
@@ -140,7 +140,7 @@ class IdleStates(Store):
         return IdleState(
             person_at=finite_number(fields.get(PERSON, "")) or 0.0,
             tasks={key: task for key, task in tasks.items() if task is not None},
-            asking=Asking.parse(fields.get(ASKING)),
+            asking=RunningTask.parse(fields.get(ASKING)),
         )
 
     async def write(self, state: IdleState, epoch: int) -> bool:

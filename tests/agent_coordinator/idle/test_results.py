@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from agent_coordinator.idle.tasks import failed, note_of, safe_topics
-from agentic.state.idle import Asking
+from agentic.state.idle import RunningTask
 from agentic.wire.entries import ProfileNote, SummaryNote, UnaskedNote
 from agentic.wire.messages import Result
 
 
-def asking(task: str, **changes: object) -> Asking:
-    plain = Asking(
+def asking(task: str, **changes: object) -> RunningTask:
+    plain = RunningTask(
         instruction_id="i1",
         agent="claude",
         task=task,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentic.actions.status import idle_lines
-from agentic.state.idle import Asking, IdleState, TaskState
+from agentic.state.idle import IdleState, RunningTask, TaskState
 from tests.support.slash_scene import a_place
 
 NOW = 1_800_000_000.0
@@ -17,7 +17,7 @@ def test_people_read_what_bots_do_while_nobody_writes_and_why_not() -> None:
             "summarise:claude": TaskState(due=NOW - 5),
             "profile:penny": TaskState(due=NOW),
         },
-        asking=Asking(
+        asking=RunningTask(
             instruction_id="i1", agent="penny", task="profile", deadline=NOW + 90, channel_id=1, message_id=2
         ),
     )

@@ -14,7 +14,7 @@ from agentic.actions.explain import (
 from agentic.state.budgets import Caps
 from agentic.state.conversation_state import ConversationState
 from agentic.state.conversations import ScorePart, SpeakerChoice, SpeakerScore
-from agentic.state.idle import Asking, IdleState, TaskState
+from agentic.state.idle import IdleState, RunningTask, TaskState
 from agentic.state.limits import LimitRequest
 from agentic.state.rooms import Room, RoomMember
 from agentic.state.shared_state import SharedState
@@ -280,7 +280,7 @@ async def test_what_its_idle_tasks_wait_for_comes_last_as_the_coordinator_wrote_
     assert "nobody has called it" in first
     waiting = "follow-ups (these are quiet hours) and discoveries (in 40 minutes at the earliest)"
     assert others == ["Also:", f"- it sent no unprompted message either: {waiting}"]
-    asking = Asking(instruction_id="i", agent="claude", task="follow_up", deadline=now, channel_id=1, message_id=1)
+    asking = RunningTask(instruction_id="i", agent="claude", task="follow_up", deadline=now, channel_id=1, message_id=1)
     await services.state.coordination.idle.write(IdleState(tasks=tasks, asking=asking), 0)
     assert "follow-ups (under way)" in (await asked(services))[-1]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.state.idle import Asking, IdleState, IdleStates, TaskState
+from agentic.state.idle import IdleState, IdleStates, RunningTask, TaskState
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import Result
@@ -10,7 +10,7 @@ from agentic.wire.messages import Result
 STATE = IdleState(
     person_at=1234.5,
     tasks={"follow_up:claude": TaskState(due=99.0, failures=2, seen=7, why="ünsaid"), "profile:grok": TaskState()},
-    asking=Asking(
+    asking=RunningTask(
         instruction_id="i1", agent="claude", task="follow_up", deadline=5.0, channel_id=1, message_id=2, people=(3,)
     ),
 )
