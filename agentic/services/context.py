@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any, Protocol
 
 from agent_config import Settings, services_in_use
@@ -38,9 +38,6 @@ class ServiceContext(Protocol):
 
     def start(self, work: Coroutine[Any, Any, None], name: str, *, essential: bool = ...) -> asyncio.Task[None]:
         """Start a task of this process. An essential one that ends stops the process."""
-
-    def watch(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
-        """Start a task that is started again if it fails."""
 
 
 class HostedService(ChatService):
