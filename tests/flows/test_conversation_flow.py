@@ -40,7 +40,7 @@ async def test_a_conversation_goes_over_rounds_and_the_last_speaker_is_not_first
         runtime.coordinator.engine.observers.append(lambda e: taken.append(e) if isinstance(e, TurnTaken) else None)
         for _ in range(5):
             await runtime.coordinator.start_conversation(f.channel("debate"))
-        turns = [(e.conversation_id, e.round_number, e.agent) for e in taken]
+        turns = [(e.state.id, e.state.counts.round, e.agent) for e in taken]
         later = [(a, b) for a, b in pairwise(turns) if a[0] == b[0] and b[1] == a[1] + 1]
         assert later, "five conversations and no second round"
         assert all(before[2] != after[2] for before, after in later)
