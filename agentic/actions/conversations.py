@@ -62,7 +62,7 @@ class ScheduledTime(Values):
 
 
 class NewTime(Values):
-    time: str = option("The time, as HH:MM")
+    time: str = option("The time, as HH:MM", pattern=r"\A([01]\d|2[0-3]):[0-5]\d\z")
 
 
 class Move(NewTime, ScheduledTime):
@@ -122,10 +122,7 @@ async def give(context: ActionContext, command: Command, detail: str = "", **fie
 
 
 async def move(context: ActionContext, _: ActionRequest, values: Move) -> Outcome:
-    to = _next_moment(context, values.time)
-    if to is None:
-        return refused("no_time", written=values.time)
-    return await give(context, Command(command="move", at=values.at, to=to))
+    return await give(context, Command(command="move", at=values.at, to=_next_moment(context, values.time)))
 
 
 async def skip(context: ActionContext, _: ActionRequest, values: ScheduledTime) -> Outcome:
@@ -133,20 +130,13 @@ async def skip(context: ActionContext, _: ActionRequest, values: ScheduledTime) 
 
 
 async def add(context: ActionContext, _: ActionRequest, values: NewTime) -> Outcome:
-    at = _next_moment(context, values.time)
-    if at is None:
-        return refused("no_time", written=values.time)
-    return await give(context, Command(command="add", at=at))
+    return await give(context, Command(command="add", at=_next_moment(context, values.time)))
 
 
-def _next_moment(context: ActionContext, written: str) -> float | None:
-    """Return the next moment at which the owner's clock shows that time, in unix seconds; None if it is no time."""
-    try:
-        wanted = time.fromisoformat(written)
-    except ValueError:
-        return None
+def _next_moment(context: ActionContext, written: str) -> float:
+    """Return the next moment at which the owner's clock shows that time, in unix seconds."""
     now = datetime.fromtimestamp(context.services.clock(), context.services.settings.timezone)
-    moment = datetime.combine(now.date(), wanted.replace(tzinfo=None), now.tzinfo)
+    moment = datetime.combine(now.date(), time.fromisoformat(written), now.tzinfo)
     return (moment if moment > now else moment + timedelta(days=1)).timestamp()
 
 

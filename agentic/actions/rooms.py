@@ -192,7 +192,7 @@ def _status_lines(room: Room, queue: SpeakerQueue | None, names: Mapping[str, st
     yield f"**Members**: {listed([member.shown for member in room.members])}"
     if room.left:
         yield f"**Left**: {listed([member.shown for member in room.left])}"
-    yield f"**Standing**: {describe(room)}"
+    yield f"**Status**: {describe(room)}"
     yield f"**Theme**: {room.theme}"
     policy, coming = POLICY_TEXTS[room.policy], ""
     if room.policy == "moderated":

@@ -100,7 +100,6 @@ TEXTS: Mapping[str, str] = {
     "known_time": "A conversation is already scheduled for <t:{at:.0f}:t>.",
     "full_day": "Today's schedule is full. Skip a time first.",
     "out_of_day": "<t:{to:.0f}:t> is over, or not today.",
-    "no_time": "“{written}” isn't a time. Write it as HH:MM.",
     "raised": "Today's limit is ${limit:.2f} now. Tomorrow it is as before.",
     "no_limit": "There is no limit to raise here. docs/costs.md says how to set one.",
     "unknown_scope": "“{scope}” isn't a budget: write all, agent:NAME, or channel:ID.",
@@ -109,13 +108,13 @@ TEXTS: Mapping[str, str] = {
     "you_are_ignored": "The bots are set to ignore you.",
     "no_arena_host": "Arenas need a running `run_all.py`, and there is none. The owner can start it.",
     "arena_runs": "An arena is already running in this channel. The next one can begin when its names are shown.",
-    "arena_opened": "Two agents answer without their names. Vote by 🅰️ or 🅱️. The names are shown when the time is up.",
+    "arena_opened": "Two agents answer without their names. Vote with 🅰️ or 🅱️. The names are shown when the time is up.",
     "no_message": "That isn't a message link or ID. Right-click the message and choose Copy Message Link.",
     "no_record": (
         f"There is no record of that message: no bot here posted it, it is over {KEEP_SECONDS // 86400} days old, or it"
         " is in a channel that not everyone here can read (then ask there)."
     ),
-    "nothing_posted": "I know of no post of mine here. Quote a message of mine and write </why>.",
+    "nothing_posted": "I haven't posted anything here that I know of. Quote a message of mine and write </why>.",
     # rooms
     "no_room": "This thread isn't a room. Use the command in a room's thread, or name a room by its link or topic.",
     "no_rooms": "There is no room in this server yet. </room create> opens one.",
@@ -152,7 +151,7 @@ TEXTS: Mapping[str, str] = {
     ),
     "bad_turns": f"The number of turns must be a whole number from {MIN_MEMBERS} to {MAX_TURNS}.",
     "no_room_there": "No room can be opened in <#{channel}>: {problem}.",
-    "no_webhooks_there": "Personas speak by webhook in <#{channel}>, but {problem}.",
+    "no_webhooks_there": "Personas speak through a webhook in <#{channel}>, but {problem}.",
     "no_such_moderator": "{why} Choose the moderator from the members.",
     "no_such_members": "{why} Use </agent list> to see who there is.",
     "not_moderated": "Nobody moderates with this policy. Choose the policy moderated, or leave the moderator out.",
@@ -185,7 +184,7 @@ TEXTS: Mapping[str, str] = {
     "no_persona_files": "This installation reads no persona files.",
     "not_a_persona": "{agent} is a bot, not a persona. Use </agent-file show> and </agent-file edit> for its files.",
     "persona_not_editable": "{agent} can't be edited in a form: {why}.",
-    "persona_saved": "Saved {agent}, which speaks by {model}. </room create> opens a room with it.",
+    "persona_saved": "Saved {agent}, which uses {model}. </room create> opens a room with it.",
     "persona_saved_unable": "Saved {agent}. It can't take part yet: {why}.",
     "persona_saved_unlisted": "Saved, but the persona is not in the list yet; </agent list> shows it in a moment.",
     "persona_in_room": "{agent} takes part in <#{channel}>. Use </room remove> there first.",
@@ -215,7 +214,7 @@ TEXTS: Mapping[str, str] = {
         " channel or this server."
     ),
     # a person's own data
-    "in_our_chat": "Others read here. Write that to me in a chat of our own.",
+    "in_our_chat": "Other people read this chat. Write that to me in a private chat.",
     "how_to_edit_profile": "Write </profile edit> and all topics I may note about you, with commas between them.",
     "confirm_forget": (
         "This removes what I keep about you: records, notes, your profile, the log of your messages, here and on"

@@ -96,7 +96,7 @@ def bounds_of(field: FieldInfo) -> dict[str, Any]:
     return {
         name: value
         for limit in field.metadata
-        for name in ("ge", "gt", "le", "lt", "max_length")
+        for name in ("ge", "gt", "le", "lt", "max_length", "pattern")
         if (value := getattr(limit, name, None)) is not None
     }
 
@@ -107,14 +107,12 @@ def _describe(field: FieldInfo) -> str:
     if extra_of(field)["kind"] in ("channel", "person"):
         return "an ID of Discord"
     low, high = bounds.get("ge", bounds.get("gt")), bounds.get("le", bounds.get("lt"))
+    if "pattern" in bounds:
+        return "written as HH:MM"
     if "max_length" in bounds:
         return f"a text of at most {bounds['max_length']} characters"
     if low is not None and high is not None:
-        return (
-            f"a number from {low:g} to {high:g}"
-            if field.annotation is float
-            else f"a whole number from {low} to {high}"
-        )
+        return f"{'a' if field.annotation is float else 'a whole'} number from {low:g} to {high:g}"
     return "yes or no" if field.annotation is bool else "a text"
 
 

@@ -114,7 +114,7 @@ async def test_what_is_kept_of_a_person_is_not_shown_in_a_group(tmp_path: Path) 
     async with signal_flow(tmp_path) as f, f.running():
         for private in ("/profile", "/privacy", "/privacy export"):
             assert await told(f, private, group_id(GROUP), group=GROUP) == (
-                "Others read here. Write that to me in a chat of our own."
+                "Other people read this chat. Write that to me in a private chat."
             )
 
 

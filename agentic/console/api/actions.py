@@ -28,7 +28,7 @@ PAGE = 50
 LATE_SECONDS = 900.0  # a time that is later than this begins no conversation any more
 STATUS = {
     **dict.fromkeys(
-        ("bad_value", "missing_value", "unknown_option", "unknown_value", "no_time", "unknown_scope", "unknown_order"),
+        ("bad_value", "missing_value", "unknown_option", "unknown_value", "unknown_scope", "unknown_order"),
         400,
     ),
     **dict.fromkeys(("unknown_action", "unknown_channel", "unknown_agent", "no_room"), 404),

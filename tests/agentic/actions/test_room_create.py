@@ -209,7 +209,7 @@ async def test_webhooks_are_needed_for_personas_alone(personas):
         place.channel.webhook_problem = "the bot lacks the permission Manage Webhooks there"
         told = await place.use("room create", topic=TOPIC, personas="claude, ada")
         assert text_of(told) == (
-            f"Personas speak by webhook in <#{LOUNGE}>, but the bot lacks the permission Manage Webhooks there."
+            f"Personas speak through a webhook in <#{LOUNGE}>, but the bot lacks the permission Manage Webhooks there."
         )
         assert "open" in text_of(await place.use("room create", topic=TOPIC, personas="claude, grok"))
 

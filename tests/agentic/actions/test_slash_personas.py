@@ -35,7 +35,7 @@ async def test_a_persona_is_made_by_one_form_and_can_take_part_at_once(tmp_path)
     async with a_place(tmp_path) as place:
         told = await create(place)
         assert told == (
-            "Saved Ada: the Sceptic, which speaks by anthropic/claude-opus-5-5. /room create opens a room with it."
+            "Saved Ada: the Sceptic, which uses anthropic/claude-opus-5-5. /room create opens a room with it."
         )
         card, problems = parse_identity((tmp_path / "ada-the-sceptic" / "identity.md").read_text())
         assert problems == ()

@@ -137,7 +137,7 @@ async def test_the_status_says_who_is_in_it_how_far_it_is_and_what_it_cost():
             f"**Is P equal to NP?** in <#{THREAD}>",
             "**Members**: Claude and Grok",
             "**Left**: Ada",
-            "**Standing**: running, turn 7 of 20",
+            "**Status**: running, turn 7 of 20",
             "**Theme**: debate",
             "**Who speaks next**: in turn, in the order given; now Grok",
             "**Audience**: 90 seconds after each round",
@@ -158,7 +158,7 @@ async def test_the_status_says_who_is_in_it_how_far_it_is_and_what_it_cost():
 async def test_a_room_that_does_not_run_says_why(status: str, why: str, said: str):
     async with a_place() as place:
         await place.has(a_room(status=status, why=why, turn_number=3))
-        assert f"**Standing**: {said}" in await place.use("room status", MEMBER, channel=THREAD, parent=LOUNGE)
+        assert f"**Status**: {said}" in await place.use("room status", MEMBER, channel=THREAD, parent=LOUNGE)
 
 
 async def test_the_list_has_running_rooms_first_and_says_how_many_more_there_are():

@@ -138,7 +138,7 @@ async def test_what_really_happened_is_said_and_noted(outcome, status, line):
             {"dollars": 1, "scope": "agent:grok"},
             "There is no limit to raise here. docs/costs.md says how to set one.",
         ),
-        ("add", {"time": "25:00"}, "“25:00” isn't a time. Write it as HH:MM."),
+        ("add", {"time": "25:00"}, "time must be written as HH:MM."),
         ("move", {"time": "13:00"}, "at is missing."),
         ("dance", {}, "There is no such action."),
         ("pause", {"id": "short"}, "id: expected 8 to 64 letters and digits, new for each click"),
