@@ -72,7 +72,7 @@ class BackgroundScheduler:
         self._clock, self._state = context.clock, context.state
         self._board = IdleTaskBoard(self._config, context.rng, context.clock())
         self._canceled = asyncio.Event()  # the turn under way
-        self._noted: dict[int, Sent] = {}  # unasked messages, which the record may show later, by id
+        self._noted: dict[int, Sent] = {}  # unprompted messages, which the record may show later, by id
         self._failed: dict[tuple[str, str], tuple[int, ...]] = {}  # task and agent → the newest messages of what failed
 
     async def run(self) -> None:
@@ -170,8 +170,8 @@ class BackgroundScheduler:
             did=schedule.state.did if now - schedule.state.last < DID_SECONDS else "",
         )
         if task in PROACTIVE:
-            # The record's unasked messages, and those that it does not show yet: another agent may be next at once, and
-            # a recorder that is down for hours must end no cooldown.
+            # The record's unprompted messages, and those that it does not show yet: another agent may be next at once,
+            # and a recorder that is down for hours must end no cooldown.
             since = now - SENT_DAYS * DAY
             recorded = await store.sent(since)
             shown = {one.message_id for one in recorded}

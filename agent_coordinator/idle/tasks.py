@@ -29,10 +29,10 @@ from agentic.wire.messages import Instruction, Reflection, Result
 
 HOUR = 3600.0
 DAY = 86400.0
-MAX_UNANSWERED = 3  # unasked messages in a row, after which only the person's own message opens the gate again
-LOOKED_AT = 20  # candidates for an unasked message
-SENT_DAYS = 90.0  # of unasked messages that gates look at
-AVOIDED = 20  # unasked messages that are not to be repeated
+MAX_UNANSWERED = 3  # unprompted messages in a row, after which only the person's own message opens the gate again
+LOOKED_AT = 20  # candidates for an unprompted message
+SENT_DAYS = 90.0  # of unprompted messages that gates look at
+AVOIDED = 20  # unprompted messages that are not to be repeated
 MAX_DISCOVERY_TOPICS = 5  # of the person's, for one discovery
 NO_FAILURE = frozenset(
     {"skipped", "not_new", "unwanted", "person_wrote", "overtaken", "stopped", "withdrawn", "edited"}
@@ -57,8 +57,8 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInputs:
-    """All that the choice depends on. `sent`: unasked messages, the oldest first; `did`: what the task's last run was
-    about. `silenced` are channels where people silenced the bots or this one, `busy` those with a conversation."""
+    """All that the choice depends on. `sent`: unprompted messages, the oldest first; `did`: what the task's last run
+    was about. `silenced` are channels where people silenced the bots or this one, `busy` those with a conversation."""
 
     now: float
     timezone: tzinfo = UTC
@@ -186,7 +186,7 @@ def _judge(
     since = given.now - config.again_hours * HOUR if config.again_hours else 0.0
     topics = novel_topics(each.topics, [one for one in to_them if one.at > since])
     if not topics:
-        return Blocked("there was an unasked message on each of the person's topics")
+        return Blocked("there was an unprompted message on each of the person's topics")
     chosen = tuple(rng.sample(topics, min(len(topics), MAX_DISCOVERY_TOPICS)))
     return TaskPlan(task, agent, each, chosen, avoid, "it looks for news on what the person likes to talk about")
 
@@ -233,44 +233,46 @@ def opted_in(person_id: int | None, consents: Mapping[int, bool], unasked: str) 
     """`opt_in` needs a yes, `everyone` that the person did not say no."""
     consent = None if person_id is None else consents.get(person_id)
     if consent is False:
-        return Blocked("they want no unasked messages")
+        return Blocked("they want no unprompted messages")
     if consent is None and unasked != "everyone":
-        return Blocked("nobody has agreed to unasked messages")
+        return Blocked("nobody has agreed to unprompted messages")
     return None
 
 
 def person_rested(person_id: int | None, sent: Sequence[Sent], now: float, hours: float) -> Blocked | None:
-    """Blocked for so many hours after an unasked message to the person; twice as many, and so on, for each in a row
+    """Blocked for so many hours after an unprompted message to the person; twice as many, and so on, for each in a row
     that they did not answer, and after the third until they write."""
     own = [one for one in sent if one.person_id == person_id] if person_id is not None else []
     if not own:
         return None
     unanswered = next((count for count, one in enumerate(reversed(own)) if one.answered), len(own))  # in a row
     if unanswered >= MAX_UNANSWERED:
-        return Blocked(f"{MAX_UNANSWERED} unasked messages were not answered")
+        return Blocked(f"{MAX_UNANSWERED} unprompted messages were not answered")
     until = own[-1].at + hours * HOUR * 2**unanswered
     if until <= now:
         return None
-    return Blocked("the last unasked message is not long ago" if not unanswered else "the last was not answered", until)
+    return Blocked(
+        "the last unprompted message is not long ago" if not unanswered else "the last was not answered", until
+    )
 
 
 def channel_rested(channel_id: int, sent: Sequence[Sent], now: float, hours: float) -> Blocked | None:
     until = max((one.at for one in sent if one.channel_id == channel_id), default=0.0) + hours * HOUR
-    return Blocked("there was an unasked message in that channel not long ago", until) if until > now else None
+    return Blocked("there was an unprompted message in that channel not long ago", until) if until > now else None
 
 
 def novel(material: str, sent: Sequence[Sent]) -> Blocked | None:
-    """Blocked if a talk ended with what was sent unasked before, so that an agent would follow up itself."""
+    """Blocked if a talk ended with what was sent unprompted before, so that an agent would follow up itself."""
     last = material.strip().rpartition("\n")[2].partition(": ")[2]
     return (
-        Blocked("what was said there was sent unasked before")
+        Blocked("what was said there was sent unprompted before")
         if says_again(last, [one.text for one in sent if one.text])
         else None
     )
 
 
 def novel_topics(topics: Iterable[str], sent: Sequence[Sent]) -> tuple[str, ...]:
-    """The topics that no unasked message was about: not all of their words are in one."""
+    """The topics that no unprompted message was about: not all of their words are in one."""
     known = [set(tokens(one.text)) for one in sent if one.text]
     return tuple(topic for topic in topics if not any(set(tokens(topic)) <= words for words in known))
 

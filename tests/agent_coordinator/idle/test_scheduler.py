@@ -251,7 +251,7 @@ GATES: list[tuple[str, Callable[[Scene], object], str]] = [
     ("profile", lambda scene: scene.silence.stop(Scope("all", guild=SERVER)), "nobody has written anything new"),
     ("summarise", lambda scene: scene.silence.stop(Scope("all", guild=SERVER)), "there is nothing to summarise"),
     ("follow_up", lambda scene: scene.busy.add(CHANNEL), "a conversation is running in that channel"),
-    ("follow_up", lambda scene: scene.record.agreed.update({ADA: False}), "they want no unasked messages"),
+    ("follow_up", lambda scene: scene.record.agreed.update({ADA: False}), "they want no unprompted messages"),
 ]
 
 
@@ -305,7 +305,7 @@ async def test_quiet_hours_make_no_query_and_no_model_call() -> None:
 async def test_an_opt_in_is_needed_where_the_owner_wants_it() -> None:
     scene = await begun("follow_up", unasked="opt_in")
     await scene.tick(3 * HOUR)
-    assert (scene.bus.asked, scene.task("follow_up").why) == ([], "nobody has agreed to unasked messages")
+    assert (scene.bus.asked, scene.task("follow_up").why) == ([], "nobody has agreed to unprompted messages")
     scene.record.agreed[ADA] = True
     await scene.tick(3 * HOUR)
     assert scene.bus.tasks() == ["follow_up"]

@@ -12,7 +12,7 @@ NOW = 1_800_000_000.0
 def test_people_read_what_bots_do_while_nobody_writes_and_why_not() -> None:
     state = IdleState(
         tasks={
-            "discover:claude": TaskState(due=NOW + 9, why="nobody has agreed to unasked messages"),
+            "discover:claude": TaskState(due=NOW + 9, why="nobody has agreed to unprompted messages"),
             "follow_up:claude": TaskState(due=NOW + 2400),
             "summarise:claude": TaskState(due=NOW - 5),
             "profile:penny": TaskState(due=NOW),
@@ -23,7 +23,7 @@ def test_people_read_what_bots_do_while_nobody_writes_and_why_not() -> None:
     )
     assert idle_lines(state, {"claude": "Claude"}, NOW) == (
         "Claude: summaries as soon as nobody writes; follow-ups in 40 minutes at the earliest; "
-        "discoveries wait: nobody has agreed to unasked messages",
+        "discoveries wait: nobody has agreed to unprompted messages",
         "penny: profiles under way",
     )
     assert idle_lines(IdleState(person_at=NOW), {}, NOW) == ()

@@ -13,8 +13,8 @@ const TASKS = {
 const IDLE = {
   summarise: "was to summarise a talk while nobody wrote",
   profile: "was to note what a person talks about while nobody wrote",
-  follow_up: "was to follow up on a talk, unasked",
-  discover: "was to look for something new for a person, unasked",
+  follow_up: "was to follow up on a talk, unprompted",
+  discover: "was to look for something new for a person, unprompted",
 };
 
 // outcome: its name, the colour of its chip
