@@ -279,5 +279,5 @@ async def test_closing_a_closed_room_says_that_it_is_closed(tmp_path):
         thread = await opened(f, personas="Claude, ChatGPT", turns=2)
         await f.discord.wait_for(lambda: thread.archived)
         answer = await told(f, await f.discord.interact("Alice", thread.id, "chatgpt", "room close", {}))
-        assert "closed already" in answer
+        assert "already closed" in answer
         assert "first" not in answer
