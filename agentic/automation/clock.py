@@ -11,7 +11,6 @@ Only the process that holds the agent ticks; one that takes the agent over reads
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -24,15 +23,13 @@ from agentic.agent.services import Services
 from agentic.chat.outlet import NO_CHANNEL
 from agentic.chat.service import AgentChannels
 from agentic.inbox.inbox import TurnQueue
-from agentic.personas.schedules import PUNCTUAL_SECONDS, Check, Job, beats, due, next_beat, next_time
+from agentic.personas.schedules import PUNCTUAL_SECONDS, Check, Job
 from agentic.state.leases import AnyLease
 from agentic.themes import DEFAULT_THEME
 
 LOOK_SECONDS = 60.0  # between two readings of the files
 MIN_SLEEP = 0.5  # seconds
 HELD_SECONDS = 1.0  # before a tick that is due and cannot be claimed yet is tried again
-LATE_SECONDS = 3600.0  # that a job without catch-up may be late
-DAY = 86400.0
 AWAY_SECONDS = 5.0  # before Redis is asked again
 
 log = logging.getLogger(__name__)
@@ -80,61 +77,10 @@ class TargetResolver:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """A check or job. `field` is its name among the last runs."""
-
-    field: str
-    task: Check | Job
-
-    @classmethod
-    def of(cls, task: Check | Job) -> Tick:
-        """A job whose times are edited is another job: it has missed nothing."""
-        if isinstance(task, Check):
-            return cls(f"heartbeat:{_short(task.name)}", task)
-        return cls(f"cron:{_short(task.name)}:{_short(task.expression)}", task)
-
-    def due(self, last: float, now: float, zone: tzinfo) -> float | None:
-        if isinstance(self.task, Check):
-            return now if beats(self.task, last, now, zone) else None
-        return due(self.task, last, now, zone)
-
-    def next(self, last: float, now: float, zone: tzinfo) -> float:
-        """When to look again, in unix seconds. A check that is due outside of its hours is looked at with the files."""
-        if isinstance(self.task, Check):
-            moment: float | None = next_beat(self.task, last, now)
-        else:
-            moment = next_time(self.task, now, zone)
-        return moment if moment is not None and moment > now else now + LOOK_SECONDS
-
-    def has_run_in_future(self, last: float, now: float) -> bool:
-        """Whether a clock that was ahead noted a job's last run; a check's next run is never far away."""
-        return isinstance(self.task, Job) and last - now > PUNCTUAL_SECONDS
-
-    @property
-    def patience(self) -> float:
-        """Seconds for which a run that is due may wait: a check until its next run, a job by its catch-up."""
-        if isinstance(self.task, Check):
-            return min(self.task.interval_seconds, DAY)
-        return DAY if self.task.catch_up else LATE_SECONDS
-
-    @property
-    def name(self) -> str:
-        return f"{self.field.partition(':')[0]} {self.task.name!r}"
-
-    def event(self, at: float, target: Target, now: float, seconds: float) -> TurnEvent:
-        """The event of a run, whose turn has `seconds`. The same run has the same id in every process."""
-        common: dict[str, Any] = {
-            "id": f"{self.field}:{round(at)}",
-            "channel_id": target.channel_id,
-            "theme": target.theme,
-            "deadline": now + seconds,
-            "seconds": seconds,
-            "instruction": self.task.instruction,
-        }
-        if isinstance(self.task, Check):
-            return HeartbeatEvent(**common, check=self.task.name)
-        return CronEvent(**common, job=self.task.name)
+def next_look(task: Check | Job, last: float, now: float, zone: tzinfo) -> float:
+    """When to look again, in unix seconds. A check that is due outside of its hours is looked at with the files."""
+    moment = task.next_time(last, now) if isinstance(task, Check) else task.next_time(now, zone)
+    return moment if moment is not None and moment > now else now + LOOK_SECONDS
 
 
 class AutomationClock:
@@ -177,60 +123,73 @@ class AutomationClock:
             self._held.clear()
             return AWAY_SECONDS
         tasks: tuple[Check | Job, ...] = (*self._schedule.checks(), *self._schedule.jobs())
-        ticks = [Tick.of(task) for task in tasks]
-        if not self._loaded and ticks:
+        if not self._loaded and tasks:
             if await self._last_runs.load(self._agent) is None:
                 return AWAY_SECONDS
-            await self._last_runs.prune(self._agent, {tick.field for tick in ticks})
+            await self._last_runs.prune(self._agent, {task.field for task in tasks})
             self._loaded = True
-        looks = [await self._look(tick) for tick in ticks]
+        looks = [await self._look(task) for task in tasks]
         now = self._clock()
         return min(max(min(looks, default=now + LOOK_SECONDS) - now, MIN_SLEEP), LOOK_SECONDS)
 
-    async def _look(self, tick: Tick) -> float:
+    async def _look(self, task: Check | Job) -> float:
         """Run it if it is due; returns when to look at it again."""
-        now, last = self._clock(), self._last_runs.last(self._agent, tick.field)
+        field = task.field
+        now, last = self._clock(), self._last_runs.last(self._agent, field)
         if last is None:
-            await self._last_runs.run(self._agent, tick.field, now)  # first seen
+            await self._last_runs.run(self._agent, field, now)  # first seen
             last = now
-        at = tick.due(last, now, self._timezone)
-        if at is None and (at := self._held.get(tick.field)) is not None and now - at > tick.patience:
-            log.warning("%s: skipped %s: it has waited for too long", self._agent, tick.name)
-            del self._held[tick.field]
+        at = task.due(last, now, self._timezone)
+        if at is None and (at := self._held.get(field)) is not None and now - at > task.patience:
+            log.warning("%s: skipped %s: it has waited for too long", self._agent, _title(task))
+            del self._held[field]
             at = None
-        if at is None and tick.has_run_in_future(last, now):
-            await self._last_runs.run(self._agent, tick.field, now)
+        # A clock that was ahead noted a job's last run. A check's next run is never far away.
+        if at is None and isinstance(task, Job) and last - now > PUNCTUAL_SECONDS:
+            await self._last_runs.run(self._agent, field, now)
             last = now
         if at is None:
-            return tick.next(last, now, self._timezone)
-        if self._targets.is_pending(tick.task.channel):
-            return self._hold(tick, at, "its guild has not arrived")
-        event = self._event(tick, at, now)
+            return next_look(task, last, now, self._timezone)
+        if self._targets.is_pending(task.channel):
+            return self._hold(task, at, "its guild has not arrived")
+        event = self._event(task, at, now)
         if event is not None and not self._queue.inbox.has_room(event):
-            return self._hold(tick, at, "the inbox is full")
+            return self._hold(task, at, "the inbox is full")
         # End the tick; its event, if it has one, is in the inbox then, or waits in Redis for room there.
-        self._held.pop(tick.field, None)
-        saved = (event.id, save_event(event, 0), tick.patience) if event is not None else ()
-        if await self._last_runs.run(self._agent, tick.field, at, *saved) and event is not None:
-            self._latest[tick.field] = event.id
+        self._held.pop(field, None)
+        saved = (event.id, save_event(event, 0), task.patience) if event is not None else ()
+        if await self._last_runs.run(self._agent, field, at, *saved) and event is not None:
+            self._latest[field] = event.id
             self._queue.enqueue(event)
-        return tick.next(self._last_runs.last(self._agent, tick.field) or at, now, self._timezone)
+        return next_look(task, self._last_runs.last(self._agent, field) or at, now, self._timezone)
 
-    def _hold(self, tick: Tick, at: float, reason: str) -> float:
+    def _hold(self, task: Check | Job, at: float, reason: str) -> float:
         """Keep it due, also without catch-up; returns when to look at it again."""
-        if tick.field not in self._held:
-            log.info("%s: %s waits: %s", self._agent, tick.name, reason)
-        self._held[tick.field] = at
+        if task.field not in self._held:
+            log.info("%s: %s waits: %s", self._agent, _title(task), reason)
+        self._held[task.field] = at
         return self._clock() + HELD_SECONDS
 
-    def _event(self, tick: Tick, at: float, now: float) -> TurnEvent | None:
-        """The run's event; None if the turn of the run before is still open, or the agent may not speak there."""
-        if self._queue.registry.is_open(self._latest.get(tick.field, "")):
-            log.info("%s: skipped %s: its last turn is still open", self._agent, tick.name)
+    def _event(self, task: Check | Job, at: float, now: float) -> TurnEvent | None:
+        """The run's event, with the same id in every process; None if the turn of the run before is still open, or the
+        agent may not speak there."""
+        if self._queue.registry.is_open(self._latest.get(task.field, "")):
+            log.info("%s: skipped %s: its last turn is still open", self._agent, _title(task))
             return None
-        target = self._targets.of(tick.task.channel, tick.name)
-        return tick.event(at, target, now, self._seconds) if target is not None else None
+        if (target := self._targets.of(task.channel, _title(task))) is None:
+            return None
+        common: dict[str, Any] = {
+            "id": f"{task.field}:{round(at)}",
+            "channel_id": target.channel_id,
+            "theme": target.theme,
+            "deadline": now + self._seconds,
+            "seconds": self._seconds,
+            "instruction": task.instruction,
+        }
+        if isinstance(task, Check):
+            return HeartbeatEvent(**common, check=task.name)
+        return CronEvent(**common, job=task.name)
 
 
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:12]
+def _title(task: Check | Job) -> str:
+    return f"{'heartbeat' if isinstance(task, Check) else 'cron'} {task.name!r}"

@@ -26,7 +26,7 @@ from agentic.findings import Findings
 from agentic.llm.provider_table import profile_of
 from agentic.personas.files import read_persona
 from agentic.personas.prompt import unclosed_comments
-from agentic.personas.schedules import Job, next_time, parse_cron, parse_heartbeat, parse_hooks
+from agentic.personas.schedules import Job, parse_cron, parse_heartbeat, parse_hooks
 from agentic.state.rooms import DEFAULT_TURNS
 from agentic.themes import DEFAULT_THEME, Theme, theme_named
 from agentic.tools.mcp.config import read_servers
@@ -235,10 +235,10 @@ def _runs_a_day(job: Job, now: float, zone: tzinfo) -> float:
 
 
 def _moments(job: Job, now: float, end: float, zone: tzinfo) -> Iterator[float]:
-    moment = next_time(job, now, zone)
+    moment = job.next_time(now, zone)
     while moment is not None and moment <= end:
         yield moment
-        moment = next_time(job, moment, zone)
+        moment = job.next_time(moment, zone)
 
 
 def check_options(settings: Settings, found: Findings) -> None:

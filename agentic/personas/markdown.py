@@ -13,16 +13,16 @@ CommonMark 0.31 (spec.commonmark.org), sections 4.2, 4.5 and 4.6, with more tole
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t](.*))?")
 _FENCE = re.compile(r"[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
 _FIELD = re.compile(
     r"[ \t]*[-*+][ \t]+(?:\*\*|__)?([A-Za-z][A-Za-z _-]{0,40}?)(?:\*\*|__)?[ \t]*:(?:\*\*|__)?(?:[ \t]+(.*))?"
 )
-_QUOTES = ("`", '"', "'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,30 @@ class Section:
 
 @dataclass(slots=True)
 class Fields:
-    """The fields below a heading by key (lower case, "_" between words), and the text after them.
+    """The fields below a heading by key (lower case, "_" between words), and the text after them."""
 
-    `problems`: line and message.
-    """
-
-    values: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)  # without invalid ones
     lines: dict[str, int] = field(default_factory=dict)
     text: str = ""
-    problems: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def are_valid(self) -> bool:
+        return len(self.values) == len(self.lines)
+
+
+class Problems:
+    """Collects lines such as `heartbeat.md:12: what is wrong`, in the file's order."""
+
+    def __init__(self, file: str, text: str | None = None) -> None:
+        self._file, self._found = file, list[tuple[int, str]]()
+        if (unclosed := open_comment(text or "")) is not None:
+            self.add(unclosed, "this comment is never closed, so everything after it is a comment")
+
+    def add(self, line: int, what: str) -> None:
+        self._found.append((line, what))
+
+    def lines(self) -> tuple[str, ...]:
+        return tuple(f"{self._file}:{line}: {what}" for line, what in sorted(self._found))
 
 
 def plain(text: str) -> str:
@@ -181,27 +196,31 @@ def text_of(lines: Iterable[Line]) -> str:
     return f"{text}\n{fence}" if fence else text
 
 
-def fields_of(section: Section, known: Iterable[str]) -> Fields:
+def fields_of(section: Section, readers: Mapping[str, Callable[[str], Any]], problems: Problems) -> Fields:
     """Parse the list right below a heading, and the text after it. The list ends at the first line that is not a field.
 
-    An unknown or duplicate key is reported and ignored.
+    `readers` parse the known fields and raise ValueError. An unknown or duplicate key is reported and ignored.
     """
-    known, found, body = tuple(known), Fields(), list(section.body)
+    found, body = Fields(), list(section.body)
     while body and not body[0].text.strip():
         del body[0]
     while body and (match := _FIELD.fullmatch(body[0].text)) and not body[0].fence:
         line = body.pop(0)
         key = re.sub(r"[ _-]+", "_", match[1].strip()).lower()
-        if key not in known:
-            fields = ", ".join(known)
+        if key not in readers:
+            fields = ", ".join(readers)
             what = f"unknown field {match[1]!r}; the fields are {fields}. Begin the text with a sentence, not a list"
-            found.problems.append((line.number, what))
-        elif key in found.values:
-            found.problems.append((line.number, f"{key} is given twice; the first one counts"))
+            problems.add(line.number, what)
+        elif key in found.lines:
+            problems.add(line.number, f"{key} is given twice; the first one counts")
         else:
             value = (match[2] or "").strip()
-            while len(value) > 1 and value[0] == value[-1] and value[0] in _QUOTES:
+            while len(value) > 1 and value[0] == value[-1] and value[0] in ("`", '"', "'"):
                 value = value[1:-1].strip()
-            found.values[key], found.lines[key] = value, line.number
+            found.lines[key] = line.number
+            try:
+                found.values[key] = readers[key](value)
+            except ValueError as error:
+                problems.add(line.number, f"{key}: {error}")
     found.text = text_of(body)
     return found

@@ -12,16 +12,17 @@ saving time as Debian's cron does: a job at a fixed time runs once on such a day
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import takewhile
-from typing import Literal, TypeVar
+from typing import Any, Literal
 
 from cronsim import CronSim, CronSimError
 
-from agentic.personas.markdown import Fields, Section, fields_of, open_comment, scan, sections, under
+from agentic.personas.markdown import Fields, Problems, Section, fields_of, scan, sections, under
 
 MAX_NAME = 100  # characters
 YES = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
@@ -33,14 +34,10 @@ _CHANNEL = re.compile(r"<#([0-9]{1,20})>|([0-9]{1,20})", re.ASCII)
 _HOURS = re.compile(r"([0-9]{1,2})(?::([0-9]{2}))? ?(?:-|–|—|to) ?([0-9]{1,2})(?::([0-9]{2}))?", re.ASCII)
 _DAY = 24 * 60
 
-HEARTBEAT_FILE = "heartbeat.md"
-HEARTBEAT_FIELDS = ("interval", "channel", "active_hours")
 MIN_INTERVAL = 60
-MAX_INTERVAL = 366 * 86_400
 
-AGENTS_FILE = "agents.md"
-CRON_HEADING = "Cron Jobs"
-CRON_FIELDS = ("cron", "channel", "catch_up")
+DAY_SECONDS = 86_400.0
+LATE_SECONDS = 3_600.0  # that a job without catch-up may wait for room in the inbox
 PUNCTUAL_SECONDS = 120.0  # what runs later than this was missed: the program or its machine slept
 _NAMED = {
     "@hourly": "0 * * * *",
@@ -52,18 +49,11 @@ _NAMED = {
     "@annually": "0 0 1 1 *",
 }
 _MAX_EXPRESSION = 100  # characters
-_FIRST_LOOK = 7_200.0  # seconds
-_YEAR = 366 * 86_400.0
 
-HOOK_HEADING = "Hooks"
-HOOK_FIELDS = ("when", "channel")
 HookName = Literal["startup", "agent_begin", "agent_stop", "shutdown"]
 HOOKS: tuple[HookName, ...] = ("startup", "agent_begin", "agent_stop", "shutdown")
-AROUND_EVENTS = ("agent_begin", "agent_stop")
 EVENT_TYPES = frozenset({"message", "heartbeat", "cron", "webhook", "instruction", "reflection"})
 """Those that have hooks around them. The type "hook" is not among them: hooks never call hooks."""
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +81,32 @@ class Check:
     channel: int | str | None = None
     active_hours: ActiveHours | None = None
 
+    @property
+    def field(self) -> str:
+        """Its name among the last runs."""
+        return f"heartbeat:{_short(self.name)}"
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which a run that is due may wait: until the next one."""
+        return min(self.interval_seconds, DAY_SECONDS)
+
+    def next_time(self, last: float, now: float) -> float:
+        """When it is due next, in unix seconds, regardless of active hours. `last`: its last run, or when it was
+        first seen.
+
+        After a long pause it is due once. A `last` that is an interval or more in the future came from a wrong clock.
+        """
+        return now if last - now >= self.interval_seconds else last + self.interval_seconds
+
+    def due(self, last: float, now: float, zone: tzinfo) -> float | None:
+        """Return `now` (unix seconds) if it is due and within its active hours in that time zone."""
+        if now < self.next_time(last, now):
+            return None
+        if self.active_hours is not None and not self.active_hours.cover(datetime.fromtimestamp(now, zone)):
+            return None
+        return now
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -101,6 +117,51 @@ class Job:
     instruction: str
     channel: int | str | None = None
     catch_up: bool = False
+
+    @property
+    def field(self) -> str:
+        """Its name among the last runs. A job whose times are edited is another job: it has missed nothing."""
+        return f"cron:{_short(self.name)}:{_short(self.expression)}"
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which a run that is due may wait."""
+        return DAY_SECONDS if self.catch_up else LATE_SECONDS
+
+    def next_time(self, after: float, zone: tzinfo) -> float | None:
+        """Return its first time after `after`, both in unix seconds. None if there is none in fifty years."""
+        return next(self._moments(after, zone), None)
+
+    def due(self, last: float, now: float, zone: tzinfo) -> float | None:
+        """Return the moment that has to run now, in unix seconds; None if there is nothing to do.
+
+        `last` is the moment that was run last, or when the job was first seen. Of several moments in between only the
+        newest counts; one that was missed by more than PUNCTUAL_SECONDS counts only for a job that catches up. The
+        moment is the same for every process that asks, so it can name the run. A `last` that lies more than
+        PUNCTUAL_SECONDS ahead is of a clock that was wrong: what is due just now runs.
+        """
+        if last - now > PUNCTUAL_SECONDS:
+            last = now - PUNCTUAL_SECONDS
+        look, newest = 7_200.0, None  # look back in growing steps: a year of minutes is not counted
+        while True:
+            start = max(last, now - look)
+            for moment in takewhile(lambda moment: moment <= now, self._moments(start, zone)):
+                newest = moment
+            if newest is not None or start <= last or look > 60 * 366 * DAY_SECONDS:
+                break
+            look *= 24
+        if newest is None or (now - newest > PUNCTUAL_SECONDS and not self.catch_up):
+            return None
+        return newest
+
+    def _moments(self, after: float, zone: tzinfo) -> Iterator[float]:
+        """Yield its moments after `after`, ever later: an hour that comes twice is not repeated."""
+        expression = _NAMED.get(self.expression.lower(), self.expression)
+        for moment in CronSim(expression, datetime.fromtimestamp(after, zone)):
+            at = moment.timestamp()
+            if at > after:
+                after = at
+                yield at
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,73 +190,87 @@ class Hooks:
         return found
 
 
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:12]
+
+
 def parse_heartbeat(text: str | None) -> tuple[tuple[Check, ...], tuple[str, ...]]:
-    """Return the valid checks in order, and problems with file and line."""
-    problems, checks = Problems(HEARTBEAT_FILE, text), dict[str, Check]()
+    """Return the valid checks of heartbeat.md in order, and problems with file and line."""
+    problems, checks = Problems("heartbeat.md", text), dict[str, Check]()
     lines = scan(text or "")
     found = sections(lines, 2)
     for section in found:
-        fields, line, name = fields_of(section, HEARTBEAT_FIELDS), section.heading.number, section.title
-        problems.of(fields)
-        seconds, right = read_field(fields, "interval", _interval, problems)
-        channel, known = read_field(fields, "channel", read_channel, problems)
-        hours, timely = read_field(fields, "active_hours", read_hours, problems)
-        if seconds is None and right:
-            problems.add(line, f"{name!r} has no field interval, as in `- interval: 300`")
-        if not fields.text:
-            problems.add(line, f"{name!r} has no instruction")
-        if good_name(section, checks, problems) and seconds is not None and fields.text and known and timely:
-            checks[name.casefold()] = Check(name, fields.text, seconds, channel, hours)
+        fields = _read_task(section, HEARTBEAT_FIELDS, "interval: 300", checks, problems)
+        if fields is not None:
+            interval, channel, hours = map(fields.values.get, HEARTBEAT_FIELDS)
+            checks[section.title.casefold()] = Check(section.title, fields.text, interval or 0, channel, hours)
 
     # headings of the wrong level that were meant as checks would otherwise be silently ignored
     for section in (section for level in ((1,) if found else (1, 3, 4, 5, 6)) for section in sections(lines, level)):
         own = Section(section.heading, tuple(takewhile(lambda line: not line.level, section.body)))
-        if "interval" in fields_of(own, HEARTBEAT_FIELDS).values:
+        if "interval" in fields_of(own, HEARTBEAT_FIELDS, Problems("")).lines:
             problems.add(section.heading.number, "a check begins with `## ` and its name")
     return tuple(checks.values()), problems.lines()
 
 
-def _interval(text: str) -> int:
-    seconds = read_span(text)
-    if seconds < MIN_INTERVAL:
-        raise ValueError(f"the shortest interval is {MIN_INTERVAL} seconds")
-    if seconds > MAX_INTERVAL:
-        raise ValueError("the longest interval is a year")
-    return seconds
-
-
-def next_beat(check: Check, last: float, now: float) -> float:
-    """When the check is due next, in unix seconds, regardless of active hours. `last`: its last run, or when it was
-    first seen.
-
-    After a long pause it is due once. A `last` that is an interval or more in the future came from a wrong clock.
-    """
-    return now if last - now >= check.interval_seconds else last + check.interval_seconds
-
-
-def beats(check: Check, last: float, now: float, zone: tzinfo) -> bool:
-    """Whether the check is due at `now` (unix seconds) and within its active hours in that time zone."""
-    if now < next_beat(check, last, now):
-        return False
-    return check.active_hours is None or check.active_hours.cover(datetime.fromtimestamp(now, zone))
-
-
 def parse_cron(text: str | None) -> tuple[tuple[Job, ...], tuple[str, ...]]:
     """Return the valid jobs of agents.md in order, and problems with file and line."""
-    problems, jobs = Problems(AGENTS_FILE, text), dict[str, Job]()
-    for section in under(scan(text or ""), CRON_HEADING):
-        fields, line, name = fields_of(section, CRON_FIELDS), section.heading.number, section.title
-        problems.of(fields)
-        expression, right = read_field(fields, "cron", read_expression, problems)
-        channel, known = read_field(fields, "channel", read_channel, problems)
-        catch_up, said = read_field(fields, "catch_up", read_yes, problems)
-        if expression is None and right:
-            problems.add(line, f"{name!r} has no field cron, as in `- cron: 0 9 * * 1`")
-        if not fields.text:
-            problems.add(line, f"{name!r} has no instruction")
-        if good_name(section, jobs, problems) and expression is not None and fields.text and known and said:
-            jobs[name.casefold()] = Job(name, expression, fields.text, channel, bool(catch_up))
+    problems, jobs = Problems("agents.md", text), dict[str, Job]()
+    for section in under(scan(text or ""), "Cron Jobs"):
+        fields = _read_task(section, CRON_FIELDS, "cron: 0 9 * * 1", jobs, problems)
+        if fields is not None:
+            expression, channel, catch_up = map(fields.values.get, CRON_FIELDS)
+            jobs[section.title.casefold()] = Job(section.title, expression or "", fields.text, channel, bool(catch_up))
     return tuple(jobs.values()), problems.lines()
+
+
+def _read_task(
+    section: Section,
+    readers: Mapping[str, Callable[[str], Any]],
+    example: str,
+    taken: Collection[str],
+    problems: Problems,
+) -> Fields | None:
+    """Return the fields of a check or job, None after reporting what is wrong. The field of `example` is required, and
+    a name that is not in `taken` (in any case)."""
+    fields, line, name = fields_of(section, readers, problems), section.heading.number, section.title
+    required = example.partition(":")[0]
+    if required not in fields.lines:
+        problems.add(line, f"{name!r} has no field {required}, as in `- {example}`")
+    if not fields.text:
+        problems.add(line, f"{name!r} has no instruction")
+    if not name:
+        problems.add(line, "this heading has no name")
+    elif len(name) > MAX_NAME:
+        problems.add(line, f"a name has at most {MAX_NAME} characters")
+    elif name.casefold() in taken:
+        problems.add(line, f"{name!r} is given twice; the first one counts")
+    elif required in fields.lines and fields.text and fields.are_valid:
+        return fields
+    return None
+
+
+def parse_hooks(text: str | None) -> tuple[Hooks, tuple[str, ...]]:
+    """Return the valid hooks of agents.md, and problems with file and line."""
+    problems, found = Problems("agents.md", text), dict[str, Hook]()
+    for section in under(scan(text or ""), "Hooks"):
+        line, name = section.heading.number, section.title.lower().replace(" ", "_").replace("-", "_")
+        if name not in HOOKS:
+            problems.add(line, f"{section.title!r} is not a hook; the hooks are {', '.join(HOOKS)}")
+            continue
+        fields = fields_of(section, HOOK_FIELDS, problems)
+        when, channel = map(fields.values.get, HOOK_FIELDS)
+        if when is not None and name not in ("agent_begin", "agent_stop"):
+            problems.add(fields.lines["when"], f"when: ignored, {name} does not belong to an event")
+            when = None
+        if not fields.text:
+            problems.add(line, f"{name} has no instruction")
+        if name in found:
+            problems.add(line, f"{name} is given twice; the first one counts")
+        elif fields.text and fields.are_valid:
+            # without an unreadable condition: a hook that runs for every event may cost a lot
+            found[name] = Hook(fields.text, when, channel)
+    return Hooks(**found), problems.lines()
 
 
 def read_expression(text: str) -> str:
@@ -214,119 +289,20 @@ def read_expression(text: str) -> str:
     return text
 
 
-def next_time(job: Job, after: float, zone: tzinfo) -> float | None:
-    """Return the job's first time after `after`, both in unix seconds. None if there is none in fifty years."""
-    return next(_moments(job, after, zone), None)
+def read_interval(text: str) -> int:
+    seconds = read_span(text)
+    if seconds < MIN_INTERVAL:
+        raise ValueError(f"the shortest interval is {MIN_INTERVAL} seconds")
+    if seconds > 366 * DAY_SECONDS:
+        raise ValueError("the longest interval is a year")
+    return seconds
 
 
-def due(job: Job, last: float, now: float, zone: tzinfo) -> float | None:
-    """Return the moment that has to run now, in unix seconds; None if there is nothing to do.
-
-    `last` is the moment that was run last, or when the job was first seen. Of several moments in between only the
-    newest counts; one that was missed by more than PUNCTUAL_SECONDS counts only for a job that catches up. The moment
-    is the same for every process that asks, so it can name the run. A `last` that lies more than PUNCTUAL_SECONDS
-    ahead is of a clock that was wrong: what is due just now runs.
-    """
-    if last - now > PUNCTUAL_SECONDS:
-        last = now - PUNCTUAL_SECONDS
-    look, newest = _FIRST_LOOK, None  # look back in growing steps: a year of minutes is not counted
-    while True:
-        start = max(last, now - look)
-        for moment in takewhile(lambda moment: moment <= now, _moments(job, start, zone)):
-            newest = moment
-        if newest is not None or start <= last or look > 60 * _YEAR:
-            break
-        look *= 24
-    if newest is None or (now - newest > PUNCTUAL_SECONDS and not job.catch_up):
-        return None
-    return newest
-
-
-def _moments(job: Job, after: float, zone: tzinfo) -> Iterator[float]:
-    """Yield the job's moments after `after`, ever later: an hour that comes twice is not repeated."""
-    expression = _NAMED.get(job.expression.lower(), job.expression)
-    for moment in CronSim(expression, datetime.fromtimestamp(after, zone)):
-        at = moment.timestamp()
-        if at > after:
-            after = at
-            yield at
-
-
-def parse_hooks(text: str | None) -> tuple[Hooks, tuple[str, ...]]:
-    """Return the valid hooks of agents.md, and problems with file and line."""
-    problems, found = Problems(AGENTS_FILE, text), dict[str, Hook]()
-    for section in under(scan(text or ""), HOOK_HEADING):
-        name = section.title.lower().replace(" ", "_").replace("-", "_")
-        if name not in HOOKS:
-            problems.add(section.heading.number, f"{section.title!r} is not a hook; the hooks are {', '.join(HOOKS)}")
-            continue
-        fields = fields_of(section, HOOK_FIELDS)
-        problems.of(fields)
-        when, right = read_field(fields, "when", _event_types, problems)
-        channel, known = read_field(fields, "channel", read_channel, problems)
-        if when is not None and name not in AROUND_EVENTS:
-            problems.add(fields.lines["when"], f"when: ignored, {name} does not belong to an event")
-            when = None
-        if not fields.text:
-            problems.add(section.heading.number, f"{name} has no instruction")
-        if name in found:
-            problems.add(section.heading.number, f"{name} is given twice; the first one counts")
-        elif fields.text and right and known and good_name(section, (), problems):
-            # without an unreadable condition: a hook that runs for every event may cost a lot
-            found[name] = Hook(fields.text, when, channel)
-    return Hooks(**found), problems.lines()
-
-
-def _event_types(text: str) -> frozenset[str]:
+def read_event_types(text: str) -> frozenset[str]:
     named = frozenset(word.strip().lower() for word in text.split(",") if word.strip())
     if not named or named - EVENT_TYPES:
         raise ValueError(f"expected types of events: {', '.join(sorted(EVENT_TYPES))}")
     return named
-
-
-class Problems:
-    """Collects lines such as `heartbeat.md:12: what is wrong`, in the file's order."""
-
-    def __init__(self, file: str, text: str | None = None) -> None:
-        self._file, self._found = file, list[tuple[int, str]]()
-        unclosed = open_comment(text) if text else None
-        if unclosed is not None:
-            self.add(unclosed, "this comment is never closed, so everything after it is a comment")
-
-    def add(self, line: int, what: str) -> None:
-        self._found.append((line, what))
-
-    def of(self, fields: Fields) -> None:
-        self._found += fields.problems
-
-    def lines(self) -> tuple[str, ...]:
-        return tuple(f"{self._file}:{line}: {what}" for line, what in sorted(self._found))
-
-
-def good_name(section: Section, taken: Collection[str], problems: Problems) -> bool:
-    """Whether a heading is a valid name: not empty, not too long, not in `taken` (in any case). Reports the problem."""
-    line, name = section.heading.number, section.title
-    if not name:
-        problems.add(line, "this heading has no name")
-    elif len(name) > MAX_NAME:
-        problems.add(line, f"a name has at most {MAX_NAME} characters")
-    elif name.casefold() in taken:
-        problems.add(line, f"{name!r} is given twice; the first one counts")
-    else:
-        return True
-    return False
-
-
-def read_field(fields: Fields, key: str, read: Callable[[str], Value], problems: Problems) -> tuple[Value | None, bool]:
-    """Return a field's value, None if absent, and whether it is valid. `read` raises ValueError."""
-    text = fields.values.get(key)
-    if text is None:
-        return None, True
-    try:
-        return read(text), True
-    except ValueError as error:
-        problems.add(fields.lines[key], f"{key}: {error}")
-        return None, False
 
 
 def read_channel(text: str) -> int | str:
@@ -366,3 +342,16 @@ def read_yes(text: str) -> bool:
     if text.lower() not in YES:
         raise ValueError("expected yes or no")
     return YES[text.lower()]
+
+
+HEARTBEAT_FIELDS: dict[str, Callable[[str], Any]] = {
+    "interval": read_interval,
+    "channel": read_channel,
+    "active_hours": read_hours,
+}
+CRON_FIELDS: dict[str, Callable[[str], Any]] = {
+    "cron": read_expression,
+    "channel": read_channel,
+    "catch_up": read_yes,
+}
+HOOK_FIELDS: dict[str, Callable[[str], Any]] = {"when": read_event_types, "channel": read_channel}

@@ -45,8 +45,7 @@ from agentic.personas.files import (
     read_plain,
     write_whole,
 )
-from agentic.personas.markdown import Line, Section, closes, plain, scan, sections, under
-from agentic.personas.schedules import Problems
+from agentic.personas.markdown import Line, Problems, Section, closes, plain, scan, sections, under
 from agentic.personas.workspace import MAX_DEPTH
 
 FILE = "boot.md"

@@ -8,7 +8,6 @@ import time
 import aiohttp
 import pytest
 
-from agentic.automation.clock import Tick
 from agentic.automation.webhook_server import WebhookPayload, sign
 from agentic.personas.schedules import Check, Job
 from agentic.state.waiting_turns import LastRuns
@@ -43,7 +42,7 @@ def personas(tmp_path):
 
 async def ran_before(url, seconds):
     """The check and the job ran so long ago, by another process."""
-    fields = [Tick.of(Check("Build", "", 60)).field, Tick.of(Job("Plan", "0 9 * * *", "")).field]
+    fields = [Check("Build", "", 60).field, Job("Plan", "0 9 * * *", "").field]
     async with RedisConnection(url, command_timeout=PATIENT) as link:
         for field in fields:
             assert await LastRuns(link).run("claude", field, time.time() - seconds)

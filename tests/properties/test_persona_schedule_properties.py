@@ -18,8 +18,6 @@ from agentic.personas.schedules import (
     ActiveHours,
     Check,
     Job,
-    due,
-    next_time,
     parse_cron,
     parse_heartbeat,
     parse_hooks,
@@ -121,10 +119,10 @@ def test_every_moment_runs_once_while_somebody_looks(
 ) -> None:
     job, tz, now = Job("a", expression, "b"), ZoneInfo(zone), start.replace(tzinfo=UTC).timestamp()
     last, ran, wanted = now, list[float](), list[float]()
-    moment = next_time(job, now, tz)
+    moment = job.next_time(now, tz)
     for wait in waits:
         now += wait
-        found = due(job, last, now, tz)
+        found = job.due(last, now, tz)
         if found is not None:
             assert last < found <= now
             assert now - found <= PUNCTUAL_SECONDS
@@ -132,7 +130,7 @@ def test_every_moment_runs_once_while_somebody_looks(
             last = found
     while moment is not None and moment <= now:
         wanted.append(moment)
-        moment = next_time(job, moment, tz)
+        moment = job.next_time(moment, tz)
     assert ran == wanted
 
 
@@ -143,15 +141,15 @@ def test_after_a_sleep_the_newest_moment_runs_once_and_only_if_asked_for(
 ) -> None:
     tz, last = ZoneInfo("Europe/Berlin"), start.replace(tzinfo=UTC).timestamp()
     now = last + sleep
-    found = due(Job("a", expression, "b", catch_up=True), last, now, tz)
+    found = Job("a", expression, "b", catch_up=True).due(last, now, tz)
     if found is None:
-        following = next_time(Job("a", expression, "b"), last, tz)
+        following = Job("a", expression, "b").next_time(last, tz)
         assert following is None or following > now
         return
-    following = next_time(Job("a", expression, "b"), found, tz)
+    following = Job("a", expression, "b").next_time(found, tz)
     assert following is None or following > now
-    assert due(Job("a", expression, "b", catch_up=True), found, now, tz) is None
-    assert due(Job("a", expression, "b"), last, now, tz) == (found if now - found <= PUNCTUAL_SECONDS else None)
+    assert Job("a", expression, "b", catch_up=True).due(found, now, tz) is None
+    assert Job("a", expression, "b").due(last, now, tz) == (found if now - found <= PUNCTUAL_SECONDS else None)
 
 
 @settings(max_examples=300)
@@ -206,7 +204,7 @@ def test_moments_are_those_of_the_clock_on_the_wall() -> None:
     berlin = ZoneInfo("Europe/Berlin")
     job, at = Job("a", "30 9 * * *", "b"), datetime(2026, 3, 27, 12, tzinfo=berlin)
     for _ in range(5):
-        moment = next_time(job, at.timestamp(), berlin)
+        moment = job.next_time(at.timestamp(), berlin)
         assert moment is not None
         found = datetime.fromtimestamp(moment, berlin)
         assert (found.hour, found.minute) == (9, 30)

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, read_saved_event
-from agentic.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock, TargetResolver, Tick
+from agentic.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock, TargetResolver, next_look
 from agentic.chat.outlet import NO_CHANNEL
 from agentic.chat.service import ChannelInfo
 from agentic.personas.schedules import ActiveHours, Check, Job
@@ -145,8 +145,8 @@ async def test_the_next_look_is_at_what_is_due_first() -> None:
 
 
 async def test_what_is_held_back_by_its_hours_is_looked_at_with_the_files() -> None:
-    tick, now = Tick.of(check(active_hours=ActiveHours(9 * 60, 11 * 60))), Day().clock.now
-    assert tick.next(now - 7200, now, BERLIN) == now + LOOK_SECONDS
+    closed, now = check(active_hours=ActiveHours(9 * 60, 11 * 60)), Day().clock.now
+    assert next_look(closed, now - 7200, now, BERLIN) == now + LOOK_SECONDS
 
 
 async def test_a_check_whose_turn_is_not_over_is_passed_over() -> None:
@@ -174,7 +174,7 @@ async def test_where_the_agent_is_not_held_nothing_ticks_and_who_takes_over_know
     day.acts = False
     assert await day.passes(3) == []
     assert day.ticks.times == {}
-    day.ticks.times["claude", Tick.of(check()).field] = day.clock.now - 600  # the other one's last run
+    day.ticks.times["claude", check().field] = day.clock.now - 600  # the other one's last run
     day.acts = True
     assert await day.passes(0.5) == ["15:20"]
 
@@ -182,7 +182,7 @@ async def test_where_the_agent_is_not_held_nothing_ticks_and_who_takes_over_know
 async def test_a_tick_that_another_process_took_is_not_run_again() -> None:
     day = Day(check())
     await day.passes(0.4)
-    day.ticks.elsewhere.add(Tick.of(check()).field)
+    day.ticks.elsewhere.add(check().field)
     assert await day.passes(1) == ["13:00"]
 
 
@@ -244,8 +244,8 @@ async def test_what_another_process_ran_while_it_had_the_agent_is_not_run_again(
     day.acts = False
     await day.passes(0.5)
     await other.load("claude")
-    for tick in map(Tick.of, (*day.orders_checks, *day.orders_jobs)):
-        assert await other.run("claude", tick.field, day.clock.now - 900)
+    for task in (*day.orders_checks, *day.orders_jobs):
+        assert await other.run("claude", task.field, day.clock.now - 900)
     day.acts = True
     assert await day.passes(0.1) == []
     assert await day.passes(0.25) == ["13:00"], "the check, an interval after the other one's"
@@ -268,7 +268,7 @@ async def test_what_stayed_due_is_for_whoever_takes_the_agent_over() -> None:
     await day.passes(0.6)
     day.acts = False
     await day.passes(0.1)
-    day.ticks.times["claude", Tick.of(check()).field] = day.clock.now  # there it ran
+    day.ticks.times["claude", check().field] = day.clock.now  # there it ran
     day.acts = day.room = True
     assert await day.passes(0.4) == []
 
@@ -278,7 +278,7 @@ async def test_what_stayed_due_is_for_whoever_takes_the_agent_over() -> None:
 async def test_a_job_that_ran_by_a_clock_that_was_ahead_runs_at_its_time(hours: float) -> None:
     day = Day(jobs=(job("0 13 * * *"),))
     await day.passes(0)
-    day.ticks.times["claude", Tick.of(job("0 13 * * *")).field] = day.clock.now + hours * 3600
+    day.ticks.times["claude", job("0 13 * * *").field] = day.clock.now + hours * 3600
     assert await day.passes(2) == ["13:00"]
 
 
@@ -286,7 +286,7 @@ async def test_a_job_that_ran_by_a_clock_that_was_ahead_runs_at_its_time(hours: 
 async def test_a_job_that_ran_by_a_clock_a_minute_ahead_does_not_run_twice() -> None:
     day = Day(jobs=(job("0 13 * * *"),), at="2026-11-20 12:59")
     await day.passes(0)
-    day.ticks.times["claude", Tick.of(job("0 13 * * *")).field] = day.clock.now + 60
+    day.ticks.times["claude", job("0 13 * * *").field] = day.clock.now + 60
     assert await day.passes(1) == []
 
 

@@ -11,10 +11,6 @@ from agentic.personas.schedules import (
     Hook,
     Hooks,
     Job,
-    beats,
-    due,
-    next_beat,
-    next_time,
     parse_cron,
     parse_heartbeat,
     parse_hooks,
@@ -140,11 +136,12 @@ def test_a_comment_that_is_never_closed_is_told() -> None:
 def test_a_check_is_due_once_after_its_interval_and_in_its_hours() -> None:
     check = Check("a", "x", 600, active_hours=ActiveHours(8 * 60, 22 * 60))
     noon = at("2026-06-01T12:00")
-    assert next_beat(check, noon, noon + 5) == noon + 600
-    assert [beats(check, noon, noon + seconds, BERLIN) for seconds in (599, 600, 90_000)] == [False, True, True]
-    assert not beats(check, noon, at("2026-06-01T22:00"), BERLIN)
-    assert beats(check, noon, at("2026-06-02T08:00"), BERLIN)
-    assert not beats(check, noon, at("2026-06-02T07:59"), BERLIN)
+    assert check.next_time(noon, noon + 5) == noon + 600
+    assert [check.due(noon, noon + seconds, BERLIN) for seconds in (599, 600)] == [None, noon + 600]
+    assert check.due(noon, noon + 90_000, BERLIN)
+    assert not check.due(noon, at("2026-06-01T22:00"), BERLIN)
+    assert check.due(noon, at("2026-06-02T08:00"), BERLIN)
+    assert not check.due(noon, at("2026-06-02T07:59"), BERLIN)
 
 
 def test_hours_over_midnight() -> None:
@@ -156,8 +153,8 @@ def test_hours_over_midnight() -> None:
 
 def test_a_clock_that_was_ahead_holds_no_check_for_long() -> None:
     check = Check("a", "x", 600)
-    assert not beats(check, 1_000.0, 900.0, BERLIN)
-    assert beats(check, 1_000_000.0, 900.0, BERLIN)
+    assert not check.due(1_000.0, 900.0, BERLIN)
+    assert check.due(1_000_000.0, 900.0, BERLIN)
 
 
 @pytest.mark.parametrize(
@@ -226,10 +223,10 @@ x
 
 
 def runs(expression: str, after: float, until: float, zone: ZoneInfo) -> list[str]:
-    job, found, moment = Job("a", expression, "x"), list[str](), next_time(Job("a", expression, "x"), after, zone)
+    job, found, moment = Job("a", expression, "x"), list[str](), Job("a", expression, "x").next_time(after, zone)
     while moment is not None and moment <= until:
         found.append(f"{datetime.fromtimestamp(moment, zone):%H:%M%z}")
-        moment = next_time(job, moment, zone)
+        moment = job.next_time(moment, zone)
     return found
 
 
@@ -245,32 +242,32 @@ def test_the_hour_that_autumn_gives_runs_a_daily_job_once_and_an_hourly_one_twic
     assert runs("0 * * * *", *night, BERLIN) == ["01:00+0200", "02:00+0200", "02:00+0100", "03:00+0100"]
     # asked in the second pass of that hour: not again
     second = at("2026-10-25T02:10", fold=1)
-    assert next_time(Job("a", "30 2 * * *", "x"), second, BERLIN) == at("2026-10-26T02:30")
-    assert due(Job("a", "30 2 * * *", "x"), second, second + 3_000, BERLIN) is None
+    assert Job("a", "30 2 * * *", "x").next_time(second, BERLIN) == at("2026-10-26T02:30")
+    assert Job("a", "30 2 * * *", "x").due(second, second + 3_000, BERLIN) is None
 
 
 def test_what_was_missed_runs_once_and_only_where_it_is_wanted() -> None:
     friday, monday = at("2026-06-05T08:00"), at("2026-06-08T11:00")
     eager, calm = (Job("a", "0 9 * * *", "x", catch_up=wish) for wish in (True, False))
-    assert due(eager, friday, monday, BERLIN) == at("2026-06-08T09:00")
-    assert due(calm, friday, monday, BERLIN) is None
-    assert due(calm, friday, at("2026-06-05T09:01"), BERLIN) == at("2026-06-05T09:00")
-    assert due(eager, at("2026-06-08T09:00"), monday, BERLIN) is None
+    assert eager.due(friday, monday, BERLIN) == at("2026-06-08T09:00")
+    assert calm.due(friday, monday, BERLIN) is None
+    assert calm.due(friday, at("2026-06-05T09:01"), BERLIN) == at("2026-06-05T09:00")
+    assert eager.due(at("2026-06-08T09:00"), monday, BERLIN) is None
 
 
 def test_a_year_asleep_is_looked_over_quickly_and_a_wrong_clock_stops_no_job() -> None:
     now = at("2026-06-08T09:00:30")
-    assert due(Job("a", "* * * * *", "x", catch_up=True), now - 400 * 86_400, now, BERLIN) == now - 30
-    assert due(Job("a", "0 0 1 1 *", "x", catch_up=True), now - 400 * 86_400, now, BERLIN) == at("2026-01-01T00:00")
-    assert due(Job("a", "0 9 * * *", "x"), now + 10 * 86_400, now, BERLIN) == now - 30
-    assert due(Job("a", "0 9 * * *", "x"), now + 60, now, BERLIN) is None
+    assert Job("a", "* * * * *", "x", catch_up=True).due(now - 400 * 86_400, now, BERLIN) == now - 30
+    assert Job("a", "0 0 1 1 *", "x", catch_up=True).due(now - 400 * 86_400, now, BERLIN) == at("2026-01-01T00:00")
+    assert Job("a", "0 9 * * *", "x").due(now + 10 * 86_400, now, BERLIN) == now - 30
+    assert Job("a", "0 9 * * *", "x").due(now + 60, now, BERLIN) is None
 
 
 def test_sunday_is_0_and_7_and_names_are_understood() -> None:
     monday = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
     sunday = datetime(2026, 6, 7, tzinfo=UTC).timestamp()
     for expression in ("0 0 * * 0", "0 0 * * 7", "0 0 * * sun", "@weekly"):
-        assert next_time(Job("a", expression, "x"), monday, UTC) == sunday
+        assert Job("a", expression, "x").next_time(monday, UTC) == sunday
 
 
 # --- hooks ----------------------------------------------------------------------------------------------------------
