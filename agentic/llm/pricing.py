@@ -26,7 +26,7 @@ from agentic.llm.turns import count_pictures
 from agentic.llm.types import Message, Prompt, Usage
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo, ModelPrice, Provider
+    from genai_prices.types import ModelInfo, Provider
 
 CHARACTERS_A_TOKEN = 3
 PICTURE_TOKENS = 1_500
@@ -118,10 +118,10 @@ def list_price(
         return ListPrice(0.0, 0.0, 0.0)
     if rates is not None:
         return ListPrice(rates.price_in, rates.price_in, rates.price_out)
-    seller, info = _row(provider, model)
-    prices = _token_prices(seller, info, 1_000, now or datetime.now(UTC))
-    known = f"{provider}/{model}" not in _warned
-    return ListPrice(prices.plain * 1e6, prices.cached * 1e6, prices.output * 1e6, known)
+    cost = functools.partial(_cost, *_row(provider, model), now or datetime.now(UTC))
+    tokens = (Usage(input_tokens=1_000), Usage(input_tokens=1_000, cached_tokens=1_000), Usage(output_tokens=1_000))
+    prices = [(cost(usage) - cost(Usage())) * 1_000 for usage in tokens]  # without the price of the call itself
+    return ListPrice(*prices, known=f"{provider}/{model}" not in _warned)
 
 
 def picture_price(provider: str, model: str) -> float:
@@ -156,54 +156,9 @@ def _token_cost(provider: str, model: str, usage: Usage, now: datetime) -> float
     # An odd answer may count more cached tokens than tokens, which the price table refuses.
     cached = min(usage.cached_tokens, usage.input_tokens)
     written = min(usage.cache_write_tokens, usage.input_tokens - cached)
-    cost = _token_prices(seller, info, usage.input_tokens, now).of(
-        usage.input_tokens - cached - written, cached, written, usage.output_tokens
-    )
+    cost = _cost(seller, info, now, replace(usage, cached_tokens=cached, cache_write_tokens=written))
     surcharged = round(usage.hour_write_tokens * _HOUR_WRITE_SURCHARGE)
-    return cost + surcharged * _token_prices(seller, info, surcharged, now).plain
-
-
-@dataclass(frozen=True, slots=True)
-class _TokenPrices:
-    """USD per call, and per token: input, read from a cache, written to a cache, output."""
-
-    call: float
-    plain: float
-    cached: float
-    written: float
-    output: float
-
-    def of(self, plain: int, cached: int, written: int, output: int) -> float:
-        return self.call + plain * self.plain + cached * self.cached + written * self.written + output * self.output
-
-
-_token_prices_kept: dict[tuple[int, int], tuple[ModelPrice, _TokenPrices]] = {}
-
-
-def _token_prices(seller: Provider, info: ModelInfo, input_tokens: int, now: datetime) -> _TokenPrices:
-    """Return the prices at this time for a call with that many input tokens.
-
-    Asking the table takes a tenth of a call, so prices are cached by the table's row and its tier for long prompts. The
-    row is kept with them, so that its id cannot be reused.
-    """
-    row = info.get_prices(now)
-    starts = {tier.start for price in vars(row).values() for tier in getattr(price, "tiers", ())}
-    tier = sum(input_tokens > start for start in starts)
-    kept = _token_prices_kept.get((id(row), tier))
-    if kept is None:
-        kept = _token_prices_kept[id(row), tier] = (row, _asked_prices(seller, info, input_tokens, now))
-    return kept[1]
-
-
-def _asked_prices(seller: Provider, info: ModelInfo, input_tokens: int, now: datetime) -> _TokenPrices:
-    """Derive token prices from the table's prices of whole calls."""
-    tokens = max(1, input_tokens)
-    cost = functools.partial(_cost, seller, info, now)
-    call, plain = cost(Usage()), cost(Usage(input_tokens=tokens))
-    cached = cost(Usage(input_tokens=tokens, cached_tokens=tokens)) - call
-    written = cost(Usage(input_tokens=tokens, cache_write_tokens=tokens)) - call
-    output = cost(Usage(input_tokens=tokens, output_tokens=1000)) - plain
-    return _TokenPrices(call, (plain - call) / tokens, cached / tokens, written / tokens, output / 1000)
+    return cost + (_cost(seller, info, now, Usage(input_tokens=surcharged)) if surcharged else 0.0)
 
 
 def _cost(seller: Provider, info: ModelInfo, now: datetime, usage: Usage) -> float:
