@@ -45,13 +45,13 @@ from agentic.agent.persona import front_of
 from agentic.agent.roster import KEY, RosterEntry, find, without_mentions
 from agentic.chat.splitting import length
 from agentic.context.entries import RESERVED, skeleton
-from agentic.personas.files import PERSONA_FILES, Ambiguous, FileCache, NotFound, PersonaError, read_file
+from agentic.personas.files import PERSONA_FILES, Ambiguous, FileCache, NotFound, PersonaError
 from agentic.personas.identity import FILE as IDENTITY
 from agentic.personas.identity import further_lines, parse_identity, with_front_matter
 from agentic.personas.memory import FILE as MEMORY
 from agentic.personas.memory import is_hidden_from, visible_memory
 from agentic.personas.schedules import parse_cron, parse_heartbeat, parse_hooks
-from agentic.personas.store import DELETED, before, change, create_folder, delete_folder, parse_boot
+from agentic.personas.store import DELETED, change, create_folder, delete_folder, parse_boot, versions_of
 
 log = logging.getLogger(__name__)
 
@@ -170,9 +170,15 @@ async def _visible_text(
     """The part of a file that may be shown in a channel, and whether anything was left out. Raises PersonaError."""
     folder = context.services.settings.persona_folder(values.agent)
     if back:
-        text = await asyncio.to_thread(before, folder, values.file, back)
+        versions = await asyncio.to_thread(versions_of, folder, values.file)
+        if back > len(versions):
+            raise NotFound(f"its history holds {len(versions)} changes")
+        text = versions[-back].text
     else:
-        text = await asyncio.to_thread(FileCache().read, folder / values.file)
+        found, error = await asyncio.to_thread(FileCache().read, folder / values.file)
+        if error is not None:
+            raise error
+        text = found or ""
     if values.file != MEMORY:
         return text, False
     may_see = context.place.may_see(request.channel_id)
@@ -194,7 +200,7 @@ async def show(context: ActionContext, _: ActionRequest, values: AnyAgent) -> Ou
     if isinstance(entry, str):
         return refused("report", text=entry)
     folder = context.services.settings.persona_folder(entry.key)
-    soul = await asyncio.to_thread(read_file, folder, SOUL, FileCache()) or ""
+    soul = (await asyncio.to_thread(FileCache().read, folder / SOUL))[0] or ""
     front = entry.front
     facts = {"Interests": ", ".join(front.interests), "Talkativeness": front.talkativeness, "Avatar": front.avatar}
     known = [f"{name}: {value}" for name, value in facts.items() if value not in (None, "")]
@@ -323,7 +329,7 @@ def _check_name(context: ActionContext, name: str, key: str, own: RosterEntry | 
 
 def _texts(context: ActionContext, key: str) -> tuple[str, str | None]:
     folder, cache = context.services.settings.personas_dir / key, FileCache()
-    return read_file(folder, SOUL, cache) or "", read_file(folder, IDENTITY, cache)
+    return cache.read(folder / SOUL)[0] or "", cache.read(folder / IDENTITY)[0]
 
 
 def _entry(context: ActionContext, written: str) -> RosterEntry | str:

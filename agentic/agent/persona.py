@@ -30,7 +30,6 @@ from agentic.personas.files import (
     FileCache,
     PersonaError,
     PersonaFiles,
-    read_file,
     read_persona,
 )
 from agentic.personas.identity import IdentityCard, parse_identity
@@ -77,7 +76,7 @@ class Persona:
         return files if self._soul is None else replace(files, soul=self._soul)
 
     def _text(self, name: str) -> str | None:
-        return read_file(self.folder, name, self._cache)
+        return self._cache.read(self.folder / name)[0]
 
     @property
     def card(self) -> IdentityCard:

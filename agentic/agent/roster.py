@@ -25,7 +25,7 @@ from agent_config import AgentSettings, FrontMatter, NoModel, Settings
 from agentic.agent.persona import front_of
 from agentic.chat.directory import Directory
 from agentic.context.entries import RESERVED, skeleton
-from agentic.personas.files import FileCache, read_file
+from agentic.personas.files import FileCache
 from agentic.personas.identity import parse_identity
 from agentic.state.presence import Presence
 from agentic.state.rooms import RoomMember
@@ -163,7 +163,7 @@ class PersonaFolders:
         return [name for name in visible if any(os.path.isfile(self._folder / name / sign) for sign in SIGNS)]
 
     def _read(self, name: str) -> tuple[str | None, FrontMatter]:
-        text, known = read_file(self._folder / name, "identity.md", self._cache), self._parsed.get(name)
+        text, known = self._cache.read(self._folder / name / "identity.md")[0], self._parsed.get(name)
         return known if known is not None and known[0] is text else (text, front_of(parse_identity(text)[0]))
 
 

@@ -120,8 +120,8 @@ def list_price(
         return ListPrice(rates.price_in, rates.price_in, rates.price_out)
     cost = functools.partial(_cost, *_row(provider, model), now or datetime.now(UTC))
     tokens = (Usage(input_tokens=1_000), Usage(input_tokens=1_000, cached_tokens=1_000), Usage(output_tokens=1_000))
-    prices = [(cost(usage) - cost(Usage())) * 1_000 for usage in tokens]  # without the price of the call itself
-    return ListPrice(*prices, known=f"{provider}/{model}" not in _warned)
+    plain, cached, output = ((cost(usage) - cost(Usage())) * 1_000 for usage in tokens)  # without that of a call itself
+    return ListPrice(plain, cached, output, known=f"{provider}/{model}" not in _warned)
 
 
 def picture_price(provider: str, model: str) -> float:

@@ -92,32 +92,17 @@ def read_persona(
 ) -> PersonaFiles:
     """Read the folder's current files. Never raises: `problems` says what is wrong, worth one warning each."""
     cache = cache or FileCache()
-    texts: dict[str, str] = {}
+    texts: dict[str, str | None] = {}
     problems: list[str] = []
-    place = os.fspath(folder)
     for name in PERSONA_FILES:
-        path = os.path.join(place, name)
-        try:
-            texts[name.removesuffix(".md")] = cache.read(path)
-        except NotFound:
+        text, error = cache.read(folder / name)
+        texts[name.removesuffix(".md")] = text
+        if isinstance(error, NotFound):
             if name not in may_be_missing:
                 problems.append(f"{name}: missing")
-        except PersonaError as error:
-            last = cache.last_text(path)
-            if last is not None:
-                texts[name.removesuffix(".md")] = last
-            problems.append(f"{name}: {'skipped' if last is None else 'its previous text stays in use'}, {error}")
+        elif error is not None:
+            problems.append(f"{name}: {'skipped' if text is None else 'its previous text stays in use'}, {error}")
     return PersonaFiles(**texts, problems=tuple(problems))
-
-
-def read_file(folder: Path, name: str, cache: FileCache) -> str | None:
-    """Return the current text of one of PERSONA_FILES, the last one if it is unreadable now, None if there is none;
-    `read_persona` reports why."""
-    path = os.path.join(os.fspath(folder), name)
-    try:
-        return cache.read(path)
-    except PersonaError:
-        return cache.last_text(path)
 
 
 class FileCache:
@@ -126,31 +111,28 @@ class FileCache:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock, self._kept = clock, dict[str, tuple[tuple[int, int, int], str]]()  # path → file's mark, its text
 
-    def read(self, path: Path | str) -> str:
-        """Return the file's current text. Links are followed, because the folder is its owner's. Raises
-        PersonaError."""
-        path = os.fspath(path)
+    def read(self, path: Path) -> tuple[str | None, PersonaError | None]:
+        """Return the file's current text, and why it can't be read: then the text is the last one, None if there never
+        was one or the file is gone. Links are followed, because the folder is its owner's."""
+        place = os.fspath(path)
+        kept_mark, kept_text = self._kept.get(place, (None, None))
         try:
-            found = os.stat(path)
-        except OSError as error:
-            if isinstance(error, FileNotFoundError | NotADirectoryError):
-                self._kept.pop(path, None)
-            return _read(path)  # which says what is wrong
-        mark = (found.st_mtime_ns, found.st_size, found.st_ino)
-        kept_mark, kept_text = self._kept.get(path, (None, None))
-        if kept_text is not None and kept_mark == mark:
-            return kept_text
-        text = _read(path)
-        if kept_text is not None and kept_text == text:
+            with os_errors():
+                found = os.stat(place)
+            mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if kept_mark == mark:
+                return kept_text, None
+            text = _read(place)
+        except PersonaError as error:
+            if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+                self._kept.pop(place, None)
+                return None, error
+            return kept_text, error
+        if kept_text == text:
             text = kept_text  # the same object
         settled = self._clock() - found.st_mtime >= _SETTLED_SECONDS
-        self._kept[path] = (mark if settled else (-1, -1, -1), text)
-        return text
-
-    def last_text(self, path: Path | str) -> str | None:
-        """Return the text of a file as it was last read, None if it never was or is gone."""
-        kept = self._kept.get(os.fspath(path))
-        return kept[1] if kept is not None else None
+        self._kept[place] = (mark if settled else (-1, -1, -1), text)
+        return text, None
 
 
 def _read(path: str) -> str:

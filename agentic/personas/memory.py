@@ -29,7 +29,6 @@ from agentic.personas.files import (
     NotFound,
     OutOfBounds,
     TooLarge,
-    read_file,
 )
 from agentic.personas.markdown import plain
 from agentic.personas.store import change, rewrite
@@ -92,7 +91,11 @@ class MemoryBlock:
     @property
     def channels(self) -> tuple[int, ...] | None:
         """The channels where it was learned; empty for everywhere, None if a mark is malformed."""
-        return channels_of(split_marks(self.text)[1])
+        marks = split_marks(self.text)[1]
+        read = [match for mark in marks if (match := _CHANNELS.fullmatch(mark))]
+        if len(read) < len(marks):
+            return None
+        return tuple(int(channel) for match in read for channel in match[1].split(","))
 
     @property
     def marked(self) -> bool:
@@ -101,8 +104,9 @@ class MemoryBlock:
 
     @property
     def people(self) -> frozenset[int]:
-        """The people who caused it; empty if unknown."""
-        return people_of(split_marks(self.text)[1])
+        """The people who caused it, also those whom otherwise malformed marks name; empty if unknown."""
+        found = (match for mark in split_marks(self.text)[1] for match in _PEOPLE.finditer(mark))
+        return frozenset(int(person) for match in found for person in match[1].split(","))
 
     def by(self, people: Collection[int], change: Callable[[str], str] = str) -> MemoryBlock:
         """Return the block credited to these people, with `change` applied to its text outside of marks."""
@@ -233,12 +237,14 @@ def _entry(text: str, origin: Origin | None, channels: Iterable[int] = (), peopl
         raise OutOfBounds("the entry is empty")
     if sum(map(len, lines)) > MAX_ENTRY:
         raise TooLarge(f"an entry has at most {MAX_ENTRY:,} characters")
-    mark = mark_of(
-        {*channels, *((origin.channel,) if origin else ())},
-        origin.guild if origin else None,
-        {*people, (origin.person if origin else None) or UNKNOWN},
-    )
-    return MemoryBlock((f"- {lines[0]}{mark and f' {mark}'}", *(f"  {line}" for line in lines[1:])))
+    places, by, mark = {*channels}, {*people, (origin.person if origin else None) or UNKNOWN}, ""
+    if origin:
+        places.add(origin.channel)
+    if places:
+        guild = f" guild:{origin.guild}" if origin and origin.guild else ""
+        bare = f"<!-- channel:{','.join(map(str, sorted(places)))}{guild} -->"
+        mark = " " + credit_mark(bare, () if by == {UNKNOWN} else by)
+    return MemoryBlock((f"- {lines[0]}{mark}", *(f"  {line}" for line in lines[1:])))
 
 
 def _harmless(line: str) -> str:
@@ -282,9 +288,6 @@ class Notes:
     gone: int = 0
     kept: int = 0
 
-    def __add__(self, other: Notes) -> Notes:
-        return Notes(self.gone + other.gone, self.kept + other.kept)
-
 
 def forget_person(folder: Path, user_id: int) -> Notes:
     """Remove a person from the memory in this folder and from its versions (not counted).
@@ -297,7 +300,7 @@ def forget_person(folder: Path, user_id: int) -> Notes:
 
 def notes_about(folder: Path, user_id: int) -> list[str]:
     """Return the entries of the memory in this folder that were noted for this person's words alone."""
-    text = read_file(folder, FILE, FileCache()) or ""
+    text = FileCache().read(folder / FILE)[0] or ""
     return [block.said for block in blocks_of(text) if block.people == {user_id}]
 
 
@@ -312,19 +315,17 @@ def without_person(text: str, user_id: int) -> tuple[str, Notes]:
     Names are not searched: people choose their own names, and must not be able to delete what others said.
     """
     number = re.compile(rf"(?<!\d){user_id}(?!\d)", re.ASCII)
-    done = list[Notes]()
-
-    def edit(block: MemoryBlock) -> MemoryBlock | None:
+    blocks, left, gone, kept = blocks_of(text), list[MemoryBlock](), 0, 0
+    for block in blocks:
         people, named = block.people, number.search(block.said) is not None
         if block.level or not block.marked or not (user_id in people or named):
-            return block
-        if people <= {user_id}:
-            done.append(Notes(gone=1))
-            return None
-        done.append(Notes(kept=1))
-        return block.by(people - {user_id}, lambda said: number.sub("0", said))
-
-    return edit_blocks(text, edit), sum(done, Notes())
+            left.append(block)
+        elif people <= {user_id}:
+            gone += 1
+        else:
+            kept += 1
+            left.append(block.by(people - {user_id}, lambda said: number.sub("0", said)))
+    return text if left == blocks else join_blocks(left), Notes(gone, kept)
 
 
 def blocks_of(text: str) -> list[MemoryBlock]:
@@ -372,13 +373,6 @@ def judge_blocks(blocks: Iterable[MemoryBlock], may_see: MaySee) -> list[tuple[M
     return found
 
 
-def edit_blocks(text: str, edit: Callable[[MemoryBlock], MemoryBlock | None]) -> str:
-    """Apply `edit` to each block; None removes it. If nothing changes, the very same text is returned."""
-    blocks = blocks_of(text)
-    new = [edit(block) for block in blocks]
-    return text if new == blocks else join_blocks(block for block in new if block is not None)
-
-
 def join_blocks(blocks: Iterable[MemoryBlock]) -> str:
     """Join blocks to a file: one blank line before each section, none doubled, one newline at the end."""
     text = "\n".join(block.text for block in blocks)
@@ -386,37 +380,12 @@ def join_blocks(blocks: Iterable[MemoryBlock]) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
 
 
-def mark_of(channels: Collection[int], guild: int | None, people: Collection[int]) -> str:
-    """Return the mark for these channels and people, "" if there is no channel."""
-    if not channels:
-        return ""
-    known = () if set(people) == {UNKNOWN} else people
-    return credit_mark(f"<!-- channel:{_listed(channels)}{f' guild:{guild}' if guild else ''} -->", known)
-
-
 def credit_mark(mark: str, people: Collection[int]) -> str:
     """Return the mark with exactly these people."""
     named = (UNKNOWN,) if len(people) > MAX_PEOPLE else people
     bare = _PEOPLE.sub("", mark).removesuffix("-->").rstrip()
-    return f"{bare}{f' by:{_listed(named)}' if named else ''} -->"
-
-
-def _listed(ids: Collection[int]) -> str:
-    return ",".join(map(str, sorted(ids)))
-
-
-def channels_of(marks: Collection[str]) -> tuple[int, ...] | None:
-    """Return the channels that an entry's marks name, None if one of them is malformed."""
-    read = [match for mark in marks if (match := _CHANNELS.fullmatch(mark))]
-    if len(read) < len(marks):
-        return None
-    return tuple(int(channel) for match in read for channel in match[1].split(","))
-
-
-def people_of(marks: Iterable[str]) -> frozenset[int]:
-    """Return the people whom an entry's marks name, also in otherwise malformed ones."""
-    found = (match for mark in marks for match in _PEOPLE.finditer(mark))
-    return frozenset(int(person) for match in found for person in match[1].split(","))
+    by = f" by:{','.join(map(str, sorted(named)))}" if named else ""
+    return f"{bare}{by} -->"
 
 
 def split_marks(text: str) -> tuple[str, list[str]]:

@@ -31,8 +31,6 @@ MEMORY_SECTION = "Long-Term Memory"
 UNUSED_MEMORY = "# Memory"  # as every folder begins with
 SCHEDULES = ("Cron Jobs", "Hooks")  # sections of agents.md that are settings
 _HEADERS = frozenset(f"## {section}" for section in SECTIONS)
-_TOP_LEVEL = 2
-_DEEPEST = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +86,9 @@ def shown(name: str, text: str | None) -> str:
 
 
 def _lower(line: Line) -> Line:
-    """Lower a heading below ours."""
+    """Lower a heading below ours, which have two marks."""
     if line.level:
-        level = min(line.level + _TOP_LEVEL, _DEEPEST)
+        level = min(line.level + 2, 6)
         return replace(line, text=f"{'#' * level} {line.title}".rstrip(), level=level)
     # In a code block a heading stays what it is; one of ours shall not stand at the margin even there.
     return replace(line, text=f"    {line.text}") if line.text.rstrip() in _HEADERS else line

@@ -247,18 +247,6 @@ def _kept(history: int, name: str) -> list[str]:
     return [entry for _, entry in sorted(found) if entry.startswith(f"{name}.")]
 
 
-def before(folder: Path, name: str, changes: int) -> str:
-    """Return a file's content before its last so many changes, 1 to VERSIONS. Raises NotFound if fewer are kept."""
-    try:
-        with folder_at(folder) as descriptor, below(descriptor, (HISTORY,)) as history:
-            kept = _kept(history, name)
-            if changes <= len(kept):
-                return as_text(read_plain(kept[-changes], MAX_FILE_BYTES, history))
-    except NotFound:
-        kept = []
-    raise NotFound(f"its history holds {len(kept)} changes")
-
-
 def versions_of(folder: Path, name: str) -> list[Version]:
     """Return a file's kept former contents, oldest first. Raises PersonaError."""
     if name not in PERSONA_FILES:

@@ -24,7 +24,7 @@ from agentic.chat.service import Person
 from agentic.chat.splitting import length
 from agentic.personas.files import PERSONA_FILES
 from agentic.personas.memory import Origin, append
-from agentic.personas.store import VERSIONS, before
+from agentic.personas.store import VERSIONS, versions_of
 from agentic.state.silence import ChannelRef
 from tests.support.slash_scene import Reply, shown
 
@@ -106,7 +106,7 @@ async def test_a_change_is_kept_and_what_it_was_is_in_the_history(desk, tmp_path
     assert "Saved" in await desk.save(form.id, "new")
     folder = tmp_path / "claude"
     assert (folder / "soul.md").read_text() == "new\n"
-    assert before(folder, "soul.md", 1) == "old"
+    assert versions_of(folder, "soul.md")[-1].text == "old"
 
 
 async def test_what_a_file_was_before_is_shown(desk, tmp_path):

@@ -10,7 +10,7 @@ from agentic.actions.base import FIELD_CHARACTERS, Form
 from agentic.actions.personas import key_of
 from agentic.chat.service import Person
 from agentic.personas.identity import parse_identity
-from agentic.personas.store import before
+from agentic.personas.store import versions_of
 from tests.support.slash_scene import BOB, ELSEWHERE, GUILD, Place, a_place, a_room
 
 WRITTEN = {
@@ -123,7 +123,7 @@ async def test_a_persona_is_changed_in_a_form_that_shows_it_and_keeps_what_the_f
         assert "temperature: 0.4  # not more\ncolour: #D97757" in text
         assert text.endswith("You are Ada: the Sceptic.\n")
         assert parse_identity(text)[0].model == "xai/grok-4.7"
-        assert "Ada: the Sceptic" in before(tmp_path / "ada-the-sceptic", "identity.md", 1)
+        assert "Ada: the Sceptic" in versions_of(tmp_path / "ada-the-sceptic", "identity.md")[-1].text
 
 
 async def test_a_provider_of_its_own_line_is_shown_with_the_model(tmp_path):

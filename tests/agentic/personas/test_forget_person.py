@@ -18,7 +18,7 @@ from agentic.personas.memory import (
     visible_memory,
     without_person,
 )
-from agentic.personas.store import before
+from agentic.personas.store import versions_of
 
 HALL, CAFE = 2, 3
 ANN, BOB = 42, 43
@@ -47,7 +47,7 @@ def test_what_a_persons_words_brought_about_goes_also_out_of_every_version(tmp_p
     kept = every_text(tmp_path)
     for gone in ("Rows", "blue boat", "Hates", str(ANN)):
         assert gone not in kept
-    assert "Sails" in before(tmp_path, "memory.md", 1), "the owner's undo stays"
+    assert "Sails" in versions_of(tmp_path, "memory.md")[-1].text, "the owner's undo stays"
     assert forget_person(tmp_path, ANN) == Notes()
 
 

@@ -11,9 +11,7 @@ from agentic.personas import files as safe_files
 from agentic.personas.files import NotFound, NotStored, OutOfBounds, TooLarge
 from agentic.personas.memory import append
 from agentic.personas.store import (
-    VERSIONS,
     Version,
-    before,
     bootstrap,
     change,
     parse_boot,
@@ -30,11 +28,8 @@ def replace(folder: Path, name: str, text: str, **clock: Callable[[], float]) ->
 def test_the_last_ten_versions_are_kept_also_over_a_clock_that_goes_back(tmp_path: Path) -> None:
     for number in range(13):
         replace(tmp_path, "soul.md", f"text {number}", clock=lambda now=1e9 - number * 1e6: now)  # type: ignore[misc]
-    kept = [before(tmp_path, "soul.md", changes) for changes in range(1, VERSIONS + 1)]
-    assert kept == [f"text {number}" for number in range(11, 1, -1)]
-    for name, changes in (("soul.md", VERSIONS + 1), ("user.md", 1)):
-        with pytest.raises(NotFound):
-            before(tmp_path, name, changes)
+    assert [version.text for version in versions_of(tmp_path, "soul.md")] == [f"text {n}" for n in range(2, 12)]
+    assert versions_of(tmp_path, "user.md") == []
 
 
 def test_former_contents_are_read_with_the_time_at_which_they_were_replaced(tmp_path: Path) -> None:
