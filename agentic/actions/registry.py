@@ -56,10 +56,10 @@ class Action:
     name: str
     run: Handler
     about: str = ""
-    chats: frozenset[Surface] = SLASH
     right: Right = "everyone"
     record: str = ""
     button: str = ""
+    chats: frozenset[Surface] = SLASH
     aliases: tuple[str, ...] = ()
 
     @property
@@ -78,137 +78,92 @@ def options_of(run: Handler) -> type[Values]:
     return cast("type[Values]", kind)
 
 
+# name, handler, line for lists and help, right, name in the record, button
 TABLE: tuple[Action, ...] = (
     # conversations
     Action("bots status", status.status, "Show which bots are online, today's cost, and what is running here"),
     Action("status", status.own_status, "Show my day: turns, cost, and what I wait for", chats=TEXT),
-    Action("bots start", conversations.start, "Start a conversation", right="manager", record="start", button="Start"),
-    Action(
-        "bots next",
-        conversations.next_speaker,
-        "Let a bot speak next",
-        right="manager",
-        record="next",
-        button="Next speaker",
-    ),
-    Action("bots end", conversations.end, "End the running conversation", right="manager", record="end", button="End"),
+    Action("bots start", conversations.start, "Start a conversation", "manager", "start", "Start"),
+    Action("bots next", conversations.next_speaker, "Let a bot speak next", "manager", "next", "Next speaker"),
+    Action("bots end", conversations.end, "End the running conversation", "manager", "end", "End"),
     # silence
     Action(
         "bots pause",
         silence.pause,
         "Silence all bots in this server, or everywhere (owner)",
-        right="manager",
-        record="pause",
-        button="Pause all",
+        "manager",
+        "pause",
+        "Pause all",
     ),
     Action(
         "bots resume",
         silence.resume_all,
         "Let all bots speak again after a pause",
-        right="manager",
-        record="resume_all",
-        button="Resume all bots",
+        "manager",
+        "resume_all",
+        "Resume all bots",
         aliases=("bots go-on",),
     ),
-    Action("bots mute", silence.mute, "Silence a bot for a while", right="manager", record="mute", button="Mute"),
-    Action(
-        "bots unmute", silence.unmute, "Let a muted bot speak again", right="manager", record="unmute", button="Unmute"
-    ),
-    Action("bots ignore", silence.ignore, "Make the bots ignore a person", right="manager", record="ignore"),
-    Action(
-        "bots unignore", silence.unignore, "Let the bots listen to a person again", right="manager", record="unignore"
-    ),
+    Action("bots mute", silence.mute, "Silence a bot for a while", "manager", "mute", "Mute"),
+    Action("bots unmute", silence.unmute, "Let a muted bot speak again", "manager", "unmute", "Unmute"),
+    Action("bots ignore", silence.ignore, "Make the bots ignore a person", "manager", "ignore"),
+    Action("bots unignore", silence.unignore, "Let the bots listen to a person again", "manager", "unignore"),
     Action(
         "bots end-order",
         silence.end_order,
         "End an order that silences bots, or makes them ignore a person",
+        "owner",
+        "end_order",
+        "Undo",
         chats=frozenset(),
-        right="owner",
-        record="end_order",
-        button="Undo",
     ),
     Action("stop", silence.stop, "Silence the bots here, or cancel their answers to you", record="stop", button="Stop"),
-    Action(
-        "resume", silence.resume, "Let the bots speak here again", right="moderator", record="resume", button="Resume"
-    ),
+    Action("resume", silence.resume, "Let the bots speak here again", "moderator", "resume", "Resume"),
     Action("ask", conversations.ask, "Ask a bot a question; everyone here sees it"),
     Action("arena", conversations.arena, "Let two hidden agents answer, and vote on who is better"),
     Action(
-        "reset",
-        silence.reset,
-        "Start fresh here: earlier messages are no longer context",
-        right="message_manager",
-        record="reset",
+        "reset", silence.reset, "Start fresh here: earlier messages are no longer context", "message_manager", "reset"
     ),
     # rooms
     Action(
         "room create",
         room_create.create,
         "Open a room; without a topic a form opens",
-        right="manager",
-        record="open_room",
-        button="Open a room",
+        "manager",
+        "open_room",
+        "Open a room",
     ),
     Action(room_create.FORM_NAME, room_create.from_form, right="manager", record="open_room"),
     Action(room_create.MENU_NAME, room_create.from_menu, right="manager", record="open_room"),
-    Action("room stop", rooms.pause, "Pause a room", right="manager", record="pause_room", button="Pause"),
-    Action(
-        "room resume",
-        rooms.resume,
-        "Continue a room that is paused or closed",
-        right="manager",
-        record="resume_room",
-        button="Resume",
-    ),
-    Action(
-        "room next",
-        rooms.next_speaker,
-        "Say who speaks next in a room",
-        right="manager",
-        record="next_in_room",
-        button="Next speaker",
-    ),
-    Action("room close", rooms.close, "End a room", right="manager", record="close_room", button="Close"),
+    Action("room stop", rooms.pause, "Pause a room", "manager", "pause_room", "Pause"),
+    Action("room resume", rooms.resume, "Continue a room that is paused or closed", "manager", "resume_room", "Resume"),
+    Action("room next", rooms.next_speaker, "Say who speaks next in a room", "manager", "next_in_room", "Next speaker"),
+    Action("room close", rooms.close, "End a room", "manager", "close_room", "Close"),
     Action("room status", rooms.status, "Show who is in a room, and how far it is"),
     Action("room list", rooms.list_rooms, "Show the rooms of this server"),
-    Action(
-        "room add", rooms.add, "Add a bot or persona to a room", right="manager", record="add_to_room", button="Add"
-    ),
-    Action(
-        "room remove",
-        rooms.remove,
-        "Take a bot or persona out of a room",
-        right="manager",
-        record="remove_from_room",
-        button="Remove",
-    ),
-    Action("room export", rooms.export, "Get a room as a page to keep", right="manager"),
+    Action("room add", rooms.add, "Add a bot or persona to a room", "manager", "add_to_room", "Add"),
+    Action("room remove", rooms.remove, "Take a bot or persona out of a room", "manager", "remove_from_room", "Remove"),
+    Action("room export", rooms.export, "Get a room as a page to keep", "manager"),
     # personas and their files
-    Action("agent create", personas.create, "Create a persona, in a form", right="owner"),
-    Action("agent edit", personas.edit, "Edit a persona, in a form", right="owner"),
-    Action(personas.SAVE_PERSONA, personas.save, "Save a persona", right="owner", record="save_persona"),
-    Action("agent show", personas.show, "Show a bot or persona", right="manager"),
-    Action(
-        "agent delete",
-        personas.delete,
-        "Delete a persona; the owner can restore it",
-        right="owner",
-        record="delete_persona",
-    ),
+    Action("agent create", personas.create, "Create a persona, in a form", "owner"),
+    Action("agent edit", personas.edit, "Edit a persona, in a form", "owner"),
+    Action(personas.SAVE_PERSONA, personas.save, "Save a persona", "owner", "save_persona"),
+    Action("agent show", personas.show, "Show a bot or persona", "manager"),
+    Action("agent delete", personas.delete, "Delete a persona; the owner can restore it", "owner", "delete_persona"),
     Action("agent list", personas.list_agents, "Show all bots and personas with their models"),
-    Action("agent-file show", personas.show_file, "Show a persona file", right="manager"),
-    Action("agent-file edit", personas.edit_file, "Edit a persona file", right="owner"),
-    Action(personas.SAVE_FILE, personas.save_file, "Edit a persona file", right="owner", record="edit_file"),
+    Action("agent-file show", personas.show_file, "Show a persona file", "manager"),
+    Action("agent-file edit", personas.edit_file, "Edit a persona file", "owner"),
+    Action(personas.SAVE_FILE, personas.save_file, "Edit a persona file", "owner", "edit_file"),
     # options
-    Action("config show", config.show, "Show an agent's options here, and where each comes from", right="manager"),
-    Action("config set", config.set_option, "Set an option while the bots run", right="manager", record="set_option"),
+    Action("config show", config.show, "Show an agent's options here, and where each comes from", "manager"),
+    Action("config set", config.set_option, "Set an option while the bots run", "manager", "set_option"),
     # a person's own data
     Action(
         "profile show",
         personal.show_profile,
         "Show the topics that are noted about you, and where they come from",
-        chats=CHATS,
         aliases=("profile",),
+        chats=CHATS,
     ),
     Action("profile edit", personal.edit_profile, "Change the topics that are noted about you", chats=CHATS),
     Action(personal.SAVE_PROFILE, personal.save_profile),
@@ -221,45 +176,21 @@ TABLE: tuple[Action, ...] = (
     ),
     Action("forget me", personal.forget_me, "Remove what the bots keep about you", chats=CHATS),
     # explanations
-    Action("why", explain.explain_post, "Explain why a bot posted a message", chats=CHATS, aliases=("Why?",)),
+    Action("why", explain.explain_post, "Explain why a bot posted a message", aliases=("Why?",), chats=CHATS),
     Action("why-not", explain.explain_silence, "Explain why a bot is silent here"),
     # the console alone
     Action(
         "raise",
         conversations.raise_budget,
         "Raise a budget for today",
+        "owner",
+        "raise_budget",
+        "Raise today",
         chats=frozenset(),
-        right="owner",
-        record="raise_budget",
-        button="Raise today",
     ),
-    Action(
-        "move",
-        conversations.move,
-        "Move a scheduled conversation",
-        chats=frozenset(),
-        right="owner",
-        record="move",
-        button="Move",
-    ),
-    Action(
-        "skip",
-        conversations.skip,
-        "Skip a scheduled conversation",
-        chats=frozenset(),
-        right="owner",
-        record="skip",
-        button="Skip",
-    ),
-    Action(
-        "add",
-        conversations.add,
-        "Add a conversation to today",
-        chats=frozenset(),
-        right="owner",
-        record="add",
-        button="Add a time",
-    ),
+    Action("move", conversations.move, "Move a scheduled conversation", "owner", "move", "Move", chats=frozenset()),
+    Action("skip", conversations.skip, "Skip a scheduled conversation", "owner", "skip", "Skip", chats=frozenset()),
+    Action("add", conversations.add, "Add a conversation to today", "owner", "add", "Add a time", chats=frozenset()),
 )
 
 
