@@ -8,7 +8,7 @@ its own: the part of the id before the first colon names it, "form room" for the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from agentic.agent.forgetting import IN_DISCORD
@@ -149,13 +149,13 @@ def done(code: str, *, detail: str = "", **fields: Any) -> Outcome:
     return Outcome(code=code, fields=fields, detail=detail)
 
 
-def refused(code: str, **fields: Any) -> Outcome:
-    return Outcome(code=code, ok=False, fields=fields)
+def refused(code: str, reply: File | None = None, /, **fields: Any) -> Outcome:
+    return Outcome(code=code, ok=False, fields=fields, reply=reply)
 
 
-def report(text: str) -> Outcome:
-    """Show a text as it is."""
-    return done("report", text=text)
+def report(text: str = "", reply: Form | Menu | File | None = None) -> Outcome:
+    """Show a text as it is, a form, a menu, or a text with a file."""
+    return Outcome(code="report", fields={"text": text}, reply=reply)
 
 
 class Place:
@@ -250,4 +250,4 @@ def _parts(text: str) -> Iterator[str]:
 def give_back(refusal: Outcome, values: Mapping[str, Any], name: str) -> Outcome:
     """The refusal, with all that was written in a form, which would be lost, as a file of that name."""
     written = "\n\n".join(f"{field}:\n{text}" for field, text in values.items() if field != "id")
-    return Outcome(code=refusal.code, ok=False, fields=refusal.fields, reply=File(name, written))
+    return replace(refusal, reply=File(name, written))

@@ -42,7 +42,7 @@ async def show_profile(context: ActionContext, request: ActionRequest, _: Values
     text = await context.services.record.own_memory.profile_text(request.who.user_id)
     if len(text) <= REPLY_CHARACTERS:
         return report(text)
-    return Outcome(code="report", fields={"text": "Your profile:"}, reply=File(f"{PROFILE}.txt", text))
+    return report("Your profile:", File(f"{PROFILE}.txt", text))
 
 
 async def edit_profile(context: ActionContext, request: ActionRequest, values: Topics) -> Outcome:
@@ -64,7 +64,7 @@ async def edit_profile(context: ActionContext, request: ActionRequest, values: T
         long=True,
     )
     form = Form(id=PROFILE, title="Topics that you talk about", fields=(field,))
-    return Outcome(code="report", fields={"text": ""}, reply=form)
+    return report(reply=form)
 
 
 async def save_profile(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
@@ -86,7 +86,7 @@ async def privacy(context: ActionContext, request: ActionRequest, values: Consen
         return refused("in_our_chat")
     if values.export:
         text, data = await services.record.own_memory.export(who)
-        return Outcome(code="report", fields={"text": text}, reply=File(EXPORT_FILE, data) if data else None)
+        return report(text, File(EXPORT_FILE, data) if data else None)
     return report(await services.record.privacy.text(who, request.channel_id))
 
 

@@ -116,7 +116,7 @@ async def show_file(context: ActionContext, request: ActionRequest, values: Show
     head = f"{name} of {shown}{was}{ELSEWHERE if elsewhere else ''}:"
     whole = f"{head}\n```md\n{text or ' '}\n```"
     if length(whole) > REPLY_CHARACTERS or "```" in text:
-        return Outcome(code="report", fields={"text": head}, reply=File(name, text))
+        return report(head, File(name, text))
     return report(whole)
 
 
@@ -135,9 +135,8 @@ async def edit_file(context: ActionContext, request: ActionRequest, values: OfFi
     try:
         form = text_form(form_id, f"{shown}: {name}", text)
     except ValueError as error:
-        fields = {"file": name, "why": error}
-        return Outcome(code="file_too_long", ok=False, fields=fields, reply=File(name, text))
-    return Outcome(code="report", fields={"text": ""}, reply=form)
+        return refused("file_too_long", File(name, text), file=name, why=error)
+    return report(reply=form)
 
 
 async def save_file(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
@@ -149,7 +148,7 @@ async def save_file(context: ActionContext, request: ActionRequest, _: Values) -
     text = text.rstrip() + "\n" if text.strip() else ""
     if problems := problems_of(name, text):
         lines = "\n".join(f"- {problem}" for problem in problems[:MAX_PROBLEMS])
-        return Outcome(code="file_has_problems", ok=False, fields={"problems": lines}, reply=File(name, text))
+        return refused("file_has_problems", File(name, text), problems=lines)
 
     def replace_unchanged(old: str | None) -> str:
         if _digest(old or "") != digest:
@@ -159,9 +158,9 @@ async def save_file(context: ActionContext, request: ActionRequest, _: Values) -
     try:
         await asyncio.to_thread(change, context.services.settings.persona_folder(agent), name, replace_unchanged)
     except PersonaError as error:
-        return Outcome(code="not_saved", ok=False, fields={"why": error}, reply=File(name, text))
+        return refused("not_saved", File(name, text), why=error)
     log.info("%s: %s edited from Discord", agent, name)
-    return Outcome(code="file_saved", fields={"file": name, "agent": context.name_of(agent)}, detail=f"{agent} {name}")
+    return done("file_saved", detail=f"{agent} {name}", file=name, agent=context.name_of(agent))
 
 
 async def _visible_text(
@@ -207,7 +206,7 @@ async def show(context: ActionContext, _: ActionRequest, values: AnyAgent) -> Ou
     head = "\n".join([_line(entry), *known])
     whole = f"{head}\n```md\n{soul or ' '}\n```"
     if "```" in soul or length(whole) > REPLY_CHARACTERS:
-        return Outcome(code="report", fields={"text": head}, reply=File(SOUL, soul))
+        return report(head, File(SOUL, soul))
     return report(whole)
 
 
@@ -373,7 +372,7 @@ def _form(rest: str, values: Mapping[str, str]) -> Outcome:
             field("further", "Further settings", FURTHER_HINT, long=True, most=MAX_FURTHER),
         ),
     )
-    return Outcome(code="report", fields={"text": ""}, reply=form)
+    return report(reply=form)
 
 
 def _line(entry: RosterEntry) -> str:

@@ -25,6 +25,7 @@ from agentic.actions.base import (
     Outcome,
     give_back,
     refused,
+    report,
 )
 from agentic.actions.conversations import silenced_refusal
 from agentic.actions.texts import TEXTS
@@ -96,7 +97,7 @@ async def create(context: ActionContext, request: ActionRequest, values: NewRoom
     if (refusal := _refuse_channel(context, request, draft)) is not None:
         return refusal
     if not draft.topic:
-        return refused("no_topic") if request.place is None else _show(build_form(draft, values.personas))
+        return refused("no_topic") if request.place is None else report(reply=build_form(draft, values.personas))
     return await _with_names(context, request, draft, values.personas)
 
 
@@ -135,10 +136,6 @@ async def from_menu(context: ActionContext, request: ActionRequest, _: Values) -
     return await _open(context, opening_id, draft, chosen)
 
 
-def _show(reply: Form | Menu) -> Outcome:
-    return Outcome(code="report", fields={"text": ""}, reply=reply)
-
-
 async def _with_names(context: ActionContext, request: ActionRequest, draft: RoomDraft, names: str) -> Outcome:
     found, problems = members_of(tuple(context.services.agents.roster), _plain(context, names))
     if problems:
@@ -169,7 +166,7 @@ async def _menu(context: ActionContext, request: ActionRequest, draft: RoomDraft
         most=MAX_MEMBERS,
         choices=tuple(choices),
     )
-    return _show(menu)
+    return report(reply=menu)
 
 
 async def _open(context: ActionContext, opening_id: int, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Outcome:
