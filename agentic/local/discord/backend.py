@@ -22,11 +22,11 @@ Json = dict[str, Any]
 Filled = str | Sequence[str]
 """What a person puts into a field of a form: a text, or the chosen values of a menu."""
 
-ROW, BUTTON, MENU, INPUT, LABEL = 1, 2, 3, 4, 18  # types of components
+ROW, MENU = 1, 3  # types of components
 MESSAGE, DEFERRED_MESSAGE, DEFERRED_UPDATE, UPDATE, COMPLETION, MODAL = 4, 5, 6, 7, 8, 9  # types of a first answer
 EPHEMERAL = 1 << 6
 
-GUILDS, GUILD_MEMBERS, GUILD_WEBHOOKS, GUILD_PRESENCES = 1 << 0, 1 << 1, 1 << 5, 1 << 8
+GUILDS, GUILD_MEMBERS, GUILD_WEBHOOKS = 1 << 0, 1 << 1, 1 << 5
 GUILD_MESSAGES, GUILD_REACTIONS, GUILD_TYPING = 1 << 9, 1 << 10, 1 << 11
 DIRECT_MESSAGES, DIRECT_REACTIONS, DIRECT_TYPING = 1 << 12, 1 << 13, 1 << 14
 MESSAGE_CONTENT = 1 << 15
@@ -42,7 +42,6 @@ _INTENTS = (  # (beginning of the event's name, intent in a guild, intent in a D
     ("TYPING_START", GUILD_TYPING, DIRECT_TYPING),
     ("CHANNEL_PINS_UPDATE", GUILDS, DIRECT_MESSAGES),
     ("GUILD_MEMBER_", GUILD_MEMBERS, 0),
-    ("PRESENCE_UPDATE", GUILD_PRESENCES, 0),
     ("WEBHOOKS_UPDATE", GUILD_WEBHOOKS, 0),
     ("INTERACTION_CREATE", 0, 0),
     ("", GUILDS, 0),

@@ -22,8 +22,6 @@ from aiohttp import WSMsgType, web
 
 from agentic.local.discord import payloads
 from agentic.local.discord.backend import (
-    GUILD_MEMBERS,
-    GUILD_PRESENCES,
     GUILDS,
     MESSAGE_CONTENT,
     Backend,
@@ -96,8 +94,6 @@ class Gateway:
             self._resume(connection, data)
         elif connection.session is None:
             await connection.close(NOT_AUTHENTICATED, "Not authenticated.")
-        elif op == REQUEST_MEMBERS:
-            self._send_members(connection.session, data)
 
     async def _identify(self, connection: GatewaySocket, data: dict[str, Any]) -> None:
         app = self._backend.world.app_by_token(str(data.get("token", "")).removeprefix("Bot "))
@@ -105,12 +101,7 @@ class Gateway:
             await connection.close(AUTHENTICATION_FAILED, "Authentication failed.")
             return
         intents = int(data.get("intents", 0))
-        switched_off = (
-            (0 if app.message_content else MESSAGE_CONTENT)
-            | (0 if app.members_intent else GUILD_MEMBERS)
-            | (0 if app.presences_intent else GUILD_PRESENCES)
-        )
-        if intents & switched_off:
+        if intents & MESSAGE_CONTENT and not app.message_content:
             await connection.close(DISALLOWED_INTENTS, "Disallowed intent(s).")
             return
         session = Session(secrets.token_hex(16), app, intents, connection)
@@ -144,17 +135,15 @@ class Gateway:
                 yield "GUILD_CREATE", self._guild_create(session, guild)
 
     def _guild_create(self, session: Session, guild: Guild) -> dict[str, Any]:
-        """Without the presences intent the only member is the bot, as with Discord."""
-        world = self._backend.world
-        everyone = session.intents & GUILD_PRESENCES
-        members = guild.members.values() if everyone else [guild.members[session.app.user.id]]
+        """The only member is the bot, as with Discord without the presences intent."""
+        world, me = self._backend.world, payloads.member(guild.members[session.app.user.id])
         return {
             **payloads.guild(guild),
             "unavailable": False,
             "large": False,
             "member_count": len(guild.members),
-            "joined_at": payloads.partial_member(guild.members[session.app.user.id])["joined_at"],
-            "members": [payloads.member(m) for m in members],
+            "joined_at": me["joined_at"],
+            "members": [me],
             "channels": [payloads.channel(world, c) for c in guild.channels.values() if not c.is_thread],
             "threads": [payloads.channel(world, c) for c in guild.channels.values() if c.is_thread and not c.archived],
             "presences": [],
@@ -174,25 +163,6 @@ class Gateway:
             session.connection.abort()
         connection.session = session
         session.resume(connection, seq)
-
-    def _send_members(self, session: Session, data: dict[str, Any]) -> None:
-        guild = self._backend.world.guilds.get(int(data["guild_id"]))
-        if guild is None or session.app.user.id not in guild.members:
-            return
-        wanted = {int(u) for u in data.get("user_ids") or ()}
-        begins = str(data.get("query") or "").lower()
-        found = [m for m in guild.members.values() if m.user.id in wanted]
-        if not wanted:
-            found = [m for m in guild.members.values() if m.user.username.lower().startswith(begins)]
-        limit = int(data.get("limit") or 0)
-        chunk = {
-            "guild_id": str(guild.id),
-            "members": [payloads.member(m) for m in (found[:limit] if limit else found)],
-            "chunk_index": 0,
-            "chunk_count": 1,
-            "nonce": data.get("nonce"),
-        }
-        session.send("GUILD_MEMBERS_CHUNK", json.dumps(chunk))
 
     def close(self) -> None:
         for connection in list(self._connections):

@@ -204,14 +204,6 @@ def _original_id(interaction: Interaction) -> int:
     return interaction.original_id
 
 
-def read_answer(call: RestCall) -> Any:
-    interaction = _interaction(call)
-    message_id = _answer_id(call, interaction)
-    if message_id in interaction.hidden:
-        return interaction.hidden[message_id]
-    return payloads.message(call.world, _channel_and_message(call, interaction, message_id)[1])
-
-
 def _channel_and_message(call: RestCall, interaction: Interaction, message_id: int) -> tuple[Channel, Message]:
     channel = call.world.channel(interaction.channel_id)
     message = channel.messages.get(message_id)
@@ -247,7 +239,7 @@ def delete_answer(call: RestCall) -> None:
     interaction = _interaction(call)
     message_id = _answer_id(call, interaction)
     if interaction.hidden.pop(message_id, None) is None:
-        messages.delete(call.backend, call.world.channel(interaction.channel_id), [message_id])
+        messages.delete(call.backend, call.world.channel(interaction.channel_id), message_id)
 
 
 ENDPOINTS = [RestEndpoint("POST", "/interactions/{interaction_id}/{token}/callback", callback, open=True)]

@@ -180,16 +180,11 @@ def publish_update(backend: Backend, channel: Channel, message: Message) -> None
     backend.emit("MESSAGE_UPDATE", payloads.gateway_message(backend.world, message, channel), channel)
 
 
-def delete(backend: Backend, channel: Channel, message_ids: Sequence[int], *, bulk: bool = False) -> None:
-    """Delete those that exist: one event for each, or one for all of them."""
-    there = [m for m in message_ids if m in channel.messages]
-    where = place(channel)
-    for message_id in there:
+def delete(backend: Backend, channel: Channel, message_id: int) -> None:
+    """Delete a message, if it exists."""
+    if message_id in channel.messages:
         backend.forget(channel, message_id)
-        if not bulk:
-            backend.emit("MESSAGE_DELETE", {"id": str(message_id), **where}, channel)
-    if bulk and there:
-        backend.emit("MESSAGE_DELETE_BULK", {"ids": [str(m) for m in there], **where}, channel)
+        backend.emit("MESSAGE_DELETE", {"id": str(message_id), **place(channel)}, channel)
 
 
 def pin(backend: Backend, channel: Channel, message: Message, by: User, pinned: bool = True) -> None:
@@ -258,17 +253,6 @@ def remove_reaction(backend: Backend, channel: Channel, message: Message, user_i
         del message.reactions[emoji]
     body = {**_reaction(channel, message, emoji), "user_id": str(user_id), "burst": False, "type": 0}
     backend.emit("MESSAGE_REACTION_REMOVE", body, channel)
-
-
-def clear_emoji(backend: Backend, channel: Channel, message: Message, emoji: Emoji) -> None:
-    """Remove all reactions with one emoji."""
-    if message.reactions.pop(emoji, None) is not None:
-        backend.emit("MESSAGE_REACTION_REMOVE_EMOJI", _reaction(channel, message, emoji), channel)
-
-
-def clear_reactions(backend: Backend, channel: Channel, message: Message) -> None:
-    message.reactions.clear()
-    backend.emit("MESSAGE_REACTION_REMOVE_ALL", {**place(channel), "message_id": str(message.id)}, channel)
 
 
 def _reaction(channel: Channel, message: Message, emoji: Emoji) -> dict[str, Any]:

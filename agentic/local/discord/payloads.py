@@ -62,7 +62,7 @@ def own_user(u: User) -> Json:
 def partial_member(m: Member) -> Json:
     return {
         "roles": [str(r) for r in m.roles],
-        "nick": m.nick,
+        "nick": None,
         "avatar": None,
         "joined_at": iso(m.joined_at),
         "flags": 0,
@@ -81,8 +81,8 @@ def role(r: Role) -> Json:
         "name": r.name,
         "permissions": str(r.permissions),
         "position": r.position,
-        "color": r.color,
-        "colors": {"primary_color": r.color, "secondary_color": None, "tertiary_color": None},
+        "color": 0,
+        "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
         "hoist": False,
         "managed": r.bot_id is not None,
         "mentionable": r.mentionable,
@@ -168,7 +168,7 @@ def webhook(world: World, w: Webhook) -> Json:
         "guild_id": str(w.guild_id),
         "channel_id": str(w.channel_id),
         "name": w.name,
-        "avatar": w.avatar,
+        "avatar": None,
         "token": w.token,
         "application_id": None if w.application_id is None else str(w.application_id),
     }
@@ -179,11 +179,7 @@ def webhook(world: World, w: Webhook) -> Json:
 
 def application_flags(app: BotApplication) -> int:
     """The portal's intent switches as flags; unverified bots have the "limited" ones."""
-    return (
-        (_LIMITED_CONTENT if app.message_content else 0)
-        | (_LIMITED_MEMBERS if app.members_intent else 0)
-        | (_LIMITED_PRESENCES if app.presences_intent else 0)
-    )
+    return _LIMITED_PRESENCES | _LIMITED_MEMBERS | (_LIMITED_CONTENT if app.message_content else 0)
 
 
 def application(world: World, app: BotApplication) -> Json:

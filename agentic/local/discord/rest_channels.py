@@ -5,48 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from agentic.local.discord import channels, messages, payloads, world
-from agentic.local.discord.messages import Emoji
 from agentic.local.discord.rest import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
-from agentic.local.discord.world import ApiError, Channel, Message, Overwrite
-
-_TWO_WEEKS = 14 * 86_400
-_MAX_PINS = 250
-
-
-async def create_channel(call: RestCall) -> Any:
-    guild = call.guild(world.MANAGE_CHANNELS)
-    body = await call.json()
-    channel = channels.create_channel(call.backend, guild, body["name"], body.get("topic"))
-    return RestAnswer(201, payloads.channel(call.world, channel))
+from agentic.local.discord.world import ApiError, Channel, Message
 
 
 async def change_channel(call: RestCall) -> Any:
-    """Change name, topic and overwrites of a channel; name, archived, locked and auto-archive of a thread."""
-    channel = call.channel()
+    """Change name, archived, locked and auto-archive of a thread; bots change no other channel."""
+    thread = call.channel()
+    if not thread.is_thread:
+        raise ApiError(400, 50024, "Cannot execute action on this channel type")
     body = await call.json()
-    if channel.is_thread:
-        channels.require_thread_change(call.world, call.me.id, channel, body)
-        channels.change_thread(call.backend, channel, body)
-    else:
-        call.require(channel, world.MANAGE_CHANNELS)
-        channel.name = body.get("name", channel.name)
-        channel.topic = body.get("topic", channel.topic)
-        if "permission_overwrites" in body:
-            call.require(channel, world.MANAGE_ROLES)
-            channel.overwrites = {
-                int(o["id"]): Overwrite(int(o["id"]), int(o["type"]), int(o.get("allow", 0)), int(o.get("deny", 0)))
-                for o in body["permission_overwrites"]
-            }
-    channels.publish_change(call.backend, channel)
-    return payloads.channel(call.world, channel)
-
-
-def delete_channel(call: RestCall) -> Any:
-    channel = call.channel()
-    call.require(channel, world.MANAGE_THREADS if channel.is_thread else world.MANAGE_CHANNELS)
-    body = payloads.channel(call.world, channel)
-    channels.delete(call.backend, channel)
-    return body
+    channels.require_thread_change(call.world, call.me.id, thread, body)
+    channels.change_thread(call.backend, thread, body)
+    channels.publish_change(call.backend, thread)
+    return payloads.channel(call.world, thread)
 
 
 async def create_thread_from_message(call: RestCall) -> Any:
@@ -71,29 +43,6 @@ def _create_thread(call: RestCall, channel: Channel, body: dict[str, Any], **how
     name, minutes = channels.read_name(body), channels.read_archive_minutes(body)
     thread = channels.create_thread(call.backend, channel, name, call.me, archive_minutes=minutes, **how)
     return RestAnswer(201, payloads.channel(call.world, thread))
-
-
-def join_thread(call: RestCall) -> None:
-    thread = call.channel()
-    if not thread.is_thread:
-        raise ApiError(400, 50024, "Cannot execute action on this channel type")
-    if call.me.id not in thread.thread_members:
-        thread.thread_members.append(call.me.id)
-        channels.publish_change(call.backend, thread)
-
-
-def list_active_threads(call: RestCall) -> Any:
-    active = [c for c in call.guild().channels.values() if c.is_thread and not c.archived]
-    seen = [t for t in active if call.world.may_view(call.me.id, t)]
-    return {"threads": [payloads.channel(call.world, t) for t in seen], "members": []}
-
-
-def list_archived_threads(call: RestCall) -> Any:
-    channel = call.channel(world.READ_MESSAGE_HISTORY)
-    guild = call.world.guilds[channel.guild_id or 0]
-    archived = [c for c in guild.channels.values() if c.parent_id == channel.id and c.archived]
-    past = [c for c in archived if c.type == world.PUBLIC_THREAD]
-    return {"threads": [payloads.channel(call.world, t) for t in past], "members": [], "has_more": False}
 
 
 def _payload_for(call: RestCall, channel: Channel, message: Message) -> payloads.Json:
@@ -173,58 +122,20 @@ def delete_message(call: RestCall) -> None:
     channel, message = _target(call)
     if message.author.id != call.me.id:
         call.require(channel, world.MANAGE_MESSAGES)
-    messages.delete(call.backend, channel, [message.id])
-
-
-async def delete_messages(call: RestCall) -> None:
-    channel = call.channel(world.MANAGE_MESSAGES)
-    ids = [int(m) for m in (await call.json()).get("messages") or ()]
-    if not 2 <= len(ids) <= 100:
-        raise ApiError(400, 50016, "Provided too few or too many messages to delete. Must provide 2 to 100.")
-    oldest = call.backend.clock() - _TWO_WEEKS
-    if any(m in channel.messages and channel.messages[m].timestamp < oldest for m in ids):
-        raise ApiError(400, 50034, "You can only bulk delete messages that are under 14 days old.")
-    messages.delete(call.backend, channel, ids, bulk=True)
+    messages.delete(call.backend, channel, message.id)
 
 
 def start_typing(call: RestCall) -> None:
     messages.publish_typing(call.backend, _channel_to_post(call), call.me.id)
 
 
-def _pinned(call: RestCall) -> tuple[Channel, list[Message]]:
-    channel = call.channel(world.READ_MESSAGE_HISTORY)
-    pinned = [m for m in channel.messages.values() if m.pinned_at is not None]
-    return channel, sorted(pinned, key=lambda m: m.pinned_at or 0.0, reverse=True)
-
-
 def list_pins(call: RestCall) -> Any:
-    channel, pinned = _pinned(call)
-    limit = call.limit(50, 50)
-    before = call.request.query.get("before")
-    if before:
-        pinned = [m for m in pinned if world.iso(m.pinned_at or 0.0) < before]
-    items = [
-        {"pinned_at": world.iso(m.pinned_at or 0.0), "message": _payload_for(call, channel, m)} for m in pinned[:limit]
-    ]
+    channel = call.channel(world.READ_MESSAGE_HISTORY)
+    limit, before = call.limit(50, 50), call.request.query.get("before")
+    times = ((m, world.iso(m.pinned_at)) for m in channel.messages.values() if m.pinned_at is not None)
+    pinned = sorted((one for one in times if not before or one[1] < before), key=lambda one: one[1], reverse=True)
+    items = [{"pinned_at": at, "message": _payload_for(call, channel, m)} for m, at in pinned[:limit]]
     return {"items": items, "has_more": len(pinned) > limit}
-
-
-def list_pins_as_before(call: RestCall) -> Any:
-    """The older route, without pages."""
-    channel, pinned = _pinned(call)
-    return [_payload_for(call, channel, m) for m in pinned[:50]]
-
-
-def pin(call: RestCall) -> None:
-    channel = call.channel(world.PIN_MESSAGES)
-    if sum(m.pinned_at is not None for m in channel.messages.values()) >= _MAX_PINS:
-        raise ApiError(400, 30003, f"Maximum number of pins reached for the channel ({_MAX_PINS})")
-    messages.pin(call.backend, channel, call.message(channel), call.me)
-
-
-def unpin(call: RestCall) -> None:
-    channel, message = _target(call, world.PIN_MESSAGES)
-    messages.pin(call.backend, channel, message, call.me, pinned=False)
 
 
 def _target(call: RestCall, needed: int = 0) -> tuple[Channel, Message]:
@@ -232,55 +143,29 @@ def _target(call: RestCall, needed: int = 0) -> tuple[Channel, Message]:
     return channel, call.message(channel)
 
 
-def _emoji(call: RestCall) -> Emoji:
-    return messages.parse_emoji(call.world, call.request.match_info["emoji"])
-
-
 def add_reaction(call: RestCall) -> None:
     channel, message = _target(call, world.READ_MESSAGE_HISTORY)
-    emoji = _emoji(call)
+    emoji = messages.parse_emoji(call.world, call.request.match_info["emoji"])
     if emoji not in message.reactions:  # joining one that is there needs no permission
         call.require(channel, world.ADD_REACTIONS)
     messages.add_reaction(call.backend, channel, message, call.me.id, emoji)
 
 
-def remove_own_reaction(call: RestCall) -> None:
-    messages.remove_reaction(call.backend, *_target(call), call.me.id, _emoji(call))
-
-
-def remove_persons_reaction(call: RestCall) -> None:
-    messages.remove_reaction(call.backend, *_target(call, world.MANAGE_MESSAGES), call.id("user_id"), _emoji(call))
-
-
-def clear_emoji(call: RestCall) -> None:
-    messages.clear_emoji(call.backend, *_target(call, world.MANAGE_MESSAGES), _emoji(call))
-
-
-def clear_reactions(call: RestCall) -> None:
-    messages.clear_reactions(call.backend, *_target(call, world.MANAGE_MESSAGES))
-
-
 def list_reaction_users(call: RestCall) -> Any:
     _, message = _target(call, world.READ_MESSAGE_HISTORY)
     after = call.query_id("after") or 0
-    users = sorted(u for u in message.reactions.get(_emoji(call), []) if u > after)
+    emoji = messages.parse_emoji(call.world, call.request.match_info["emoji"])
+    users = sorted(u for u in message.reactions.get(emoji, []) if u > after)
     return [payloads.user(call.world.users[u]) for u in users[: call.limit(25, 100)]]
 
 
 _CHANNEL = "/channels/{channel_id}"
 _MESSAGES = _CHANNEL + "/messages"
 _MESSAGE = _MESSAGES + "/{message_id}"
-_REACTIONS = _MESSAGE + "/reactions"
-_EMOJI = _REACTIONS + "/{emoji}"
+_EMOJI = _MESSAGE + "/reactions/{emoji}"
 
 ENDPOINTS = [
     RestEndpoint("GET", _MESSAGES + "/pins", list_pins),
-    RestEndpoint("PUT", _MESSAGES + "/pins/{message_id}", pin),
-    RestEndpoint("DELETE", _MESSAGES + "/pins/{message_id}", unpin),
-    RestEndpoint("GET", _CHANNEL + "/pins", list_pins_as_before),
-    RestEndpoint("PUT", _CHANNEL + "/pins/{message_id}", pin),
-    RestEndpoint("DELETE", _CHANNEL + "/pins/{message_id}", unpin),
-    RestEndpoint("POST", _MESSAGES + "/bulk-delete", delete_messages),
     RestEndpoint("GET", _MESSAGES, read_history),
     RestEndpoint("POST", _MESSAGES, post_message),
     RestEndpoint("GET", _MESSAGE, read_message),
@@ -288,18 +173,9 @@ ENDPOINTS = [
     RestEndpoint("DELETE", _MESSAGE, delete_message),
     RestEndpoint("POST", _CHANNEL + "/typing", start_typing),
     RestEndpoint("PUT", _EMOJI + "/@me", add_reaction),
-    RestEndpoint("DELETE", _EMOJI + "/@me", remove_own_reaction),
-    RestEndpoint("DELETE", _EMOJI + "/{user_id}", remove_persons_reaction),
-    RestEndpoint("DELETE", _EMOJI, clear_emoji),
-    RestEndpoint("DELETE", _REACTIONS, clear_reactions),
     RestEndpoint("GET", _EMOJI, list_reaction_users),
     RestEndpoint("GET", _CHANNEL, lambda call: payloads.channel(call.world, call.channel())),
     RestEndpoint("PATCH", _CHANNEL, change_channel),
-    RestEndpoint("DELETE", _CHANNEL, delete_channel),
-    RestEndpoint("POST", "/guilds/{guild_id}/channels", create_channel),
     RestEndpoint("POST", _MESSAGE + "/threads", create_thread_from_message),
     RestEndpoint("POST", _CHANNEL + "/threads", create_thread_alone),
-    RestEndpoint("PUT", _CHANNEL + "/thread-members/@me", join_thread),
-    RestEndpoint("GET", "/guilds/{guild_id}/threads/active", list_active_threads),
-    RestEndpoint("GET", _CHANNEL + "/threads/archived/public", list_archived_threads),
 ]

@@ -1,7 +1,7 @@
 """Guilds, members, users, applications with their commands, and webhooks over REST.
 
-Webhooks are created and listed by bots, and executed with the token in their address. Answers to interactions use the
-same addresses (/webhooks/{application}/{token}); interactions.py handles them.
+The requests that the program's bots make. Webhooks are created and listed by bots, and executed with the token in their
+address. Answers to interactions use the same addresses (/webhooks/{application}/{token}); interactions.py handles them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 from typing import Any
 
 from agentic.chat.directory import BLANK_LETTERS
-from agentic.local.discord import channels, interactions, messages, payloads, world
+from agentic.local.discord import interactions, messages, payloads, world
 from agentic.local.discord.backend import Backend
 from agentic.local.discord.rest import RestAnswer, RestCall, RestEndpoint, draft_of
 from agentic.local.discord.world import ApiError, Channel, Message, User, Webhook
@@ -65,29 +65,6 @@ async def replace_commands(call: RestCall) -> Any:
     return commands
 
 
-async def add_command(call: RestCall) -> Any:
-    commands = _own_commands(call)
-    known = {c["name"]: c for c in commands}
-    added = _build_command(call, await call.json(), known)
-    commands[:] = [c for c in commands if c["name"] != added["name"]] + [added]
-    return RestAnswer(200 if added["name"] in known else 201, added)
-
-
-def remove_command(call: RestCall) -> None:
-    commands = _own_commands(call)
-    wanted = call.request.match_info["command_id"]
-    if all(c["id"] != wanted for c in commands):
-        raise world.unknown("application command")
-    commands[:] = [c for c in commands if c["id"] != wanted]
-
-
-def read_user(call: RestCall) -> Any:
-    user = call.world.users.get(call.id("user_id"))
-    if user is None:
-        raise world.unknown("User")
-    return payloads.user(user)
-
-
 def list_own_guilds(call: RestCall) -> Any:
     after = call.query_id("after") or 0
     return [
@@ -104,30 +81,8 @@ def list_own_guilds(call: RestCall) -> Any:
     ][: call.limit(200, 200)]
 
 
-async def open_direct_channel(call: RestCall) -> Any:
-    recipient = int((await call.json())["recipient_id"])
-    if recipient not in call.world.users:
-        raise ApiError(400, 50033, "Invalid Recipient(s)")
-    return payloads.channel(call.world, channels.direct_channel(call.backend, call.me.id, recipient))
-
-
 def list_channels(call: RestCall) -> Any:
     return [payloads.channel(call.world, c) for c in call.guild().channels.values() if not c.is_thread]
-
-
-def list_members(call: RestCall) -> Any:
-    guild = call.guild()
-    if not call.app.members_intent:
-        raise world.missing_access()
-    after = call.query_id("after") or 0
-    found = sorted((m for m in guild.members.values() if m.user.id > after), key=lambda m: m.user.id)
-    return [payloads.member(m) for m in found[: call.limit(1, 1000)]]
-
-
-def search_members(call: RestCall) -> Any:
-    begins = call.request.query.get("query", "").lower()
-    found = [m for m in call.guild().members.values() if (m.nick or m.user.username).lower().startswith(begins)]
-    return [payloads.member(m) for m in found[: call.limit(1, 1000)]]
 
 
 def read_member(call: RestCall) -> Any:
@@ -156,7 +111,7 @@ def make_webhook(backend: Backend, channel: Channel, name: str, creator_id: int 
 
 def webhook_author(webhook: Webhook, name: str | None, avatar: str | None = None) -> User:
     """The author shown at a webhook's message."""
-    return User(webhook.id, name or webhook.name, bot=True, avatar=avatar or webhook.avatar)
+    return User(webhook.id, name or webhook.name, bot=True, avatar=avatar)
 
 
 async def create_webhook(call: RestCall) -> Any:
@@ -184,52 +139,19 @@ def _check_name(field: str, name: str) -> None:
 
 def list_channel_webhooks(call: RestCall) -> Any:
     channel = call.channel(world.MANAGE_WEBHOOKS)
-    return [_list_item(call, w) for w in call.world.webhooks.values() if w.channel_id == channel.id]
-
-
-def list_guild_webhooks(call: RestCall) -> Any:
-    guild = call.guild(world.MANAGE_WEBHOOKS)
-    return [_list_item(call, w) for w in call.world.webhooks.values() if w.guild_id == guild.id]
-
-
-def _list_item(call: RestCall, webhook: Webhook) -> Any:
-    """A webhook in a list; another application's has no token."""
-    body = payloads.webhook(call.world, webhook)
-    if webhook.application_id not in (None, call.app.id):
-        del body["token"]
-    return body
+    listed = [payloads.webhook(call.world, w) for w in call.world.webhooks.values() if w.channel_id == channel.id]
+    own = (None, str(call.app.id))  # another application's has no token
+    return [w if w["application_id"] in own else {**w, "token": None} for w in listed]
 
 
 def _webhook(call: RestCall) -> Webhook:
-    """The webhook in the path, authorized by the token in the path, otherwise by the bot's permission."""
+    """The webhook in the path, authorized by the token there."""
     webhook = call.world.webhooks.get(call.id("webhook_id"))
     if webhook is None:
         raise world.unknown("Webhook")
-    token = call.request.match_info.get("token")
-    if token is None:
-        call.require(call.world.channel(webhook.channel_id), world.MANAGE_WEBHOOKS)
-    elif token != webhook.token:
+    if call.request.match_info["token"] != webhook.token:
         raise ApiError(401, 50027, "Invalid Webhook Token")
     return webhook
-
-
-def read_webhook(call: RestCall) -> Any:
-    return payloads.webhook(call.world, _webhook(call))
-
-
-async def change_webhook(call: RestCall) -> Any:
-    webhook = _webhook(call)
-    if name := str((await call.json()).get("name") or "").strip():
-        _check_name("name", name)
-        webhook.name = name
-    return payloads.webhook(call.world, webhook)
-
-
-def delete_webhook(call: RestCall) -> None:
-    webhook = _webhook(call)
-    del call.world.webhooks[webhook.id]
-    channel = call.world.channel(webhook.channel_id)
-    call.backend.emit("WEBHOOKS_UPDATE", messages.place(channel), channel)
 
 
 def _place(call: RestCall, webhook: Webhook) -> Channel:
@@ -272,12 +194,6 @@ def _webhook_message(call: RestCall) -> tuple[Channel, Message]:
     return channel, message
 
 
-def read_webhook_message(call: RestCall) -> Any:
-    if interactions.is_interaction(call):
-        return interactions.read_answer(call)
-    return payloads.message(call.world, _webhook_message(call)[1])
-
-
 async def change_webhook_message(call: RestCall) -> Any:
     if interactions.is_interaction(call):
         return await interactions.change_answer(call)
@@ -291,53 +207,30 @@ def delete_webhook_message(call: RestCall) -> None:
         interactions.delete_answer(call)
         return
     channel, message = _webhook_message(call)
-    messages.delete(call.backend, channel, [message.id])
+    messages.delete(call.backend, channel, message.id)
 
 
+_APPLICATION = "/applications/{application_id}"
 _GUILD = "/guilds/{guild_id}"
-_WEBHOOK = "/webhooks/{webhook_id}"
-_BY_TOKEN = _WEBHOOK + "/{token}"
-_MESSAGE = _BY_TOKEN + "/messages/{message_id}"
+_WEBHOOK = "/webhooks/{webhook_id}/{token}"
+_MESSAGE = _WEBHOOK + "/messages/{message_id}"
 
 ENDPOINTS = [
     RestEndpoint("POST", "/channels/{channel_id}/webhooks", create_webhook),
     RestEndpoint("GET", "/channels/{channel_id}/webhooks", list_channel_webhooks),
-    RestEndpoint("GET", _GUILD + "/webhooks", list_guild_webhooks),
-    RestEndpoint("GET", _WEBHOOK, read_webhook),
-    RestEndpoint("PATCH", _WEBHOOK, change_webhook),
-    RestEndpoint("DELETE", _WEBHOOK, delete_webhook),
-    RestEndpoint("GET", _BY_TOKEN, read_webhook, open=True),
-    RestEndpoint("PATCH", _BY_TOKEN, change_webhook, open=True),
-    RestEndpoint("DELETE", _BY_TOKEN, delete_webhook, open=True),
-    RestEndpoint("POST", _BY_TOKEN, execute_webhook, open=True),
-    RestEndpoint("GET", _MESSAGE, read_webhook_message, open=True),
+    RestEndpoint("POST", _WEBHOOK, execute_webhook, open=True),
     RestEndpoint("PATCH", _MESSAGE, change_webhook_message, open=True),
     RestEndpoint("DELETE", _MESSAGE, delete_webhook_message, open=True),
     RestEndpoint("GET", "/oauth2/applications/@me", lambda call: payloads.application(call.world, call.app)),
-    RestEndpoint("GET", "/applications/@me", lambda call: payloads.application(call.world, call.app)),
-    RestEndpoint("GET", "/applications/{application_id}/emojis", lambda _: {"items": []}),
     # py-cord reads the default sounds before it is ready; local use needs none
     RestEndpoint("GET", "/soundboard-default-sounds", lambda _: []),
-    RestEndpoint("GET", _GUILD + "/soundboard-sounds", lambda _: {"items": []}),
-    *(
-        endpoint
-        for path in ("/applications/{application_id}/commands", "/applications/{application_id}" + _GUILD + "/commands")
-        for endpoint in (
-            RestEndpoint("GET", path, _own_commands),
-            RestEndpoint("PUT", path, replace_commands),
-            RestEndpoint("POST", path, add_command),
-            RestEndpoint("DELETE", path + "/{command_id}", remove_command),
-        )
-    ),
+    RestEndpoint("GET", _APPLICATION + "/commands", _own_commands),
+    RestEndpoint("PUT", _APPLICATION + "/commands", replace_commands),
+    RestEndpoint("GET", _APPLICATION + _GUILD + "/commands", _own_commands),
+    RestEndpoint("PUT", _APPLICATION + _GUILD + "/commands", replace_commands),
     RestEndpoint("GET", "/users/@me", lambda call: payloads.own_user(call.me)),
     RestEndpoint("GET", "/users/@me/guilds", list_own_guilds),
-    RestEndpoint("POST", "/users/@me/channels", open_direct_channel),
-    RestEndpoint("GET", "/users/{user_id}", read_user),
     RestEndpoint("GET", _GUILD, lambda call: payloads.guild(call.guild())),
     RestEndpoint("GET", _GUILD + "/channels", list_channels),
-    RestEndpoint("GET", _GUILD + "/roles", lambda call: payloads.guild(call.guild())["roles"]),
-    RestEndpoint("GET", _GUILD + "/emojis", lambda call: payloads.guild(call.guild())["emojis"]),
-    RestEndpoint("GET", _GUILD + "/members", list_members),
-    RestEndpoint("GET", _GUILD + "/members/search", search_members),
     RestEndpoint("GET", _GUILD + "/members/{user_id}", read_member),
 ]

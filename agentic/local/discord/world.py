@@ -24,9 +24,9 @@ THREADS = frozenset({10, PUBLIC_THREAD, PRIVATE_THREAD})
 
 DEFAULT, PINS_ADD, THREAD_CREATED, REPLY, COMMAND_REPLY, THREAD_STARTER = 0, 6, 18, 19, 20, 21
 
-ADMINISTRATOR, MANAGE_CHANNELS, ADD_REACTIONS, VIEW_CHANNEL = 1 << 3, 1 << 4, 1 << 6, 1 << 10
+ADMINISTRATOR, ADD_REACTIONS, VIEW_CHANNEL = 1 << 3, 1 << 6, 1 << 10
 SEND_MESSAGES, MANAGE_MESSAGES, EMBED_LINKS, ATTACH_FILES = 1 << 11, 1 << 13, 1 << 14, 1 << 15
-READ_MESSAGE_HISTORY, MENTION_EVERYONE, MANAGE_ROLES, MANAGE_WEBHOOKS = 1 << 16, 1 << 17, 1 << 28, 1 << 29
+READ_MESSAGE_HISTORY, MENTION_EVERYONE, MANAGE_WEBHOOKS = 1 << 16, 1 << 17, 1 << 29
 USE_APPLICATION_COMMANDS, MANAGE_THREADS, CREATE_PUBLIC_THREADS = 1 << 31, 1 << 34, 1 << 35
 CREATE_PRIVATE_THREADS, SEND_MESSAGES_IN_THREADS, PIN_MESSAGES = 1 << 36, 1 << 38, 1 << 51
 
@@ -70,7 +70,6 @@ class Role:
     name: str
     permissions: int = 0
     position: int = 0
-    color: int = 0
     mentionable: bool = False
     bot_id: int | None = None  # set for the managed role of an invited bot
 
@@ -89,7 +88,6 @@ class Overwrite:
 class Member:
     user: User
     roles: list[int] = field(default_factory=list)
-    nick: str | None = None
     joined_at: float = 0.0
 
 
@@ -178,7 +176,7 @@ class Guild:
 class BotApplication:
     """An application of the developer portal. key is its name in tests and in the table of agents ("claude").
 
-    The three switches are the portal's privileged intents; commands is by guild id, None for the global ones;
+    message_content is the portal's switch of that privileged intent. commands is by guild id, None for the global ones;
     without_commands are guilds where it was invited without the scope applications.commands.
     """
 
@@ -187,8 +185,6 @@ class BotApplication:
     token: str
     user: User
     message_content: bool = True
-    members_intent: bool = True
-    presences_intent: bool = True
     commands: dict[int | None, list[dict[str, Any]]] = field(default_factory=dict)
     without_commands: set[int] = field(default_factory=set)
 
@@ -202,7 +198,6 @@ class Webhook:
     token: str
     creator_id: int | None = None
     application_id: int | None = None
-    avatar: str | None = None
 
 
 class World:

@@ -87,7 +87,8 @@ class Crowd:
         """Delete the person's newest message in the channel, if there is one."""
         place, user = self._server.world.channel(channel), self._server.world.user(person)
         own = [number for number, message in place.messages.items() if message.author.id == user.id]
-        messages.delete(self._server.backend, place, own[-1:])
+        if own:
+            messages.delete(self._server.backend, place, own[-1])
 
     async def use(self, person: str, channel: str, command: str) -> str:
         """Use a slash command and return the answer."""

@@ -24,7 +24,7 @@ from agentic.local.discord.messages import Draft
 from agentic.local.discord.rest import RestCall, RestEndpoint
 from agentic.local.discord.rest_guilds import make_webhook, webhook_author
 from agentic.local.discord.server import PREFIX, File, MessageRef, draft_of_text, json_response
-from agentic.local.discord.world import ApiError, BotApplication, Channel, Member, Message, User, World
+from agentic.local.discord.world import DM, ApiError, BotApplication, Channel, Member, Message, User, World
 from tests.support.discord.faults import Faults, FaultyGateway, RequestInfo, RestFault
 from tests.support.discord.rate_limits import Limiter, RateLimits, bucket_of
 
@@ -283,23 +283,36 @@ class DiscordStandIn(server.DiscordStandIn):
         """Delete one message, or several in one bulk event."""
         place = self.world.channel(channel)
         ids = [self._message(place, m).id for m in which]
-        messages.delete(self.backend, place, ids, bulk=len(ids) > 1)
+        if len(ids) == 1:
+            messages.delete(self.backend, place, ids[0])
+            return
+        for message_id in ids:
+            self.backend.forget(place, message_id)
+        body = {"ids": [str(number) for number in ids], **messages.place(place)}
+        self.backend.emit("MESSAGE_DELETE_BULK", body, place)
 
     async def clear_reactions(self, channel: int | str, message: MessageRef, emoji: str | None = None) -> None:
         """Remove all reactions, or all of one emoji."""
         place = self.world.channel(channel)
         target = self._message(place, message)
+        body = {**messages.place(place), "message_id": str(target.id)}
         if emoji is None:
-            messages.clear_reactions(self.backend, place, target)
-        else:
-            messages.clear_emoji(self.backend, place, target, messages.parse_emoji(self.world, emoji))
+            target.reactions.clear()
+            self.backend.emit("MESSAGE_REACTION_REMOVE_ALL", body, place)
+            return
+        kind = messages.parse_emoji(self.world, emoji)
+        if target.reactions.pop(kind, None) is not None:
+            self.backend.emit("MESSAGE_REACTION_REMOVE_EMOJI", {**body, "emoji": payloads.emoji(*kind)}, place)
 
     async def start_typing(self, author: int | str, channel: int | str) -> None:
         """Let a person type."""
         messages.publish_typing(self.backend, self.world.channel(channel), self.world.user(author).id)
 
     async def create_channel(self, name: str, topic: str | None = None) -> dict[str, Any]:
-        return payloads.channel(self.world, channels.create_channel(self.backend, self.world.guild, name, topic))
+        channel = channels.add_channel(self.world, self.world.guild, name, topic)
+        body = payloads.channel(self.world, channel)
+        self.backend.emit("CHANNEL_CREATE", body, channel)
+        return body
 
     async def change_channel(self, channel: int | str, **fields: Any) -> dict[str, Any]:
         """Set fields of the Channel record (name, topic, overwrites, archived, locked) and publish it."""
@@ -310,7 +323,17 @@ class DiscordStandIn(server.DiscordStandIn):
         return payloads.channel(self.world, place)
 
     async def delete_channel(self, channel: int | str) -> None:
-        channels.delete(self.backend, self.world.channel(channel))
+        """Delete a channel, its threads first, or one thread."""
+        place, guild = self.world.channel(channel), self.world.guild
+        for thread in [one for one in guild.channels.values() if one.is_thread and one.parent_id == place.id]:
+            await self.delete_channel(thread.id)
+        for message_id in list(place.messages):
+            self.backend.forget(place, message_id)
+        body = payloads.channel(self.world, place)
+        if place.is_thread:
+            body = {key: body[key] for key in ("id", "guild_id", "parent_id", "type")}
+        self.backend.emit("THREAD_DELETE" if place.is_thread else "CHANNEL_DELETE", body, place)
+        del self.world.guilds[place.guild_id or 0].channels[place.id]
 
     async def create_thread(
         self, author: int | str, channel: int | str, name: str, message: MessageRef | None = None
@@ -331,8 +354,11 @@ class DiscordStandIn(server.DiscordStandIn):
         return payloads.role(record)
 
     async def open_direct(self, person: int | str, bot: str) -> int:
-        """The id of the DM between a person and a bot."""
-        return channels.direct_channel(self.backend, self.world.app(bot).user.id, self.world.user(person).id).id
+        """The id of the DM between a person and a bot, which is created if there is none."""
+        people = sorted((self.world.app(bot).user.id, self.world.user(person).id))
+        known = (channel.id for channel in self.world.direct.values() if channel.recipients == people)
+        new = Channel(self.world.new_id(), None, f"dm-{bot}-{person}", type=DM, recipients=people)
+        return next(known, None) or self.world.direct.setdefault(new.id, new).id
 
     async def type_option(
         self, author: int | str, channel: int | str, bot: str, command: str, option: str, typed: str
