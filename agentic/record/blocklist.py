@@ -7,7 +7,8 @@ names for its table (personal_data.py).
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,12 +22,16 @@ from agentic.wire.entries import CallWords, Entry, LoggedMessage, ProfileNote, R
 
 RecordEntry = Entry | TurnRecord
 _ROWS = {kind: [row for row in RECORD if row.entry is kind] for kind in {row.entry for row in RECORD}}
+_WITH_CONDITIONS = {row.entry for row in RECORD if row.only}
 
 
-def rows_of(entry: RecordEntry) -> list[StoredData]:
+def rows_of(entry: RecordEntry) -> Sequence[StoredData]:
     """Return the rows of STORED for what the entry becomes."""
-    fitting = _ROWS.get(type(entry), ())
-    return [row for row in fitting if row.only is None or getattr(entry, row.only[0]) == row.only[1]]
+    kind = type(entry)  # pydantic takes half a microsecond for each isinstance, and every entry comes here
+    rows = _ROWS.get(kind, ())
+    if kind not in _WITH_CONDITIONS:
+        return rows
+    return [row for row in rows if row.only is None or getattr(entry, row.only[0]) == row.only[1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +48,25 @@ class RecordingBlocklist:
 
     def admit(self, entry: RecordEntry) -> RecordEntry | None:
         """Return the entry as it may be recorded, None if not at all."""
-        match entry:
-            case RoomWords():
-                (row,) = rows_of(entry)
-                kept = (
-                    each
-                    for each in entry.messages
-                    if not self.is_deleted(each, row, entry.thread_id) and not self.is_forgotten(each, row)
-                )
-                return entry.model_copy(update={"messages": tuple(kept)})
-            case SummaryNote() if self._blocks_summary(entry):
-                return None
-            case ProfileNote() if any(self.logged.get(each, MAX_ID) > entry.at for each in entry.message_ids):
-                return None  # a message left the log, or was edited, while it was made
+        if type(entry) is RoomWords:
+            (row,) = rows_of(entry)
+            kept = (
+                each
+                for each in entry.messages
+                if not self.is_deleted(each, row, entry.thread_id) and not self.is_forgotten(each, row)
+            )
+            return entry.model_copy(update={"messages": tuple(kept)})
+        if type(entry) is SummaryNote and self._blocks_summary(entry):
+            return None
+        if type(entry) is ProfileNote and any(self.logged.get(each, MAX_ID) > entry.at for each in entry.message_ids):
+            return None  # a message left the log, or was edited, while it was made
         for row in rows_of(entry):
-            effects = [row.on_delete] if self.is_deleted(entry, row) else []
-            effects += [row.on_forget] if self.is_forgotten(entry, row) else []
-            for effect in effects:
-                if effect == "delete":
-                    return None
-                if effect != "keep":
-                    entry = entry.model_copy(update=dict(effect))
+            for applies, effect in ((self.is_deleted, row.on_delete), (self.is_forgotten, row.on_forget)):
+                if applies(entry, row):
+                    if effect == "delete":
+                        return None
+                    if effect != "keep":
+                        entry = entry.model_copy(update=dict(effect))
         return entry
 
     def why_not(self, words: CallWords) -> str | None:
@@ -83,6 +86,8 @@ class RecordingBlocklist:
 
     def is_deleted(self, entry: RecordEntry, row: StoredData, channel_id: int | None = None) -> bool:
         """Return whether its message was deleted, by itself or with all that was said in its channel until then."""
+        if not self.messages and not self.channels:
+            return False
         message_id = int(getattr(entry, row.message)) if row.message else None
         if message_id in self.messages:
             return True
@@ -91,7 +96,7 @@ class RecordingBlocklist:
 
     def is_forgotten(self, entry: RecordEntry, row: StoredData) -> bool:
         """Return whether its person asked to be forgotten later."""
-        if not row.person:
+        if not row.person or not self.people:
             return False
         sent = getattr(entry, row.sent) if row.sent else None
         return self._asked_after(getattr(entry, row.person), getattr(entry, row.at) if row.at else None, sent)
@@ -122,42 +127,33 @@ class RecordingBlocklist:
 
 async def load_blocklist(db: aiosqlite.Connection, entries: Iterable[RecordEntry]) -> RecordingBlocklist:
     """Load what must not be recorded, of these."""
-    each = list(entries)
+    by_kind: dict[type, list[Any]] = defaultdict(list)
+    for entry in entries:
+        by_kind[type(entry)].append(entry)
     people = await db.execute_fetchall("SELECT user_id, at FROM forgotten")
     channels = await db.execute_fetchall("SELECT channel_id, at FROM deleted_channels")
-    ids = {message_id for entry in each for message_id in _message_ids(entry)}
+    notes = [*by_kind[SummaryNote], *by_kind[ProfileNote]]
+    sources = {source for note in notes for source in note.message_ids}
+    ids = {quoted.message_id for words in by_kind[CallWords] for quoted in words.quoted} | sources
+    ids |= {message.message_id for words in by_kind[RoomWords] for message in words.messages}
+    for row in RECORD:
+        if row.message and row.entry not in (None, CallWords, RoomWords):
+            ids.update(int(getattr(entry, row.message)) for entry in by_kind[row.entry] if row in rows_of(entry))
     messages = await _fetch(db, "SELECT message_id FROM deleted_messages WHERE message_id IN", ids)
     posts = "SELECT agent, turn_id FROM posts WHERE deleted_at IS NOT NULL AND turn_id IN"
-    turns = await _fetch(db, posts, {entry.turn_id for entry in each if isinstance(entry, CallWords)})
+    turns = await _fetch(db, posts, {words.turn_id for words in by_kind[CallWords]})
     found = RecordingBlocklist(
         {row[0]: row[1] for row in people},
         frozenset(row[0] for row in messages),
         {row[0]: row[1] for row in channels},
         frozenset((row[0], row[1]) for row in turns),
     )
-    sources = {source for entry in each if isinstance(entry, SummaryNote | ProfileNote) for source in entry.message_ids}
     logged = await _fetch(db, "SELECT message_id, read_at FROM message_log WHERE message_id IN", sources)
-    here = [
-        (entry.message_id, entry.read_at) for entry in each if isinstance(entry, LoggedMessage) and found.admit(entry)
-    ]
+    here = [(said.message_id, said.read_at) for said in by_kind[LoggedMessage] if sources and found.admit(said)]
     read: dict[int, float] = {}
     for message_id, read_at in (*map(tuple, logged), *here):
         read[message_id] = max(read_at, read.get(message_id, read_at))
     return replace(found, logged=read)
-
-
-def _message_ids(entry: RecordEntry) -> Iterable[int]:
-    """Return the messages whose words the entry has."""
-    match entry:
-        case CallWords():
-            return [quoted.message_id for quoted in entry.quoted]
-        case RoomWords():
-            return [message.message_id for message in entry.messages]
-        case SummaryNote():
-            return (*entry.message_ids, entry.message_id)
-        case ProfileNote():
-            return entry.message_ids
-    return [int(getattr(entry, row.message)) for row in rows_of(entry) if row.message]
 
 
 async def _fetch(db: aiosqlite.Connection, question: str, values: Collection[Any]) -> list[Any]:

@@ -27,7 +27,6 @@ from agentic.wire.entries import (
     ConsentNote,
     ContestNote,
     ConversationNote,
-    Entry,
     LoggedMessage,
     Phases,
     PostWords,
@@ -239,13 +238,13 @@ def entry_statements(
 ) -> Iterable[Statement]:
     for entry in entries:
         stored = rows_of(entry)
-        if any(row.expires in rules.unwanted for row in stored):
+        if rules.unwanted and any(row.expires in rules.unwanted for row in stored):
             continue
-        if isinstance(entry, CallWords) and (why := blocklist.why_not(entry)):
+        if type(entry) is CallWords and (why := blocklist.why_not(entry)):
             yield WORDS.of(entry, asked_by=None, data=None, removed=why)
-        elif isinstance(entry, PostWords) and any(blocklist.is_deleted(entry, row) for row in stored):
+        elif type(entry) is PostWords and any(blocklist.is_deleted(entry, row) for row in stored):
             yield DELETED_POST.of(entry, deleted_at=entry.at)
-        elif isinstance(admitted := blocklist.admit(entry), TurnRecord):
+        elif type(admitted := blocklist.admit(entry)) is TurnRecord:
             yield from turn_statements(admitted, rules.day_of)
         elif admitted is not None and (make := STATEMENTS.get(type(admitted))):  # a deletion has no row
             yield from make(admitted)
@@ -383,7 +382,7 @@ def reaction_statements(note: ReactionNote) -> list[Statement]:
     return [REACTION.of(note) if note.given else (NO_REACTION, [(note.message_id, note.user_id, note.emoji)])]
 
 
-STATEMENTS: Mapping[type[Entry], Callable[[Any], list[Statement]]] = {
+STATEMENTS: Mapping[type, Callable[[Any], list[Statement]]] = {
     CallWords: call_words_statements,
     SearchWords: search_statements,
     PostWords: post_statements,

@@ -93,7 +93,7 @@ async def _write_entries(db: aiosqlite.Connection, entries: Sequence[RecordEntry
     """Deletions first: what is quoted or posted in the same batch must know them."""
     removed = 0
     for note in entries:
-        if isinstance(note, DeletionNote):
+        if type(note) is DeletionNote:
             removed += await delete_messages(db, note)
     blocklist = await load_blocklist(db, entries)
     # Compressing long prompts takes milliseconds, which the bots would feel.
