@@ -31,9 +31,9 @@ from agentic.record.database import (
     read_migrations,
     try_on_copy,
 )
-from agentic.record.export.render import FORMATS, export, export_room, file_name
+from agentic.record.export.render import FORMATS, Exported, export, export_room
 from agentic.record.export.story import Look
-from agentic.record.queries.posts import conversation_of, conversations_page, last_conversation
+from agentic.record.queries.posts import conversations_page, last_conversation
 from agentic.record.recorder import explain_error
 from agentic.record.writing import transaction
 from agentic.state.budgets import Costs
@@ -58,15 +58,22 @@ def main(arguments: Sequence[str]) -> int:
     from agent_config import SettingsError, load_settings, process_environment
     from agentic.agent.persona import read_fronts
     from agentic.local.settings import LOCAL
+    from agentic.replay import command as replay
 
-    options = parser().parse_args(arguments)
+    parser = argparse.ArgumentParser(
+        prog="python -m agentic.record", description="Work with the record of the bots' turns."
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for add in (add_export, add_import_costs, add_migrate, replay.add):
+        add(commands)
+    options = parser.parse_args(arguments)
     try:
         settings = load_settings(process_environment(), fronts=read_fronts)
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2
-    common, local = settings, settings.with_(data_dir=settings.data_dir / LOCAL)
-    settings = local if getattr(options, "local", False) else common
+    local = settings.with_(data_dir=settings.data_dir / LOCAL)
+    settings = local if getattr(options, "local", False) else settings
     try:
         return int(options.run(options, settings))
     except BrokenPipeError:  # what read it has seen enough, such as `head`
@@ -82,18 +89,6 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
     return 1
-
-
-def parser() -> argparse.ArgumentParser:
-    from agentic.replay import command as replay
-
-    whole = argparse.ArgumentParser(
-        prog="python -m agentic.record", description="Work with the record of the bots' turns."
-    )
-    commands = whole.add_subparsers(metavar="COMMAND", required=True)
-    for add in (add_export, add_import_costs, add_migrate, replay.add):
-        add(commands)
-    return whole
 
 
 def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -121,18 +116,18 @@ def run_export(options: argparse.Namespace, settings: Settings) -> int:
     if options.list:
         asyncio.run(_print_list(settings))
         return 0
-    name, text = asyncio.run(_read_page(options, settings))
+    page = asyncio.run(_read_page(options, settings))
     if options.output == "-":
-        sys.stdout.write(text)
+        sys.stdout.write(page.text)
         return 0
-    path = Path(options.output or name)
-    path.write_text(text, encoding="utf-8")
+    path = Path(options.output or page.name)
+    path.write_text(page.text, encoding="utf-8")
     print(f"Wrote {path}")
     return 0
 
 
-async def _read_page(options: argparse.Namespace, settings: Settings) -> tuple[str, str]:
-    """Return a name for the file of the chosen conversation or room, and its page. Raises RecordError."""
+async def _read_page(options: argparse.Namespace, settings: Settings) -> Exported:
+    """Render the chosen conversation or room. Raises RecordError."""
     look = Look(
         names={name: agent.display_name for name, agent in settings.agents.items()},
         colours={name: agent.spec.colour for name, agent in settings.agents.items()},
@@ -141,21 +136,17 @@ async def _read_page(options: argparse.Namespace, settings: Settings) -> tuple[s
     )
     async with connect(settings.record_file) as db:
         if options.room is not None:
-            found = await export_room(db, options.room, options.format, look)
-            if found is None:
-                raise RecordError(f"there is no room in the thread {options.room}. The console lists which there are")
-            return found.name, found.text
-        if options.last:
-            conversation = await last_conversation(db)
-            missing = "no conversation has a post yet"
+            page = await export_room(db, options.room, options.format, look)
+            missing = f"there is no room in the thread {options.room}. The console lists which there are"
         else:
-            conversation = await conversation_of(db, options.conversation)
+            last = await last_conversation(db) if options.last else None
+            page = await export(db, last.id if last else options.conversation or "", options.format, look)
             missing = f"there is no conversation {options.conversation!r}. export --list shows which there are"
-        if conversation is None:
-            raise RecordError(missing)
-        began = datetime.fromtimestamp(conversation.started_at, settings.timezone)
-        name = file_name("conversation", began, conversation.topic or conversation.theme, options.format)
-        return name, await export(db, conversation.id, options.format, look) or ""
+            if options.last:
+                missing = "no conversation has a post yet"
+    if page is None:
+        raise RecordError(missing)
+    return page
 
 
 async def _print_list(settings: Settings) -> None:
@@ -196,7 +187,7 @@ def run_migrate(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _migrate(options: argparse.Namespace, path: Path) -> str:
-    """Do it; return what was done, in a line."""
+    """Return what was done, in a line."""
     existed = path.exists()
     if options.validate:
         in_order = f"The migrations are in order: {migration_names(read_migrations())}."
@@ -224,9 +215,7 @@ def add_import_costs(commands: argparse._SubParsersAction[argparse.ArgumentParse
     parser.set_defaults(run=run_import_costs)
 
 
-def run_import_costs(options: argparse.Namespace, settings: Settings) -> int:
-    """Take the days' costs that Redis has into the record, for the days before the record began."""
-    del options
+def run_import_costs(_: argparse.Namespace, settings: Settings) -> int:
 
     async def read_costs() -> tuple[str, Days]:
         redis = locate_redis(settings.redis_url, settings.data_dir, runtime_dir=settings.runtime_dir)

@@ -3,25 +3,22 @@
 The file is SQLite in WAL mode: one writer and any number of readers, of any process. `secure_delete` overwrites what is
 deleted, so that words that a person had removed are not left in free pages.
 
-Migrations are `migrations/NNNN_name.sql`, or `.py` with a function `up(connection)`. They run in order, a transaction
-each. The table `migrations` has what was applied. A file that a newer program wrote is refused, and so is a file with
-migrations of other names. (Their texts may differ in comments; a test pins the statements of each.) Before each
-migration but the first the file is copied beside itself (`record.db.before-0002`). Migrating blocks.
+Migrations are `migrations/NNNN_name.sql`. They run in order, a transaction each; the table `migrations` has what was
+applied. A file that a newer program wrote is refused, and so is a file with migrations of other names. (Their texts may
+differ in comments; a test pins the statements of each.) Before each migration but the first the file is copied beside
+itself (`record.db.before-0002`). Migrating blocks.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import importlib.util
 import os
 import re
 import sqlite3
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -44,7 +41,7 @@ WRITER = (
 )
 READER = (*EACH, "PRAGMA query_only = ON")
 
-_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.(sql|py)")
+_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 _TABLE = """
 CREATE TABLE IF NOT EXISTS migrations (
     number INTEGER PRIMARY KEY,
@@ -121,65 +118,29 @@ class MigrationError(RecordError):
 
 @dataclass(frozen=True)
 class Migration:
-    """A step from one set of tables to the next. `path` is the file of a migration in Python."""
+    """A step from one set of tables to the next."""
 
     number: int
     name: str
     text: str
-    path: Path | None = None
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()
-
-    def run(self, connection: sqlite3.Connection) -> None:
-        """Run it in the transaction that is open. Raises what it raises."""
-        if self.path is None:
-            for statement in split_statements(self.text):
-                connection.execute(statement)
-            return
-        spec = importlib.util.spec_from_file_location(f"migration_{self}", self.path)
-        assert spec is not None, "a .py file has a loader"
-        assert spec.loader is not None, "a .py file has a loader"
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[module.__name__] = module  # dataclasses and enums look up the module that they are in
-        try:
-            spec.loader.exec_module(module)
-            if module.up(connection) is not None:
-                raise MigrationError("up(connection) returned something: it must do its work and return nothing")
-        finally:
-            del sys.modules[module.__name__]
 
     def __str__(self) -> str:
         return f"{self.number:04d}_{self.name}"
 
 
 def read_migrations(folder: Path = FOLDER) -> list[Migration]:
-    """Read the migrations of the program, by number. Raises MigrationError for a doubled or missing number, and for a
-    Python file without `up(connection)`."""
-    found = []
-    for path in sorted((*folder.glob("*.sql"), *folder.glob("*.py"))):
+    """Read the migrations of the program, by number. Raises MigrationError for a doubled or missing number."""
+    found: list[Migration] = []
+    for place, path in enumerate(sorted(folder.glob("*.sql")), 1):
         match = _NAME.fullmatch(path.name)
         if match is None:
-            raise MigrationError(f"{path.name}: a migration is named NNNN_name.sql or .py, such as 0002_titles.sql")
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise MigrationError(f"{path.name}: byte {error.start} is not UTF-8") from error
-        if match[3] == "py":
-            try:
-                tree = ast.parse(text, path.name)
-            except SyntaxError as error:
-                raise MigrationError(f"{path.name}: line {error.lineno}: {error.msg}") from error
-            functions = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == "up"]
-            if not functions or len(functions[0].args.posonlyargs + functions[0].args.args) != 1:
-                raise MigrationError(f"{path.name}: a migration in Python has a function up(connection)")
-        found.append(Migration(int(match[1]), match[2], text, path if match[3] == "py" else None))
-    for place, migration in enumerate(found, 1):
+            raise MigrationError(f"{path.name}: a migration is named NNNN_name.sql, such as 0002_titles.sql")
+        migration = Migration(int(match[1]), match[2], path.read_text(encoding="utf-8"))
         if migration.number < place:
-            raise MigrationError(f"{migration}: its number is taken by {found[place - 2]}; rename one of them")
+            raise MigrationError(f"{migration}: its number is taken by {found[-1]}; rename one of them")
         if migration.number > place:
             raise MigrationError(f"{migration}: there is no migration {place:04d} before it")
+        found.append(migration)
     return found
 
 
@@ -195,10 +156,11 @@ def migrate(
     is_new = not path.exists()
     if not is_new:
         with closing(connect_blocking(path)) as connection:
-            _next(connection, ours)  # a file that is refused is not even opened for writing
+            missing_migrations(connection, ours)  # a file that is refused is not even opened for writing
     with closing(connect_blocking(path, writable=True)) as connection:
         applied = []
-        while (migration := _next(connection, ours)) is not None:
+        while missing := missing_migrations(connection, ours):
+            migration = missing[0]
             if not is_new:
                 _back_up(connection, path.with_name(f"{path.name}.before-{migration.number:04d}"))
                 for old in copies(path)[:-COPIES_KEPT]:
@@ -235,11 +197,6 @@ def copies(path: Path) -> list[Path]:
     return sorted(copy for copy in path.parent.glob(f"{path.name}.before-*") if copy.suffix[-4:].isdecimal())
 
 
-def _next(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Migration | None:
-    """Return the first migration that the file lacks. Raises as `missing_migrations`."""
-    return next(iter(missing_migrations(connection, ours)), None)
-
-
 def missing_migrations(connection: sqlite3.Connection, ours: Sequence[Migration]) -> Sequence[Migration]:
     """Return the migrations that the file lacks.
 
@@ -269,44 +226,32 @@ def missing_migrations(connection: sqlite3.Connection, ours: Sequence[Migration]
 
 def _apply(connection: sqlite3.Connection, migration: Migration, ours: Sequence[Migration], at: float) -> bool:
     """Apply it, all or nothing; return False if another process was faster."""
-    with _transaction(connection):
-        if _next(connection, ours) != migration:
-            return False
-        connection.execute(_TABLE)
 
-        def forbid_transactions(action: int, *_: object) -> int:
-            """Forbid BEGIN, COMMIT and ROLLBACK: what a migration has done by then could not be taken back."""
-            return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_TRANSACTION else sqlite3.SQLITE_OK
+    def forbid_transactions(action: int, *_: object) -> int:
+        """Forbid BEGIN, COMMIT and ROLLBACK: what a migration has done by then could not be taken back."""
+        return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_TRANSACTION else sqlite3.SQLITE_OK
 
-        connection.set_authorizer(forbid_transactions)
-        try:
-            migration.run(connection)
-            if not connection.in_transaction:  # INSERT OR ROLLBACK, or a trigger, ended it, and the error was ignored
-                raise MigrationError("it must not end its transaction (ROLLBACK)")
-            connection.set_authorizer(None)
-            row = (migration.number, migration.name, at, migration.digest)
-            connection.execute("INSERT INTO migrations (number, name, applied_at, digest) VALUES (?, ?, ?, ?)", row)
-        except (Exception, SystemExit) as error:  # the migration's own code may raise anything
-            why = str(error) or type(error).__name__
-            if "not authorized" in why:
-                why = "it must not end its transaction (COMMIT, commit, executescript)"
-            raise MigrationError(f"migration {migration} failed, the file is as it was before it: {why}") from error
-        finally:
-            connection.set_authorizer(None)
-            connection.row_factory = sqlite3.Row
-    return True
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        yield
-    except BaseException:
+        missing = missing_migrations(connection, ours)
+        if not missing or missing[0] != migration:
+            connection.execute("ROLLBACK")
+            return False
+        connection.execute(_TABLE)
+        connection.set_authorizer(forbid_transactions)
+        for statement in split_statements(migration.text):
+            connection.execute(statement)
+        connection.set_authorizer(None)
+        row = (migration.number, migration.name, at, hashlib.sha256(migration.text.encode()).hexdigest())
+        connection.execute("INSERT INTO migrations (number, name, applied_at, digest) VALUES (?, ?, ?, ?)", row)
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        connection.set_authorizer(None)
         if connection.in_transaction:  # some errors of SQLite end the transaction themselves
             connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+        why = "it must not end its transaction" if "not authorized" in str(error) else str(error)
+        raise MigrationError(f"migration {migration} failed, the file is as it was before it: {why}") from error
+    return True
 
 
 def split_statements(sql: str) -> Iterator[str]:
@@ -335,5 +280,4 @@ def _back_up(connection: sqlite3.Connection, to: Path) -> None:
 
 
 def migration_names(migrations: Iterable[Migration]) -> str:
-    """Return their names in a line."""
     return ", ".join(map(str, migrations))

@@ -211,7 +211,7 @@ async def exported(path):
     db = await connect(path)
     try:
         talk = await last_conversation(db)
-        return [await export(db, talk.id, kind, Look()) for kind in FORMATS]
+        return [(await export(db, talk.id, kind, Look())).text for kind in FORMATS]
     finally:
         await db.close()
 

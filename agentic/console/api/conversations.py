@@ -5,10 +5,8 @@ A conversation reads as a chat with its skipped turns. `/api/pulls` explains why
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from contextlib import suppress
-from datetime import datetime
 
 from aiohttp import web
 
@@ -28,9 +26,9 @@ from agentic.console.json_values import (
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused, file_response, query_id, query_int, query_text, snowflake
 from agentic.policies import POLICY_TEXTS
-from agentic.record.export.render import FORMATS, export_room, read_room_story
-from agentic.record.export.story import Look, Message, read_story
-from agentic.record.queries.posts import Conversation, conversation_of, conversations_page, posts_of_conversation
+from agentic.record.export.render import FORMATS, export, export_room, read_room_story
+from agentic.record.export.story import Look, Message
+from agentic.record.queries.posts import conversation_of, conversations_page, posts_of_conversation
 from agentic.record.queries.turns import turns_of_conversation
 from agentic.state.rooms import (
     ARCHIVE_MINUTES,
@@ -81,16 +79,12 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         items = [conversation_json(parts, each) for each in page.items]
         return web.json_response({"items": items, "next": cursor_text(page.next)})
 
-    async def find_conversation(request: web.Request) -> Conversation:
-        found = await conversation_of(await parts.store.open(), request.match_info["id"])
-        if found is None:
-            raise Refused(404, GONE)
-        return found
-
     @table.get("/api/conversations/{id}")
     async def show_conversation(request: web.Request) -> web.Response:
-        found = await find_conversation(request)
         db = await parts.store.open()
+        found = await conversation_of(db, request.match_info["id"])
+        if found is None:
+            raise Refused(404, GONE)
         turns, posts = await turns_of_conversation(db, found.id), await posts_of_conversation(db, found.id)
         posted: dict[tuple[str, str], list[Json]] = defaultdict(list)
         guilds = {(turn.agent, turn.id): turn.guild_id for turn in turns}
@@ -103,13 +97,10 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     @table.get("/api/conversations/{id}/export")
     async def export_conversation(request: web.Request) -> web.Response:
         kind = _file_format(request)
-        found = await find_conversation(request)
-        story = await read_story(await parts.store.open(), found.id, _look(parts))
-        if story is None:
+        page = await export(await parts.store.open(), request.match_info["id"], kind, _look(parts))
+        if page is None:
             raise Refused(404, GONE)
-        began = datetime.fromtimestamp(found.started_at, parts.settings.timezone)
-        text = await asyncio.to_thread(FORMATS[kind], story)
-        return file_response(text, MEDIA_TYPES[kind], f"conversation-{began:%Y-%m-%d-%H%M}.{kind}")
+        return file_response(page.text, MEDIA_TYPES[kind], page.name)
 
     @table.get("/api/rooms")
     async def list_rooms(_: web.Request) -> web.Response:
@@ -127,9 +118,8 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         with suppress(Refused):  # no record
             story = await read_room_story(await parts.store.open(), room.thread_id, _look(parts))
             messages = [_message_json(each, story.look) for each in story.messages] if story is not None else []
-        others = [
-            _seat_json(seat) for seat in parts.actions.context.services.agents.roster if room.member(seat.key) is None
-        ]
+        roster = parts.actions.context.services.agents.roster
+        others = [_seat_json(seat) for seat in roster if room.member(seat.key) is None]
         return web.json_response({**_room_json(parts, room), "messages": messages, "others": others})
 
     @table.get("/api/rooms/{thread}/export")
@@ -144,9 +134,8 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     @table.get("/api/new-room")
     async def show_room_choices(_: web.Request) -> web.Response:
         """List who may take part in a new room, and its bounds."""
-        return web.json_response(
-            {**ROOM_BOUNDS, "seats": [_seat_json(seat) for seat in parts.actions.context.services.agents.roster]}
-        )
+        roster = parts.actions.context.services.agents.roster
+        return web.json_response({**ROOM_BOUNDS, "seats": [_seat_json(seat) for seat in roster]})
 
     @table.get("/api/pulls/{channel}")
     async def show_pulls(request: web.Request) -> web.Response:

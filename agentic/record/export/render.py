@@ -10,11 +10,12 @@ it, from the order in which they spoke: an export has their names, never their i
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cache
 from itertools import groupby
@@ -30,7 +31,6 @@ from agentic.record.export.story import GREY, Look, Message, Story, emoji_name, 
 from agentic.record.queries.posts import (
     Conversation,
     Picture,
-    RecordedRoom,
     messages_of_room,
     posts_of_channel,
     room_of,
@@ -93,16 +93,22 @@ async def room_page(record_file: Path, thread_id: int, kind: str = "html", look:
 
 async def export_room(db: aiosqlite.Connection, thread_id: int, kind: str, look: Look) -> Exported | None:
     """As `room_page`, from a record that is open."""
-    story = await read_room_story(db, thread_id, look)
+    return await _render("room", await read_room_story(db, thread_id, look), kind)
+
+
+async def export(db: aiosqlite.Connection, conversation_id: str, kind: str, look: Look) -> Exported | None:
+    """Export a conversation as `html`, `md` or `json`; None if the record does not have it."""
+    return await _render("conversation", await read_story(db, conversation_id, look), kind)
+
+
+async def _render(what: str, story: Story | None, kind: str) -> Exported | None:
+    """Name the file by `what` it is, its day and the topic's words."""
     if story is None:
         return None
-    return Exported(file_name("room", story.began, story.conversation.topic or "", kind), FORMATS[kind](story))
-
-
-async def export(db: aiosqlite.Connection, conversation_id: str, kind: str, look: Look) -> str | None:
-    """Render a conversation as `html`, `md` or `json`; None if the record does not have it."""
-    story = await read_story(db, conversation_id, look)
-    return None if story is None else FORMATS[kind](story)
+    title = (story.conversation.topic or story.conversation.theme).lower()
+    words = re.sub(r"[^a-z0-9]+", "-", title)[:MAX_TITLE].strip("-")
+    name = f"{what}-{story.began:%Y-%m-%d}{'-' * bool(words)}{words}.{kind}"
+    return Exported(name, await asyncio.to_thread(FORMATS[kind], story))
 
 
 async def read_room_story(db: aiosqlite.Connection, thread_id: int, look: Look) -> Story | None:
@@ -134,26 +140,20 @@ async def read_room_story(db: aiosqlite.Connection, thread_id: int, look: Look) 
     messages = sorted((*posts, *others), key=lambda message: message.message_id)
     speakers = tuple(dict.fromkeys(message.agent for message in messages))
     began = datetime.fromtimestamp(room.opened_at, look.zone)
-    return Story(_as_conversation(room), look, began, tuple(messages), speakers)
-
-
-def _as_conversation(room: RecordedRoom) -> Conversation:
-    ended = None if room.status == "active" else room.changed_at
-    return Conversation(
+    conversation = Conversation(
         id=room.conversation_id,
         channel_id=room.channel_id,
         theme="room",
-        starter="",
         topic=room.topic,
         policy=room.policy,
         started_at=room.opened_at,
-        ended_at=ended,
+        ended_at=None if room.status == "active" else room.changed_at,
         ended_because=room.why,
         rounds=room.turn_number,
         messages=room.posts,
-        skips=0,
         cost_usd=room.cost_usd,
     )
+    return Story(conversation, look, began, tuple(messages), speakers)
 
 
 def as_html(story: Story) -> str:
@@ -217,18 +217,11 @@ def _plain(text: str) -> str:
 def as_json(story: Story) -> str:
     """Ids are text, times unix seconds, money US dollars, pictures base64."""
     conversation, look = story.conversation, story.look
-    costs = {"cost_usd": conversation.cost_usd} if look.costs else {}
     people = {message.agent for message in story.messages if message.person}
+    told = {"id", "theme", "topic", "started_at", "ended_at", "ended_because", "rounds"}
     whole = {
-        "id": conversation.id,
+        **conversation.model_dump(include=told | ({"cost_usd"} if look.costs else set())),
         "channel_id": str(conversation.channel_id),
-        "theme": conversation.theme,
-        "topic": conversation.topic,
-        "started_at": conversation.started_at,
-        "ended_at": conversation.ended_at,
-        "ended_because": conversation.ended_because,
-        "rounds": conversation.rounds,
-        **costs,
         "agents": [{"agent": agent, "name": look.name(agent)} for agent in story.agents if agent not in people],
         "messages": [_message_json(story, message) for message in story.messages],
     }
@@ -245,20 +238,12 @@ def _message_json(story: Story, message: Message) -> dict[str, Any]:
         "at": message.at.timestamp(),
         "text": message.text,
         "picture": shown,
-        "reactions": [
-            {"emoji": each.emoji, "count": each.count, "agents": list(each.agents)} for each in message.reactions
-        ],
+        "reactions": [asdict(each) for each in message.reactions],
         **({"cost_usd": message.cost_usd} if story.look.costs else {}),
     }
 
 
 FORMATS: Mapping[str, Callable[[Story], str]] = {"html": as_html, "md": as_markdown, "json": as_json}
-
-
-def file_name(what: str, began: datetime, title: str, kind: str) -> str:
-    """Name a file of this kind by `what` it is, its day and its title's words."""
-    words = re.sub(r"[^a-z0-9]+", "-", title.lower())[:MAX_TITLE].strip("-")
-    return f"{what}-{began:%Y-%m-%d}{'-' * bool(words)}{words}.{kind}"
 
 
 def data_address(picture: Picture) -> str:

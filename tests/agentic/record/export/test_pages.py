@@ -30,7 +30,7 @@ def change(path, sql, *values):
 async def exported(path, kind, look=LOOK):
     db = await connect(path)
     try:
-        return await export(db, "showcase", kind, look)
+        return (await export(db, "showcase", kind, look)).text
     finally:
         await db.close()
 
