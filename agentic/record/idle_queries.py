@@ -48,7 +48,6 @@ MIN_CHARACTERS = 20  # that a person wrote since the last profile; less says not
 MAX_POSTS = 15  # of the agent in a channel
 MAX_EXCHANGES = 200  # the newest
 MAX_TALK = 20  # messages of a conversation
-MIN_CHAIN = 3
 EXCHANGE_SECONDS = 3600.0  # what a person writes within that time after an agent's message belongs to it
 
 # A reply to a reply, or to any message if ?4 says so, which nobody has answered, and up to which there is no summary,
@@ -110,56 +109,118 @@ class Exchange:
     unasked: bool
 
 
-class IdleMemory:
+class IdleMemory(QuestionThread):
     """Implements IdleStore (agent_coordinator/idle/tasks.py). `exchanges`: a message with its answer counts too."""
 
     def __init__(self, path: Path, *, exchanges: bool = False) -> None:
-        self._questions, self._exchanges = QuestionThread(path), exchanges
+        super().__init__(path)
+        self._exchanges = exchanges
 
     async def newest(self, agent: str, task: str) -> int:
-        profiles = task == "discover"
-        return await self._questions.ask(lambda db: newest_of(db, agent, profiles=profiles), 0)
+        return await self.ask(lambda db: newest_of(db, agent, profiles=task == "discover"), 0)
 
     async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:
-        return await self._questions.ask(
-            lambda db: to_summarise(db, agent, before, skip, exchanges=self._exchanges), None
-        )
+        def query(db: sqlite3.Connection) -> Candidate | None:
+            for channel_id in channels_of(db, agent):
+                where = (channel_id, id_at(before), json.dumps([*skip]), self._exchanges)
+                row = db.execute(_UNSUMMARISED, where).fetchone()
+                if row and (last := message(db, row[0])):
+                    return _summary_candidate(db, last)
+            return None
+
+        return await self.ask(query, None)
 
     async def to_profile(self, agent: str, skip: Collection[int] = ()) -> Candidate | None:
-        return await self._questions.ask(lambda db: to_profile(db, agent, skip), None)
+        def query(db: sqlite3.Connection) -> Candidate | None:
+            channels = channels_of(db, agent)
+            for person_id, upto, _ in db.execute(_UNPROFILED).fetchall() if channels else ():
+                theirs = _new_messages(db, person_id, upto, channels)
+                is_skipped = theirs and theirs[0].message_id in skip
+                if not is_skipped and sum(len(said.text) for said in theirs) >= MIN_CHARACTERS:
+                    topics = topics_for(db, person_id, theirs[0].channel_id)
+                    return _person_candidate(person_id, theirs[0], theirs, topics, (person_id,))
+            return None
+
+        return await self.ask(query, None)
 
     async def hanging(self, agent: str, before: float, count: int) -> tuple[Candidate, ...]:
-        return await self._questions.ask(lambda db: hanging(db, agent, before, count), ())
+        def query(db: sqlite3.Connection) -> tuple[Candidate, ...]:
+            found: list[Candidate] = []
+            for exchange in _exchanges(db, agent):
+                last = None if exchange.unasked else _last_message(db, exchange)
+                if last is None or last.at >= before:
+                    continue
+                followed_up = db.execute(
+                    "SELECT 1 FROM unasked WHERE channel_id = ? AND at >= ? AND coalesce(person_id, ?3) = ?3",
+                    (last.channel_id, last.at, exchange.person_id),
+                ).fetchone()
+                if not followed_up:
+                    found.append(_follow_up_candidate(db, exchange, last))
+                    if len(found) >= count:
+                        break
+            return tuple(found)
+
+        return await self.ask(query, ())
 
     async def people(self, agent: str, count: int) -> tuple[Candidate, ...]:
-        return await self._questions.ask(lambda db: people(db, agent, count), ())
+        def query(db: sqlite3.Connection) -> tuple[Candidate, ...]:
+            found: dict[int, Candidate] = {}
+            for exchange in _exchanges(db, agent):
+                person_id = exchange.person_id
+                topics = () if person_id in found else topics_for(db, person_id, exchange.channel_id)
+                if topics and (post := message(db, exchange.post_id)):
+                    known = profile(db, person_id)
+                    found[person_id] = _candidate(
+                        post,
+                        person_id=person_id,
+                        person_name=known.name if known else "",
+                        topics=topics,
+                        origins=origins_of(db, person_id, post.channel_id),
+                        people=(person_id,),
+                    )
+                    if len(found) >= count:
+                        break
+            return tuple(found.values())
+
+        return await self.ask(query, ())
 
     async def sent(self, since: float) -> tuple[Sent, ...]:
         def query(db: sqlite3.Connection) -> tuple[Sent, ...]:
             found = map(dict, db.execute(_SENT, (since,)))
             return tuple(Sent(**{**row, "answered": bool(row["answered"])}) for row in found)
 
-        return await self._questions.ask(query, ())
+        return await self.ask(query, ())
 
     async def consents(self) -> Mapping[int, bool]:
         query = "SELECT user_id, unasked FROM consents"
-        return await self._questions.ask(lambda db: {row[0]: bool(row[1]) for row in db.execute(query)}, {})
-
-    async def aclose(self) -> None:
-        await self._questions.aclose()
+        return await self.ask(lambda db: {row[0]: bool(row[1]) for row in db.execute(query)}, {})
 
 
-def to_summarise(
-    db: sqlite3.Connection, agent: str, before: float, skip: Collection[int] = (), *, exchanges: bool = False
-) -> Candidate | None:
-    """Find the newest chain that wants a summary, but none whose last message is one of `skip`; with `exchanges` also a
-    message with its answer alone."""
-    for channel_id in channels_of(db, agent):
-        row = db.execute(_UNSUMMARISED, (channel_id, id_at(before), json.dumps([*skip]), exchanges)).fetchone()
-        last = message(db, row[0]) if row else None
-        if last:
-            return _summary_candidate(db, last)
-    return None
+def _candidate(last: LoggedMessage, **more: Any) -> Candidate:
+    """Return a candidate for a task in this message's channel, after the message."""
+    here, guild, last_id = last.channel_id, last.guild_id, last.message_id
+    return Candidate(channel_id=here, guild_id=guild, message_id=last_id, upto=last_id, at=last.at, **more)
+
+
+def _person_candidate(
+    person_id: int,
+    last: LoggedMessage,
+    newest_first: Sequence[LoggedMessage],
+    topics: tuple[str, ...],
+    people: tuple[int, ...],
+) -> Candidate:
+    """Return a candidate about a person, whose material are these messages."""
+    material, count = lines(newest_first)
+    theirs = next((said for said in newest_first if said.author_id == person_id), None)
+    return _candidate(
+        last,
+        person_id=person_id,
+        person_name=shown_name(theirs) if theirs else "",
+        material=material,
+        topics=topics,
+        message_ids=tuple(said.message_id for said in reversed(newest_first[:count])),
+        people=people,
+    )
 
 
 def _summary_candidate(db: sqlite3.Connection, last: LoggedMessage) -> Candidate:
@@ -174,24 +235,6 @@ def _summary_candidate(db: sqlite3.Connection, last: LoggedMessage) -> Candidate
     return _candidate(last, material=material, message_ids=ids, people=people)
 
 
-def to_profile(db: sqlite3.Connection, agent: str, skip: Collection[int] = ()) -> Candidate | None:
-    """Find a person who wrote what their profile lacks, but nobody whose newest message is one of `skip`."""
-    channels = channels_of(db, agent)
-    for person_id, upto, _ in db.execute(_UNPROFILED).fetchall() if channels else ():
-        theirs = _new_messages(db, person_id, upto, channels)
-        if theirs and theirs[0].message_id in skip:
-            continue
-        if sum(len(said.text) for said in theirs) >= MIN_CHARACTERS:
-            return _profile_candidate(db, person_id, theirs)
-    return None
-
-
-def _candidate(last: LoggedMessage, **more: Any) -> Candidate:
-    """Return a candidate for a task in this message's channel, after the message."""
-    here, guild, last_id = last.channel_id, last.guild_id, last.message_id
-    return Candidate(channel_id=here, guild_id=guild, message_id=last_id, upto=last_id, at=last.at, **more)
-
-
 def _new_messages(db: sqlite3.Connection, person_id: int, upto: int, channels: Sequence[int]) -> list[LoggedMessage]:
     """Return the messages that others could read. Only of a person who writes nowhere else, return those of a private
     chat: its topics could not be used in front of others."""
@@ -204,37 +247,6 @@ def _new_messages(db: sqlite3.Connection, person_id: int, upto: int, channels: S
     shared = {channel: is_shared(db, channel, person_id) for channel in {said.channel_id for said in theirs}}
     readable = [said for said in theirs if shared[said.channel_id]]
     return readable if readable or is_open(db, person_id) else theirs
-
-
-def _profile_candidate(db: sqlite3.Connection, person_id: int, newest_first: Sequence[LoggedMessage]) -> Candidate:
-    last = newest_first[0]
-    material, count = lines(newest_first)
-    return _candidate(
-        last,
-        person_id=person_id,
-        person_name=shown_name(last),
-        material=material,
-        topics=topics_for(db, person_id, last.channel_id),
-        message_ids=tuple(said.message_id for said in reversed(newest_first[:count])),
-        people=(person_id,),
-    )
-
-
-def hanging(db: sqlite3.Connection, agent: str, before: float, count: int) -> tuple[Candidate, ...]:
-    found: list[Candidate] = []
-    for exchange in _exchanges(db, agent):
-        last = None if exchange.unasked else _last_message(db, exchange)
-        if last is None or last.at >= before:
-            continue
-        followed_up = db.execute(
-            "SELECT 1 FROM unasked WHERE channel_id = ? AND at >= ? AND coalesce(person_id, ?3) = ?3",
-            (last.channel_id, last.at, exchange.person_id),
-        ).fetchone()
-        if not followed_up:
-            found.append(_follow_up_candidate(db, exchange, last))
-            if len(found) >= count:
-                break
-    return tuple(found)
 
 
 def _last_message(db: sqlite3.Connection, exchange: Exchange) -> LoggedMessage | None:
@@ -252,58 +264,19 @@ def _last_message(db: sqlite3.Connection, exchange: Exchange) -> LoggedMessage |
 
 def _follow_up_candidate(db: sqlite3.Connection, exchange: Exchange, last: LoggedMessage) -> Candidate:
     said = upwards(db, last, MAX_TALK)
-    if len(said) < MIN_CHAIN:
-        said = _talk_before(db, exchange, last)
-    material, count = lines(said)
-    theirs = next((each for each in said if each.author_id == exchange.person_id), None)
+    if len(said) < 3:
+        # The newest messages of the two up to then, of one sitting: they did not answer each other by replies.
+        begin, person_id, agent = id_at(last.at - EXCHANGE_SECONDS), exchange.person_id, exchange.agent
+        found = db.execute(
+            f"SELECT {SELECTED} FROM (SELECT * FROM message_log WHERE channel_id = ?1 AND message_id BETWEEN ?2 AND ?3"
+            " ORDER BY message_id DESC LIMIT 200) WHERE author_id = ?4 OR agent = ?5 ORDER BY message_id DESC LIMIT ?6",
+            (last.channel_id, begin, last.message_id, person_id, agent, MAX_TALK),
+        )
+        said = list(map(message_of, found))
     # A follow-up is about its talk: topics of other channels, which its readers may not know, have no place in it.
     elsewhere = set(origins_of(db, exchange.person_id, last.channel_id)) - {last.channel_id}
-    return _candidate(
-        last,
-        person_id=exchange.person_id,
-        person_name=shown_name(theirs) if theirs else "",
-        material=material,
-        topics=() if elsewhere else topics_for(db, exchange.person_id, last.channel_id),
-        message_ids=tuple(each.message_id for each in reversed(said[:count])),
-        people=tuple(sorted(authors_of(said))),
-    )
-
-
-def _talk_before(db: sqlite3.Connection, exchange: Exchange, last: LoggedMessage) -> list[LoggedMessage]:
-    """Return the newest messages of the two up to then, of one sitting: they did not answer each other by replies."""
-    found = db.execute(
-        f"SELECT {SELECTED} FROM (SELECT * FROM message_log WHERE channel_id = ?1 AND message_id BETWEEN ?2 AND ?3"
-        " ORDER BY message_id DESC LIMIT 200) WHERE author_id = ?4 OR agent = ?5 ORDER BY message_id DESC LIMIT ?6",
-        (
-            last.channel_id,
-            id_at(last.at - EXCHANGE_SECONDS),
-            last.message_id,
-            exchange.person_id,
-            exchange.agent,
-            MAX_TALK,
-        ),
-    )
-    return list(map(message_of, found))
-
-
-def people(db: sqlite3.Connection, agent: str, count: int) -> tuple[Candidate, ...]:
-    found: dict[int, Candidate] = {}
-    for exchange in _exchanges(db, agent):
-        person_id = exchange.person_id
-        topics = () if person_id in found else topics_for(db, person_id, exchange.channel_id)
-        if topics and (post := message(db, exchange.post_id)):
-            known = profile(db, person_id)
-            found[person_id] = _candidate(
-                post,
-                person_id=person_id,
-                person_name=known.name if known else "",
-                topics=topics,
-                origins=origins_of(db, person_id, post.channel_id),
-                people=(person_id,),
-            )
-            if len(found) >= count:
-                break
-    return tuple(found.values())
+    topics = () if elsewhere else topics_for(db, exchange.person_id, last.channel_id)
+    return _person_candidate(exchange.person_id, last, said, topics, tuple(sorted(authors_of(said))))
 
 
 def _exchanges(db: sqlite3.Connection, agent: str) -> list[Exchange]:

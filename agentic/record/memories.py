@@ -14,7 +14,6 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -100,11 +99,6 @@ class Kept:
     since: float | None = None
 
 
-async def everywhere(channel_id: int) -> tuple[int, int]:
-    del channel_id
-    return 0, MAX_ID
-
-
 class MemoryReader:
     """Reads the record of this machine for turns and commands. A file that is not there has nothing; no method raises.
 
@@ -135,7 +129,7 @@ class MemoryReader:
         query: str,
         may_see: Callable[[int], bool],
         most: int,
-        between: Callable[[int], Awaitable[tuple[int, int]]] = everywhere,
+        between: Callable[[int], Awaitable[tuple[int, int]]] | None = None,
         ignored: Collection[int] = (),
     ) -> tuple[Memory, ...]:
         """Return the messages and summaries that fit best, of channels that pass `may_see`; none if nothing fits well.
@@ -145,14 +139,16 @@ class MemoryReader:
         """
         channels: tuple[int, ...] = await self._ask(recall.channels, ())
         seen = tuple(channel for channel in channels if may_see(channel))
-        reach = Reach({channel: await between(channel) for channel in seen}, tuple(ignored))
+        reach = Reach({channel: await between(channel) if between else (0, MAX_ID) for channel in seen}, ignored)
         fitting: tuple[Memory, ...] = await self._ask(lambda db: recall.recall(db, query, reach, most), ())
-        meaning, wanted = self._meaning, None
+        meaning = self._meaning
         if meaning is None or len(fitting) >= most or not seen:
             return fitting
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(MEANING_SECONDS):
                 wanted = await meaning.vectors([query])
+        except TimeoutError:
+            return fitting
         if not wanted:
             return fitting
         vector, model = wanted[0], meaning.model
@@ -169,11 +165,16 @@ class MemoryReader:
 
     async def consent(self, user_id: int) -> bool | None:
         """Return whether the person wants unprompted messages; None if they didn't say."""
-        row = await self._ask_row("SELECT unasked FROM consents WHERE user_id = ?", user_id)
+        row = await self._read_row("SELECT unasked FROM consents WHERE user_id = ?", user_id)
         return bool(row[0]) if row else None
 
     async def kept_about(self, user_id: int) -> Kept:
-        return await self._ask(lambda db: kept_about(db, user_id), Kept())
+        def query(db: sqlite3.Connection) -> Kept:
+            since = db.execute("SELECT min(at) FROM message_log WHERE author_id = ?", (user_id,)).fetchone()[0]
+            shown = profile(db, user_id)
+            return Kept(count_person(db, user_id), len(shown.topics) if shown else 0, since)
+
+        return await self._ask(query, Kept())
 
     async def export(self, people: Collection[int]) -> Mapping[str, list[dict[str, Any]]] | None:
         """Return what is kept about a person, by their ids; None if it can't be read. Turns do not wait for it."""
@@ -187,19 +188,19 @@ class MemoryReader:
 
     async def unasked(self, message_id: int) -> UnaskedNote | None:
         """Return why an agent posted it unprompted; None if it didn't."""
-        row = await self._ask_row("SELECT * FROM unasked WHERE message_id = ?", message_id)
+        row = await self._read_row("SELECT * FROM unasked WHERE message_id = ?", message_id)
         return UnaskedNote(**dict(row)) if row else None
 
     async def posted_by(self, message_id: int) -> str | None:
         """Return the agent that posted this message; None if the record has no such post."""
-        row = await self._ask_row("SELECT agent FROM posts WHERE message_id = ?", message_id)
+        row = await self._read_row("SELECT agent FROM posts WHERE message_id = ?", message_id)
         return row[0] if row else None
 
     async def aclose(self) -> None:
         if self._questions is not None:
             await self._questions.aclose()
 
-    async def _ask_row(self, query: str, key: int) -> sqlite3.Row | None:
+    async def _read_row(self, query: str, key: int) -> sqlite3.Row | None:
         return await self._ask(lambda db: db.execute(query, (key,)).fetchone(), None)
 
     async def _ask(self, question: Callable[[sqlite3.Connection], T], nothing: T) -> T:
@@ -214,11 +215,9 @@ class QuestionThread:
     """
 
     def __init__(self, path: Path, *, seconds: float = QUESTION_SECONDS) -> None:
-        self._path, self._seconds = path, seconds
+        self._path, self._seconds, self._until, self._problem = path, seconds, 0.0, ""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="memory")
         self._open: tuple[sqlite3.Connection, int | None] | None = None  # used in that thread alone
-        self._until = 0.0
-        self._problem = ""
 
     async def ask(self, question: Callable[[sqlite3.Connection], T], nothing: T) -> T:
         """Run `question` in the thread; return its answer, or `nothing` if the record can't be read."""
@@ -229,13 +228,12 @@ class QuestionThread:
         self._thread.shutdown(wait=False)
 
     def _ask(self, question: Callable[[sqlite3.Connection], T], nothing: T) -> T:
-        if not self._path.exists():
-            self._close()
-            return nothing
         try:
             file = identity(self._path)
             if self._open and self._open[1] != file:
                 self._close()
+            if file is None:
+                return nothing
             if self._open is None:
                 connection = connect_blocking(self._path)
                 connection.set_progress_handler(lambda: int(time.monotonic() > self._until), STEPS)
@@ -318,7 +316,6 @@ def chain(db: sqlite3.Connection, message_id: int, most: int, reply_to: int | No
 
 
 def authors_of(messages: Iterable[LoggedMessage]) -> frozenset[int]:
-    """People, and strangers."""
     return frozenset(said.author_id for said in messages if said.author_id is not None)
 
 
@@ -424,9 +421,3 @@ def _join_topics(lists: Iterable[sqlite3.Row]) -> tuple[str, ...]:
     for topic in (topic for row in lists for topic in json.loads(row["topics"])):
         topics.setdefault(topic.casefold().strip(), topic)
     return tuple(topics.values())[:MAX_TOPICS]
-
-
-def kept_about(db: sqlite3.Connection, user_id: int) -> Kept:
-    since = db.execute("SELECT min(at) FROM message_log WHERE author_id = ?", (user_id,)).fetchone()[0]
-    shown = profile(db, user_id)
-    return Kept(count_person(db, user_id), len(shown.topics) if shown else 0, since)

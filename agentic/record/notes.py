@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -129,18 +130,17 @@ class MessageLog:
             self._changed[message_id] = channel_id
             self._more.set()
 
-    def _note_edited(self, channel_id: int, message_ids: Collection[int]) -> None:
+    def _note_edited(self, _: int, message_ids: Collection[int]) -> None:
         """Messages were edited or deleted, which an earlier run of the program may have logged."""
-        del channel_id
         self._edited.update(dict.fromkeys(message_ids))
 
     def flush(self) -> None:
         """Log what has changed."""
         changed, self._changed = self._changed, {}
         self._more.clear()
-        by_channel: dict[int, list[int]] = {}
+        by_channel: dict[int, list[int]] = defaultdict(list)
         for message_id, channel_id in changed.items():
-            by_channel.setdefault(channel_id, []).append(message_id)
+            by_channel[channel_id].append(message_id)
         for channel_id, message_ids in by_channel.items():
             try:
                 self._look_at(channel_id, message_ids)
@@ -151,10 +151,9 @@ class MessageLog:
         transcript = self._transcripts.known(channel_id)
         if transcript is None:
             return
-        gone = [each for each in message_ids if each in self._logged and each in transcript.deleted]
-        for message_id in gone:
-            del self._logged[message_id]
-        if gone:
+        if gone := [each for each in message_ids if each in self._logged and each in transcript.deleted]:
+            for message_id in gone:
+                del self._logged[message_id]
             self._deleted(channel_id, gone)
         entries = [entry for message_id in message_ids if (entry := transcript.get(message_id)) is not None]
         entries = [entry for entry in entries if entry.created_at >= self._since or self._may_be_logged(entry)]
@@ -249,8 +248,7 @@ class GatewayNotes:
         new = tuple(message_id for message_id in message_ids if message_id not in self._deleted)
         self._deleted.update(dict.fromkeys(new))
         if new:
-            self._record.note(DeletionNote(channel_id=channel_id, message_ids=new, at=self._clock()))
-            self._background.start(self._summaries.drop_covering(channel_id, new), f"summary of {channel_id}")
+            self._note_deleted(DeletionNote(channel_id=channel_id, message_ids=new, at=self._clock()))
 
     def channel_deleted(self, channel_id: int) -> None:
         """Note that a channel or thread is gone, with all its messages."""
@@ -258,8 +256,12 @@ class GatewayNotes:
             self._deleted[channel_id] = None
             transcript = self._transcripts.known(channel_id)
             known = tuple(entry.id for entry in transcript.entries()) if transcript is not None else ()
-            self._record.note(DeletionNote(channel_id=channel_id, message_ids=known, at=self._clock(), whole=True))
-            self._background.start(self._summaries.drop_covering(channel_id, None), f"summary of {channel_id}")
+            self._note_deleted(DeletionNote(channel_id=channel_id, message_ids=known, at=self._clock(), whole=True))
+
+    def _note_deleted(self, note: DeletionNote) -> None:
+        self._record.note(note)
+        covered = self._summaries.drop_covering(note.channel_id, None if note.whole else note.message_ids)
+        self._background.start(covered, f"summary of {note.channel_id}")
 
     def reacted(
         self, agent: str, channel_id: int, message_id: int, user_id: int, emoji: str, *, given: bool = True
@@ -326,15 +328,14 @@ class TurnWatchers:
         self._watchers.append(watcher)
 
     def began(self, notice: TurnNotice) -> None:
-        for watcher in self._watchers:
-            try:
-                watcher.began(notice)
-            except Exception:
-                log.exception("%s failed at the beginning of a turn", type(watcher).__name__)
+        self._tell(lambda watcher: watcher.began(notice))
 
     def ended(self, record: TurnRecord, words: TurnWords) -> None:
+        self._tell(lambda watcher: watcher.ended(record, words))
+
+    def _tell(self, what: Callable[[TurnWatcher], None]) -> None:
         for watcher in self._watchers:
             try:
-                watcher.ended(record, words)
+                what(watcher)
             except Exception:
-                log.exception("%s failed at the end of a turn", type(watcher).__name__)
+                log.exception("%s failed at the beginning or the end of a turn", type(watcher).__name__)

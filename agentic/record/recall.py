@@ -128,10 +128,8 @@ def recall(db: sqlite3.Connection, query: str, reach: Reach, most: int) -> tuple
     """Find memories that fit to the query and that the reader may find, the best first."""
     if not reach.between or not db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (TABLE,)).fetchone():
         return ()
-    asked = question_terms(query)[:MAX_TERMS]
+    asked = [term for term in dict.fromkeys(terms(query)) if term not in _IN_QUESTIONS][:MAX_TERMS]
     rows = db.execute(f"SELECT count(*) FROM {TABLE}_docsize").fetchone()[0]
-    if not rows:
-        return ()
     common = int(max(FEW_ROWS, rows) * TOO_COMMON)
     count = f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE {TABLE} MATCH ? LIMIT ?)"
     counts = {term: int(db.execute(count, (_match_phrase(term), common + 1)).fetchone()[0]) for term in asked}
@@ -207,11 +205,6 @@ def terms(text: str) -> list[str]:
     return found
 
 
-def question_terms(query: str) -> list[str]:
-    """Return the terms of a question that may be its subject, each once."""
-    return [term for term in dict.fromkeys(terms(query)) if term not in _IN_QUESTIONS]
-
-
 def beginning(term: str) -> str:
     """Return the letters that all forms of a word begin with: "tomatoes" → "tomat". Short words have no other forms."""
     if len(term) < BEGINNING or not term.isalpha():
@@ -221,11 +214,9 @@ def beginning(term: str) -> str:
 
 def is_alike(one: str, other: str) -> bool:
     """Return whether two terms are the same, or forms of one word."""
-    if one == other:
-        return True
-    longer = max(len(one), len(other))
-    shared = max(BEGINNING, math.ceil(SHARED_PART * longer))
-    return min(len(one), len(other)) >= shared and one[:shared] == other[:shared] and (one + other).isalpha()
+    shared = max(BEGINNING, math.ceil(SHARED_PART * max(len(one), len(other))))
+    has_forms = min(len(one), len(other)) >= shared and (one + other).isalpha()
+    return one == other or (has_forms and one[:shared] == other[:shared])
 
 
 CREATE = (
@@ -266,18 +257,15 @@ class MemoryIndex:
     """The index of a connection that writes. `there`: SQLite has FTS5."""
 
     def __init__(self, db: aiosqlite.Connection, there: bool, clock: Callable[[], float]) -> None:
-        self.there = there
+        self.there = self._removed = there  # words perhaps by an earlier run, which did not come to merge
         self._db, self._clock = db, clock
-        self._removed = there  # perhaps by an earlier run, which did not come to merge
-        self._merging = False
-        self._next = float("-inf")
+        self._merging, self._next = False, float("-inf")
 
     @classmethod
     async def prepare(cls, db: aiosqlite.Connection, clock: Callable[[], float] = time.monotonic) -> MemoryIndex:
         """Create what is missing, and make it keep up. Raises sqlite3.Error."""
-        there = bool(await _rows(db, f"SELECT 1 FROM pragma_module_list WHERE name = '{MODULE}'"))
-        index = cls(db, there, clock)
-        if there:
+        index = cls(db, bool(await _rows(db, f"SELECT 1 FROM pragma_module_list WHERE name = '{MODULE}'")), clock)
+        if index.there:
             await index._open()
             return index
         log.warning("this Python's SQLite has no FTS5: what was said is kept, but no agent can recall it")

@@ -61,6 +61,11 @@ class Rules:
     unwanted: frozenset[str] = frozenset()
 
 
+def _replace(columns: str) -> str:
+    """Return the assignments of an upsert that takes over these columns."""
+    return ", ".join(f"{name} = excluded.{name}" for name in columns.split())
+
+
 class Insert:
     """INSERT into these columns. A row that is there already stays unless `conflict` says otherwise."""
 
@@ -75,10 +80,6 @@ class Insert:
 
     def of(self, entry: object, **values: Any) -> Statement:
         return self.sql, [self.row(entry, **values)]
-
-    def alone(self, entry: object) -> list[Statement]:
-        """Return the statements of an entry whose attributes are the columns of its one row."""
-        return [self.of(entry)]
 
 
 PHASE_COLUMNS = tuple(f"{phase}_seconds" for phase in Phases.model_fields)
@@ -112,8 +113,7 @@ DELETED_POST = Insert(
 POST = Insert(
     "posts",
     "message_id agent turn_id channel_id at text answers_message_id",
-    "(message_id) DO UPDATE SET text = excluded.text, answers_message_id = excluded.answers_message_id"
-    " WHERE deleted_at IS NULL",
+    f"(message_id) DO UPDATE SET {_replace('text answers_message_id')} WHERE deleted_at IS NULL",
 )
 PICTURE = Insert("pictures", "message_id media_type data")
 WORDS = Insert("words", "agent turn_id n at asked_by data removed")
@@ -125,9 +125,8 @@ QUOTE = (
 CONVERSATION = Insert(
     "conversations",
     "id channel_id theme starter topic policy started_at ended_at ended_because rounds messages skips cost_usd",
-    "(id) DO UPDATE SET topic = coalesce(excluded.topic, topic), ended_at = excluded.ended_at,"
-    " ended_because = excluded.ended_because,"
-    " rounds = excluded.rounds, messages = excluded.messages, skips = excluded.skips, cost_usd = excluded.cost_usd"
+    "(id) DO UPDATE SET topic = coalesce(excluded.topic, topic),"
+    f" {_replace('ended_at ended_because rounds messages skips cost_usd')}"
     " WHERE conversations.ended_at IS NULL OR excluded.ended_at IS NOT NULL",
 )
 REACTION = Insert("reactions", "message_id user_id emoji at")
@@ -138,8 +137,7 @@ REPLAY = Insert("replays", "id at day agent model calls input_tokens cached_toke
 MESSAGE = Insert(
     "message_log",
     "message_id channel_id guild_id service author author_id agent name text reply_to at read_at",
-    "(message_id) DO UPDATE SET author = excluded.author, author_id = excluded.author_id, agent = excluded.agent,"
-    " name = excluded.name, text = excluded.text, read_at = excluded.read_at"
+    f"(message_id) DO UPDATE SET {_replace('author author_id agent name text read_at')}"
     " WHERE (excluded.read_at, excluded.text) > (message_log.read_at, message_log.text)",
 )
 # Not every process knows what a post answers, so a later row without that does not remove it.
@@ -156,7 +154,7 @@ OUTDATED_PROFILE = "UPDATE profiles SET name = '', topics = '[]', upto = 0, at =
 SUMMARY = Insert(
     "summaries",
     "message_id channel_id agent text at",
-    "(message_id) DO UPDATE SET agent = excluded.agent, text = excluded.text, at = excluded.at"
+    f"(message_id) DO UPDATE SET {_replace('agent text at')}"
     " WHERE (excluded.at, excluded.text) > (summaries.at, summaries.text)",
 )
 # Of all that were made of this chain: one too many removes a summary rather too soon than too late.
@@ -164,7 +162,7 @@ SUMMARY_SOURCE = Insert("summary_sources", "message_id summary_id")
 SUMMARY_PERSON = Insert("summary_people", "user_id summary_id")
 
 _PROFILE = "INSERT INTO profiles (user_id, by, name, topics, upto, deleted, at)"
-_NEW_PROFILE = "name = excluded.name, topics = excluded.topics, upto = excluded.upto, at = excluded.at"
+_NEW_PROFILE = _replace("name topics upto at")
 OWN_PROFILE = (
     f"{_PROFILE} VALUES (?, '{PERSON}', ?, ?, ?, ?, ?) ON CONFLICT (user_id, by) DO UPDATE SET {_NEW_PROFILE},"
     " deleted = excluded.deleted WHERE (excluded.at, excluded.topics) > (profiles.at, profiles.topics)"
@@ -183,7 +181,7 @@ OLD_PROFILE = (
 CONSENT = Insert(
     "consents",
     "user_id unasked because at",
-    "(user_id) DO UPDATE SET unasked = excluded.unasked, because = excluded.because, at = excluded.at"
+    f"(user_id) DO UPDATE SET {_replace('unasked because at')}"
     # Of two at once the refusal counts.
     " WHERE (excluded.at, -excluded.unasked, excluded.because) > (consents.at, -consents.unasked, consents.because)",
 )
@@ -194,10 +192,9 @@ ROOM = Insert(
     "rooms",
     "thread_id channel_id guild_id conversation_id topic policy members left_members status why turns turn_number"
     " opened_by opened_at changed_at",
-    "(thread_id) DO UPDATE SET conversation_id = excluded.conversation_id, topic = excluded.topic,"
-    " policy = excluded.policy, members = excluded.members, left_members = excluded.left_members,"
-    " status = excluded.status, why = excluded.why, turns = excluded.turns, turn_number = excluded.turn_number,"
-    " changed_at = excluded.changed_at WHERE excluded.changed_at >= rooms.changed_at",
+    "(thread_id) DO UPDATE SET"
+    f" {_replace('conversation_id topic policy members left_members status why turns turn_number changed_at')}"
+    " WHERE excluded.changed_at >= rooms.changed_at",
 )
 # A room's conversation goes on with the room. An end that is newer than the note stays: notes may come late.
 GOES_ON = "UPDATE conversations SET ended_at = NULL, ended_because = NULL WHERE id = ? AND ended_at < ?"
@@ -205,8 +202,7 @@ GOES_ON = "UPDATE conversations SET ended_at = NULL, ended_because = NULL WHERE 
 ROOM_MESSAGE = Insert(
     "room_messages",
     "message_id thread_id author author_id agent name text at read_at",
-    "(message_id) DO UPDATE SET name = excluded.name, text = excluded.text, read_at = excluded.read_at"
-    " WHERE excluded.read_at > room_messages.read_at",
+    f"(message_id) DO UPDATE SET {_replace('name text read_at')} WHERE excluded.read_at > room_messages.read_at",
 )
 OLD_ROOM_MESSAGES = (
     "DELETE FROM room_messages WHERE thread_id = ?1 AND message_id <= (SELECT message_id FROM room_messages"
@@ -223,14 +219,7 @@ CONTENDER = (
     "INSERT INTO contenders (contest_id, agent, model, votes)"
     " SELECT ?1, ?2, ?3, ?4 WHERE ?5 = (SELECT at FROM contests WHERE id = ?1) ON CONFLICT DO NOTHING"
 )
-
-
-UNDONE_BY = {
-    REACTION.sql: NO_REACTION,
-    NO_REACTION: REACTION.sql,
-    CONVERSATION.sql: GOES_ON,
-    WORDS.sql: SEARCH,
-}
+UNDONE_BY = {REACTION.sql: NO_REACTION, NO_REACTION: REACTION.sql, CONVERSATION.sql: GOES_ON, WORDS.sql: SEARCH}
 
 
 def entry_statements(
@@ -247,7 +236,7 @@ def entry_statements(
         elif type(admitted := blocklist.admit(entry)) is TurnRecord:
             yield from turn_statements(admitted, rules.day_of)
         elif admitted is not None and (make := STATEMENTS.get(type(admitted))):  # a deletion has no row
-            yield from make(admitted)
+            yield from [make.of(admitted)] if isinstance(make, Insert) else make(admitted)
 
 
 def join_statements(statements: Iterable[Statement]) -> list[Statement]:
@@ -378,24 +367,22 @@ def contest_statements(note: ContestNote) -> list[Statement]:
     return [CONTEST.of(note), (OLD_CONTENDERS, [(note.id, note.at)]), (CONTENDER, rows)]
 
 
-def reaction_statements(note: ReactionNote) -> list[Statement]:
-    return [REACTION.of(note) if note.given else (NO_REACTION, [(note.message_id, note.user_id, note.emoji)])]
-
-
-STATEMENTS: Mapping[type, Callable[[Any], list[Statement]]] = {
+STATEMENTS: Mapping[type, Insert | Callable[[Any], list[Statement]]] = {
     CallWords: call_words_statements,
     SearchWords: search_statements,
     PostWords: post_statements,
     RoomWords: room_words_statements,
     RoomNote: room_statements,
     ContestNote: contest_statements,
-    ReactionNote: reaction_statements,
+    ReactionNote: lambda note: [
+        REACTION.of(note) if note.given else (NO_REACTION, [(note.message_id, note.user_id, note.emoji)])
+    ],
     LoggedMessage: message_statements,
     SummaryNote: summary_statements,
     ProfileNote: profile_statements,
-    ConversationNote: CONVERSATION.alone,
-    ActionNote: ACTION.alone,
-    ReplayNote: REPLAY.alone,
-    ConsentNote: CONSENT.alone,
-    UnaskedNote: UNASKED.alone,
+    ConversationNote: CONVERSATION,
+    ActionNote: ACTION,
+    ReplayNote: REPLAY,
+    ConsentNote: CONSENT,
+    UnaskedNote: UNASKED,
 }

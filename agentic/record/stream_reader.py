@@ -146,23 +146,23 @@ class RecordReader:
     def _decode(self, stream: str, entries: Entries) -> Received:
         read, position, unreadable = [], self._positions.get(stream), 0
         for entry_id, fields in entries:
-            position = _advance(position, entry_id, _parse_number(fields))
+            n = fields.get("n", "")
+            is_counted = n.isascii() and n.isdecimal() and len(n) < 18
+            position = _advance(position, entry_id, int(n) if is_counted else None)
             try:
                 if "record" in fields:
                     entry: Entry | TurnRecord | None = TurnRecord.model_validate_json(fields["record"])
                 else:
                     entry = decoded(fields.get("kind", ""), fields.get("data", ""))  # None for an unknown kind
+                if entry is not None:
+                    read.append(entry)
             except ValueError:  # pydantic's and base64's too
                 unreadable += 1
-                continue
-            if entry is not None:
-                read.append(entry)
         assert position is not None
         before = self._positions.get(stream, position)
         if position.dropped > before.dropped:
-            log.warning(
-                "%s: %d entries were gone before they could be recorded", stream, position.dropped - before.dropped
-            )
+            lost = position.dropped - before.dropped
+            log.warning("%s: %d entries were gone before they could be recorded", stream, lost)
         if unreadable:
             log.warning("%s: %d entries cannot be read and are not recorded", stream, unreadable)
         self._positions[stream] = position
@@ -193,22 +193,15 @@ def _entries(answer: Any) -> Entries:
 
 
 def _advance(position: Position | None, entry_id: str, n: int | None) -> Position:
-    """Return the position behind an entry.
+    """Return the position behind an entry; `n` is None if it is of a version that did not count.
 
     An `n` that is too large for its place tells of entries that were dropped. Before the first entry that this file
     knows nothing is missing, and a smaller `n` is of a Redis that was emptied.
     """
-    if position is None:
-        return Position(entry_id, n or 0)
-    if n is None:  # of a version that did not count
-        return replace(position, last_id=entry_id)
+    if position is None or n is None:
+        return Position(entry_id, n or 0) if position is None else replace(position, last_id=entry_id)
     missing = max(0, n - position.last_n - 1) if position.last_n else 0
     return Position(entry_id, n, position.dropped + missing)
-
-
-def _parse_number(fields: Mapping[str, str]) -> int | None:
-    text = fields.get("n", "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 18 else None
 
 
 def _id_order(entry_id: str) -> tuple[int, int]:

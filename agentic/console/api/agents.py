@@ -27,7 +27,7 @@ from agentic.console.security import CSRF_TOKEN
 from agentic.personas.files import PERSONA_FILES, PersonaError, read_persona
 from agentic.personas.memory import UNKNOWN, blocks_of
 from agentic.personas.store import Version, versions_of
-from agentic.record.queries.statistics import FAILURES, file_state, model_speeds, reactions_received, turns_by_agent
+from agentic.record.queries.statistics import FAILURES, file_state, model_speeds, outcomes_by_agent, reactions_received
 from agentic.record.queries.turns import Turn, TurnFilter, turns_page
 from agentic.record.recorder import FINE, STANDING_BY
 from agentic.state.limits import free_day
@@ -209,15 +209,16 @@ async def _read_record(parts: ConsoleContext, names: Sequence[str]) -> dict[str,
     }
     with suppress(Refused):
         db, day, now = await parts.store.open(), today(parts), parts.clock()
-        for each in await turns_by_agent(db, day, day):
-            if each.agent in found:
-                found[each.agent] |= pick(each, "outcomes failures")
+        for agent, outcomes in (await outcomes_by_agent(db, day, day)).items():
+            if agent in found:
+                failures = sum(outcomes.get(outcome, 0) for outcome in FAILURES)
+                found[agent] |= {"outcomes": outcomes, "failures": failures}
         for speed in await model_speeds(db, day, day):
             if speed.agent in found:
                 found[speed.agent]["speeds"].append(asdict(speed))
-        for liked in await reactions_received(db, now - REACTION_DAYS * DAY):
-            if liked.agent in found and len(found[liked.agent]["reactions"]) < MAX_REACTIONS:
-                found[liked.agent]["reactions"].append(pick(liked, "emoji count"))
+        for agent, emoji, count in await reactions_received(db, now - REACTION_DAYS * DAY):
+            if agent in found and len(found[agent]["reactions"]) < MAX_REACTIONS:
+                found[agent]["reactions"].append({"emoji": emoji, "count": count})
         for name in names:
             wanted = (TurnFilter(agent=name, outcome=each, since=now - ERROR_DAYS * DAY) for each in FAILURES)
             pages = [await turns_page(db, each, count=MAX_ERRORS) for each in wanted]

@@ -67,18 +67,6 @@ K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class AgentTurns:
-    """An agent's turns: how many ended in which outcome."""
-
-    agent: str
-    outcomes: dict[str, int]
-
-    @property
-    def failures(self) -> int:
-        return sum(self.outcomes.get(outcome, 0) for outcome in FAILURES)
-
-
-@dataclass(frozen=True, slots=True)
 class ModelSpeed:
     """A model's calls that answered, in seconds: their mean, and the time that 95% of them do not exceed. `errors`:
     kind → how many calls failed so."""
@@ -92,22 +80,13 @@ class ModelSpeed:
     errors: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Liked:
-    """How often an agent's posts got a reaction."""
-
-    agent: str
-    emoji: str
-    count: int
-
-
-async def turns_by_agent(db: aiosqlite.Connection, first_day: str, last_day: str) -> tuple[AgentTurns, ...]:
-    """Count the turns of each agent with a turn on these days."""
+async def outcomes_by_agent(db: aiosqlite.Connection, first_day: str, last_day: str) -> dict[str, dict[str, int]]:
+    """Count each agent's turns on these days: agent → outcome → turns."""
     outcomes: dict[str, dict[str, int]] = defaultdict(dict)
     query = "SELECT agent, outcome, COUNT(*) FROM turns WHERE day BETWEEN ? AND ? GROUP BY agent, outcome"
     for agent, outcome, count in await rows(db, query, first_day, last_day):
         outcomes[agent][outcome] = count
-    return tuple(AgentTurns(agent, outcomes[agent]) for agent in sorted(outcomes))
+    return dict(outcomes)
 
 
 async def model_speeds(db: aiosqlite.Connection, first_day: str, last_day: str) -> tuple[ModelSpeed, ...]:
@@ -128,11 +107,14 @@ async def model_speeds(db: aiosqlite.Connection, first_day: str, last_day: str) 
     return tuple(speeds)
 
 
-async def reactions_received(db: aiosqlite.Connection, since: float, until: float = math.inf) -> tuple[Liked, ...]:
-    """Count reactions to agents' posts between two times (unix seconds), each agent's most frequent first."""
+async def reactions_received(
+    db: aiosqlite.Connection, since: float, until: float = math.inf
+) -> list[tuple[str, str, int]]:
+    """Count reactions to agents' posts between two times (unix seconds): (agent, emoji, count), each agent's most
+    frequent first."""
     query = """SELECT posts.agent, reactions.emoji, COUNT(*) FROM reactions JOIN posts USING (message_id)
         WHERE reactions.at >= ? AND reactions.at < ? GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"""
-    return tuple(Liked(*row) for row in await rows(db, query, since, until))
+    return [(agent, emoji, count) for agent, emoji, count in await rows(db, query, since, until)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from agentic.record.queries.posts import (
 from agentic.record.queries.statistics import (
     file_state,
     model_speeds,
+    outcomes_by_agent,
     reactions_received,
     read_costs,
     read_forecast,
-    turns_by_agent,
 )
 from agentic.record.queries.turns import TurnFilter, turns_of_conversation, turns_page, whole_turn
 
@@ -124,7 +124,7 @@ async def test_no_list_reads_a_whole_table(db):
     await conversation_of(db, "showcase")
     await read_costs(db, "2026-11-01", "2026-11-22")
     await read_forecast(db, NOW, None)
-    await turns_by_agent(db, "2026-11-22", "2026-11-22")
+    await outcomes_by_agent(db, "2026-11-22", "2026-11-22")
     await model_speeds(db, "2026-11-22", "2026-11-22")
     await reactions_received(db, NOW - 86400)
     await actions_page(db)

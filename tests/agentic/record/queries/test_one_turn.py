@@ -6,7 +6,7 @@ from support.records import NOW, SHOWCASE, SHOWCASE_TOPIC, fill
 
 from agentic.record.database import connect_blocking
 from agentic.record.queries.posts import picture_of, posts_of_conversation
-from agentic.record.queries.statistics import file_state, model_speeds, reactions_received, turns_by_agent
+from agentic.record.queries.statistics import FAILURES, file_state, model_speeds, outcomes_by_agent, reactions_received
 from agentic.record.queries.turns import turns_of_conversation, whole_turn
 
 TODAY = "2026-11-22"
@@ -62,10 +62,9 @@ async def test_a_conversation_has_its_turns_and_posts_in_order(db):
 
 
 async def test_agents_have_their_outcomes_failures_and_latency(db):
-    agents = await turns_by_agent(db, "2026-01-01", TODAY)
-    assert sum(sum(agent.outcomes.values()) for agent in agents) == 3000
-    grok = next(agent for agent in agents if agent.agent == "grok")
-    assert 0 < grok.failures < grok.outcomes["posted"] / 10
+    agents = await outcomes_by_agent(db, "2026-01-01", TODAY)
+    assert sum(sum(outcomes.values()) for outcomes in agents.values()) == 3000
+    assert 0 < sum(agents["grok"].get(name, 0) for name in FAILURES) < agents["grok"]["posted"] / 10
     for speed in await model_speeds(db, "2026-01-01", TODAY):
         assert 0 < speed.mean <= speed.p95
     texts = [speed for speed in await model_speeds(db, "2026-01-01", TODAY) if speed.kind == "text"]
@@ -74,7 +73,7 @@ async def test_agents_have_their_outcomes_failures_and_latency(db):
 
 
 async def test_reactions_are_counted_for_the_agent_that_got_them(db):
-    given = {(each.agent, each.emoji): each.count for each in await reactions_received(db, NOW - 1800)}
+    given = {(agent, emoji): count for agent, emoji, count in await reactions_received(db, NOW - 1800)}
     assert given["grok", "😂"] == 7
     assert given["grok", "💀"] == 4
     assert ("claude", "💀") not in given

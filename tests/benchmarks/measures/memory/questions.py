@@ -24,10 +24,9 @@ from pathlib import Path
 import aiosqlite
 
 from agentic.ids import MAX_ID, id_at
-from agentic.record import idle_queries as candidates
-from agentic.record import idle_queries as exchanges
 from agentic.record import memories as messages
 from agentic.record.database import connect, connect_blocking, migrate
+from agentic.record.idle_queries import IdleMemory
 from agentic.record.recall import MemoryIndex, Reach, channels, recall
 from agentic.record.rows import Rules, days_in
 from agentic.record.stream_reader import Position, Received
@@ -101,7 +100,7 @@ def show(name: str, question: Callable[[], object]) -> None:
     print(f"{name:<42} {statistics.median(took) * 1000:7.1f} ms")
 
 
-def ask(db: sqlite3.Connection, words: list[str]) -> None:
+def ask(db: sqlite3.Connection, idle: IdleMemory, words: list[str]) -> None:
     newest = messages.newest_of(db, "penny")
     reach = Reach(dict.fromkeys(channels(db), (0, MAX_ID)))
     queries = {"a rare word": words[5000], "a frequent one": words[300], "seven": " ".join(words[50:5000:800])}
@@ -109,10 +108,10 @@ def ask(db: sqlite3.Connection, words: list[str]) -> None:
         show(f"recall, {name}", partial(recall, db, query, reach, 5))
     show("chain", lambda: messages.chain(db, newest, 20))
     show("newest", lambda: messages.newest_of(db, "penny"))
-    show("to_summarise", lambda: candidates.to_summarise(db, "penny", AT))
-    show("to_profile", lambda: candidates.to_profile(db, "penny"))
-    show("hanging", lambda: exchanges.hanging(db, "penny", AT, 5))
-    show("people, none with a profile", lambda: exchanges.people(db, "penny", 5))
+    show("to_summarise", lambda: asyncio.run(idle.to_summarise("penny", AT)))
+    show("to_profile", lambda: asyncio.run(idle.to_profile("penny")))
+    show("hanging", lambda: asyncio.run(idle.hanging("penny", AT, 5)))
+    show("people, none with a profile", lambda: asyncio.run(idle.people("penny", 5)))
 
 
 def main() -> int:
@@ -128,7 +127,7 @@ def main() -> int:
         asyncio.run(fill(path, options.messages, words))
         print(f"{path.stat().st_size / options.messages:.0f} bytes a message")
         with closing(connect_blocking(path)) as db:
-            ask(db, words)
+            ask(db, IdleMemory(path), words)
     return 0
 
 
