@@ -37,7 +37,7 @@ from agentic.tools.call_log import ToolRecords
 from agentic.tools.call_runner import ToolEvent
 from agentic.tools.own_tools import MAX_RECALLED, Memory, RecallTool
 from agentic.tools.tool import WEB_SEARCH, Toolbox, ToolContext, is_allowed
-from agentic.tools.toolset import Own, Toolset, nothing
+from agentic.tools.toolset import Own, Toolset
 
 UNASKED_SHARE = 5  # turns that no person asked for may change a memory so many times as often as one person's
 
@@ -319,7 +319,7 @@ def build_persona_memory(agent: str, services: Services, audience: ChannelAudien
 def build_own_tools(agent: str, services: Services, persona: PersonaMemory | None, audience: ChannelAudience) -> Own:
     """Return the tools that are made for this agent: those of its files, and recall if there is a record."""
     if not services.settings.records:
-        return persona.tools if persona is not None else nothing
+        return persona.tools if persona is not None else tuple
 
     async def find(query: str, may_see: Callable[[int], bool], here: int, first: int) -> Sequence[Memory]:
         """Look among what is context no longer, but was not forgotten, in words of people who are not ignored."""

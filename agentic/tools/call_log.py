@@ -25,11 +25,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self, get_type_hints
+from typing import Any, Self
+
+from pydantic import TypeAdapter
 
 MAX_OF_CHANNEL = 200  # records
 MAX_CHARACTERS = 16_000_000  # of all records together
@@ -181,28 +183,21 @@ def _log_failure(written: Future[None]) -> None:
 
 # --- lines and files ------------------------------------------------------------------------------------------------
 
-_KINDS: Mapping[str, Any] = {**get_type_hints(ToolRecord), "arguments": dict, "at": int | float}
-_DEFAULTS = {each.name: each.default for each in fields(ToolRecord) if each.default is not MISSING}
+_RECORDS = TypeAdapter(ToolRecord)
 
 
 def encoded(record: ToolRecord) -> str:
     """Return the record as one line of JSON, without the newline."""
-    values = {name: getattr(record, name) for name in _KINDS} | {"arguments": dict(record.arguments)}
+    values = {each.name: getattr(record, each.name) for each in fields(record)} | {"arguments": dict(record.arguments)}
     return json.dumps(values, ensure_ascii=False, default=str).encode("utf-8", "replace").decode()
 
 
 def decoded(line: str | bytes) -> ToolRecord | None:
     """Parse a line. None if it is torn or not a record. Unknown fields, of later versions, are ignored."""
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
+        return _RECORDS.validate_json(line, strict=True)
+    except ValueError:
         return None
-    if not isinstance(found, dict):
-        return None
-    known = {**_DEFAULTS, **{name: value for name, value in found.items() if name in _KINDS}}
-    if any(not isinstance(known.get(name, ...), kind) for name, kind in _KINDS.items()):
-        return None
-    return ToolRecord(**known)
 
 
 def without_person(line: bytes, user_id: int) -> bytes | None:
@@ -211,13 +206,10 @@ def without_person(line: bytes, user_id: int) -> bytes | None:
     The line is removed if the person asked for the call, or nobody did. A call that another person asked for is kept,
     with 0 for the id. A torn line is removed too, because its owner is unknown.
     """
-    named = _number(user_id)
-    record = decoded(line)
+    named, record = _number(user_id), decoded(line)
     if record is not None and named.search(line) is None:
         return line
-    if record is None or record.asked_by in (None, user_id):
-        return None
-    return named.sub(b"0", line)
+    return None if record is None or record.asked_by in (None, user_id) else named.sub(b"0", line)
 
 
 @lru_cache(maxsize=8)

@@ -153,10 +153,10 @@ class CallRunner:
     def _result(self, call: ToolCall, is_first: bool) -> ToolResult:
         output = self._done.get(_key(call))
         if output is None:
-            return ToolResult(call.id, call.name, "too many calls at once: make this one again", is_error=True)
-        if is_first:
-            return ToolResult(call.id, call.name, output.text, output.pictures, output.is_error)
-        return ToolResult(call.id, call.name, AGAIN + output.text, is_error=output.is_error)
+            output = ToolOutput.failed("too many calls at once: make this one again")
+        elif not is_first:
+            output = ToolOutput(AGAIN + output.text, is_error=output.is_error)
+        return ToolResult(call.id, call.name, output.text, output.pictures, output.is_error)
 
     async def _run_recorded(self, call: ToolCall) -> ToolOutput:
         """Run a call and record it before and after."""

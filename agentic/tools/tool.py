@@ -25,8 +25,6 @@ WEB_SEARCH = "web_search"  # providers offer the same under other names
 # The names of functions that every provider accepts.
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
-FitPicture = Callable[[Picture], Awaitable[Picture | None]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
@@ -49,7 +47,7 @@ class ToolContext:
     turn_id: str = ""
     after_message_id: int = 0
     first_message_id: int = 0
-    fit: FitPicture | None = field(default=None, repr=False, compare=False)
+    fit: Callable[[Picture], Awaitable[Picture | None]] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +77,11 @@ class ToolOutput:
 
 
 class RunnableTool(Protocol):
-    """A tool that can be run."""
-
     @property
     def spec(self) -> Tool: ...
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """Run a call. Raises nothing but CancelledError, and obeys that one; errors are outputs."""
-        ...
 
 
 def tool_spec(name: str, description: str, properties: Mapping[str, Any], required: Sequence[str] = ()) -> Tool:
@@ -122,7 +117,7 @@ class Toolbox:
     def get(self, name: str) -> RunnableTool | None:
         return self._tools.get(name)
 
-    def allowed(self, patterns: Sequence[str]) -> Toolbox:
+    def allowed(self, patterns: tuple[str, ...]) -> Toolbox:
         """Return the tools of this box that the patterns match."""
         return Toolbox(tool for name, tool in self._tools.items() if is_allowed(name, patterns))
 
@@ -147,12 +142,8 @@ def _by_name(tools: Iterable[RunnableTool]) -> tuple[dict[str, RunnableTool], li
     return found, problems
 
 
-def is_allowed(name: str, patterns: Sequence[str]) -> bool:
-    """Whether the last pattern that matches the name allows it."""
-    return _is_allowed(name, tuple(patterns))
-
-
 @lru_cache(maxsize=4096)  # every turn asks for the same few
-def _is_allowed(name: str, patterns: tuple[str, ...]) -> bool:
+def is_allowed(name: str, patterns: tuple[str, ...]) -> bool:
+    """Whether the last pattern that matches the name allows it."""
     matching = (pattern for pattern in reversed(patterns) if fnmatchcase(name, pattern.removeprefix("!")))
     return not next(matching, "!").startswith("!")

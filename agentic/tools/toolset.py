@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from operator import is_
+from types import MappingProxyType
 
 import aiohttp
 
@@ -37,7 +38,6 @@ from agentic.tools.web_search import (
 
 NAMES = ("web_search", "web_fetch")
 MAX_BOXES = 500
-NO_BASES: Mapping[str, str] = {}
 
 Own = Callable[[], Sequence[RunnableTool]]
 
@@ -61,7 +61,7 @@ async def built_in_tools(
     pages: PublicFetcher,
     search_keys: Mapping[str, str],
     *,
-    search_bases: Mapping[str, str] = NO_BASES,
+    search_bases: Mapping[str, str] = MappingProxyType({}),
     keyless: Keyless | None = KEYLESS,
     clock: Callable[[], float] = time.time,
     redact: Redact = str,
@@ -87,10 +87,6 @@ async def built_in_tools(
         yield ([WebSearch(engines, clock, redact), fetch] if engines else [fetch]), pictures
 
 
-def nothing() -> Sequence[RunnableTool]:
-    return ()
-
-
 @dataclass(slots=True)
 class Toolset:
     """`allowed`: the patterns of ALLOWED_TOOLS; `allowed_of`: those of single agents. An agent has only tools that
@@ -99,8 +95,8 @@ class Toolset:
     built_in: Sequence[RunnableTool]
     servers: McpServers
     records: ToolRecords
-    allowed: Sequence[str]
-    allowed_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    allowed: tuple[str, ...]
+    allowed_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pictures: PictureSearch | None = None
     _reported: set[str] = field(default_factory=set)
     # Each with the tools that it was made from.
@@ -108,7 +104,7 @@ class Toolset:
         default_factory=dict
     )
 
-    def toolbox(self, agent: str, patterns: tuple[str, ...], searches: bool, own: Own = nothing) -> Toolbox:
+    def toolbox(self, agent: str, patterns: tuple[str, ...], searches: bool, own: Own = tuple) -> Toolbox:
         """Return the agent's tools at this moment whose names match `patterns`, the channel's option `tools`.
 
         `searches`: its model searches the web by itself. `own` returns the tools made for this agent.

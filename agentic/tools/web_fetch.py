@@ -20,7 +20,6 @@ from agentic.net.images import as_picture, media_type_of
 from agentic.net.page_text import HTML, media_type, page_text, readable_page
 from agentic.tools.tool import WEB_FETCH, ToolContext, ToolOutput, tool_spec
 
-PAGE_CHARACTERS = 8000
 MAX_HTML = 1_000_000  # characters of a page's source that are looked at
 KEPT_PAGES = 32
 KEPT_CHARACTERS = 500_000  # of one page
@@ -51,7 +50,7 @@ class WebFetch:
 
     fetcher: PublicFetcher
     clock: Callable[[], float]
-    characters: int = PAGE_CHARACTERS
+    characters: int = 8000
     spec: Tool = SPEC
     _pages: TTLCache[str, _CachedPage] = field(init=False)
 
