@@ -26,7 +26,6 @@ from agentic.settings.agents import (
     FrontMatter,
     NoModel,
     ReadFronts,
-    no_fronts,
 )
 from agentic.settings.fields import NO_LIMIT, Keys
 from agentic.settings.loading import (
@@ -40,7 +39,6 @@ from agentic.settings.loading import (
     name_warnings,
     named_in,
     not_for_personas,
-    read_env_file,
     typos,
     validated,
     with_agents,
@@ -104,7 +102,7 @@ def load_settings(
     *,
     local: bool = False,
     model: str | None = None,
-    fronts: ReadFronts = no_fronts,
+    fronts: ReadFronts | None = None,
 ) -> Settings:
     """Read, check and merge both sources. Raises SettingsError with all problems.
 
@@ -138,11 +136,11 @@ def load_settings(
         timezone=settings.timezone if "TIMEZONE" in texts else machine_timezone(environ),
         runtime_dir=Path(environ["XDG_RUNTIME_DIR"]) if environ.get("XDG_RUNTIME_DIR") else None,
     )
-    if fronts is not no_fronts and (not local or "PERSONAS_DIR" in texts):  # else it is not written to
+    if fronts is not None and (not local or "PERSONAS_DIR" in texts):  # else it is not written to
         named_as = "CONFIG_DIR" if "CONFIG_DIR" in given and "PERSONAS_DIR" not in given else "PERSONAS_DIR"
         problems += not_for_personas(settings.personas_dir, named_as, agents)
     folders = {name: settings.persona_folders.get(name, name) for name in agents}
-    read = fronts(settings.personas_dir, tuple(folders.values()))
+    read = fronts(settings.personas_dir, tuple(folders.values())) if fronts is not None else {}
     own = {name: read[folder] for name, folder in folders.items() if folder in read}
     settings = with_agents(settings, keys, agents, folder, problems, own, model, in_environment)
     if not settings.on_discord:  # no bot logs in, and its agent is one without a bot

@@ -11,7 +11,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -122,12 +122,8 @@ class Channel:
     newest: int = 0
     guild_id: int | None = None
 
-    def with_newest(self, message_id: int) -> Channel:
-        return replace(self, newest=message_id)
-
     def to_json(self) -> dict[str, Any]:
-        parent = None if self.parent_id is None else str(self.parent_id)
-        ids = {"id": str(self.id), "parent": parent, "newest": str(self.newest)}
+        ids = {"id": str(self.id), "parent": self.parent_id and str(self.parent_id), "newest": str(self.newest)}
         return {"name": self.name, "theme": self.theme, "guild": self.guild, **ids}
 
 
@@ -221,12 +217,8 @@ class Upload:
     data: bytes
 
 
-class SendRejected(Exception):
-    """A person's message or reaction was refused; the text says why in one line."""
-
-
 class People(Protocol):
-    """Local mode only: the person who writes and reacts from the console. Methods raise SendRejected."""
+    """Local mode only: the person who writes and reacts from the console. What is awaited raises Refused."""
 
     @property
     def name(self) -> str: ...

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from agentic.console.parts import SendRejected, Upload
+from agentic.console.parts import Upload
+from agentic.console.requests import Refused
 from agentic.local.discord.backend import EPHEMERAL, MENU, Interaction, fields
 from agentic.local.discord.server import DiscordStandIn, File
 from agentic.local.discord.world import Attachment
@@ -41,10 +42,10 @@ class BrowserPerson:
 
     async def say(self, channel_id: int, text: str, reply_to: int | None = None, upload: Upload | None = None) -> int:
         if text.startswith("/") and not text.startswith("//"):
-            raise SendRejected(COMMAND)
+            raise Refused(400, COMMAND)
         text = with_mentions(text[1:] if text.startswith("//") else text, self._words)
         if len(text) > MAX_MESSAGE:
-            raise SendRejected(f"that is {len(text):,} characters, a message has at most {MAX_MESSAGE:,}")
+            raise Refused(400, f"that is {len(text):,} characters, a message has at most {MAX_MESSAGE:,}")
         try:
             files: list[File] = []
             if upload is not None:  # its type is guessed from its name, as Discord does
@@ -52,9 +53,9 @@ class BrowserPerson:
                 files.append((file_name, upload.data, mimetypes.guess_type(file_name)[0] or "application/octet-stream"))
             posted = await self._server.say(self.name, channel_id, text, reply_to=reply_to, attachments=files)
         except KeyError:
-            raise SendRejected("the channel or the message that you answer is gone") from None
+            raise Refused(400, "the channel or the message that you answer is gone") from None
         except ValueError as error:
-            raise SendRejected(str(error)) from None
+            raise Refused(400, str(error)) from None
         return int(posted["id"])
 
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
@@ -64,9 +65,9 @@ class BrowserPerson:
             else:
                 await self._server.unreact(self.name, channel_id, message_id, emoji)
         except KeyError:
-            raise SendRejected("the message is gone") from None
+            raise Refused(400, "the message is gone") from None
         except ValueError as error:
-            raise SendRejected(str(error) or "Discord would refuse that") from None
+            raise Refused(400, str(error) or "Discord would refuse that") from None
 
 
 class CommandUse:

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -215,7 +216,7 @@ class TranscriptChannels:
             self._listed = (now, self._list())
         known = self._services.chats.transcripts.known
         return [
-            channel if (transcript := known(channel.id)) is None else channel.with_newest(transcript.newest)
+            channel if (transcript := known(channel.id)) is None else replace(channel, newest=transcript.newest)
             for channel in self._listed[1]
         ]
 

@@ -83,41 +83,15 @@ class AgentSpec:
         )
 
 
-def _bot(name: str, display_name: str, provider: str, *, colour: int, personality: str) -> AgentSpec:
-    """A row with the usual models of its provider."""
-    known = PROVIDERS[provider]
-    return AgentSpec(
-        name=name,
-        display_name=display_name,
-        provider=provider,
-        key_setting=known.key.setting,
-        personality=personality,
-        model=known.model,
-        image_model=known.image_model or None,
-        colour=colour,
-        cog=known.cog,
-    )
-
-
-_CHATGPT = _bot(
-    "chatgpt",
-    "ChatGPT",
-    "openai",
-    colour=0x10A37F,
-    personality=(
+_PERSONALITIES = {
+    "chatgpt": (
         "You are the friend who turns a mess into a plan. You like a question best when it ends in something one"
         " could do tomorrow, and you say which option you would take and why. Warm, quick, a little too fond of"
         " structure: two points, rarely three, never ten. You believe most problems are smaller than they look, so you"
         " grow impatient with doubt that leads nowhere and with provocation for its own sake. When somebody shows you"
         " that your tidy answer left out what mattered, you say so cheerfully and correct it in the open."
     ),
-)
-_CLAUDE = _bot(
-    "claude",
-    "Claude",
-    "anthropic",
-    colour=0xD97757,
-    personality=(
+    "claude": (
         "You listen for the assumption under the sentence. You would rather understand a view you reject than win"
         " against a weak copy of it, so you often state the other side better than it was stated to you, and then say"
         " where it breaks. Dry humour, plain words, one good question instead of three caveats. You change your mind"
@@ -125,35 +99,46 @@ _CLAUDE = _bot(
         " person they forgot; confident numbers make you ask where they came from; a cheap shot gets a raised eyebrow"
         " and a better joke."
     ),
-)
-_GEMINI = _bot(
-    "gemini",
-    "Gemini",
-    "google",
-    colour=0x4285F4,
-    personality=(
+    "gemini": (
         "You are curious about everything and unable to keep it to yourself. You argue by connection: a quarrel about"
         " pizza reminds you of plate tectonics, and by the third sentence it makes sense. You love a fact with a"
         " number, a date or an odd animal in it, and you say how sure you are of it. You want evidence before opinion,"
         " tease those who argue from principle alone, and defend a surprising result against everybody's common"
         " sense. Caught out on a fact, you are delighted to have learned the right one."
     ),
-)
-_GROK = _bot(
-    "grok",
-    "Grok",
-    "xai",
-    colour=0x8E8E93,
-    personality=(
+    "grok": (
         "You are the one who says what the room avoids. When everybody agrees you get suspicious and take the other"
         " side, seriously enough to defend it for three rounds. Short sentences, quick wit, no reverence for experts,"
         " brands or the others in this channel, least of all for yourself. You aim at ideas and egos, never at the"
         " vulnerable, and you stop when somebody is hurt. Underneath the cheek there is a real point each time, and"
         " when you lose the argument you concede in one line and make it funny."
     ),
-)
+}
 
-AGENTS: Mapping[str, AgentSpec] = MappingProxyType({spec.name: spec for spec in (_CHATGPT, _CLAUDE, _GEMINI, _GROK)})
+
+def _bot(name: str, display_name: str, provider: str, colour: int) -> AgentSpec:
+    """A row with the usual models of its provider."""
+    known = PROVIDERS[provider]
+    return AgentSpec(
+        name=name,
+        display_name=display_name,
+        provider=provider,
+        key_setting=known.key.setting,
+        personality=_PERSONALITIES[name],
+        model=known.model,
+        image_model=known.image_model or None,
+        colour=colour,
+        cog=known.cog,
+    )
+
+
+_BOTS = (
+    _bot("chatgpt", "ChatGPT", "openai", 0x10A37F),
+    _bot("claude", "Claude", "anthropic", 0xD97757),
+    _bot("gemini", "Gemini", "google", 0x4285F4),
+    _bot("grok", "Grok", "xai", 0x8E8E93),
+)
+AGENTS: Mapping[str, AgentSpec] = MappingProxyType({spec.name: spec for spec in _BOTS})
 """The table of agents by name, in the order in which they are listed everywhere."""
 
 
@@ -176,11 +161,6 @@ class FrontMatter:
 
 
 ReadFronts = Callable[[Path, Sequence[str]], Mapping[str, FrontMatter]]  # (the personas' folder, the agents' names)
-
-
-def no_fronts(_folder: Path, _agents: Sequence[str]) -> Mapping[str, FrontMatter]:
-    """Read no persona."""
-    return {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,7 @@ from pydantic import SecretStr, ValidationError, create_model
 
 from agentic.llm.profiles import Aws, QueryConfig
 from agentic.llm.provider_table import KNOWN, PROVIDERS
-from agentic.settings.agents import (
-    BASE_URL_SETTINGS,
-    AgentSettings,
-    AgentSpec,
-    FrontMatter,
-    PersonaModels,
-)
+from agentic.settings.agents import BASE_URL_SETTINGS, AgentSettings, AgentSpec, FrontMatter, PersonaModels
 from agentic.settings.fields import (
     HTTP,
     MILLISECONDS,
@@ -180,11 +174,6 @@ def typos(in_file: Collection[str], ours: Collection[str], agents: Collection[Ag
         elif name in ("BOT_TOKEN", "DISCORD_TOKEN"):
             tokens = ", ".join(spec.token_setting for spec in agents)
             yield f"{key} in .env: ignored, not a setting; each bot has a token of its own: {tokens}"
-
-
-def read_env_file(path: Path | None, problems: list[str]) -> dict[str, str]:
-    """The file's non-empty values; of a name that is set twice the last."""
-    return dict(env_file_lines(path, problems))
 
 
 def env_file_lines(path: Path | None, problems: list[str]) -> list[tuple[str, str]]:

@@ -15,13 +15,7 @@ from agentic.settings.settings import ALL, Settings
 
 PERSONA_SIGNS = ("identity.md", "soul.md")  # a folder with one of them is a persona's
 _PAIRS = (("schedule_min", "schedule_max"), ("turn_delay_min", "turn_delay_max"))
-_SPENDING = {
-    "agent_max_daily": "AGENT_MAX_DAILY",
-    "budget_daily_usd": "BUDGET_DAILY_USD",
-    "budget_agent_usd": "BUDGET_AGENT_DAILY_USD",
-    "budget_channel_usd": "BUDGET_CHANNEL_DAILY_USD",
-    "budget_user_usd": "BUDGET_USER_DAILY_USD",
-}
+_SPENDING = ("agent_max_daily", "budget_daily_usd", "budget_agent_usd", "budget_channel_usd", "budget_user_usd")
 
 
 def with_ranges(settings: Settings) -> Settings:
@@ -128,12 +122,17 @@ def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]
         yield f"COORDINATOR_POLICIES: ignored, since not among the bots' channels: {', '.join(strays)}"
     if not channels and any(agent.token for agent in settings.agents.values()):
         yield "CHANNEL_THEME_MAP: no channel is set, so the bots stay silent; set at least one"
-    yield from _service_warnings(settings)
+    for key, service in service_settings().items():
+        if settings.is_on(key):
+            yield from service.warnings_of(settings)
+        elif settings.accounts[key]:
+            yield f"{service.accounts_setting()}: not used, since CHANNEL={settings.channel}"
     if settings.budget_daily_usd is None:
         yield "BUDGET_DAILY_USD: no limit, so the bots may spend any amount in a day"
-    for field, key in _SPENDING.items():  # elsewhere a limit of 0 often means no limit
+    for field in _SPENDING:  # elsewhere a limit of 0 often means no limit
         if getattr(settings, field) == 0:
-            yield f"{key}=0: only models that cost nothing answer; for no limit write none"
+            name = Settings.model_fields[field].validation_alias
+            yield f"{name}=0: only models that cost nothing answer; for no limit write none"
     if settings.mentions_per_minute == 0:
         yield "MENTIONS_PER_MINUTE=0: no mention is answered; for no limit write none"
     if settings.agent_runtime and settings.permission_mode == "bypassPermissions":
@@ -141,14 +140,6 @@ def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]
             "PERMISSION_MODE=bypassPermissions: anybody who can write to the coding agent can have it do anything that"
             " this program's user may do on this machine"
         )
-
-
-def _service_warnings(settings: Settings) -> Iterator[str]:
-    for key, service in service_settings().items():
-        if settings.is_on(key):
-            yield from service.warnings_of(settings)
-        elif settings.accounts[key]:
-            yield f"{service.accounts_setting()}: not used, since CHANNEL={settings.channel}"
 
 
 def _model_warnings(agent: AgentSettings) -> Iterator[str]:

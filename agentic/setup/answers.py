@@ -20,8 +20,8 @@ from agent_config import (
     ModelSettings,
     Settings,
     SettingsError,
+    env_file_lines,
     load_settings,
-    read_env_file,
 )
 from agentic.agent.persona import read_fronts
 from agentic.check.agents import error_of, is_unknown
@@ -167,7 +167,7 @@ def read_answers(path: Path, environ: Mapping[str, str]) -> tuple[Answers, list[
     Raises SettingsError for problems that the questions do not solve.
     """
     problems: list[str] = []
-    in_file, own = _in_capitals(read_env_file(path, problems)), _in_capitals(environ)
+    in_file, own = _in_capitals(dict(env_file_lines(path, problems))), _in_capitals(environ)
     wrong: list[str] = []
     try:
         Answers(in_file, own).settings()

@@ -24,7 +24,7 @@ from agentic.console.json_values import Json, channel_json, person_name, pick, t
 from agentic.console.parts import ConsoleContext
 from agentic.console.requests import Refused
 from agentic.console.security import CSRF_TOKEN
-from agentic.personas.files import PERSONA_FILES, PersonaError, read_persona
+from agentic.personas.files import PERSONA_FILES, PersonaError, PersonaFiles, read_persona
 from agentic.personas.memory import UNKNOWN, blocks_of
 from agentic.personas.store import Version, versions_of
 from agentic.record.queries.statistics import FAILURES, file_state, model_speeds, outcomes_by_agent, reactions_received
@@ -43,24 +43,6 @@ MAX_TURN_SECONDS = 600.0  # between a turn's write to memory and its end
 CONTEXT_LINES = 3
 DAY = 86400.0
 NO_MEMORY = "memory.md: missing"  # no problem: an agent's first note creates it
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a comparison. `sign`: "+" new, "-" removed, " " unchanged, "@" lines between that are left out."""
-
-    sign: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """A change of a file, at unix seconds. `lines` is None if the versions are too long to be compared."""
-
-    at: float
-    added: int
-    removed: int
-    lines: tuple[Line, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +109,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
         def read() -> Json:
             text = read_persona(folder).text(name)
-            changes = changes_of(_versions(folder, name), text or "")
-            return {"name": name, "text": text, "changes": [asdict(change) for change in changes]}
+            return {"name": name, "text": text, "changes": changes_of(_versions(folder, name), text or "")}
 
         return web.json_response(await asyncio.to_thread(read))
 
@@ -234,18 +215,15 @@ async def _persona(parts: ConsoleContext, agent: str) -> Json:
     """Return its files, and its memory entry by entry with its origin."""
     folder = parts.settings.persona_folder(agent)
 
-    def read() -> tuple[Json, list[MemoryEntry]]:
+    def read() -> tuple[PersonaFiles, list[MemoryEntry]]:
         files = read_persona(folder)
-        sizes = [{"name": name, "size": None if text is None else len(text)} for name, text in files]
-        problems = [problem for problem in files.problems if problem != NO_MEMORY]
-        return {"files": sizes, "problems": problems}, memory_entries(
-            _versions(folder, "memory.md"), files.memory or ""
-        )
+        return files, memory_entries(_versions(folder, "memory.md"), files.memory or "")
 
     files, memory = await asyncio.to_thread(read)
     turns = await _turns_of(parts, agent, memory)
     return {
-        **files,
+        "files": [{"name": name, "size": None if text is None else len(text)} for name, text in files],
+        "problems": [problem for problem in files.problems if problem != NO_MEMORY],
         "memory": [
             {
                 **pick(entry, "text section others readable added_at"),
@@ -258,21 +236,24 @@ async def _persona(parts: ConsoleContext, agent: str) -> Json:
     }
 
 
-def changes_of(versions: Sequence[Version], current: str) -> list[FileChange]:
-    """Return the kept changes, newest first."""
+def changes_of(versions: Sequence[Version], current: str) -> list[Json]:
+    """Return the kept changes, newest first: `at` in unix seconds, how many lines were `added` and `removed`, and the
+    `lines` of the comparison, None if the versions are too long to be compared. A line's `sign`: "+" new, "-" removed,
+    " " unchanged, "@" lines between that are left out."""
     texts = [*(version.text for version in versions), current]
     pairs = zip(versions, pairwise(texts), strict=True)
     return [_compare(version.replaced_at, old, new) for version, (old, new) in pairs][::-1]
 
 
-def _compare(at: float, old: str, new: str) -> FileChange:
+def _compare(at: float, old: str, new: str) -> Json:
     before, after = old.splitlines(), new.splitlines()
     if max(len(before), len(after)) > MAX_LINES:
-        return FileChange(at, max(0, len(after) - len(before)), max(0, len(before) - len(after)), None)
-    compared = difflib.unified_diff(before, after, lineterm="", n=CONTEXT_LINES)
-    lines = tuple(Line(line[0], "" if line[0] == "@" else line[1:]) for line in list(compared)[2:])
-    signs = [line.sign for line in lines]
-    return FileChange(at, signs.count("+"), signs.count("-"), lines)
+        more = len(after) - len(before)
+        return {"at": at, "added": max(0, more), "removed": max(0, -more), "lines": None}
+    compared = list(difflib.unified_diff(before, after, lineterm="", n=CONTEXT_LINES))[2:]
+    lines = [{"sign": line[0], "text": "" if line[0] == "@" else line[1:]} for line in compared]
+    signs = [line["sign"] for line in lines]
+    return {"at": at, "added": signs.count("+"), "removed": signs.count("-"), "lines": lines}
 
 
 def memory_entries(versions: Sequence[Version], current: str) -> list[MemoryEntry]:

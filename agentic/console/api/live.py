@@ -13,7 +13,7 @@ from aiohttp import web
 from pydantic import Base64Bytes, BaseModel, Field
 
 from agentic.console.api.live_feed import LiveFeed, TooManyReaders
-from agentic.console.parts import PICTURE_TYPES, ConsoleContext, People, SendRejected, Upload
+from agentic.console.parts import PICTURE_TYPES, ConsoleContext, People, Upload
 from agentic.console.requests import Refused, query_id, query_text, read_body, snowflake
 from agentic.record.queries.posts import picture_of, turn_of_post
 
@@ -138,21 +138,14 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
             raise Refused(400, "there is nothing to post")
         if len(text) > MAX_CHARACTERS:
             raise Refused(400, f"that is {len(text):,} characters, a message has at most {MAX_CHARACTERS:,}")
-        try:
-            reply_to = snowflake(said.reply_to) if said.reply_to else None
-            posted = await people.say(channel_id, text, reply_to, upload)
-        except SendRejected as refused:
-            raise Refused(400, str(refused)) from None
-        return web.json_response({"id": str(posted)})
+        reply_to = snowflake(said.reply_to) if said.reply_to else None
+        return web.json_response({"id": str(await people.say(channel_id, text, reply_to, upload))})
 
     @table.post("/api/live/channels/{channel}/messages/{message}/reactions")
     async def react(request: web.Request) -> web.Response:
         people, reaction = _people(parts), await read_body(request, ReactionRequest)
         channel_id, message_id = (snowflake(request.match_info[name]) for name in ("channel", "message"))
-        try:
-            await people.react(channel_id, message_id, reaction.emoji, reaction.given)
-        except SendRejected as refused:
-            raise Refused(400, str(refused)) from None
+        await people.react(channel_id, message_id, reaction.emoji, reaction.given)
         return web.json_response({})
 
     return table

@@ -19,7 +19,8 @@ from support.redis_server import RedisServer
 
 from agentic.console.api.live import PAGE
 from agentic.console.api.live_feed import REREAD_FROM, Situation, Thinking
-from agentic.console.parts import Channel, File, Message, Reaction, SendRejected, Upload
+from agentic.console.parts import Channel, File, Message, Reaction, Upload
+from agentic.console.requests import Refused
 from agentic.record.queries.posts import Picture
 from agentic.state.schedule import Slot
 from agentic.wire import keys
@@ -195,7 +196,7 @@ class Sam:
 
     async def say(self, channel_id: int, text: str, reply_to: int | None = None, upload: Upload | None = None) -> int:
         if text == "no":
-            raise SendRejected("not now")
+            raise Refused(400, "not now")
         self.did.append((channel_id, text, reply_to, *((upload.name, len(upload.data)) if upload else ())))
         return 77
 

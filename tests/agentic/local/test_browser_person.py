@@ -2,7 +2,8 @@
 
 import pytest
 
-from agentic.console.parts import SendRejected, Upload
+from agentic.console.parts import Upload
+from agentic.console.requests import Refused
 from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import DiscordStandIn
 from agentic.local.person import BrowserPerson
@@ -33,8 +34,8 @@ async def test_what_is_written_in_the_page_is_posted_or_refused_in_one_line():
         ("@claude" * 285, None, "characters"),
         ("hello", 99, "gone"),
     ):
-        with pytest.raises(SendRejected, match=why):
+        with pytest.raises(Refused, match=why):
             await sam.say(here, text, reply_to)
     for emoji, message in (("not an emoji", first), ("🔥", 99)):
-        with pytest.raises(SendRejected):
+        with pytest.raises(Refused):
             await sam.react(here, message, emoji, given=True)

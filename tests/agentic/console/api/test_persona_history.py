@@ -11,10 +11,9 @@ VERSIONS = [Version(100.0, OLD), Version(200.0, MIDDLE)]
 
 def test_each_change_is_shown_line_by_line_the_newest_first() -> None:
     last, first = changes_of(VERSIONS, NOW)
-    assert (last.at, last.added, last.removed) == (200.0, 2, 0)
-    assert last.lines is not None
-    assert [line.text for line in last.lines if line.sign == "+"] == NOW.splitlines()[-2:]
-    assert (first.at, first.added, first.removed) == (100.0, 3, 0)
+    assert (last["at"], last["added"], last["removed"]) == (200.0, 2, 0)
+    assert [line["text"] for line in last["lines"] if line["sign"] == "+"] == NOW.splitlines()[-2:]
+    assert (first["at"], first["added"], first["removed"]) == (100.0, 3, 0)
 
 
 def test_an_entry_of_memory_names_where_when_and_through_whom_it_was_learned() -> None:
@@ -34,4 +33,4 @@ def test_an_entry_of_memory_names_where_when_and_through_whom_it_was_learned() -
 
 def test_versions_that_would_take_long_to_compare_are_only_counted() -> None:
     (change,) = changes_of([Version(1.0, "a\n" * (MAX_LINES + 5))], "b\n")
-    assert (change.lines, change.added, change.removed) == (None, 0, MAX_LINES + 4)
+    assert (change["lines"], change["added"], change["removed"]) == (None, 0, MAX_LINES + 4)
