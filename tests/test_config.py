@@ -109,6 +109,7 @@ def test_anything_else_is_named() -> None:
 
 def test_who_may_stop_the_bots_is_given_by_ids() -> None:
     assert load(MODERATOR_IDS="5, 6", STOP_ROLE_IDS="6,7", STOP_USER_IDS="8").moderators == {5, 6, 7, 8}
+    assert load(OWNER_USER_IDS="9").moderators == {9}
     assert load().moderators == frozenset()
 
 

@@ -30,7 +30,7 @@ from agentic.actions.base import (
     refused,
 )
 from agentic.actions.completion import complete
-from agentic.actions.rights import refusal
+from agentic.actions.rights import refusal, with_rights
 from agentic.actions.values import Values, read_values
 from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import ActionNote
@@ -215,6 +215,7 @@ class Actions:
         if action is None or request.surface not in action.surfaces:
             log.warning("%s is unknown to this version, or not for %s", request.name, request.surface)
             return refused("unknown_action")
+        request = await with_rights(context, request)
         if (no_right := await refusal(context, action.right, request)) is not None:
             return no_right
         is_form = action.name.startswith((FORM, MENU))  # what it brings is its own

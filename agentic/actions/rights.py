@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agentic.actions.base import ActionContext, ActionRequest, Outcome, Right, refused
 from agentic.agent.persona import only_guild
 from agentic.chat.service import Person
 from agentic.inbox.stop_orders import may_stop
 from agentic.state.silence import Kind, Scope
+
+
+async def with_rights(context: ActionContext, request: ActionRequest) -> ActionRequest:
+    """Return the request with the rights that its person has in the program: the bots' owner has all of them in each
+    server, whatever the server allows."""
+    who = request.who
+    if request.surface != "slash" or (who.manages_guild and who.manages_messages) or not await is_owner(context, who):
+        return request
+    return replace(request, who=replace(who, manages_messages=True, manages_guild=True))
 
 
 async def refusal(context: ActionContext, right: Right, request: ActionRequest) -> Outcome | None:

@@ -195,8 +195,8 @@ class Settings(Keys):
 
     @property
     def moderators(self) -> frozenset[int]:
-        """Ids of the roles and people that may stop the bots, besides those who may manage messages."""
-        return frozenset((*self.moderator_ids, *self.stop_role_ids, *self.stop_user_ids))
+        """Ids of the roles and people that may stop the bots, besides those who may manage messages; the owner may."""
+        return frozenset((*self.owner_user_ids, *self.moderator_ids, *self.stop_role_ids, *self.stop_user_ids))
 
     @property
     def daily_unasked(self) -> int:

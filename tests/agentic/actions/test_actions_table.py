@@ -25,11 +25,11 @@ from tests.support.slash_scene import BOB, GUILD, LOUNGE, MANAGER, MEMBER, NAMES
 MODERATOR = Person(8)
 MESSAGE_MANAGER = Person(9, manages_messages=True)
 OF_SEVERAL_SERVERS = Person(103, manages_messages=True, manages_guild=True)
-BOTS_OWNER = Person(7, manages_guild=True)
+BOTS_OWNER = Person(7)  # without any right in this server
 PEOPLE = {
     "everyone": (MEMBER, MODERATOR, MESSAGE_MANAGER, OF_SEVERAL_SERVERS, BOTS_OWNER),
-    "moderator": (MODERATOR, MESSAGE_MANAGER, OF_SEVERAL_SERVERS),
-    "message_manager": (MESSAGE_MANAGER, OF_SEVERAL_SERVERS),
+    "moderator": (MODERATOR, MESSAGE_MANAGER, OF_SEVERAL_SERVERS, BOTS_OWNER),
+    "message_manager": (MESSAGE_MANAGER, OF_SEVERAL_SERVERS, BOTS_OWNER),
     "manager": (OF_SEVERAL_SERVERS, BOTS_OWNER),
     "owner": (BOTS_OWNER,),
 }
