@@ -411,7 +411,9 @@ class Silence(Mirror):
         await self._learn(there)
         if outcome == "first":
             level = logging.WARNING if scope.kind == "all" else logging.INFO
-            if there.until:
+            if scope.kind in ("all", "person") and there.until:
+                log.log(level, "a person silenced %s until an order to resume", scope.name)
+            elif there.until:
                 log.log(level, "a person silenced %s for %.0f minutes", scope.name, (there.until - now) / 60)
             else:
                 log.log(level, "a person resumed %s", scope.name)

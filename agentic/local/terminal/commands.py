@@ -227,7 +227,7 @@ def _expected(option: Json) -> str:
         return "the number before a message, or its id"
     if _is_room(option):
         return "a room: #room-1, or its topic"
-    return f"one of {', '.join(choices)}" if choices else "a text"
+    return f"one of {', '.join(choices)}" if choices else f"a text ({option['description']})"
 
 
 def _is_message(option: Json) -> bool:
@@ -265,6 +265,8 @@ def _value(word: str, option: Json, known: Vocabulary) -> Value | None:
         return None if is_short_number else word
     choices = option.get("choices", ())
     fits = (choice for choice in choices if name.removeprefix("@") in (choice["value"], choice["name"].lower()))
+    if len(choices) == 1 and name == option["name"]:  # people write what the bots' texts say: `/privacy export`
+        return str(choices[0]["value"])
     return word if not choices else next((str(choice["value"]) for choice in fits), None)
 
 
@@ -362,10 +364,10 @@ def render_question(field: Field) -> str:
         numbered = enumerate(field.choices, 1)
         lines = (f"{number:>2} {each.label.ljust(width)}  {each.about}".rstrip() for number, each in numbered)
         return "\n".join([f"{field.label}: {_how_many(field)}", *lines])
-    notes = ["required" if field.fewest and not field.text else "", field.hint and f"such as {field.hint}"]
-    notes.append("an empty line keeps it" if field.text else "" if field.fewest else "an empty line skips it")
-    asked = f"{field.label} ({', '.join(filter(None, notes))})"
-    return f"{asked}:\n{field.text}" if field.text else asked
+    if field.text:
+        return f"{field.label} (an empty line keeps it):\n{field.text}"
+    notes = ("required" if field.fewest else "an empty line skips it", field.hint.rstrip("."))
+    return f"{field.label} ({'; '.join(filter(None, notes))})"
 
 
 def _how_many(field: Field) -> str:

@@ -21,7 +21,7 @@ WHO = Field(
     fewest=2,
     choices=(Choice("hist", "Historian", "reads the present"), Choice("eng", "Engineer"), Choice("sc", "The Sceptic")),
 )
-TOPIC = Field("Topic", most=20, fewest=1, hint="Is P equal to NP?")
+TOPIC = Field("Topic", most=20, fewest=1, hint="what it is about")
 RULES = Field("Rules", most=100, text="Be brief.")
 NOTE = Field("Note", most=100)
 
@@ -83,7 +83,7 @@ async def test_a_form_is_asked_field_after_field_and_an_empty_line_keeps_or_skip
     notes: list[str] = []
     sender = Sender(Answer())
     form = dialog(notes, sender, TOPIC, RULES, NOTE)
-    assert notes[-1] == "Topic (required, such as Is P equal to NP?)"
+    assert notes[-1] == "Topic (required; what it is about)"
     assert form.take("") is None
     assert "Topic is required" in notes[-1]
     assert form.take("x" * 21) is None
