@@ -116,7 +116,7 @@ async def show(context: ActionContext, request: ActionRequest, values: ShowOptio
         return _unknown_agent(context, values.agent)
     name = _option_named(values.setting.strip())
     if name and name not in Options.model_fields:
-        return refused("report", text=read_options({name: None})[1][0])
+        return refused("option_not_shown", why=_sentence(read_options({name: None})[1][0]))
     place, book = _place(context, request), context.services.agents.options
     return format_options(agent.shown, book.options(agent.key, place), book.sources(agent.key, place), name or None)
 
@@ -142,16 +142,16 @@ async def set_option(context: ActionContext, request: ActionRequest, values: Set
     detail = f"{name}: {written}"[:MAX_DETAIL]
     if written.strip().lower() == DEFAULT:
         if name not in Options.model_fields:
-            return refused("option_not_changed", why=read_options({name: None})[1][0])
+            return refused("option_not_changed", why=_sentence(read_options({name: None})[1][0]))
         if not await live.unset(where, who, name):
             return done("option_was_not_set", option=name, whom=whom)
         log.info("option %s was taken back by a person, %s", name, whom)
         return done("option_unset", detail=detail, option=name, whom=whom)
     if name in Options.model_fields.keys() - LIVE:
-        return refused("option_not_changed", why=f"Only the files of the bots' owner set {name}")
+        return refused("option_not_changed", why=f"Only the files of the bots' owner set {name}.")
     layer, problems = read_options({name: _value_of(written)}, LIVE)
     if problems:
-        return refused("option_not_changed", why=problems[0])
+        return refused("option_not_changed", why=_sentence(problems[0]))
     value = layer[name]
     if await live.set(where, who, name, list(value) if isinstance(value, tuple) else value) == "full":
         return refused("too_many_options")
@@ -214,6 +214,10 @@ def _option_named(written: str) -> str:
     """The option's name for what was typed, such as `Always-Search`; the same text if no option has that name."""
     name = written.strip().strip("`").lower().replace("-", "_").replace(" ", "_")
     return name if name in Options.model_fields else written
+
+
+def _sentence(problem: str) -> str:
+    return problem if problem.endswith("?") else f"{problem}."
 
 
 def _fits(option: str, written: str) -> bool:

@@ -29,10 +29,11 @@ SPECIAL = {("next", "started"): "next_started", ("move", "no_such_time"): "canno
 
 
 class InChannel(Values):
-    channel: Snowflake | None = option("Which channel; this one by default", None, kind="channel")
+    channel: Snowflake | None = option("Which channel; this one by default", None, kind="channel", needed="console")
 
 
 class Start(InChannel):
+    channel: Snowflake | None = option("Which channel; this one by default", None, kind="channel")
     theme: str | None = option("Which theme; the channel's own by default", None, choices=tuple(THEMES))
     agent: str | None = option("Which bot begins; by default the next one", None, name="starter", kind="bot")
     topic: str | None = option("About what; by default the first bot chooses", None, max_length=MAX_TOPIC)

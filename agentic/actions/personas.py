@@ -197,7 +197,7 @@ async def list_agents(context: ActionContext, _: ActionRequest, __: Values) -> O
 async def show(context: ActionContext, _: ActionRequest, values: AnyAgent) -> Outcome:
     entry = _entry(context, values.name)
     if isinstance(entry, str):
-        return refused("report", text=entry)
+        return refused("no_such_agent", why=entry)
     folder = context.services.settings.persona_folder(entry.key)
     soul = (await asyncio.to_thread(FileCache().read, folder / SOUL))[0] or ""
     front = entry.front
@@ -341,7 +341,7 @@ def _entry(context: ActionContext, written: str) -> RosterEntry | str:
 def _persona(context: ActionContext, written: str) -> RosterEntry | Outcome:
     entry = _entry(context, written)
     if isinstance(entry, str):
-        return refused("report", text=entry)
+        return refused("no_such_agent", why=entry)
     return refused("not_a_persona", agent=entry.shown) if entry.is_bot else entry
 
 

@@ -67,7 +67,7 @@ class NewRoom(Values):
     personas: str = option(
         "Who takes part, separated by commas; without it you choose from a list", "", kind="agent", max_length=MAX_NAMES
     )
-    channel: Snowflake | None = option("Which channel; this one by default", None, kind="channel")
+    channel: Snowflake | None = option("Which channel; this one by default", None, kind="channel", needed="console")
     turns: int = option(f"How many turns it has; {DEFAULT_TURNS} by default", DEFAULT_TURNS, ge=2, le=MAX_TURNS)
     archive: str = option(
         "When a silent thread is archived; after a day by default", str(DEFAULT_ARCHIVE_MINUTES), choices=ARCHIVES
@@ -139,7 +139,7 @@ async def from_menu(context: ActionContext, request: ActionRequest, _: Values) -
 async def _with_names(context: ActionContext, request: ActionRequest, draft: RoomDraft, names: str) -> Outcome:
     found, problems = members_of(tuple(context.services.agents.roster), _plain(context, names))
     if problems:
-        return refused("no_such_members", why=" ".join(problems))
+        return refused("no_such_agent", why=" ".join(problems))
     if not found and request.place is not None:
         return await _menu(context, request, draft)
     if (refusal := await _refuse_members(context, draft, found)) is not None:

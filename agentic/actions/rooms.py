@@ -34,7 +34,7 @@ _THREAD = re.compile(r"(?:<#|.*/)?(\d{15,20})>?/?", re.DOTALL)
 
 
 class OfRoom(Values):
-    room: str = option("Which room; by default the one of this thread", "", kind="room")
+    room: str = option("Which room; by default the one of this thread", "", kind="room", needed="console")
 
 
 class Resume(OfRoom):
@@ -63,7 +63,7 @@ async def resume(context: ActionContext, request: ActionRequest, values: Resume)
 async def add(context: ActionContext, request: ActionRequest, values: OfMember) -> Outcome:
     entry = find(tuple(context.services.agents.roster), _agent_in(context, values))
     if isinstance(entry, str):
-        return refused("report", text=entry)
+        return refused("no_such_agent", why=entry)
     if entry.why_not is not None:
         return refused("cannot_take_part", agent=entry.shown, reason=entry.why_not)
     room, order = await find_room(context, request, values), RoomOrder(member=entry.member.model_dump_json())

@@ -17,7 +17,7 @@ MUTE_MINUTES = 60  # if nothing else is asked for
 
 class ConsoleChannel(Values):
     channel: Snowflake | None = option(
-        "Which channel or thread; this one by default", None, kind="channel", only="console"
+        "Which channel or thread; this one by default", None, kind="channel", only="console", needed="console"
     )
 
 

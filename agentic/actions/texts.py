@@ -95,7 +95,7 @@ TEXTS: Mapping[str, str] = {
     "moved": "The conversation of <t:{at:.0f}:t> begins at <t:{to:.0f}:t> instead.",
     "skipped": "There will be no conversation at <t:{at:.0f}:t>.",
     "added": "A conversation begins at <t:{at:.0f}:t>.",
-    "no_such_time": "No conversation is scheduled for <t:{at:.0f}:t> any more.",
+    "no_such_time": "No conversation is scheduled for <t:{at:.0f}:t> anymore.",
     "cannot_move": "<t:{at:.0f}:t> is over, or <t:{to:.0f}:t> is taken already.",
     "known_time": "A conversation is already scheduled for <t:{at:.0f}:t>.",
     "full_day": "Today's schedule is full. Skip a time first.",
@@ -116,7 +116,10 @@ TEXTS: Mapping[str, str] = {
     ),
     "nothing_posted": "I haven't posted anything here that I know of. Quote a message of mine and write </why>.",
     # rooms
-    "no_room": "This thread isn't a room. Use the command in a room's thread, or name a room by its link or topic.",
+    "no_room": (
+        "There is no such room here. Use the command in a room's thread, or name a room by its link or topic."
+        " </room list> shows them."
+    ),
     "no_rooms": "There is no room in this server yet. </room create> opens one.",
     "room_paused": "<#{channel}> is paused. The message being posted may still appear. </room resume> continues it.",
     "room_resumed": "<#{channel}> continues.",
@@ -153,7 +156,7 @@ TEXTS: Mapping[str, str] = {
     "no_room_there": "No room can be opened in <#{channel}>: {problem}.",
     "no_webhooks_there": "Personas speak through a webhook in <#{channel}>, but {problem}.",
     "no_such_moderator": "{why} Choose the moderator from the members.",
-    "no_such_members": "{why} Use </agent list> to see who there is.",
+    "no_such_agent": "{why} Use </agent list> to see who there is.",
     "not_moderated": "Nobody moderates with this policy. Choose the policy moderated, or leave the moderator out.",
     "moderator_not_member": "The moderator has to be one of the members.",
     "too_few_named": "A room needs at least two bots or personas; {names} is named.",
@@ -202,7 +205,8 @@ TEXTS: Mapping[str, str] = {
     "option_set": "{option} is {value} {whom} from now on{above}.",
     "option_unset": "{option} is no longer set by /config {whom}: files and settings apply again.",
     "option_was_not_set": "{option} was not set by /config {whom}.",
-    "option_not_changed": "Nothing was changed. {why}.",
+    "option_not_changed": "Nothing was changed. {why}",
+    "option_not_shown": "{why} </config show> without an option shows all of them.",
     "options_in_file": "The options of {agent} here are in the file.",
     "too_many_options": "Too many options are set by /config already. Take some back with the value default.",
     "owners_option": (

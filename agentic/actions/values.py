@@ -33,13 +33,15 @@ def option(
     kind: Kind = "",
     choices: Mapping[str, str] | Collection[str] = (),
     only: Surface | None = None,
+    needed: Surface | None = None,
     most: int | None = None,
     **bounds: Any,
 ) -> Any:
     """Declare an option: a line for people, its name if it differs from the field's, what its text names, and what it
-    may be (value → shown). `only` the surface has it. `most` characters are taken by forms, `bounds` are pydantic's."""
+    may be (value → shown). `only` the surface has it; on the surface `needed` it has no default. `most` characters are
+    taken by forms, `bounds` are pydantic's."""
     known = dict(choices) if isinstance(choices, Mapping) else {value: value for value in choices}
-    extra: dict[str, Any] = {"kind": kind, "choices": known, "only": only, "most": most}
+    extra: dict[str, Any] = {"kind": kind, "choices": known, "only": only, "needed": needed, "most": most}
     return Field(default, alias=name or None, description=about, json_schema_extra=extra, **bounds)
 
 
@@ -73,6 +75,8 @@ def read_values(context: ActionContext, kind: type[Values], request: ActionReque
     changed = {}
     for key, field in fields.items():
         value, extra = getattr(values, key), extra_of(field)
+        if extra["needed"] == request.surface and value in (None, ""):
+            return refused("missing_value", option=field.alias or key)
         if not isinstance(value, str) or not value:
             continue
         if extra["kind"] == "bot":
@@ -86,7 +90,7 @@ def read_values(context: ActionContext, kind: type[Values], request: ActionReque
 
 
 def extra_of(field: FieldInfo) -> dict[str, Any]:
-    """Return what `option` declared besides pydantic's own: kind, choices, only."""
+    """Return what `option` declared besides pydantic's own: kind, choices, only, needed, most."""
     assert isinstance(field.json_schema_extra, dict)
     return dict(field.json_schema_extra)
 

@@ -54,7 +54,8 @@ def sample(action: Action, surface: Surface) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, field in action.values.model_fields.items():
         extra = extra_of(field)
-        if field.is_required() and extra["only"] in (None, surface):
+        is_needed = field.is_required() or extra["needed"] == surface
+        if is_needed and extra["only"] in (None, surface):
             text = by_kind.get(extra["kind"], next(iter(extra["choices"]), "12:00"))
             number = bounds_of(field).get("le", 1)
             found[field.alias or name] = number if field.annotation in (int, float) else text
@@ -104,6 +105,19 @@ async def test_an_action_is_not_known_on_another_surface(action: Action) -> None
         others: list[Surface] = [each for each in ("slash", "text", "console") if each not in action.surfaces]
         for surface in others:
             assert (await actions.perform(request_of(action, surface, MANAGER))).code == "unknown_action"
+
+
+@pytest.mark.parametrize("action", [one for one in TABLE if "console" in one.surfaces], ids=name_of)
+async def test_the_console_is_told_what_is_missing(action: Action) -> None:
+    """It was told of a channel <#None>, and of a thread that it is not in."""
+    needed = sample(action, "console")
+    async with a_place() as place:
+        actions = Actions(place.actions.context, [probed(action)])
+        for name in needed:
+            request = request_of(action, "console", OWNER)
+            left = {key: value for key, value in needed.items() if key != name}
+            outcome = await actions.perform(replace(request, values=left))
+            assert (outcome.code, outcome.fields) == ("missing_value", {"option": name})
 
 
 async def test_an_option_of_one_surface_is_refused_on_the_others() -> None:

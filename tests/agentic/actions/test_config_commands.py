@@ -87,7 +87,7 @@ async def test_a_pin_wins_and_the_person_is_told():
     [
         ("max_messages", "many", "Nothing was changed. max_messages: expected a whole number from 1 to 400."),
         ("max_messages", "[", "Nothing was changed. max_messages: expected a whole number from 1 to 400."),
-        ("max_mesages", "3", "Nothing was changed. max_mesages: there is no such option; did you mean max_messages?."),
+        ("max_mesages", "3", "Nothing was changed. max_mesages: there is no such option; did you mean max_messages?"),
         ("max_mesages", "default", "Nothing was changed. max_mesages: there is no such option"),
         ("model", "openai/x", "Nothing was changed. Only the files of the bots' owner set model."),
         ("custom_fields", "{a: 1}", "Nothing was changed. Only the files of the bots' owner set custom_fields."),

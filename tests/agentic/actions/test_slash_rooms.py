@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.actions.base import ActionRequest, Completion
-from agentic.actions.texts import TEXTS
+from agentic.actions.base import ActionRequest, Completion, refused
+from agentic.actions.texts import Style
 from agentic.chat.service import Person
 from agentic.state.rooms import RoomMember
 from agentic.state.silence import ChannelRef
@@ -27,6 +27,7 @@ from tests.support.slash_scene import (
     a_room,
 )
 
+NO_ROOM = Style().text_of(refused("no_room"))
 LINK = f"https://discord.com/channels/{GUILD}/{10**17}"
 
 
@@ -45,14 +46,14 @@ async def test_what_is_no_room_is_said_so(room: str | None):
         await place.has(a_room(10**17), a_room(10**17 + 1, "Cats or dogs?"))
         named = {"room": room} if room else {}
         for command in ("status", "stop", "resume", "close", "export"):
-            assert await place.use(f"room {command}", **named) == TEXTS["no_room"]
-        assert await place.use("room next", agent="grok", **named) == TEXTS["no_room"]
+            assert await place.use(f"room {command}", **named) == NO_ROOM
+        assert await place.use("room next", agent="grok", **named) == NO_ROOM
 
 
 async def test_a_room_of_another_server_is_none_here():
     async with a_place() as place:
         await place.has(a_room(10**17, guild_id=2))
-        assert await place.use("room status", MEMBER, room=LINK) == TEXTS["no_room"]
+        assert await place.use("room status", MEMBER, room=LINK) == NO_ROOM
         assert "no room in this server" in await place.use("room list", MEMBER)
 
 
@@ -64,7 +65,7 @@ async def test_a_room_in_a_channel_of_few_is_named_there_and_to_managers_alone()
             assert f"in <#{10**17}>" in await place.use("room status", MEMBER, room=room)
         place.private.add(DEBATE)
         for room in (LINK, "equal"):
-            assert await place.use("room status", MEMBER, room=room) == TEXTS["no_room"]
+            assert await place.use("room status", MEMBER, room=room) == NO_ROOM
             assert f"in <#{10**17}>" in await place.use("room status", MANAGER, room=room)
         assert "no room in this server" in await place.use("room list", MEMBER)
         assert await offered(place, "room status", "room", "equal", MEMBER) == []
