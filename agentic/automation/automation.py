@@ -30,7 +30,7 @@ from agentic.inbox.inbox import TurnQueue
 from agentic.personas.schedules import HookName, Hooks
 from agentic.state.leases import AnyLease, ConditionalLease
 from agentic.state.waiting_turns import LATEST_DEADLINE
-from agentic.turn.progress import Cancellation
+from agentic.turn.progress import Cancellation, TurnHooks
 from agentic.turn.runner import TurnRunner
 
 STARTUP = "hook:startup"  # its field among the last runs
@@ -144,7 +144,7 @@ def _start_id(now: float) -> str:
     return f"{now * 1000:.0f}"
 
 
-class LifecycleHooks:
+class LifecycleHooks(TurnHooks):
     """The hooks of one agent. `hooks` reads its files, `targets` finds channels, `run` takes a turn."""
 
     def __init__(

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -209,22 +209,14 @@ def _read(kind: TypeAdapter[T], text: str | None) -> T | None:
         return None
 
 
-class TurnHooks(Protocol):
-    """Run hooks before and after each event's turn; agentic.automation.automation."""
+class TurnHooks:
+    """Run before and after each event's turn; here there are none."""
 
-    async def before(self, event: TurnEvent) -> None: ...
-    async def after(self, event: TurnEvent) -> None: ...
-
-
-class NoHooks:
     async def before(self, event: TurnEvent) -> None:
         del event
 
     async def after(self, event: TurnEvent) -> None:
         del event
-
-
-NO_HOOKS = NoHooks()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +227,7 @@ class Turn:
     outlet: Outlet
     event: TurnEvent
     state: TurnState
-    hooks: TurnHooks = NO_HOOKS
+    hooks: TurnHooks = field(default_factory=TurnHooks)
     watcher: TurnWatcher = field(default_factory=TurnWatchers)
     cancellation: Cancellation = field(default_factory=Cancellation)
     # beside a search, until the answer is posted
