@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Protocol
 
 from agentic.context.entries import poses, reads_as_label, skeleton
 
@@ -28,13 +27,6 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 _SPACES = frozenset({"Zs", "Zl", "Zp"})
 _MAX_MARKS = 2  # more of them write over the neighbouring lines
 _SENTENCE_ENDS = re.compile(r"[ \t]*+(?:[,.;:!?\n]|\Z)")
-
-
-class WebhookPostStore(Protocol):
-    """The record of webhook posts that all processes share (agentic.state.posts). No method raises."""
-
-    async def add(self, channel_id: int, message_id: int, agent: str) -> None: ...
-    async def read(self, channel_id: int) -> Mapping[int, str]: ...
 
 
 class Directory:

@@ -15,13 +15,13 @@ from dataclasses import replace
 import discord
 from cachetools import TLRUCache
 
-from agentic.chat.directory import WebhookPostStore
 from agentic.chat.service import HistoryListener
 from agentic.chat.transcript import Transcript, Transcripts
 from agentic.context.entries import Entry
 from agentic.context.history import Interval
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
 from agentic.services.discord.messages import to_entries
+from agentic.state.posts import WebhookPosts
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class HistoryFetcher:
     `posts` has the ids of our webhook posts. Pins are read only where a reader of pins is given.
     """
 
-    def __init__(self, transcripts: Transcripts, posts: WebhookPostStore | None = None) -> None:
+    def __init__(self, transcripts: Transcripts, posts: WebhookPosts | None = None) -> None:
         self._transcripts, self._posts = transcripts, posts
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, tuple[Reader, PinReader | None]] = {}  # channels that nobody waits for, in order

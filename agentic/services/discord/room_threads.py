@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import discord
 
-from agentic.chat.directory import Directory, WebhookPostStore
+from agentic.chat.directory import Directory
 from agentic.chat.outlet import CannotPost
 from agentic.chat.splitting import MAX_MESSAGE, length, split_text
 from agentic.context.entries import hidden_by_text
@@ -21,6 +21,7 @@ from agentic.services.discord.channels import Channel, GuildChannel, permissions
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, Silenced, kind, nonce
 from agentic.services.discord.messages import is_said
 from agentic.state.leases import AnyLease
+from agentic.state.posts import WebhookPosts
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +145,7 @@ class RoomUpkeep:
         bot: discord.Bot,
         gate: Gate,
         directory: Directory,
-        posts: WebhookPostStore,
+        posts: WebhookPosts,
         lease: AnyLease,
     ) -> None:
         self.agent = agent

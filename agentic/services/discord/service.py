@@ -22,7 +22,7 @@ from cachetools import LRUCache
 
 from agent_config import AgentSettings
 from agentic.agent.services import Services
-from agentic.chat.directory import Directory, WebhookPostStore
+from agentic.chat.directory import Directory
 from agentic.chat.outlet import Outlet
 from agentic.chat.service import AgentChannels, ChannelInfo, HistoryListener, ReactionView
 from agentic.chat.transcript import Transcripts
@@ -84,7 +84,7 @@ class DiscordService(HostedService):
         self._stack.push_async_callback(self.fetcher.aclose)
         learn_webhook_posts(services.bus, services.chats.directory)
 
-    def share(self, transcripts: Transcripts, redact: Redactor, posts: WebhookPostStore | None = None) -> None:
+    def share(self, transcripts: Transcripts, redact: Redactor, posts: WebhookPosts | None = None) -> None:
         """Make what the bots read and write by."""
         self.outbound = OutboundShared(redact)
         self.fetcher = HistoryFetcher(transcripts, posts)

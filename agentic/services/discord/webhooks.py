@@ -25,7 +25,7 @@ import aiohttp
 import discord
 from cachetools import LRUCache
 
-from agentic.chat.directory import BLANK_LETTERS, Directory, WebhookPostStore
+from agentic.chat.directory import BLANK_LETTERS, Directory
 from agentic.chat.outlet import CannotPost, ChannelView, Post, Posted, SinkWithoutSigns, ignored, without_mark
 from agentic.chat.splitting import MAX_MESSAGE, length, split_text
 from agentic.process.tasks import BackgroundTasks
@@ -57,6 +57,7 @@ from agentic.services.discord.posts import (
 from agentic.services.discord.rate_limit import RefusedRequests, count_webhooks
 from agentic.services.discord.view import DiscordView, split_cleaned
 from agentic.state.leases import AnyLease, ConditionalLease
+from agentic.state.posts import WebhookPosts
 from agentic.tools.call_log import posts
 from agentic.tools.call_runner import ToolEvent
 
@@ -103,7 +104,7 @@ class Webhooks:
     """Shared by all bots of a process: each uses the webhooks that another made. `session` is not owned."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, directory: Directory, posts: WebhookPostStore, refused: RefusedRequests
+        self, session: aiohttp.ClientSession, directory: Directory, posts: WebhookPosts, refused: RefusedRequests
     ) -> None:
         self._session, self._directory = session, directory
         self.posts = posts  # the record of what was posted
