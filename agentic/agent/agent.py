@@ -22,7 +22,6 @@ from agentic.agent.side_calls import CheapModel
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.outlet import NO_CHANNEL, ChannelView, Outlet
-from agentic.chat.service import ChannelAudience
 from agentic.context.options import Options
 from agentic.context.prompt import Identity
 from agentic.ids import MAX_ID
@@ -35,7 +34,7 @@ from agentic.state.context import KeptWindows, Resets, Summaries
 from agentic.state.idle import ProactiveMessages
 from agentic.tools.call_log import ToolRecords
 from agentic.tools.call_runner import ToolEvent
-from agentic.tools.own_tools import MAX_RECALLED, Memory, RecallTool
+from agentic.tools.own_tools import MAX_RECALLED, ChannelAudience, Memory, RecallTool
 from agentic.tools.tool import WEB_SEARCH, Toolbox, ToolContext, is_allowed
 from agentic.tools.toolset import Own, Toolset
 

@@ -39,7 +39,7 @@ from agentic.personas.schedules import Check, Hooks, Job, parse_cron, parse_hear
 from agentic.personas.store import BootReport, bootstrap, hide_notes, remove_leftovers
 from agentic.personas.workspace import Workspace
 from agentic.settings.models import default_of
-from agentic.tools.own_tools import MEMORY, WRITING, MayWrite, MemoryTool, Places, file_tools
+from agentic.tools.own_tools import MEMORY, WRITING, ChannelAudience, MayWrite, MemoryTool, file_tools
 from agentic.tools.tool import RunnableTool
 
 LAYER_SECONDS = 0.1  # how long a layer is reused: a turn reads options many times
@@ -239,7 +239,7 @@ class PersonaMemory:
     changes, `may_share` says whether a channel's content may be shown in all others."""
 
     persona: Persona
-    places: Places
+    places: ChannelAudience
     may_write: MayWrite
     may_share: Callable[[int], bool]
 

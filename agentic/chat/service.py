@@ -13,7 +13,6 @@ from agentic.chat.outlet import ChannelView, Outlet, ServiceInfo
 from agentic.chat.transcript import Transcripts
 from agentic.process.redaction import Redactor
 from agentic.state.silence import ChannelRef
-from agentic.tools.own_tools import Places
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +94,6 @@ class AgentChannels(Protocol):
     def outlet_of(self, channel_id: int) -> Outlet | None: ...
     async def outlet_in_scope(self, channel_id: int) -> Outlet | None: ...
     async def wait_for(self, channel_id: int) -> None: ...
-
-
-class ChannelAudience(Places, Protocol):
-    """Who reads the channels that an agent sees: what was learned in one may be shown where all readers may read it."""
-
-    def is_open(self, channel_id: int) -> bool: ...
-    def guild_of(self, channel_id: int) -> int | None: ...
 
 
 class ChatService(ABC):

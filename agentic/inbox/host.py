@@ -27,7 +27,7 @@ from agentic.agent.agent import Agent, PersonaModel, build_agent
 from agentic.agent.limits import share_backoff
 from agentic.agent.services import Services
 from agentic.automation.automation import Automation
-from agentic.chat.service import AgentChannels, ChannelAudience, IncomingMessage, Person, PersonReaction
+from agentic.chat.service import AgentChannels, IncomingMessage, Person, PersonReaction
 from agentic.context.commands import Order
 from agentic.context.entries import Entry
 from agentic.inbox.catch_up import CatchUp
@@ -47,6 +47,7 @@ from agentic.llm.types import Model
 from agentic.process.tasks import BackgroundTasks
 from agentic.record.notes import ChannelReader
 from agentic.state.leases import AnyLease
+from agentic.tools.own_tools import ChannelAudience
 from agentic.turn.result import BusyReplies
 from agentic.turn.runner import TurnRunner
 from agentic.wire import keys

@@ -32,10 +32,13 @@ WRITING = ("files_write", "files_edit")
 FILE_TOOLS = ("files_read", "files_glob", "files_grep", *WRITING)
 
 
-class Places(Protocol):
-    """Channels, their readers and their names; agentic.services.discord.channels.Audience."""
+class ChannelAudience(Protocol):
+    """The channels that an agent sees, their readers and their names; agentic.services.discord.channels.Audience. What
+    was learned in one channel may be shown in another if all its readers may read the first."""
 
     def may_see(self, here: int) -> Callable[[int], bool]: ...
+    def is_open(self, channel_id: int) -> bool: ...
+    def guild_of(self, channel_id: int) -> int | None: ...
     def origin(self, here: int) -> int: ...
     def name_of(self, channel_id: int) -> str | None: ...
 
@@ -76,7 +79,7 @@ class MemoryTool:
     """The memory of the persona in `folder`. `may_write` counts a change and refuses one above the limit."""
 
     folder: Path
-    places: Places
+    places: ChannelAudience
     may_write: MayWrite
     spec: Tool = MEMORY_SPEC
 
@@ -237,7 +240,7 @@ class RecallTool:
     """`find` takes a query, a test for channels, the channel of the turn, and the first message of it that the model
     sees (0 if unknown): from there on it finds nothing there, and nowhere what this agent may not see."""
 
-    places: Places
+    places: ChannelAudience
     find: Find
     timezone: tzinfo
     spec: Tool = RECALL_SPEC
