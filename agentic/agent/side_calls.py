@@ -4,22 +4,16 @@
   out of a room's window and the members' positions at its end, and writes what agents note while nobody writes. It
   never posts. Its cost is charged to the agent for whose turn it was asked.
 - `run_side_call`: one call under an agent's limits and all budgets, recorded as a turn of its own.
-- ChargedEmbeddings: the embedding model of the process. Its calls are reserved and settled as replays are. They count
-  against the daily budget and against that of the first agent in the settings, since what is embedded belongs to no
-  turn. A model on the owner's machine costs nothing, and is asked without Redis.
 """
 
 from __future__ import annotations
 
 import logging
-import secrets
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Protocol
 
-from agent_config import ModelSettings, Settings
+from agent_config import ModelSettings
 from agentic.agent.limits import (
     AFTER_DEADLINE,
     AgentLimits,
@@ -29,20 +23,15 @@ from agentic.agent.limits import (
     on_the_wire,
     under_way,
 )
-from agentic.llm.embeddings import Embedded, Embedder, Vector, expected
 from agentic.llm.errors import ModelError
 from agentic.llm.pricing import expected as expected_usage
-from agentic.llm.pricing import price
 from agentic.llm.types import Message, Model, Prompt, Reply, Usage
-from agentic.state.budgets import ReplayCosts
 from agentic.state.limits import LimitRequest
 from agentic.state.turn_records import TurnRecord
-from agentic.wire.connection import StateUnavailable
-from agentic.wire.entries import CallRecord, Phases, ReplayNote
+from agentic.wire.entries import CallRecord, Phases
 from agentic.wire.messages import Result, TurnUsage
 
 USUAL_INPUT, USUAL_OUTPUT = 900, 20  # tokens, by which models are compared
-EMBEDDING_SECONDS = 30.0  # for a call
 
 log = logging.getLogger(__name__)
 
@@ -199,94 +188,3 @@ def _record(call: SideCall, result: Result, error: str | None, began: float, end
         calls=(of_call,) if usage.calls else (),
         **usage.model_dump(include={"model", "input_tokens", "cached_tokens", "output_tokens", "cost_usd"}),
     )
-
-
-def meaning_of(
-    settings: Settings, embedder: Embedder | None, costs: ReplayCosts, clock: Callable[[], float] = time.time
-) -> ChargedEmbeddings | None:
-    """Return the process's embedding model, charged; None if it has none."""
-    return ChargedEmbeddings(settings, embedder, costs, clock) if embedder is not None else None
-
-
-class ChargedEmbeddings:
-    """Makes vectors as far as the budgets allow (agentic.record.embeddings.Embeddings). `clock` gives unix seconds."""
-
-    def __init__(self, settings: Settings, embedder: Embedder, costs: ReplayCosts, clock: Callable[[], float]) -> None:
-        assert settings.embedding is not None
-        self._embedder, self._costs, self._clock = embedder, costs, clock
-        self._zone, self._settings = settings.timezone, settings.embedding
-        agents = settings.agents  # the first that runs pays, else the first of the table
-        self._agent = next((name for name, agent in agents.items() if agent.token), next(iter(agents)))
-        self._problem = ""
-
-    @property
-    def model(self) -> str:
-        return self._embedder.name
-
-    async def vectors(self, texts: Sequence[str]) -> Sequence[Vector] | None:
-        """Return a vector for each text; None if the model fails or the budget is used up. Never raises."""
-        made: Embedded | None
-        try:
-            if self._embedder.free:
-                made = await self._embedder.embed(texts, timeout=EMBEDDING_SECONDS)
-            else:
-                made = await self._embed_paid(texts)
-        except (ModelError, StateUnavailable) as error:
-            self._report(str(error))
-            return None
-        if made is None:
-            self._report("the day's budget is used up")
-            return None
-        self._problem = ""
-        return made.vectors
-
-    async def aclose(self) -> None:
-        await self._embedder.aclose()
-
-    async def _embed_paid(self, texts: Sequence[str]) -> Embedded | None:
-        """Reserve, call, settle. Return None if the budget is used up."""
-        prices = prices_of(self._settings)
-        usage = replace(expected(texts), model=self.model)
-        most = price(prices.provider, prices.model, usage, rates=prices.rates)
-        call_id = f"embedding-{secrets.token_hex(8)}"
-        date = datetime.fromtimestamp(self._clock(), self._zone).date().isoformat()
-        seconds = EMBEDDING_SECONDS + AFTER_DEADLINE
-        if await self._costs.reserve(self._agent, call_id, date, most.cost_usd, seconds) is not None:
-            return None
-        spent = most  # if it is cancelled
-        try:
-            made = await self._embedder.embed(texts, timeout=EMBEDDING_SECONDS)
-            spent = made.usage
-            return made
-        except ModelError as error:
-            spent = error.usage or Usage()
-            raise
-        finally:
-            await self._settle(call_id, date, spent)
-
-    async def _settle(self, call_id: str, date: str, usage: Usage) -> None:
-        note = ReplayNote(
-            id=call_id,
-            at=self._clock(),
-            day=date,
-            agent=self._agent,
-            model=self.model,
-            calls=usage.calls,
-            input_tokens=usage.input_tokens,
-            cost_usd=usage.cost_usd,
-        )
-        spent = {
-            "total_cost": usage.cost_usd,
-            "ai_cost": usage.cost_usd,
-            "input_tokens": usage.input_tokens,
-            "ai_calls": usage.calls,
-        }
-        try:
-            await self._costs.settle(note, spent)
-        except StateUnavailable as away:
-            log.error("an embedding's cost is not charged: %s; its reservation will be", away)
-
-    def _report(self, problem: str) -> None:
-        level = logging.DEBUG if problem == self._problem else logging.WARNING
-        log.log(level, "%s makes no vectors: %s; memories are found by their words alone", self.model, problem)
-        self._problem = problem

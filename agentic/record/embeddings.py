@@ -8,18 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import sqlite3
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import replace
+from datetime import datetime
 
 import aiosqlite
 
-from agentic.llm.embeddings import Vector, cosine, packed, unpacked
+from agent_config import Settings
+from agentic.llm.embeddings import Embedded, Embedder, Vector, cosine, expected, packed, unpacked
+from agentic.llm.errors import ModelError
+from agentic.llm.pricing import price
+from agentic.llm.types import Usage
 from agentic.record.recall import PLACES, REACHED, Reach
 from agentic.record.writing import transaction
+from agentic.state.budgets import ReplayCosts
+from agentic.wire.connection import StateUnavailable
+from agentic.wire.entries import ReplayNote
 
+CALL_SECONDS = 30.0
+SETTLED_AFTER = 60.0  # seconds after a call: it is settled by then, or its process is gone
 KEPT = 3_000  # of messages, and of summaries
 COMPARED = 1_500  # with a question, the newest: a tenth of a second
 BATCH = 32  # texts in a request
@@ -51,17 +62,101 @@ SELECT id, vector FROM vectors {REACHED} ORDER BY abs(id) DESC LIMIT {COMPARED}
 log = logging.getLogger(__name__)
 
 
-class Embeddings(Protocol):
-    """Makes vectors, on the books; implemented in agentic.runtime."""
+def meaning_of(
+    settings: Settings, embedder: Embedder | None, costs: ReplayCosts, clock: Callable[[], float] = time.time
+) -> Embeddings | None:
+    """Return the process's embedding model, charged; None if it has none."""
+    return Embeddings(settings, embedder, costs, clock) if embedder is not None else None
+
+
+class Embeddings:
+    """Makes vectors as far as the budgets allow. `clock` gives unix seconds.
+
+    Calls are reserved and settled as replays are. They count against the daily budget and against that of the first
+    agent in the settings, since what is embedded belongs to no turn. A model on the owner's machine costs nothing, and
+    is asked without Redis.
+    """
+
+    def __init__(self, settings: Settings, embedder: Embedder, costs: ReplayCosts, clock: Callable[[], float]) -> None:
+        assert settings.embedding is not None
+        self._embedder, self._costs, self._clock = embedder, costs, clock
+        self._zone, self._settings = settings.timezone, settings.embedding
+        agents = settings.agents  # the first that runs pays, else the first of the table
+        self._agent = next((name for name, agent in agents.items() if agent.token), next(iter(agents)))
+        self._problem = ""
 
     @property
     def model(self) -> str:
         """provider/model: vectors of two models cannot be compared."""
+        return self._embedder.name
 
     async def vectors(self, texts: Sequence[str]) -> Sequence[Vector] | None:
-        """Return a vector for each text; None if the model failed or there is no money. Never raises."""
+        """Return a vector for each text; None if the model fails or the budget is used up. Never raises."""
+        made: Embedded | None
+        try:
+            if self._embedder.free:
+                made = await self._embedder.embed(texts, timeout=CALL_SECONDS)
+            else:
+                made = await self._embed_paid(texts)
+        except (ModelError, StateUnavailable) as error:
+            self._report(str(error))
+            return None
+        if made is None:
+            self._report("the day's budget is used up")
+            return None
+        self._problem = ""
+        return made.vectors
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        await self._embedder.aclose()
+
+    async def _embed_paid(self, texts: Sequence[str]) -> Embedded | None:
+        """Reserve, call, settle. Return None if the budget is used up."""
+        chosen = self._settings
+        usage = replace(expected(texts), model=self.model)
+        most = price(chosen.provider, chosen.model, usage, rates=chosen.rates)
+        call_id = f"embedding-{secrets.token_hex(8)}"
+        date = datetime.fromtimestamp(self._clock(), self._zone).date().isoformat()
+        seconds = CALL_SECONDS + SETTLED_AFTER
+        if await self._costs.reserve(self._agent, call_id, date, most.cost_usd, seconds) is not None:
+            return None
+        spent = most  # if it is cancelled
+        try:
+            made = await self._embedder.embed(texts, timeout=CALL_SECONDS)
+            spent = made.usage
+            return made
+        except ModelError as error:
+            spent = error.usage or Usage()
+            raise
+        finally:
+            await self._settle(call_id, date, spent)
+
+    async def _settle(self, call_id: str, date: str, usage: Usage) -> None:
+        note = ReplayNote(
+            id=call_id,
+            at=self._clock(),
+            day=date,
+            agent=self._agent,
+            model=self.model,
+            calls=usage.calls,
+            input_tokens=usage.input_tokens,
+            cost_usd=usage.cost_usd,
+        )
+        spent = {
+            "total_cost": usage.cost_usd,
+            "ai_cost": usage.cost_usd,
+            "input_tokens": usage.input_tokens,
+            "ai_calls": usage.calls,
+        }
+        try:
+            await self._costs.settle(note, spent)
+        except StateUnavailable as away:
+            log.error("an embedding's cost is not charged: %s; its reservation will be", away)
+
+    def _report(self, problem: str) -> None:
+        level = logging.DEBUG if problem == self._problem else logging.WARNING
+        log.log(level, "%s makes no vectors: %s; memories are found by their words alone", self.model, problem)
+        self._problem = problem
 
 
 class VectorWriter:

@@ -21,13 +21,13 @@ from agent_config import AgentSettings, Settings
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agentic.agent.services import Services
-from agentic.agent.side_calls import meaning_of
 from agentic.automation.webhook_server import Receive
 from agentic.inbox.host import AgentHost, PersonaHosts
 from agentic.net.http_server import Connections
 from agentic.process.logs import program_version
 from agentic.process.redaction import Redactor
 from agentic.process.tasks import Shutdown, last_turns, restart_on_failure
+from agentic.record.embeddings import meaning_of
 from agentic.record.idle_queries import IdleMemory
 from agentic.record.notes import TurnWatchers
 from agentic.record.recorder import OFF, ReadState, recording

@@ -24,7 +24,7 @@ from agentic.agent.options import load_options, no_layer
 from agentic.agent.persona import Personas, read_fronts
 from agentic.agent.roster import Lacks, Roster, lacking_key
 from agentic.agent.services import AgentBook, IgnoredPeople, Record, Services, SharedModels
-from agentic.agent.side_calls import CheapModel, cheapest, meaning_of, prices_of
+from agentic.agent.side_calls import CheapModel, cheapest, prices_of
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.directory import Directory
 from agentic.chat.service import ChannelInfo, ChatService, ServedChannels, ServiceRegistry
@@ -38,7 +38,7 @@ from agentic.llm.types import Model
 from agentic.net.fetch import PublicFetcher
 from agentic.net.images import PictureFetcher
 from agentic.process.redaction import Redactor
-from agentic.record.embeddings import Embeddings
+from agentic.record.embeddings import Embeddings, meaning_of
 from agentic.record.idle_queries import IdleMemory
 from agentic.record.memories import MemoryReader
 from agentic.record.notes import TurnWatcher

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agent_config import load_settings
-from agentic.agent.side_calls import meaning_of
 from agentic.llm.embeddings import Embedded, vector_of
 from agentic.llm.errors import ServerFailed
 from agentic.llm.types import Usage
+from agentic.record.embeddings import meaning_of
 from agentic.runtime.services import embedder_of
 from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import ReplayNote
