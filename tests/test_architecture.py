@@ -119,7 +119,6 @@ WIDE_PLACES = ("agentic.wire", "agentic.record", "agentic.local.discord.world")
 WIDE_CLASSES = frozenset({"Prompt", "Profile", "CoordinatorConfig"})
 STILL_TOO_LARGE = {
     "agentic.context.entries.Entry": 19,
-    "agentic.local.terminal.terminal.Terminal": 18,
 }
 """May only shrink."""
 

@@ -40,7 +40,7 @@ from agentic.local.settings import (
     local_world,
 )
 from agentic.local.terminal.commands import TypedCommand
-from agentic.local.terminal.terminal import LocalConversations, Terminal
+from agentic.local.terminal.terminal import LocalConversations, Screen, Terminal
 from agentic.local.terminal.view import Header, Names, SavedFiles
 from agentic.local.voices.scene import RoomLines
 from agentic.local.voices.voice import ScriptedVoice
@@ -290,44 +290,40 @@ class _Local:
         users = {ids[name]: (agent.display_name, f"#{agent.spec.colour:06x}") for name, agent in agents.items()}
         person = self.world.user(PERSON)
         save = SavedFiles(self.settings.data_dir / FILES, self.server.backend.attachments).save
-        return Terminal(
-            self.console,
-            self.server,
-            names=Names(
-                channels={self.world.channel(name).id: name for name in CHANNELS},
-                users={**users, person.id: (PERSON, "bold white")},
-                roles={role_id: name for name, role_id in self._roles().items()},
-                personas={
-                    entry.shown: f"#{entry.settings.spec.colour:06x}"
-                    for entry in self.runtime.services.agents.roster.personas
-                    if entry.settings is not None
-                },
-            ),
-            me=person.id,
-            conversations=self.conversations,
+        names = Names(
+            channels={self.world.channel(name).id: name for name in CHANNELS},
+            users={**users, person.id: (PERSON, "bold white")},
+            roles={role_id: name for name, role_id in self._roles().items()},
+            personas={
+                entry.shown: f"#{entry.settings.spec.colour:06x}"
+                for entry in self.runtime.services.agents.roster.personas
+                if entry.settings is not None
+            },
             mention_ids=self._mention_ids(),
             themes=tuple(THEMES),
-            use=CommandUse(self.server, PERSON, self.settings.personas_dir, save),
             commands=command_list(self._names()),
-            save=save,
             guild=self.world.guild.id,
-            status=self.thinking.render,
-            header=Header(
-                {
-                    agent.display_name: _model_name(agent) if name in self.with_model else None
-                    for name, agent in agents.items()
-                },
-                [
-                    _model_name(agent)
-                    for agent in self.with_model.values()
-                    if all(model.is_free for model in agent.usable)
-                ],
-                str(self.settings.data_dir),
-                self.runtime.console,
-                joinable=not self.once,
-                room=self.topic or "",
-            ),
-            log_file=str(self.settings.data_dir / LOG_FILE),
+        )
+        header = Header(
+            {
+                agent.display_name: _model_name(agent) if name in self.with_model else None
+                for name, agent in agents.items()
+            },
+            [_model_name(agent) for agent in self.with_model.values() if all(model.is_free for model in agent.usable)],
+            str(self.settings.data_dir),
+            self.runtime.console,
+            joinable=not self.once,
+            room=self.topic or "",
+        )
+        log_file = str(self.settings.data_dir / LOG_FILE)
+        return Terminal(
+            Screen(console=self.console, header=header, status=self.thinking.render, log_file=log_file),
+            self.server,
+            names=names,
+            me=person.id,
+            conversations=self.conversations,
+            use=CommandUse(self.server, PERSON, self.settings.personas_dir, save),
+            save=save,
         )
 
     def _mention_ids(self) -> Mapping[str, int]:

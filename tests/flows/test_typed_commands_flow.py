@@ -7,7 +7,7 @@ from rich.console import Console
 
 from agent_cogs.slash_definitions import command_list
 from agentic.local.person import CommandUse
-from agentic.local.terminal.terminal import LocalConversations, Terminal
+from agentic.local.terminal.terminal import LocalConversations, Screen, Terminal
 from agentic.local.terminal.view import Names, SavedFiles
 from agentic.themes import THEMES
 from tests.flows.test_commands_flow import ready
@@ -28,20 +28,21 @@ async def typed(f, runtime, files, *script):
             seen = screen.getvalue().index(words, seen) + len(words)
 
     terminal = Terminal(
-        Console(file=screen, width=200),
+        Screen(console=Console(file=screen, width=200)),
         f.discord,
         names=Names(
-            channels={channel.id: channel.name for channel in f.world.guild.channels.values()}, users={}, roles={}
+            channels={channel.id: channel.name for channel in f.world.guild.channels.values()},
+            users={},
+            roles={},
+            themes=tuple(THEMES),
+            commands=command_list(SHOWN),
         ),
         me="Alice",
         conversations=LocalConversations(runtime, f.world),
-        mention_ids={},
-        themes=tuple(THEMES),
         use=CommandUse(f.discord, "Alice", f.settings.personas_dir, save),
-        commands=command_list(SHOWN),
-        channel=f.channel("debate"),
         lines=lines(),
     )
+    terminal.channel = f.channel("debate")
     await terminal.run()
 
 

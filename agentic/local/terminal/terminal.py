@@ -7,9 +7,9 @@ import logging
 import re
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Literal
@@ -61,49 +61,46 @@ UseCommand = Callable[[int, TypedCommand], Awaitable[Answer]]
 _LONG_WORD = re.compile(r"(\S{60})\S+")  # a hint repeats what was typed, which may be a page
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """Where a terminal shows things, and what it shows beside the events. `status` is the line below the typed one,
+    `log_file` is where failures are explained; `clock` in unix seconds, `timezone` None for the machine's."""
+
+    console: Console
+    header: Header = field(default_factory=Header)
+    status: Callable[[], str] = str
+    log_file: str = "the log"
+    clock: Callable[[], float] = time.time
+    timezone: tzinfo | None = None
+
+
 class Terminal:
     """Shows events and obeys typed lines until `/quit` or the end of the input.
 
-    `me` is the author of typed lines, `mention_ids` the words that mention a user after `@`, `channel` the first
-    channel (default: the first of `names.channels`). A conversation and a command of the bots (`use`, `commands`) may
-    take long: each runs in a task of its own, which is cancelled with the terminal. `save` takes the files that bots
-    post, `guild` is part of a message's link, `log_file` is where failures are explained. `lines` replaces the standard
-    input.
+    `me` is the author of typed lines, which go to `channel`, at first the first of `names.channels`. A conversation and
+    a command of the bots (`use`) may take long: each runs in a task of its own, which is cancelled with the terminal.
+    `save` takes the files that bots post. `lines` replaces the standard input.
     """
 
     def __init__(
         self,
-        console: Console,
+        screen: Screen,
         stand_in: DiscordStandIn,
         *,
         names: Names,
         me: int | str,
         conversations: LocalConversations,
-        mention_ids: Mapping[str, int],
-        themes: Collection[str] = (),
         use: UseCommand | None = None,
-        commands: Sequence[Mapping[str, Any]] = (),
         save: SaveFile | None = None,
-        guild: int = 0,
-        header: Header | None = None,
-        status: Callable[[], str] = str,
-        log_file: str = "the log",
-        channel: int | None = None,
         lines: AsyncGenerator[str] | None = None,
-        clock: Callable[[], float] = time.time,
-        timezone: tzinfo | None = None,
     ) -> None:
         channels = dict(names.channels)  # threads come and go
-        self._console, self._stand_in, self._me = console, stand_in, me
+        self._screen, self._console, self._stand_in, self._me = screen, screen.console, stand_in, me
         self._names, self._threads = replace(names, channels=channels), Threads(channels)
-        self._conversations, self._lines, self._header = conversations, lines, header or Header()
-        self._mention_ids, self._themes = mention_ids, themes
-        self._use, self._commands = use, commands if use is not None else ()
-        self._save, self._guild, self._log_file = save, guild, log_file
-        self._status = status
-        self.channel = channel if channel is not None else next(iter(names.channels))
+        self._conversations, self._use, self._save, self._lines = conversations, use, save, lines
+        self.channel = next(iter(channels))
         self._messages = MessageNumbers()
-        self._view = View(self._names, self._messages, clock=clock, timezone=timezone)
+        self._view = View(self._names, self._messages, clock=screen.clock, timezone=screen.timezone)
         self._dialog = Dialog(self.note, self._view.plain)
         self._tasks: set[asyncio.Task[None]] = set()
         self._watched = False
@@ -120,7 +117,7 @@ class Terminal:
         elif self.has_toolbar:
             source = typed_lines(
                 lambda: f"{self._dialog.label or '#' + self._names.channels.get(self.channel, 'channel')} › ",
-                lambda: self._status() or self._view.typing(),
+                lambda: self._screen.status() or self._view.typing(),
                 lambda text: [] if self._dialog.label else completions(text, self._vocabulary()),
             )
         else:
@@ -149,7 +146,7 @@ class Terminal:
             return
         self._watched, unsubscribe = True, self._stand_in.subscribe(self.show)
         try:
-            self._console.print(self._header.panel())
+            self._console.print(self._screen.header.panel())
             yield
         finally:
             self._watched = False
@@ -207,9 +204,10 @@ class Terminal:
         path.write_text(re.sub(r"@font-face \{[^{}]*\}\s*", "", svg), encoding="utf-8")
 
     def _vocabulary(self) -> Vocabulary:
-        channels = {name: channel_id for channel_id, name in self._names.channels.items()}
-        roles = {name: role_id for role_id, name in self._names.roles.items()}
-        return Vocabulary(channels, self._mention_ids, roles, self._themes, self._commands, self._messages, self._guild)
+        names = self._names
+        channels = {name: channel_id for channel_id, name in names.channels.items()}
+        roles = {name: role_id for role_id, name in names.roles.items()}
+        return Vocabulary(channels, names.mention_ids, roles, names.themes, names.commands, self._messages, names.guild)
 
     async def _obey(self, line: TypedLine) -> None:
         match line:
@@ -230,7 +228,7 @@ class Terminal:
             case Show("help"):
                 self._console.print(help_page(self._console.width))
             case Show("who"):
-                self._console.print(who_page(self._names, self._header))
+                self._console.print(who_page(self._names, self._screen.header))
             case Show("channels"):
                 self._console.print(channels_page(self._names, self._threads, self.channel))
             case UnparsedInput(hint):
@@ -267,7 +265,7 @@ class Terminal:
         except Exception:
             # The outermost edge of a task of its own: a failed command must not end the terminal.
             log.exception("a conversation started by /fire failed")
-            self.note(f"the conversation failed; {self._log_file} says why")
+            self.note(f"the conversation failed; {self._screen.log_file} says why")
 
     async def use(self, use: TypedCommand) -> None:
         """Use a command of the bots in the present channel and show the answer."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -72,12 +72,17 @@ HELP = (
 @dataclass(frozen=True, slots=True)
 class Names:
     """Channel id → name, user id → (display name, rich color), role id → name; persona's display name → rich color,
-    of those without an account. Read for each event."""
+    of those without an account. Read for each event. `mention_ids`: the words that mention a user after `@`; `themes`,
+    `commands` and `guild` as in Vocabulary."""
 
     channels: Mapping[int, str]
     users: Mapping[int, tuple[str, str]]
     roles: Mapping[int, str]
     personas: Mapping[str, str] = field(default_factory=dict)
+    mention_ids: Mapping[str, int] = field(default_factory=dict)
+    themes: Collection[str] = ()
+    commands: Sequence[Mapping[str, Any]] = ()
+    guild: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from rich.console import Console
 
 from agent_cogs.slash_definitions import command_list
 from agentic.local.terminal.commands import Answer, MessageNumbers, NumberedMessage, TypedCommand, Vocabulary
-from agentic.local.terminal.terminal import Terminal
+from agentic.local.terminal.terminal import Screen, Terminal
 from agentic.local.terminal.typed_lines import (
     Fire,
     Move,
@@ -37,12 +38,14 @@ from agentic.local.terminal.typed_lines import (
 from agentic.local.terminal.view import Header, Names, harmless
 
 NOON = 1_790_000_000.0 - 1_790_000_000.0 % 86_400 + 43_200
+KNOWN = Vocabulary({"casual": 10, "debate": 11}, {"claude": 1, "grok": 2}, {"bots": 5}, ("debate", "story"))
 NAMES = Names(
     channels={10: "casual", 11: "debate"},
     users={1: ("Claude", "#d97757"), 2: ("Grok", "#7a68ae"), 9: ("you", "white")},
     roles={5: "bots"},
+    mention_ids=KNOWN.users,
+    themes=KNOWN.themes,
 )
-KNOWN = Vocabulary({"casual": 10, "debate": 11}, {"claude": 1, "grok": 2}, {"bots": 5}, ("debate", "story"))
 
 
 class FakeStandIn:
@@ -112,14 +115,10 @@ def terminal(
 ) -> tuple[Terminal, io.StringIO]:
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=False, color_system=None)
-    options: dict[str, Any] = {
-        "names": NAMES,
-        "me": 9,
-        "conversations": FakeConversations(),
-        "mention_ids": KNOWN.users,
-    }
-    options |= {"themes": KNOWN.themes, "clock": lambda: NOON, "timezone": UTC, "lines": typed(*lines)} | more
-    return Terminal(console, stand_in or FakeStandIn(), **options), out
+    beside = {name: more.pop(name) for name in ("header", "clock") if name in more}
+    screen = Screen(console=console, **{"clock": lambda: NOON, "timezone": UTC} | beside)
+    options: dict[str, Any] = {"names": NAMES, "me": 9, "conversations": FakeConversations(), "lines": typed(*lines)}
+    return Terminal(screen, stand_in or FakeStandIn(), **options | more), out
 
 
 def shown(*events: tuple[str, dict[str, Any]], width: int = 100) -> str:
@@ -590,7 +589,9 @@ async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_rea
         return Answer("**Grok** is muted in <#11>, as <@9> wished\nuntil <t:1789992000:R>")
 
     commands = command_list({"grok": "Grok"})
-    screen, out = terminal("/bots mute grok 5", "/resume", "/bots dance", use=use, commands=commands)
+    screen, out = terminal(
+        "/bots mute grok 5", "/resume", "/bots dance", use=use, names=replace(NAMES, commands=commands)
+    )
     async with screen.watching():
         await screen.run()
         await screen.tasks_done()
@@ -608,7 +609,7 @@ async def test_an_answer_with_a_time_that_no_calendar_has_is_shown_as_it_is() ->
     async def use(channel_id: int, command: TypedCommand) -> Answer:
         return Answer("somebody wrote <t:999999999999:R>")
 
-    screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}))
+    screen, out = terminal("/resume", use=use, names=replace(NAMES, commands=command_list({"grok": "Grok"})))
     async with screen.watching():
         await screen.run()
         await screen.tasks_done()
@@ -626,7 +627,7 @@ async def test_what_goes_on_in_a_note_stands_below_where_it_began() -> None:
     async def use(channel_id: int, command: TypedCommand) -> Answer:
         return Answer("first " * 20 + "\n-# small\n```md\nin code\n```")
 
-    screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}))
+    screen, out = terminal("/resume", use=use, names=replace(NAMES, commands=command_list({"grok": "Grok"})))
     async with screen.watching():
         await screen.run()
         await screen.tasks_done()
@@ -682,7 +683,7 @@ async def test_control_z_suspends_the_program_and_leaves_the_typed_line(monkeypa
 def test_the_conversation_can_be_exported_as_a_picture_that_loads_nothing(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), record=True, width=80)
     screen = Terminal(
-        console, FakeStandIn(), names=NAMES, me=9, conversations=FakeConversations(), mention_ids={}, clock=lambda: NOON
+        Screen(console=console, clock=lambda: NOON), FakeStandIn(), names=NAMES, me=9, conversations=FakeConversations()
     )
     screen.show("MESSAGE_CREATE", message("for the readme"))
     screen.export_svg(tmp_path / "talk.svg")
