@@ -33,7 +33,7 @@ from agentic.actions.values import Snowflake, Values, option
 from agentic.agent.roster import RosterEntry, find, members_of, without_mentions
 from agentic.policies import POLICY_TEXTS
 from agentic.rooms.closing import cut
-from agentic.rooms.opening import OPENED, RoomDraft, opening_text, room_of, thread_name, topic_of
+from agentic.rooms.opening import OPENED, RoomDraft, escaped, opening_text, room_of, thread_name, topic_of
 from agentic.state.budgets import CLOSING_SHARE
 from agentic.state.rooms import (
     DEFAULT_ARCHIVE_MINUTES,
@@ -177,7 +177,7 @@ async def _open(context: ActionContext, opening_id: int, draft: RoomDraft, chose
     room = room_of(draft, members, draft.moderator, context.services.clock())
     name, text = thread_name(draft.topic), opening_text(room, draft.question, draft.asked_by_name)
     opening = await opener.open(opening_id, room, name, text)
-    fields: dict[str, Any] = {"thread": opening.thread_id, "channel": draft.channel_id}
+    fields: dict[str, Any] = {"thread": opening.thread_id, "channel": draft.channel_id, "topic": escaped(name)}
     code = f"{OPENING}{opening.outcome}"
     if code not in TEXTS:
         code, fields = "opening_refused", {"outcome": opening.outcome}

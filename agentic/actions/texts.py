@@ -165,7 +165,7 @@ TEXTS: Mapping[str, str] = {
     "budget_used_up": "Today's budget of {whose} is used up.",
     "choice_expired": "This choice has expired or was used already. Use </room create> again.",
     "not_your_room": "Only the person who asked for this room can choose who takes part.",
-    "opening_opened": "The room is open: <#{thread}>",
+    "opening_opened": "The room is open: <#{thread}>, on “{topic}”",
     "opening_nobody": (
         f"The thread <#{{thread}}> is there, but no coordinator answered, so the room isn't open yet. {KEEPS_TRYING}"
     ),

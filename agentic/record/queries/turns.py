@@ -198,4 +198,5 @@ def _turn(row: sqlite3.Row) -> Turn:
     emoji, reacted_to = stored.pop("emoji"), stored.pop("reacted_to")
     reacted = {"emoji": emoji, "message_id": reacted_to} if emoji and reacted_to else None
     known = {"round_number": stored.pop("round"), "phases": dict(phases), "reacted": reacted}
+    known["image"] = bool(stored["image"])
     return Turn.model_validate({**stored, **known})

@@ -75,7 +75,7 @@ async def test_with_topic_and_names_it_is_opened_at_once(personas):
         told = await place.use(
             "room create", topic=f" {TOPIC}\n", personas="GROK, ada the  sceptic,grok", turns=12, archive="60"
         )
-        assert text_of(told) == f"The room is open: <#{FIRST}>"
+        assert text_of(told) == f"The room is open: <#{FIRST}>, on “{TOPIC}”"
         room = opened(orders)
         assert [(member.name, member.shown) for member in room.members] == [
             ("grok", "Grok"),

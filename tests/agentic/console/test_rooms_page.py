@@ -192,7 +192,7 @@ async def test_a_room_is_opened_by_a_bot_of_this_process_with_what_was_chosen() 
         }
         more = {"archive": "60", "audience": 30, "goodbye_ends": True, "rules": "Be brief.", "theme": "science"}
         status, told = await console.act("open_room", **chosen, **more)
-        assert (status, told.startswith("The room is open: #")) == (200, True), told
+        assert (status, told.endswith("on “Is tea good?”")) == (200, True), told
         (command,) = console.commands
         assert command.room is not None
         room = Room.model_validate_json(command.room.room or "")
