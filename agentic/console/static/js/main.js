@@ -2,25 +2,26 @@
 //
 // A page is a module with `async function render(root, params)`: it fills `root` and may return a function that ends what
 // it began (timers, streams). `params.parts` are the decoded parts of the address after the page's name, `params.query`
-// is a URLSearchParams, `params.signal` an AbortSignal that fires when the page is left: give it to get().
+// is a URLSearchParams, `params.signal` an AbortSignal that fires when the page is left: give it to get(). A page with an
+// `icon`, a path of 24 × 24 units, is in the menu; others are reached from their `parent`.
 import { pauseAll } from "./actions.js";
 import { ApiError, get, post } from "./api.js";
-import { empty, fill, h } from "./dom.js";
+import { empty, fill, h, svg } from "./dom.js";
 import { me } from "./me.js";
 
 const PAGES = {
-  live: ["Live", () => import("./live.js")],
-  turns: ["Turns", () => import("./turns.js")],
-  turn: ["Turn", () => import("./turn.js"), "turns"],
-  conversations: ["Conversations", () => import("./conversations.js")],
-  conversation: ["Conversation", () => import("./conversation.js"), "conversations"],
-  rooms: ["Rooms", () => import("./rooms.js")],
-  room: ["Room", () => import("./room.js"), "rooms"],
-  arena: ["Season", () => import("./arena.js"), "rooms"],
-  schedule: ["Schedule", () => import("./schedule.js"), "live"],
-  cost: ["Cost", () => import("./cost.js")],
-  agents: ["Agents", () => import("./agents.js")],
-  agent: ["Agent", () => import("./agent.js"), "agents"],
+  live: { title: "Live", load: () => import("./live.js"), icon: "M4 5h16v11H9l-5 4z" },
+  schedule: { title: "Schedule", load: () => import("./schedule.js"), parent: "live" },
+  rooms: { title: "Rooms", load: () => import("./rooms.js"), icon: "M4 20V9l8-5 8 5v11M9 20v-6h6v6" },
+  room: { title: "Room", load: () => import("./room.js"), parent: "rooms" },
+  arena: { title: "Season", load: () => import("./arena.js"), parent: "rooms" },
+  turns: { title: "Turns", load: () => import("./turns.js"), icon: "M4 6h16M4 12h16M4 18h10" },
+  turn: { title: "Turn", load: () => import("./turn.js"), parent: "turns" },
+  conversations: { title: "Conversations", load: () => import("./conversations.js"), icon: "M3 4h12v8H8l-5 4zM18 9h3v11l-4-3h-6v-2" },
+  conversation: { title: "Conversation", load: () => import("./conversation.js"), parent: "conversations" },
+  cost: { title: "Cost", load: () => import("./cost.js"), icon: "M4 20V4M4 20h16M8 16v-5M12 16V7M16 16v-3" },
+  agents: { title: "Agents", load: () => import("./agents.js"), icon: "M12 3v3M6 6h12v9H6zM9 10v1M15 10v1M4 20c2-3 14-3 16 0" },
+  agent: { title: "Agent", load: () => import("./agent.js"), parent: "agents" },
 };
 const main = document.getElementById("main");
 let leave = () => {};
@@ -32,7 +33,7 @@ async function route() {
   const [path, search] = location.hash.replace(/^#\/?/, "").split("?");
   const [first, ...parts] = path.split("/").filter(Boolean).map(decoded);
   const name = Object.hasOwn(PAGES, first || "") ? first : "live";
-  const [title, load, parent] = PAGES[name];
+  const { title, load, parent } = PAGES[name];
   leave();
   const left = new AbortController();
   leave = () => left.abort();
@@ -131,6 +132,13 @@ async function start() {
   await route();
 }
 
+function menu() {
+  const icon = (path) => svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: path }));
+  return Object.entries(PAGES).filter(([, page]) => page.icon)
+    .map(([name, page]) => h("a", { href: `#/${name}` }, icon(page.icon), h("span", null, page.title)));
+}
+
+fill(document.querySelector(".nav"), menu());
 window.addEventListener("signed-out", signIn);
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
