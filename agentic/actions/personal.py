@@ -33,7 +33,7 @@ class Consent(Values):
 
 
 class Confirmation(Values):
-    sure: str = option("yes", "", only="text", choices=("yes",))
+    yes: str = option("Whether you are sure", "", only="text", choices=("yes",))
 
 
 async def show_profile(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
@@ -80,19 +80,21 @@ async def delete_profile(context: ActionContext, request: ActionRequest, _: Valu
 async def privacy(context: ActionContext, request: ActionRequest, values: Consent) -> Outcome:
     """Say what is kept and who reads here, send it, or set whether bots may write unprompted."""
     services, who = context.services, request.who.user_id
-    if values.unasked:
-        return report(await services.record.own_memory.set_unasked(who, values.unasked == "on"))
+    told = await services.record.own_memory.set_unasked(who, values.unasked == "on") if values.unasked else ""
+    if told and not values.export:
+        return report(told)
     if request.is_shared:
         return refused("in_our_chat")
     if values.export:
         text, data = await services.record.own_memory.export(who)
+        text = f"{told}\n{text}" if told else text
         return report(text, File(EXPORT_FILE, data) if data else None)
     return report(await services.record.privacy.text(who, request.channel_id))
 
 
 async def forget_me(context: ActionContext, request: ActionRequest, values: Confirmation) -> Outcome:
     """Remove what is kept of the person. Where a word is typed easily, it has to be confirmed."""
-    if request.surface == "text" and not values.sure:
+    if request.surface == "text" and not values.yes:
         return refused("confirm_forget")
     forgotten = await context.services.record.forgetting.forget(request.who.user_id)
     if not forgotten.whole:

@@ -52,7 +52,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         kept = {name: raised.headers[name] for name in ("Allow", "Location") if name in raised.headers}
         return error(raised.status, LINES.get(raised.status, raised.reason.lower()), kept)
     except StateUnavailable:
-        return error(503, "Redis does not answer; the bots go on, try again in a moment")
+        return error(503, "Redis is unavailable; the bots keep running. Try again in a moment.")
     except sqlite3.Error as failed:
         log.warning("the console could not read the record: %s", failed)
         return error(503, "the record cannot be read now; the log says why")

@@ -191,8 +191,9 @@ STORED: tuple[StoredData, ...] = (
         counted="reactions", noun="reaction", export="message_id emoji at",
     ),
     StoredData(
-        "actions", "what owners and moderators ordered", ActionNote, person="by", on_forget={"by": "forgotten"},
-        expires="record", key="id", noun="order", stays=_NO_ID, export="at action channel_id agent outcome",
+        "actions", "what owners and moderators ordered", ActionNote, person="by",
+        on_forget={"by": "forgotten", "detail": ""}, expires="record", key="id", noun="order",
+        stays="without the person's id and words", export="at action channel_id agent detail outcome",
     ),
     StoredData(
         "conversations", "conversations of the bots, with their topics", expires="record", key="id", age="started_at",

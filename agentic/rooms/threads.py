@@ -74,7 +74,7 @@ FAILURES: Mapping[str, str] = {
 OTHER_FAILURE = "the program had an error, which is in the owner's log"
 GO_ON = "Use /room resume to continue."
 WHAT_TO_DO: Mapping[str | None, str] = {
-    "stopped": "Use /resume to lift the stop, then /room resume to continue.",
+    "stopped": "Use /resume here first, then /room resume to continue.",
     "archived": "Use /room resume to bring the thread back and continue.",
     "locked": "Unlock the thread, then use /room resume to continue.",
     GONE: "It can't continue. Use /room create to open a new one.",

@@ -371,7 +371,7 @@ class BotSupervisor:
                 await self._release()
                 return
             if end.final:
-                log.error("%s is %s: %s. On %s it goes on", name, offline, end.reason, self._others)
+                log.error("%s is %s: %s. It keeps running on %s", name, offline, end.reason, self._others)
                 await self._go_on_elsewhere(None)
             if self._clock() - began >= STEADY_SECONDS:
                 pauses = backoff(self.services.rng)

@@ -198,9 +198,9 @@ class Runtime:
         """Stop the process once no bot is left running."""
         if not self._bots_started or self.stop.is_set() or not all(self._tasks[name].done() for name in self.bots):
             return
-        if self.accounts:  # they go on without bots
+        if self.accounts:  # they keep running without bots
             if self.setup.agents:
-                log.error("no bot is online in Discord, the lines above say why; agents on other services go on")
+                log.error("no bot is online in Discord, the lines above say why; agents on other services keep running")
             return
         if not self.bots:
             log.error("no bot to start: all of them already run on this Redis; stop the other process first")

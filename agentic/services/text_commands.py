@@ -18,6 +18,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, ClassVar
 
+from pydantic.fields import FieldInfo
+
 from agentic.actions.base import ActionContext, ActionRequest, File, Place
 from agentic.actions.registry import Action, Actions
 from agentic.actions.texts import Style
@@ -30,6 +32,7 @@ from agentic.process.tasks import BackgroundTasks
 from agentic.state.silence import ChannelRef
 
 UNKNOWN = "I don't know that command. /help lists them."
+NEARLY = "I don't understand that. You can write:"
 HELP_HEAD = """What you can write to me, each as a whole message:
 STOP – I am silent here; STOP 30 for 30 minutes. RESUME – I speak again. A 🛑 at a message of mine stops me too.
 /help – Show this list"""
@@ -151,7 +154,7 @@ class TextCommands(ABC):
 
     async def _answer(self, words: str, heard: HeardMessage) -> tuple[str, File | None]:
         if (read := self._read(words)) is None:
-            return self._help() if _wanted(words) == "help" else UNKNOWN, None
+            return self._help(_wanted(words)), None
         action, values = read
         if any(extra_of(field)["kind"] == "message" for field in action.values.model_fields.values()):
             values = {**values, "message": str(self._meant_message(heard) or "")}
@@ -169,13 +172,15 @@ class TextCommands(ABC):
         outcome = await self._actions.perform(request)
         return self._style.text_of(outcome), outcome.reply if isinstance(outcome.reply, File) else None
 
-    def _help(self) -> str:
-        rows = [HELP_HEAD]
+    def _help(self, wanted: str) -> str:
+        """Return all commands, or those that begin like what somebody wrote."""
+        about, rows = wanted.partition(" ")[0], list[str]()
         for name, action in self._actions.on("text").items():
-            if name == action.name and action.about:
-                options = "".join(f" [{option}]" for option in _options(action))
-                rows.append(f"/{name}{options} – {action.about}")
-        return "\n".join(rows)
+            if name == action.name and action.about and about in ("help", name.partition(" ")[0]):
+                rows.append(f"/{name}{''.join(map(_shown, _options(action).items()))} – {action.about}")
+        if wanted == "help":
+            return "\n".join((HELP_HEAD, *rows))
+        return "\n".join((NEARLY, *rows)) if rows and about != "help" else UNKNOWN
 
     def _read(self, words: str) -> tuple[Action, Mapping[str, Any]] | None:
         """Return the action that a message is, with its values; None if it is none, or has more than the action
@@ -214,7 +219,7 @@ def _wanted(words: str) -> str:
     return f"forget me{wanted[8:]}" if wanted.partition(" ")[0] == "forgetme" else wanted
 
 
-def _options(action: Action) -> dict[str, Any]:
+def _options(action: Action) -> dict[str, FieldInfo]:
     """Return what a person may write after a command's name."""
     fields = ((field.alias or name, field) for name, field in action.values.model_fields.items())
     return {
@@ -222,3 +227,9 @@ def _options(action: Action) -> dict[str, Any]:
         for name, field in fields
         if extra_of(field)["only"] in (None, "text") and extra_of(field)["kind"] != "message"
     }
+
+
+def _shown(option: tuple[str, FieldInfo]) -> str:
+    """Return an option as the list of commands has it: " [export]", " [unasked on/off]"."""
+    name, choices = option[0], extra_of(option[1])["choices"]
+    return f" [{name} {'/'.join(choices)}]" if len(choices) > 1 else f" [{name}]"

@@ -133,7 +133,9 @@ async def test_commands_still_work_in_a_private_chat(tmp_path: Path) -> None:
     async with signal_flow(tmp_path) as f, f.running():
         f.models.answer = lambda _: decision("I see.")
         await f.say("/forget everything about me")
-        assert "don't know that command" in (await f.answered(1))[0]
+        told = (await f.answered(1))[0]
+        assert told.startswith("I don't understand that")
+        assert "/forget me [yes]" in told
         await f.say("/help")
         await f.answered(2)
         assert f.models.requests == []

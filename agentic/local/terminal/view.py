@@ -63,7 +63,7 @@ HELP = (
     (".history last: 12", "numbers of messages stand for their links"),
     ("/who  /channels", "list the bots and people, the channels with their ids"),
     ("//text  ##text", "post a line that begins with / or #"),
-    ("a line with \\ at its end", "goes on in the next line"),
+    ("a line with \\ at its end", "continues in the next line"),
     ("/quit", "leave; Ctrl-D does the same"),
 )
 """Commands that need a message mean the newest one of a bot if no number is given."""

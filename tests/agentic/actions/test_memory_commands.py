@@ -119,6 +119,15 @@ async def test_an_export_without_the_record_says_so_and_a_large_one_leaves_out_t
         assert f"the {99 - len(rows)} oldest entries are left out" in reply.text
 
 
+async def test_a_wish_and_an_export_in_one_command_are_both_carried_out() -> None:
+    async with a_place() as place:
+        reply = await place.use("privacy", MEMBER, unasked="off", export="file")
+        assert isinstance(reply, Reply)
+        assert "No bot writes to you unprompted" in reply.text
+        assert reply.file is not None
+        assert place.notes == [ConsentNote(user_id=BOB, unasked=False, because="command", at=NOW)]
+
+
 async def test_a_record_that_cannot_be_read_now_sends_no_half_file() -> None:
     async with a_place() as place:
         place.memory.exported = None

@@ -157,7 +157,7 @@ def everything(number: int, person: int = ANN, word: str = "secret") -> list[Any
             answers_message_id=message.message_id,
         ),
         ReactionNote(message_id=post, channel_id=5, user_id=person, emoji="🔥", at=at),
-        ActionNote(id=f"a{number}", at=at, by=str(person), action="stop"),
+        ActionNote(id=f"a{number}", at=at, by=str(person), action="start", detail=word),
         RoomWords(
             agent="claude",
             thread_id=50,
@@ -241,6 +241,7 @@ async def test_a_person_is_sent_what_is_theirs_and_no_word_of_anybody_else(scene
     with closing(connect_blocking(scene.path)) as db:
         sent = {person: export_person(db, [person]) for person in (ANN, BOB)}
         both = export_person(db, [ANN, BOB])
+    assert [row["detail"] for row in sent[ANN]["actions"]] == ["bees"]
     assert set(sent[ANN]) == {row.table for row in RECORD if row.person and row.export}
     assert {table for table, rows in sent[ANN].items() if not rows} == {"forgotten"}
     for person, others in ((ANN, ("wasps", "Bob", str(BOB))), (BOB, ("bees", "Ann", str(ANN)))):

@@ -284,8 +284,7 @@ async def test_a_pause_is_said_in_the_thread_and_a_second_one_again():
     world = await lived("paused, resumed and paused again")
     assert (
         world.thread
-        == ["🫥 This room is paused: a person stopped it. Use /resume to lift the stop, then /room resume to continue."]
-        * 2
+        == ["🫥 This room is paused: a person stopped it. Use /resume here first, then /room resume to continue."] * 2
     )
     assert not world.archived
 

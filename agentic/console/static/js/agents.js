@@ -114,7 +114,7 @@ export function lastErrors(agent) {
 function recordCard(record) {
   if (record.days === 0) return card("The record", h("p", { class: "muted" }, "Nothing is recorded: RECORD_DAYS is 0. Set it to a number of days in .env, and restart."));
   const { state } = record;
-  if (record.problem) return card("The record", h("p", { class: "problem" }, `Nothing is recorded: ${record.problem}. The bots go on.`));
+  if (record.problem) return card("The record", h("p", { class: "problem" }, `Nothing is recorded: ${record.problem}. The bots keep running.`));
   if (!state) return card("The record", h("p", { class: "muted" }, record.elsewhere ? "Another process writes the record, in its own data folder: its console shows it." : "Nothing is recorded yet: the file is made with the first turn."));
   const dropped = Object.entries(state.dropped).filter(([, number]) => number > 0);
   const fact = (name, value) => [h("dt", null, name), h("dd", null, value)];

@@ -417,7 +417,7 @@ class LivePage {
     clearTimeout(this.down);
     if (up) this.banner.hidden = true;
     else this.down = setTimeout(() => {
-      this.banner.textContent = "The program does not answer. This page goes on by itself as soon as it does.";
+      this.banner.textContent = "The program does not answer. This page continues as soon as it does.";
       this.banner.hidden = false;
     }, PATIENCE);
   }
