@@ -68,6 +68,16 @@ class TurnCost:
     day_total_usd: float
     colour: int
 
+    def __str__(self) -> str:
+        """One line: model, cost, tokens in (of them cached) and out, the agent's total of the day."""
+        usage = self.usage
+        cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
+        parts = [usage.model, f"${usage.cost_usd:.4f}"]
+        parts.append(f"{usage.input_tokens:,} in{cached} / {usage.output_tokens:,} out")
+        parts += [f"{usage.searches} searches"] if usage.searches else []
+        parts += [f"{usage.pictures} pictures"] if usage.pictures else []
+        return " · ".join(part for part in (*parts, f"today ${self.day_total_usd:.2f}") if part)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:

@@ -17,8 +17,8 @@ import hashlib
 import logging
 import mimetypes
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
@@ -44,6 +44,7 @@ _TOO_LARGE_CODES = (40005, 50045)  # request entity too large, file exceeds the 
 _NOT_OF_THE_FILE = (401, 404, 429)  # statuses
 _MISSING_ACCESS = 50001
 _FILE_NOTE = re.compile(r"\n?-# The (?:picture|file) (?:was too large to post|could not be posted) here\.\Z")
+_MORE = "\n… (cut here: too long for Discord)"
 Attach = Callable[[], discord.File]
 WebhookChannel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
 T = TypeVar("T")
@@ -151,10 +152,10 @@ def without_file_note(text: str) -> str:
     return _FILE_NOTE.sub("", text)
 
 
-def shorten(text: str) -> str:
-    """At most what fits into one message, and never nothing."""
+def fit(text: str) -> str:
+    """The text as one message, never nothing; a longer one is cut, with a note."""
     text = text.strip() or "…"
-    return text if len(text) <= MAX_MESSAGE else split_text(text, MAX_MESSAGE - 2)[0] + " …"
+    return text if length(text) <= MAX_MESSAGE else split_text(text, MAX_MESSAGE - length(_MORE))[0] + _MORE
 
 
 def _is_choice(interaction: discord.Interaction) -> bool:
@@ -187,6 +188,13 @@ class Gate:
         self._check_open(answers=answers)
         await self._window.enter()
         self._check_open(answers=answers)  # it may have closed while this one waited
+
+    @asynccontextmanager
+    async def _passing(self, *, answers: bool = False) -> AsyncIterator[None]:
+        """Make the request within when it may be sent, and read its answer. Raises GateClosed, UnreadableAnswer."""
+        await self._enter(answers=answers)
+        with answer_read():
+            yield
 
     def _check_open(self, *, answers: bool) -> None:
         if not self._lease.is_held:
@@ -236,8 +244,7 @@ class Gate:
             more["reference"] = reply_to
 
         async def post(text: str | None, files: dict[str, Any]) -> discord.Message:
-            await self._enter(answers=extras.ping is not None)
-            with answer_read():
+            async with self._passing(answers=extras.ping is not None):
                 return await channel.send(text, **more, **files)
 
         return await self._with_retries(post, text, extras.attach)
@@ -248,16 +255,14 @@ class Gate:
         more = self._more(extras)
 
         async def change(text: str | None, files: dict[str, Any]) -> discord.Message:
-            await self._enter(answers=extras.ping is not None)
-            with answer_read():
+            async with self._passing(answers=extras.ping is not None):
                 return await message.edit(content=text, **more, **files)
 
         return await self._with_retries(change, text, extras.attach)
 
     async def edit_by_id(self, message: discord.PartialMessage, text: str) -> None:
         """Changes the text of a message of the bot's that is known by its id alone."""
-        await self._enter()
-        with answer_read():
+        async with self._passing():
             await message.edit(content=self.clean(text), allowed_mentions=pings(None))
 
     async def _with_retries(
@@ -304,8 +309,7 @@ class Gate:
 
     async def start_thread(self, channel: discord.TextChannel, message_id: int, name: str, minutes: int) -> None:
         """Starts a public thread from a message, which is archived after so many minutes without a message."""
-        await self._enter(answers=True)
-        with answer_read():
+        async with self._passing(answers=True):
             await channel.create_thread(
                 name=self.clean(name),
                 message=discord.Object(message_id),
@@ -314,16 +318,15 @@ class Gate:
 
     async def edit_thread(self, thread: discord.Thread, **changes: Any) -> None:
         """Changes `locked` (only those who manage threads may write in a locked one) or `archived`."""
-        await self._enter()
-        with answer_read():
+        async with self._passing():
             await thread.edit(**changes)
 
     async def defer(self, interaction: discord.Interaction) -> None:
         """Announces an answer to a command, which only its user will see. After a choice from a menu the menu stays
         until the answer replaces it."""
-        await self._enter(answers=True)
-        with suppress(UnreadableAnswer), answer_read():
-            await interaction.response.defer(ephemeral=True, invisible=_is_choice(interaction))
+        with suppress(UnreadableAnswer):
+            async with self._passing(answers=True):
+                await interaction.response.defer(ephemeral=True, invisible=_is_choice(interaction))
 
     async def answer(
         self,
@@ -339,8 +342,7 @@ class Gate:
         extras: dict[str, Any] = {"allowed_mentions": pings(None), "view": view}
 
         async def respond(text: str | None, files: dict[str, Any]) -> None:
-            await self._enter(answers=True)
-            with answer_read():
+            async with self._passing(answers=True):
                 if interaction.response.is_done():
                     await interaction.edit_original_response(content=text, **extras, **files)
                 elif _is_choice(interaction):
@@ -348,7 +350,7 @@ class Gate:
                 else:
                     await interaction.response.send_message(text, ephemeral=not public, **extras, **files)
 
-        await self._with_or_without_file(respond, shorten(self.clean(text)), attach)
+        await self._with_or_without_file(respond, fit(self.clean(text)), attach)
 
     async def show_form(self, interaction: discord.Interaction, form: discord.ui.Modal) -> None:
         """Answers a command with a form, whose texts are cleaned already."""
@@ -379,8 +381,7 @@ class Gate:
         found: list[discord.MessagePin] = []
         before: datetime | None = None
         while True:
-            await self._enter()
-            with answer_read():
+            async with self._passing():
                 page = await channel.pins(limit=PIN_PAGE, before=before).flatten()
             found += page
             if len(page) < PIN_PAGE or len(found) >= MAX_PINS:
@@ -389,8 +390,7 @@ class Gate:
 
     async def member(self, guild: discord.Guild, user_id: int) -> discord.Member | None:
         """None for a user who has left."""
-        await self._enter()
-        with answer_read():
+        async with self._passing():
             try:
                 return await guild.fetch_member(user_id)
             except discord.NotFound:
@@ -415,13 +415,11 @@ class Gate:
         return await reaction.users(limit=limit).flatten()
 
     async def webhooks(self, channel: WebhookChannel) -> Sequence[discord.Webhook]:
-        await self._enter()
-        with answer_read():
+        async with self._passing():
             return await channel.webhooks()
 
     async def make_webhook(self, channel: WebhookChannel, name: str) -> discord.Webhook:
-        await self._enter()
-        with answer_read():
+        async with self._passing():
             return await channel.create_webhook(name=name)
 
     async def send_by_webhook(
@@ -439,8 +437,7 @@ class Gate:
 
         async def post(text: str | None, files: dict[str, Any]) -> discord.WebhookMessage:
             said = text if text is not None else discord.utils.MISSING
-            await self._enter()
-            with answer_read():
+            async with self._passing():
                 return await webhook.send(said, username=self.clean(name), wait=True, **more, **files)
 
         return await self._with_or_without_file(post, text, extras.attach)
@@ -457,8 +454,7 @@ class Gate:
         more = self._more(extras, {"thread": thread})
 
         async def change(text: str | None, files: dict[str, Any]) -> discord.WebhookMessage:
-            await self._enter()
-            with answer_read():
+            async with self._passing():
                 return await webhook.edit_message(message_id, content=text, **more, **files)
 
         return await self._with_or_without_file(change, text, extras.attach)

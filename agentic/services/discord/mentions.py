@@ -75,13 +75,6 @@ def from_names(text: str, names: Iterable[tuple[str, int]], sign: str = "@", mar
     return _outside_code(text, pattern, mention)
 
 
-def emoji_from_names(text: str, emoji: Mapping[str, str]) -> str:
-    """`:smile:` → `<:smile:4>` for the custom emoji in `emoji`, name → markup; not inside of code."""
-    if not emoji or ":" not in text:
-        return text
-    return _outside_code(text, _EMOJI_NAME, lambda match: emoji.get(match[1], match[0]))
-
-
 def _outside_code(text: str, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str]) -> str:
     parts = _CODE.split(text)  # odd ones are code
     parts[::2] = [pattern.sub(replacement, part) for part in parts[::2]]
@@ -107,36 +100,29 @@ def user_ids(directory: Directory, *names: Mapping[str, str]) -> dict[str, int]:
     return {name: user_id for name, user_id in ids.items() if user_id is not None}
 
 
-class NameMarkup:
-    """The names that are known in one channel. `agents` maps agents' names to their user ids."""
+def to_markup(text: str, channel: Channel, transcript: Transcript, agents: Mapping[str, int]) -> str:
+    """`@Name`, `@role`, `#channel` and `:emoji:` as markup; unknown names stay as they are. `agents` maps agents' names
+    to their user ids.
 
-    def __init__(self, channel: Channel, transcript: Transcript, agents: Mapping[str, int]) -> None:
-        self._guild = guild_of(channel)
-        self._transcript, self._agents = transcript, agents
-
-    def to_markup(self, text: str) -> str:
-        """`@Name`, `@role`, `#channel` and `:emoji:` as markup; unknown names stay as they are."""
-        guild = self._guild
-        if "@" in text:
-            text = from_names(text, self._people())
-        if guild is None:
-            return text
-        if "@" in text:
-            roles = ((role.name, role.id) for role in guild.roles if role.id != guild.id)  # not @everyone
-            text = from_names(text, roles, markup="<@&{}>")
-        if "#" in text:
-            channels = (one for one in (*guild.channels, *guild.threads) if one.permissions_for(guild.me).view_channel)
-            text = from_names(text, ((one.name, one.id) for one in channels), "#", "<#{}>")
-        if ":" in text:
-            usable: list[discord.GuildEmoji] = [emoji for emoji in reversed(guild.emojis) if emoji.available]
-            text = emoji_from_names(text, {emoji.name: str(emoji) for emoji in usable})
-        return text
-
-    def _people(self) -> set[tuple[str, int]]:
-        """Names with user ids. A person has each name that the transcript holds: the gateway brings a nickname, the
-        history may bring another one. An agent's name is the agent's, even where a person has taken it.
-        """
-        taken = {name.lower() for name in self._agents}
-        speakers = {entry.speaker for entry in self._transcript.entries() if entry.speaker.id and not entry.webhook}
+    A person has each name that the transcript holds: the gateway brings a nickname, the history may bring another one.
+    An agent's name is the agent's, even where a person has taken it.
+    """
+    guild = guild_of(channel)
+    if "@" in text:
+        taken = {name.lower() for name in agents}
+        speakers = {entry.speaker for entry in transcript.entries() if entry.speaker.id and not entry.webhook}
         others = {(who.name, who.id) for who in speakers if who.agent or who.name.lower() not in taken}
-        return set(self._agents.items()) | others
+        text = from_names(text, {*agents.items(), *others})
+    if guild is None:
+        return text
+    if "@" in text:
+        roles = ((role.name, role.id) for role in guild.roles if role.id != guild.id)  # not @everyone
+        text = from_names(text, roles, markup="<@&{}>")
+    if "#" in text:
+        channels = (one for one in (*guild.channels, *guild.threads) if one.permissions_for(guild.me).view_channel)
+        text = from_names(text, ((one.name, one.id) for one in channels), "#", "<#{}>")
+    if ":" in text:
+        usable: list[discord.GuildEmoji] = [emoji for emoji in reversed(guild.emojis) if emoji.available]
+        emoji_by_name = {emoji.name: str(emoji) for emoji in usable}
+        text = _outside_code(text, _EMOJI_NAME, lambda match: emoji_by_name.get(match[1], match[0]))
+    return text

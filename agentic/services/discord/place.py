@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import discord
 
@@ -10,15 +13,28 @@ from agentic.actions.base import Place
 from agentic.personas.memory import MaySee
 from agentic.rooms.opening import RoomOpener
 from agentic.services.discord.channels import Audience, parent_of
-from agentic.services.discord.gate import Gate
+from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
 from agentic.services.discord.room_threads import RoomThreads
-from agentic.services.discord.service import ApplicationOwners
+
+KEPT_SECONDS = 600.0
+
+log = logging.getLogger(__name__)
 
 
 class DiscordPlace(Place):
-    def __init__(self, client: discord.Client, gate: Gate, threads: RoomThreads, opener: RoomOpener) -> None:
-        self._client, self._threads, self._opener = client, threads, opener
-        self._audience, self._application = Audience(client.get_channel), ApplicationOwners(client, gate)
+    """`clock` is monotonic, in seconds."""
+
+    def __init__(
+        self,
+        client: discord.Client,
+        gate: Gate,
+        threads: RoomThreads,
+        opener: RoomOpener,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._gate, self._threads, self._opener = client, gate, threads, opener
+        self._audience, self._clock = Audience(client.get_channel), clock
+        self._owners, self._owners_until = frozenset[int](), clock()
 
     def guild_of(self, channel_id: int) -> int | None:
         return self._audience.guild_of(channel_id)
@@ -30,7 +46,17 @@ class DiscordPlace(Place):
         return self._audience.may_see(here)
 
     async def owners(self) -> Collection[int]:
-        return await self._application.ids()
+        """Return the user ids of the application's owners, which are kept for ten minutes; the last known ones if
+        Discord can't be asked."""
+        if self._clock() >= self._owners_until:
+            http: Any = self._client.http
+            try:
+                self._owners = owners_in(await self._gate.request(http.application_info))
+            except REQUEST_ERRORS as error:
+                log.warning("the application's owners could not be read (%s), the last known ones count", kind(error))
+            else:
+                self._owners_until = self._clock() + KEPT_SECONDS
+        return self._owners
 
     def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
         return self._threads.problem(channel_id, webhooks=webhooks)
@@ -38,3 +64,13 @@ class DiscordPlace(Place):
     @property
     def opener(self) -> RoomOpener:
         return self._opener
+
+
+def owners_in(application: Mapping[str, Any]) -> frozenset[int]:
+    """The user ids in Discord's application object: its owner, or the members of its team with the right to change it
+    (discord.com/developers/docs/topics/teams#team-member-roles). The owner of a team's application is not a person."""
+    if not (team := application.get("team")):
+        owner = application.get("owner")
+        return frozenset({int(owner["id"])}) if owner else frozenset()
+    members = (one for one in team.get("members", ()) if one.get("membership_state") == 2)  # accepted
+    return frozenset(int(one["user"]["id"]) for one in members if one.get("role") != "read_only")

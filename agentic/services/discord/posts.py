@@ -31,7 +31,6 @@ from agentic.chat.outlet import (
     CannotPost,
     Post,
     Posted,
-    TurnCost,
     ignored,
     is_unfinished,
     title_of,
@@ -39,6 +38,7 @@ from agentic.chat.outlet import (
 )
 from agentic.chat.splitting import MAX_MESSAGE
 from agentic.chat.transcript import Transcript, Transcripts
+from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import ImageLimits, scale
 from agentic.services.discord.channels import Channel, refusal_in
@@ -311,7 +311,9 @@ class MessageWriter:
 
 
 @contextmanager
-def explain_failure(channel_id: int, text: str | None = None) -> Iterator[None]:
+def explain_failure(
+    channel_id: int, text: str | None = None, *, what: str = "post to", not_found: str = "unknown_channel"
+) -> Iterator[None]:
     """Raise CannotPost with its reason for a failed request. It is logged, of its text the length alone."""
     try:
         yield
@@ -319,16 +321,16 @@ def explain_failure(channel_id: int, text: str | None = None) -> Iterator[None]:
         raise CannotPost("not_ours") from error
     except REQUEST_ERRORS as error:
         length = f" ({len(text):,} characters)" if text else ""
-        log.warning("post to channel %d failed%s: %s", channel_id, length, kind(error))
+        log.warning("%s channel %d failed%s: %s", what, channel_id, length, kind(error))
         if isinstance(error, discord.Forbidden):
             raise CannotPost("not_permitted") from error
-        raise CannotPost("unknown_channel" if isinstance(error, discord.NotFound) else "discord_failed") from error
+        raise CannotPost(not_found if isinstance(error, discord.NotFound) else "discord_failed") from error
 
 
 async def extras_of(post: Post, channel: Channel, *, embeds: bool) -> Extras:
     """The picture, scaled down if it is larger than the server takes, and the line about money. A picture that cannot
     be scaled stays as it is. `embeds`: whether embeds may be posted there."""
-    picture, attach = post.picture, None
+    picture = post.picture
     if picture is not None and len(picture.data) > MIN_FILE_LIMIT:
         limit = MIN_FILE_LIMIT if isinstance(channel, discord.DMChannel) else channel.guild.filesize_limit
         try:
@@ -336,32 +338,18 @@ async def extras_of(post: Post, channel: Channel, *, embeds: bool) -> Extras:
                 picture = await asyncio.to_thread(scale, picture.data, ImageLimits(MAX_SIDE, limit))
         except FetchRefused as error:
             log.warning("channel %d: a picture of %d bytes cannot be scaled: %s", channel.id, len(picture.data), error)
-    if picture is not None:
-        suffix = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
-        attach = partial(_make_file, picture.data, f"picture.{suffix}")
-    return Extras(attach=attach, embed=cost_embed(post.cost) if post.cost and embeds else None)
+    embed = discord.Embed(colour=post.cost.colour).set_footer(text=str(post.cost)) if post.cost and embeds else None
+    return Extras(attach=partial(_make_file, picture) if picture is not None else None, embed=embed)
+
+
+def _make_file(picture: Picture) -> discord.File:
+    suffix = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
+    return discord.File(io.BytesIO(picture.data), filename=f"picture.{suffix}")
 
 
 def text_limit(post: Post, most: int) -> int:
     """The longest text of a message of this post: below a picture there is room for the note that it was refused."""
     return min(post.split_at, most, MAX_MESSAGE - FILE_NOTE_ROOM if post.picture else most)
-
-
-def _make_file(data: bytes, filename: str) -> discord.File:
-    return discord.File(io.BytesIO(data), filename=filename)
-
-
-def cost_embed(cost: TurnCost) -> discord.Embed:
-    """One line: model, cost, tokens in (of them cached) and out, the agent's total of the day."""
-    usage = cost.usage
-    tokens = f"{usage.input_tokens:,} in"
-    if usage.cached_tokens:
-        tokens += f" ({usage.cached_tokens:,} cached)"
-    tokens += f" / {usage.output_tokens:,} out"
-    extras = [f"{usage.searches} searches"] if usage.searches else []
-    extras += [f"{usage.pictures} pictures"] if usage.pictures else []
-    parts = [usage.model, f"${usage.cost_usd:.4f}", tokens, *extras, f"today ${cost.day_total_usd:.2f}"]
-    return discord.Embed(colour=cost.colour).set_footer(text=" · ".join(part for part in parts if part))
 
 
 def text_with_sources(post: Post) -> str:

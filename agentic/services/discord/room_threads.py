@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from functools import partial
 
 import discord
 
@@ -18,8 +18,9 @@ from agentic.chat.splitting import MAX_MESSAGE, length, split_text
 from agentic.context.entries import hidden_by_text
 from agentic.rooms.threads import VOTE, RoomPost, ThreadNow
 from agentic.services.discord.channels import Channel, GuildChannel, permissions_in, refusal_in
-from agentic.services.discord.gate import REQUEST_ERRORS, Gate, Silenced, kind, nonce
+from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind, nonce
 from agentic.services.discord.messages import is_said
+from agentic.services.discord.posts import explain_failure
 from agentic.state.leases import AnyLease
 from agentic.state.posts import WebhookPosts
 
@@ -35,6 +36,7 @@ SKIN_TONES = dict.fromkeys(range(0x1F3FB, 0x1F400))
 PAGE = 100  # Discord's largest
 MAX_READ = 1000  # messages of a thread
 MAX_GIVERS = 100  # of a reaction
+_explain = partial(explain_failure, not_found="gone")
 
 
 def lacking(channel: discord.TextChannel, wanted: Mapping[str, str]) -> Iterator[str]:
@@ -85,7 +87,7 @@ class RoomThreads:
         """Post the message above the thread, pinging nobody, and return its id. `request` is older than the message;
         `again`: it may be there already."""
         channel = _text_channel(self._bot, channel_id)
-        with explain_failure(channel_id, "message of a room"):
+        with _explain(channel_id, what="message of a room in"):
             if again:
                 wanted, own_id = self._gate.clean(text).strip(), channel.guild.me.id
                 for each in await self._gate.history(channel, NEWEST, None):
@@ -97,7 +99,7 @@ class RoomThreads:
     async def start(self, channel_id: int, message_id: int, name: str, minutes: int) -> None:
         """Start the thread of the message, which has the message's id; one that is there already will do."""
         channel = _text_channel(self._bot, channel_id)
-        with explain_failure(channel_id, "thread of a room"):
+        with _explain(channel_id, what="thread of a room in"):
             try:
                 await self._gate.start_thread(channel, message_id, name, minutes)
             except discord.HTTPException as error:
@@ -106,22 +108,8 @@ class RoomThreads:
 
     async def revise(self, channel_id: int, message_id: int, text: str) -> None:
         message = _text_channel(self._bot, channel_id).get_partial_message(message_id)
-        with explain_failure(channel_id, "message of a room"):
+        with _explain(channel_id, what="message of a room in"):
             await self._gate.edit_by_id(message, text)
-
-
-@contextmanager
-def explain_failure(channel_id: int, what: str) -> Iterator[None]:
-    """Raise CannotPost with its reason for a failed request, and log it."""
-    try:
-        yield
-    except Silenced as error:
-        raise CannotPost("not_ours") from error
-    except REQUEST_ERRORS as error:
-        log.warning("channel %d: %s failed: %s", channel_id, what, kind(error))
-        if isinstance(error, discord.Forbidden):
-            raise CannotPost("not_permitted") from error
-        raise CannotPost("gone" if isinstance(error, discord.NotFound) else "discord_failed") from error
 
 
 def _text_channel(bot: discord.Bot, channel_id: int) -> discord.TextChannel:
@@ -170,7 +158,7 @@ class RoomUpkeep:
         place = _text_channel(self._bot, channel_id) if thread_id is None else await self._thread(channel_id, thread_id)
         if length(self._gate.clean(text)) > MAX_MESSAGE:
             raise ValueError(f"a notice has {len(text)} characters")
-        with explain_failure(place.id, "notice of a room"):
+        with _explain(place.id, what="notice of a room in"):
             if since is not None and await posted_before(self._gate, self._directory, place, text, since):
                 return
             await self._gate.send(place, text, nonce=nonce(key, 0))
@@ -178,7 +166,7 @@ class RoomUpkeep:
     async def is_gone(self, channel_id: int, thread_id: int) -> bool:
         """Whether the thread was deleted. It's asked of Discord, since an event may have been missed."""
         channel = _text_channel(self._bot, channel_id)
-        with explain_failure(thread_id, "look at a room's thread"):
+        with _explain(thread_id, what="look at a room's thread in"):
             try:
                 await self._gate.channel(channel.guild, thread_id)
             except discord.NotFound:
@@ -187,13 +175,13 @@ class RoomUpkeep:
 
     async def lock(self, channel_id: int, thread_id: int, *, locked: bool) -> None:
         thread = await self._thread(channel_id, thread_id)
-        with explain_failure(thread.id, "change of a room's thread"):
+        with _explain(thread.id, what="change of a room's thread in"):
             await self._gate.edit_thread(thread, locked=locked)
 
     async def archive(self, channel_id: int, thread_id: int, *, archived: bool) -> None:
         thread = await self._thread(channel_id, thread_id)
         if thread.archived != archived:
-            with explain_failure(thread.id, "change of a room's thread"):
+            with _explain(thread.id, what="change of a room's thread in"):
                 await self._gate.edit_thread(thread, archived=archived)
 
     async def posts(self, channel_id: int, thread_id: int) -> Sequence[RoomPost]:
@@ -201,7 +189,7 @@ class RoomUpkeep:
         thread, ours = await self._thread(channel_id, thread_id), await self._posts.read(thread_id)
         newest_first: list[discord.Message] = []
         found: list[RoomPost] = []
-        with explain_failure(thread_id, "reading of a room's votes"):
+        with _explain(thread_id, what="reading of a room's votes in"):
             while len(newest_first) < MAX_READ:
                 page = await self._gate.history(thread, PAGE, newest_first[-1].id if newest_first else None)
                 newest_first += page
@@ -220,7 +208,7 @@ class RoomUpkeep:
         channel, known = _text_channel(self._bot, channel_id), self._bot.get_channel(thread_id)
         if isinstance(known, discord.Thread):
             return known
-        with explain_failure(thread_id, "look at a room's thread"):
+        with _explain(thread_id, what="look at a room's thread in"):
             found = await self._gate.channel(channel.guild, thread_id)  # an archived one is not known
         if not isinstance(found, discord.Thread):
             raise CannotPost("gone")
@@ -252,20 +240,20 @@ class ArenaPosts:
         """Post a message that pings nobody; return its id. One that is there already, made after `since` (unix
         seconds), will do; of a text that is too long the beginning is posted. `key` names the post."""
         channel, text = self._channel(channel_id), split_text(self._gate.clean(text), MAX_MESSAGE)[0]
-        with explain_failure(channel_id, "message of an arena"):
+        with _explain(channel_id, what="message of an arena in"):
             there = await posted_before(self._gate, self._directory, channel, text, since)
             return there or (await self._gate.send(channel, text, nonce=nonce(key, 0))).id
 
     async def offer(self, channel_id: int, message_id: int, emojis: Sequence[str]) -> None:
         """Add reactions for people to press."""
         message = self._channel(channel_id).get_partial_message(message_id)
-        with explain_failure(channel_id, "reactions of an arena"):
+        with _explain(channel_id, what="reactions of an arena in"):
             for emoji in emojis:
                 await self._gate.react(message, emoji)
 
     async def voters(self, channel_id: int, message_id: int, emojis: Sequence[str]) -> Sequence[frozenset[int]]:
         """The people who gave each emoji; nobody if the message is gone."""
-        with explain_failure(channel_id, "votes of an arena"):
+        with _explain(channel_id, what="votes of an arena in"):
             message = await self._gate.message(self._channel(channel_id), message_id)
             given = {str(one.emoji).rstrip("\ufe0f"): one for one in (message.reactions if message else ())}
             wanted = (given.get(emoji.rstrip("\ufe0f")) for emoji in emojis)

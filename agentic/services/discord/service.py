@@ -1,4 +1,4 @@
-"""The channels of agents and personas in Discord, and the owners of a bot's application.
+"""The channels of agents and personas in Discord.
 
 An agent has the channels in scope that its bot sees at this moment. One that is not known may still come: after a new
 session a bot knows no channel of a guild until that guild has arrived.
@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
-from typing import Any
 
 import discord
 from cachetools import LRUCache
@@ -36,7 +34,7 @@ from agentic.services.discord.channels import (
     parent_of,
     threads_to_read,
 )
-from agentic.services.discord.gate import REQUEST_ERRORS, Gate, OutboundShared, kind
+from agentic.services.discord.gate import Gate, OutboundShared
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.services.discord.rate_limit import webhook_session
 from agentic.services.discord.sink import DiscordSink
@@ -61,9 +59,6 @@ log = logging.getLogger(__name__)
 MAX_DIRECT_MESSAGES = 1000  # channels remembered
 GUILD_WAIT = 5.0  # seconds
 ARRIVAL_POLL = 0.1  # seconds
-KEPT_SECONDS = 600.0
-_ACCEPTED = 2  # a team member's membership_state; 1 is an invitation that is not accepted yet
-_READS_ONLY = "read_only"
 
 
 class DiscordService(HostedService):
@@ -331,34 +326,3 @@ class PersonaChannels:
         """The view of the first bot that may use webhooks there, else of the first that sees it."""
         views = [view for bot in self._bots() if (view := bot.view_of(channel_id)) is not None]
         return next((view for view in views if may_use_webhooks(view.channel)), next(iter(views), None))
-
-
-class ApplicationOwners:
-    """Reads the owners of one bot's application when they are needed, and keeps them for ten minutes: its owner, or the
-    members of its team with the right to change it (discord.com/developers/docs/topics/teams#team-member-roles)."""
-
-    def __init__(self, client: discord.Client, gate: Gate, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client, self._gate, self._clock = client, gate, clock
-        self._ids: frozenset[int] = frozenset()
-        self._good_until = clock()
-
-    async def ids(self) -> frozenset[int]:
-        """Their user ids; the last known ones where Discord cannot be asked."""
-        if self._clock() >= self._good_until:
-            http: Any = self._client.http
-            try:
-                self._ids = owners_in(await self._gate.request(http.application_info))
-            except REQUEST_ERRORS as error:
-                log.warning("the application's owners could not be read (%s), the last known ones count", kind(error))
-            else:
-                self._good_until = self._clock() + KEPT_SECONDS
-        return self._ids
-
-
-def owners_in(application: Mapping[str, Any]) -> frozenset[int]:
-    """The user ids in Discord's application object. The owner of a team's application is not a person."""
-    if not (team := application.get("team")):
-        owner = application.get("owner")
-        return frozenset({int(owner["id"])}) if owner else frozenset()
-    members = (one for one in team.get("members", ()) if one.get("membership_state") == _ACCEPTED)
-    return frozenset(int(one["user"]["id"]) for one in members if one.get("role") != _READS_ONLY)

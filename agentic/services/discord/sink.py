@@ -16,7 +16,7 @@ from agentic.chat.outlet import SPLIT_AT, UNFINISHED, CannotPost, Post, Posted, 
 from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.discord.channels import Channel, me_in, parent_in, permissions_in
-from agentic.services.discord.gate import NO_EXTRAS, REQUEST_ERRORS, TYPING_SECONDS, Extras, Gate, kind, nonce
+from agentic.services.discord.gate import NO_EXTRAS, REQUEST_ERRORS, TYPING_SECONDS, Extras, Gate, fit, kind, nonce
 from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
 from agentic.services.discord.posts import (
     DiscordStreamingPost,
@@ -29,7 +29,6 @@ from agentic.services.discord.posts import (
     text_with_sources,
 )
 from agentic.services.discord.view import DiscordView, split_cleaned
-from agentic.services.discord.webhooks import fit
 from agentic.state.leases import AnyLease
 
 log = logging.getLogger(__name__)

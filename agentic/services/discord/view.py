@@ -31,7 +31,7 @@ from agentic.services.discord.channels import (
 )
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
 from agentic.services.discord.history import PAGE_TIMEOUT, HistoryCache, HistoryFetcher
-from agentic.services.discord.mentions import NameMarkup, user_ids
+from agentic.services.discord.mentions import to_markup, user_ids
 
 DISCORD = ServiceInfo(
     key="discord",
@@ -245,5 +245,5 @@ def split_cleaned(
     view: DiscordView, text: str, limit: int, *names: Mapping[str, str], growing: bool = False
 ) -> list[str]:
     """Split a text into messages, with names as mentions. It is cleaned before: half a secret is not recognized."""
-    markup = NameMarkup(view.channel, view.transcript, user_ids(view.transcripts.directory, *names))
-    return split_text(markup.to_markup(view.gate.clean(text)), limit, growing=growing)
+    agents = user_ids(view.transcripts.directory, *names)
+    return split_text(to_markup(view.gate.clean(text), view.channel, view.transcript, agents), limit, growing=growing)

@@ -27,7 +27,7 @@ from cachetools import LRUCache
 
 from agentic.chat.directory import BLANK_LETTERS, Directory
 from agentic.chat.outlet import CannotPost, ChannelView, Post, Posted, SinkWithoutSigns, ignored, without_mark
-from agentic.chat.splitting import MAX_MESSAGE, length, split_text
+from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.discord.channels import Channel
 from agentic.services.discord.gate import (
@@ -38,6 +38,7 @@ from agentic.services.discord.gate import (
     Extras,
     Gate,
     WebhookChannel,
+    fit,
     kind,
     with_file_note,
 )
@@ -79,7 +80,6 @@ _LOOK_ALIKES = {ord("@"): "＠", ord("#"): "＃", ord(":"): "：", ord("`"): "'"
     (*range(32), *range(0x7F, 0xA0)), " "
 )
 _UNKNOWN_WEBHOOK, _INVALID_TOKEN = 10015, 50027  # discord.com/developers/docs/topics/opcodes-and-status-codes
-_MORE = "\n… (cut here: too long for Discord)"
 
 T = TypeVar("T")
 
@@ -419,13 +419,6 @@ def allowed_name(name: str) -> str:
 def _plain(name: str) -> str:
     """Return the name in lower case and in plain letters where it has other forms of them, of the same length."""
     return "".join(unicodedata.normalize("NFKC", char).casefold()[:1] or char for char in name)
-
-
-def fit(text: str) -> str:
-    """The text as one message; a longer one is cut, with a note."""
-    if length(text) <= MAX_MESSAGE:
-        return text
-    return split_text(text, MAX_MESSAGE - length(_MORE))[0] + _MORE if text.strip() else "…"
 
 
 def may_use_webhooks(channel: Channel) -> bool:

@@ -19,7 +19,6 @@ from agentic.chat.outlet import (
     Posted,
     ServiceInfo,
     SinkWithoutSigns,
-    TurnCost,
     ignored,
     title_of,
     unlinked,
@@ -134,7 +133,7 @@ class SignalSink(SinkWithoutSigns):
         text = self._clean(post.text or "").strip()  # before it is split: half a secret is not recognized
         text_runs = parse(text) if text else []
         below = [Run(f"{title_of(source)}: {source.url}") for source in unlinked(text, post.sources)]
-        for line in (*below, *([_cost_line(post.cost)] if post.cost is not None else ())):
+        for line in (*below, *([Run(str(post.cost), Style.ITALIC)] if post.cost is not None else ())):
             if text_runs:
                 text_runs.append(Run("\n" if text_runs[-1].text.endswith("\n") else "\n\n"))
             text_runs.append(line)
@@ -284,14 +283,6 @@ class SignalSink(SinkWithoutSigns):
             yield
         finally:
             sign.stop()
-
-
-def _cost_line(cost: TurnCost) -> Run:
-    """Build one line: model, cost, tokens in and out, the agent's total of the day."""
-    usage = cost.usage
-    tokens = f"{usage.input_tokens:,} in / {usage.output_tokens:,} out"
-    parts = [usage.model, f"${usage.cost_usd:.4f}", tokens, f"today ${cost.day_total_usd:.2f}"]
-    return Run(" · ".join(part for part in parts if part), Style.ITALIC)
 
 
 class TypingSign:

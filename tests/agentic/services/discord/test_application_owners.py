@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from agentic.services.discord.gate import Gate
-from agentic.services.discord.service import KEPT_SECONDS, ApplicationOwners, owners_in
+from agentic.services.discord.place import KEPT_SECONDS, DiscordPlace, owners_in
 from tests.support.doubles import Clock, http_error
 
 
@@ -36,14 +36,14 @@ async def test_discord_is_asked_once_in_ten_minutes_and_what_it_said_outlives_it
             raise answer
         return answer
 
-    client = SimpleNamespace(http=SimpleNamespace(application_info=application_info))
-    owners = ApplicationOwners(client, Gate(), clock)
+    client = SimpleNamespace(http=SimpleNamespace(application_info=application_info), get_channel=None)
+    place = DiscordPlace(client, Gate(), None, None, clock)
     answers += [http_error(500), {"owner": {"id": "5"}, "team": None}, http_error(500), {"owner": {"id": "6"}}]
-    assert await owners.ids() == frozenset()
+    assert await place.owners() == frozenset()
     assert "owners could not be read" in caplog.text
-    assert await owners.ids() == {5}
-    assert await owners.ids() == {5}
+    assert await place.owners() == {5}
+    assert await place.owners() == {5}
     assert asked == 2
     clock.now += KEPT_SECONDS
-    assert await owners.ids() == {5}
-    assert await owners.ids() == {6}
+    assert await place.owners() == {5}
+    assert await place.owners() == {6}

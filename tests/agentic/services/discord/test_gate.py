@@ -18,9 +18,9 @@ from agentic.services.discord.gate import (
     GateClosed,
     OutboundShared,
     Silenced,
+    fit,
     nonce,
     pings,
-    shorten,
 )
 from agentic.services.discord.rate_limit import WINDOW, WINDOW_SECONDS, RefusedRequests, RequestWindow
 from agentic.state.leases import ConditionalLease
@@ -390,5 +390,5 @@ async def test_no_secret_leaves_in_the_words_or_the_name_of_a_webhooks_post():
 
 
 def test_an_answer_to_a_command_is_no_longer_than_a_message_and_never_empty():
-    assert len(shorten("x" * 3000)) <= 2000
-    assert (shorten("x" * 2000), shorten("  ")) == ("x" * 2000, "…")
+    assert len(fit("x" * 3000)) <= 2000
+    assert (fit("x" * 2000), fit("  ")) == ("x" * 2000, "…")

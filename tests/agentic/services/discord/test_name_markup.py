@@ -4,7 +4,7 @@ import pytest
 
 from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry, Speaker
-from agentic.services.discord.mentions import NameMarkup, to_names
+from agentic.services.discord.mentions import to_markup, to_names
 from tests.support.doubles import ALICE, GUILD, Client, Clock, Snowflakes, TextChannel, user
 
 
@@ -34,7 +34,7 @@ def naming():
     transcript = Transcript(31)
     transcript.add(Entry(1, Speaker(ALICE, "Alice", "person"), "hi", 1.0))
     transcript.add(Entry(2, Speaker(900, "Ada", "stranger"), "hi", 1.0, webhook=True))
-    return NameMarkup(general, transcript, {"Grok": 22})
+    return general, transcript, {"Grok": 22}
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def naming():
     ],
 )
 def test_names_become_markup_where_they_are_known(written, sent):
-    assert naming().to_markup(written) == sent
+    assert to_markup(written, *naming()) == sent
 
 
 def test_what_was_read_is_written_the_same():
     markup = f"<@{ALICE}> in <#31> with <@&41> <a:party:51> <:Wave:52>"
     shown = to_names(markup, {ALICE: "Alice"}, {31: "general"}, {41: "Moderators"})
     assert shown == "@Alice in #general with @Moderators :party: :Wave:"
-    assert naming().to_markup(shown) == markup
+    assert to_markup(shown, *naming()) == markup

@@ -5,10 +5,9 @@ import aiohttp
 import pytest
 
 from agentic.chat.directory import Directory
-from agentic.chat.transcript import Transcripts
+from agentic.chat.transcript import MAX_ENTRIES, Transcripts
 from agentic.context.entries import Entry, Speaker
 from agentic.services.discord.history import (
-    HISTORY_LIMIT,
     MAX_RETRY_AFTER,
     PAGE,
     PAGE_TIMEOUT,
@@ -69,9 +68,9 @@ async def test_the_whole_past_is_read_page_by_page_and_then_nothing_more(fetcher
 
 
 async def test_of_a_long_past_the_newest_part_is_read(fetcher, transcripts):
-    past = Past(HISTORY_LIMIT + 250)
+    past = Past(MAX_ENTRIES + 250)
     await fetcher.whole(CHANNEL, past.read)
-    assert (len(past.reads), min(ids(transcripts))) == (HISTORY_LIMIT // PAGE, 251)
+    assert (len(past.reads), min(ids(transcripts))) == (MAX_ENTRIES // PAGE, 251)
 
 
 async def test_concurrent_turns_share_one_read(fetcher):
@@ -182,16 +181,16 @@ async def test_a_newest_message_that_was_deleted_is_not_looked_for(fetcher, tran
 
 
 async def test_a_turn_that_wants_more_than_is_being_read_gets_another_read(fetcher, transcripts):
-    past, transcript = Past(2 * HISTORY_LIMIT + 50), transcripts.of(CHANNEL)
+    past, transcript = Past(2 * MAX_ENTRIES + 50), transcripts.of(CHANNEL)
     past.hold = asyncio.Event()
     turn = asyncio.create_task(fetcher.whole(CHANNEL, past.read))
     await settle()
-    transcript.deepen(2 * HISTORY_LIMIT)
+    transcript.deepen(2 * MAX_ENTRIES)
     past.hold.set()
     await turn
     assert not transcript.is_complete
     await fetcher.whole(CHANNEL, past.read)
-    assert (transcript.is_complete, len(ids(transcripts))) == (True, 2 * HISTORY_LIMIT)
+    assert (transcript.is_complete, len(ids(transcripts))) == (True, 2 * MAX_ENTRIES)
 
 
 async def test_a_removed_listener_is_not_notified_of_history(fetcher, transcripts):

@@ -23,12 +23,12 @@ from agentic.local.discord.rest_guilds import make_webhook
 from agentic.local.discord.world import User
 from agentic.net.images import PictureFetcher
 from agentic.process.redaction import Redactor
-from agentic.services.discord.gate import Gate, OutboundShared
+from agentic.services.discord.gate import Gate, OutboundShared, fit
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.services.discord.rate_limit import NARROW_AT
 from agentic.services.discord.sink import STREAMING_LIMIT, DiscordSink
 from agentic.services.discord.view import DiscordView
-from agentic.services.discord.webhooks import NAME, WebhookIdentity, Webhooks, fit
+from agentic.services.discord.webhooks import NAME, WebhookIdentity, Webhooks
 from agentic.state.leases import ALWAYS_HELD
 from tests.support.discord.discord_standin_bots import one_bot
 from tests.support.discord.rendering import render
