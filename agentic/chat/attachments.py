@@ -91,8 +91,8 @@ class _Text:
 class AttachmentReader:
     """Reads attachments through its service's fetcher; an unreadable one is left out and logged."""
 
-    def __init__(self, fetcher: Fetcher, scaler: Scaler | None = None) -> None:
-        self._fetcher, self._scaler = fetcher, scaler or Scaler()
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher, self._scaler = fetcher, Scaler()
         # By attachment, which never changes.
         self._texts: LRUCache[int, _Text] = LRUCache(CACHE_BYTES, lambda text: 4 * len(text.beginning) + 1)
         self._unreadable: LRUCache[int, bool] = LRUCache(MAX_UNREADABLE)

@@ -6,10 +6,11 @@ and agentic.services.discord.sink. A silent outlet is for automation tasks that 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,12 +19,14 @@ from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry
 from agentic.context.history import Interval
 from agentic.llm.types import Picture, Source, Usage
+from agentic.process.tasks import BackgroundTasks
 
 log = logging.getLogger(__name__)
 
 NO_CHANNEL = 0  # the channel id of an automation task whose output nobody reads
 SPLIT_AT = 1800  # UTF-16 units; a longer text becomes several messages
 UNFINISHED = " ▌"  # the end of a streaming post, until it is complete
+TYPING_DELAY = 0.25  # seconds; an earlier answer needs no typing sign
 MAX_SOURCES = 3
 MAX_TITLE = 60  # characters
 _LINK = re.compile(r"https?://[^\s<>/?#]+[^\s<>]{0,1000}")
@@ -248,6 +251,31 @@ class SinkWithoutSigns:
 
     def typing(self) -> AbstractContextManager[None]:
         return nullcontext()
+
+
+class TypingSign:
+    """Show typing beside a turn's work, after a moment and then every `refresh` seconds until stopped. `show` sends one
+    request and raises nothing; at the end it is called with False, if typing was shown."""
+
+    def __init__(self, show: Callable[[bool], Awaitable[None]], background: BackgroundTasks, refresh: float) -> None:
+        self._show, self._refresh, self._over = show, refresh, asyncio.Event()
+        background.start(self._run(), "typing")
+
+    def stop(self) -> None:
+        self._over.set()
+
+    async def _run(self) -> None:
+        pause, is_shown = TYPING_DELAY, False
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._over.wait()
+            if self._over.is_set() and not is_shown:
+                return
+            pause, is_shown = self._refresh, not self._over.is_set()
+            await self._show(is_shown)
+            if not is_shown:
+                return
 
 
 class UnreadPost:

@@ -248,10 +248,6 @@ async def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)  # their errors were reported when they ended
 
 
-TOKEN_REFUSED = 4004  # the gateway's close code when a token is revoked while the bot is online
-NEEDS_SHARDS = 4011  # in more than 2,500 servers
-
-
 def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:
     """The chosen agents that have a token of their own and a key. The others are reported, in the log or as a warning
     of the settings."""
@@ -280,17 +276,12 @@ class RunEnd:
 
 def end_of(error: Exception, token_setting: str) -> RunEnd:
     """Translate the error that ended a run."""
-    refused = f"Discord refuses its token: check {token_setting}"
     match error:
-        case discord.LoginFailure():
-            return RunEnd(refused, error, final=True)
-        case discord.ConnectionClosed(code=code) if code == TOKEN_REFUSED:
-            return RunEnd(refused, error, final=True)
-        case discord.ConnectionClosed(code=code) if code == NEEDS_SHARDS:
-            crowded = (
-                "it is in more servers than one connection may have (2,500), and has no shards: remove it from some"
-            )
-            return RunEnd(crowded, error, final=True)
+        case discord.LoginFailure() | discord.ConnectionClosed(code=4004):  # the token was revoked while it was online
+            return RunEnd(f"Discord refuses its token: check {token_setting}", error, final=True)
+        case discord.ConnectionClosed(code=4011):
+            few = "it is in more servers than one connection may have (2,500), and has no shards: remove it from some"
+            return RunEnd(few, error, final=True)
         case discord.PrivilegedIntentsRequired():
             intent = "its Message Content Intent is off; switch it on in the Discord developer portal, under Bot"
             return RunEnd(intent, error, final=True)

@@ -54,8 +54,7 @@ def main(arguments: Sequence[str]) -> int:
         _parser().error(f"unknown bot {', '.join(unknown)}; choose from {', '.join(known)}")
     _set_up_logging(settings)
     if settings.on_discord and not any(agent.token for agent in settings.agents.values()):
-        print(missing_tokens_message(settings), file=sys.stderr)
-        return 2
+        return _refuse(missing_tokens_message(settings))
     if options.check:
         from agentic.check.run import run_check
 
@@ -73,8 +72,7 @@ def _run_local(settings: Settings, options: argparse.Namespace) -> int:
 
         verdict = check_model(settings, options.model)
         if verdict.problem:
-            print(verdict.problem, file=sys.stderr)
-            return 2
+            return _refuse(verdict.problem)
         if verdict.warning:
             print(f"Warning: {verdict.warning}", file=sys.stderr)
     _make_data_dir(settings)
@@ -95,22 +93,15 @@ def main_one_bot(arguments: Sequence[str] = ()) -> int:
         return 2
     if settings.agent_name is None:
         names = ", ".join(settings.agents)
-        print(
-            f"AGENT_NAME is not set. Run it as: AGENT_NAME=claude python run_bot.py (agents: {names})", file=sys.stderr
-        )
-        return 2
+        return _refuse(f"AGENT_NAME is not set. Run it as: AGENT_NAME=claude python run_bot.py (agents: {names})")
     if settings.agent_name in settings.account_agents:  # with a bot or without one
         _log_start(settings)
         return _serve(settings, only=(settings.agent_name,), coordinator=False)
     agent = settings.agents[settings.agent_name]
     if agent.token is None:
-        print(
-            f"{agent.display_name} cannot start: {agent.spec.token_setting} is not set. Set it in .env", file=sys.stderr
-        )
-        return 2
+        return _refuse(f"{agent.display_name} cannot start: {agent.spec.token_setting} is not set. Set it in .env")
     if not agent.usable:
-        print(missing_key_message(agent), file=sys.stderr)
-        return 2
+        return _refuse(missing_key_message(agent))
     _log_start(settings)
     return _serve(settings, only=(agent.name,), coordinator=False)
 
@@ -121,8 +112,7 @@ def main_coordinator(arguments: Sequence[str] = ()) -> int:
     if settings is None:
         return 2
     if not settings.channels:
-        print("The coordinator has no channels. Set CHANNEL_THEME_MAP in .env", file=sys.stderr)
-        return 2
+        return _refuse("The coordinator has no channels. Set CHANNEL_THEME_MAP in .env")
     log.info("%s", version_line())
 
     from agentic.runtime.process import serve
@@ -167,11 +157,9 @@ def _ended(settings: Settings, run: Callable[[], int]) -> int:
     try:
         return run()
     except SettingsError as error:
-        print(error, file=sys.stderr)
-        return 2
+        return _refuse(error)
     except RedisAddressError as error:
-        print(SettingsError([f"REDIS_URL: {error}"]), file=sys.stderr)
-        return 2
+        return _refuse(SettingsError([f"REDIS_URL: {error}"]))
     except RedisStartError as error:
         print(f"Cannot start: {error}", file=sys.stderr)
     except StateUnavailable as error:
@@ -192,6 +180,12 @@ def _ended(settings: Settings, run: Callable[[], int]) -> int:
         # The outermost edge: Python would print the traceback without redaction.
         log.exception("the program ended because of an unexpected error")
     return 1
+
+
+def _refuse(problem: object) -> int:
+    """Say what is wrong with the settings, or lacking; return the exit code."""
+    print(problem, file=sys.stderr)
+    return 2
 
 
 def _start(prog: str, description: str, arguments: Sequence[str]) -> Settings | None:

@@ -12,19 +12,16 @@ import gc
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 
 import aiohttp
 
-from agent_config import Settings, process_environment
+from agent_config import process_environment
 from agentic.agent.forgetting import CompletedRequests
 from agentic.agent.services import Services
 from agentic.automation.webhook_server import WebhookServer, serve_webhooks
 from agentic.llm.registry import LazyModel, warm_up
 from agentic.llm.retry import Fallbacks
 from agentic.process.redaction import Redactor, own_folders
-from agentic.record.embeddings import Embeddings
-from agentic.record.memories import MemoryReader
 from agentic.record.recorder import recording
 from agentic.runtime.bot import cancel
 from agentic.runtime.health import serving_health
@@ -119,23 +116,14 @@ async def _open(
         tools=tools,
         done=done,
         record=watching.record,
-        open_memory=partial(_open_memory, settings, stack),
         watcher=watching.watcher,
     )
+    stack.push_async_callback(services.record.memory.aclose)
     if services.models.embeddings is not None:
         stack.push_async_callback(services.models.embeddings.aclose)
     if services.models.cheap is not None:
         stack.push_async_callback(services.models.cheap.model.aclose)
     return link, services, watching
-
-
-def _open_memory(settings: Settings, stack: AsyncExitStack, meaning: Embeddings | None) -> MemoryReader:
-    """The memory of this machine's record, whichever process writes it."""
-    if not settings.records:
-        return MemoryReader()
-    memory = MemoryReader(settings.record_file, meaning)
-    stack.push_async_callback(memory.aclose)
-    return memory
 
 
 async def _read_shared_state(services: Services) -> None:

@@ -38,7 +38,7 @@ from agentic.llm.types import Model
 from agentic.net.fetch import PublicFetcher
 from agentic.net.images import PictureFetcher
 from agentic.process.redaction import Redactor
-from agentic.record.embeddings import Embeddings, meaning_of
+from agentic.record.embeddings import meaning_of
 from agentic.record.idle_queries import IdleMemory
 from agentic.record.memories import MemoryReader
 from agentic.record.notes import TurnWatcher
@@ -206,10 +206,9 @@ def build_services(
     tools: Toolset | None,
     done: CompletedRequests,
     record: Notes,
-    open_memory: Callable[[Embeddings | None], MemoryReader],
     watcher: TurnWatcher,
 ) -> Services:
-    """Build the services over open connections; `open_memory` opens the record for recalling."""
+    """Build the services over open connections. The models and the memory among them are to be closed."""
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
@@ -262,7 +261,7 @@ def build_services(
         agents=agents,
         record=Record(
             notes=record,
-            memory=open_memory(meaning),
+            memory=MemoryReader(settings.record_file, meaning) if settings.records else MemoryReader(),
             watcher=watcher,
             forgetting=Forgetting(state, roster.names, done, chats=chats, tools=records, personas=folder),
             settings=settings,

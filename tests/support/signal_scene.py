@@ -71,14 +71,14 @@ class Claims:
         self.keys: list[str] = []
         self.asked: list[str] = []
 
-    async def __call__(self, key: str) -> bool:
+    async def first(self, agent: str, key: str) -> bool:
         self.asked.append(key)
         if key in self.keys:
             return False
         self.keys.append(key)
         return True
 
-    async def give_up(self, key: str) -> None:
+    async def give_up(self, agent: str, key: str) -> None:
         self.keys.remove(key)
 
 
@@ -116,14 +116,8 @@ class Scene:
         return SignalView(self.account, chat)
 
     def sink(self, chat: Chat, clean: Callable[[str], str] = str) -> SignalSink:
-        claims = self.claims
-        return SignalSink(
-            self.view(chat),
-            lease=ConditionalLease(lambda: self.may_post),
-            claim=claims,
-            give_up=claims.give_up,
-            clean=clean,
-        )
+        lease = ConditionalLease(lambda: self.may_post)
+        return SignalSink(self.view(chat), lease=lease, claims=self.claims, clean=clean)
 
     def entries(self, chat: Chat) -> list[Entry]:
         return self.account.transcript(chat).entries()

@@ -173,12 +173,11 @@ def _counting(refused: RefusedRequests, concerns: Callable[[URL], bool]) -> aioh
     return trace
 
 
-def backoff(rng: random.Random, shortest: float = SHORTEST, longest: float = LONGEST) -> Iterator[float]:
-    """Seconds before each further try, never fewer than `shortest` nor more than `longest`."""
-    least = shortest
+def backoff(rng: random.Random, least: float = SHORTEST) -> Iterator[float]:
+    """Seconds before each further try, never fewer than `least` nor more than LONGEST."""
     while True:
-        yield rng.uniform(least, min(2 * least, longest))
-        least = min(2 * least, longest / 2)
+        yield rng.uniform(least, min(2 * least, LONGEST))
+        least = min(2 * least, LONGEST / 2)
 
 
 def retry_requests(client: discord.Client, retries: int, rng: random.Random) -> None:

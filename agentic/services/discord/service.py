@@ -40,7 +40,6 @@ from agentic.services.discord.rate_limit import webhook_session
 from agentic.services.discord.sink import DiscordSink
 from agentic.services.discord.view import DISCORD, DiscordView
 from agentic.services.discord.webhooks import (
-    Spot,
     WebhookIdentity,
     Webhooks,
     WebhookSink,
@@ -244,12 +243,12 @@ class DiscordChannels:
         except TimeoutError:
             log.warning("%s: channel %d is not known, its guild has not arrived", self._settings.name, channel_id)
 
-    def spot(self, channel_id: int) -> Spot | None:
+    def spot(self, channel_id: int) -> tuple[Channel, WebhookIdentity] | None:
         """The place of a tool call; None if another process acts now, or the bots were stopped."""
         channel, me, own = self._bot.get_channel(channel_id), self._bot.user, self._settings
         if not isinstance(channel, Channel) or me is None or not self._posting(channel_id).is_held:
             return None
-        return Spot(channel, WebhookIdentity(own.name, own.display_name, own.front.avatar or me.display_avatar.url))
+        return channel, WebhookIdentity(own.name, own.display_name, own.front.avatar or me.display_avatar.url)
 
 
 class PersonaChannels:

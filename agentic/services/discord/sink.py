@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import discord
 
 from agentic.chat.directory import clean_name
-from agentic.chat.outlet import SPLIT_AT, UNFINISHED, CannotPost, Post, Posted, ignored, without_mark
+from agentic.chat.outlet import SPLIT_AT, UNFINISHED, CannotPost, Post, Posted, TypingSign, ignored, without_mark
 from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.discord.channels import Channel, me_in, parent_in, permissions_in
@@ -35,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 MAX_FILE_BYTES = 8_000_000  # below Discord's limit for a guild without boosts
-TYPING_DELAY = 0.25  # seconds; an earlier answer needs no typing sign
+REFRESH = TYPING_SECONDS + 0.25  # a bit more than the gate's pause, or every other request would be dropped
 STREAMING_LIMIT = MAX_MESSAGE - length(UNFINISHED)
 
 
@@ -172,7 +171,12 @@ class DiscordSink:
     @contextmanager
     def typing(self) -> Iterator[None]:
         """Shows typing beside the work within; nothing waits for it."""
-        sign = TypingSign(lambda: self._posting_gate.typing(self._channel, self._channel.id), self._background)
+
+        async def show(shown: bool) -> None:
+            if shown:  # Discord ends it by itself
+                await self._posting_gate.typing(self._channel, self._channel.id)
+
+        sign = TypingSign(show, self._background, REFRESH)
         self._typing.add(sign)
         try:
             yield
@@ -245,20 +249,3 @@ class DiscordCommandReplies:
             log.info("channel %d: a reply to a command could not be posted: %s", self._channel.id, error.reason)
             return False
         return True
-
-
-class TypingSign:
-    """Shows typing after a moment and again until stopped; a request on its way ends by itself."""
-
-    def __init__(self, show: Callable[[], Coroutine[Any, Any, None]], background: BackgroundTasks) -> None:
-        self._show, self._background = show, background
-        self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(TYPING_DELAY, self._tick)
-
-    def _tick(self) -> None:
-        self._background.start(self._show(), "typing")
-        # A little more than the gate's pause, or every other request would come too early by a hair and be dropped.
-        self._timer = self._loop.call_later(TYPING_SECONDS + TYPING_DELAY, self._tick)
-
-    def stop(self) -> None:
-        self._timer.cancel()

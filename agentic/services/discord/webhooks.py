@@ -82,13 +82,7 @@ _LOOK_ALIKES = {ord("@"): "＠", ord("#"): "＃", ord(":"): "：", ord("`"): "'"
 _UNKNOWN_WEBHOOK, _INVALID_TOKEN = 10015, 50027  # discord.com/developers/docs/topics/opcodes-and-status-codes
 
 T = TypeVar("T")
-
-
-class NoWebhook(CannotPost):
-    """There is none, and the bot may make none: a direct message, or the permission is lacking, which is logged."""
-
-    def __init__(self) -> None:
-        super().__init__("not_permitted")
+Spot = Callable[[int], "tuple[Channel, WebhookIdentity] | None"]  # by channel id, where a call is shown, and as whose
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +112,7 @@ class Webhooks:
         try:
             async with asyncio.timeout(TIMEOUT):
                 return (await self.post(gate, channel, fit(gate.clean(text)), face)).id
-        except NoWebhook:
+        except CannotPost:
             return None
         except (*REQUEST_ERRORS, TimeoutError) as error:
             log.warning("webhook post to channel %d failed (%d characters): %s", channel.id, len(text), kind(error))
@@ -129,14 +123,14 @@ class Webhooks:
         try:
             async with asyncio.timeout(TIMEOUT):
                 await self.change(gate, channel, message_id, fit(gate.clean(text)))
-        except NoWebhook:
+        except CannotPost:
             return False
         except (*REQUEST_ERRORS, TimeoutError) as error:
             log.info("webhook post %d could not be edited: %s", message_id, kind(error))
             return False
         return True
 
-    # -- for those that need the reason: these raise NoWebhook and REQUEST_ERRORS -------------------------------------
+    # -- for those that need the reason: these raise REQUEST_ERRORS, and CannotPost without a webhook -----------------
 
     async def post(
         self, gate: Gate, channel: Channel, text: str | None, face: WebhookIdentity, extras: Extras = NO_EXTRAS
@@ -184,7 +178,7 @@ class Webhooks:
         """Makes a request by the channel's webhook; one that turns out to be gone is forgotten."""
         place = _place(channel)
         if place is None:
-            raise NoWebhook
+            raise CannotPost("not_permitted")
         webhook = await self._webhook(gate, place)
         try:
             return await request(webhook)
@@ -204,7 +198,7 @@ class Webhooks:
                     log.warning(
                         "channel %d: nothing is posted by webhook, the bot lacks Manage Webhooks there", place.id
                     )
-                raise NoWebhook
+                raise CannotPost("not_permitted")
             # The oldest one of ours. Another application's comes without its token.
             ours = (webhook for webhook in self._made_by_us(await gate.webhooks(place)) if webhook.token)
             found = min(ours, key=lambda webhook: webhook.id, default=None) or await gate.make_webhook(place, NAME)
@@ -220,14 +214,6 @@ class Webhooks:
         return (one for one, by in makers if by is not None and self._directory.agent_of(by.id) is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
-    """The channel and webhook identity of a shown call."""
-
-    channel: Channel
-    face: WebhookIdentity
-
-
 class ToolDisplay:
     """Shows the tool calls of one agent in Discord, beside the turn, under the agent's name.
 
@@ -238,7 +224,9 @@ class ToolDisplay:
     and left out; the record of the call is kept elsewhere (agentic.tools.call_log). `spot` gives the place, None if
     nothing may be shown now."""
 
-    def __init__(self, poster: Webhooks, gate: Gate, spot: Callable[[int], Spot | None]) -> None:
+    def __init__(
+        self, poster: Webhooks, gate: Gate, spot: Callable[[int], tuple[Channel, WebhookIdentity] | None]
+    ) -> None:
         self._poster, self._gate, self._spot = poster, gate, spot
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._shown: LRUCache[str, int] = LRUCache(REMEMBERED)  # the post of a call, by the record's id
@@ -263,14 +251,14 @@ class ToolDisplay:
                 return
             # A post takes a while (find or make a webhook, retry): the bots may have been stopped meanwhile.
             gate = self._gate.under(ConditionalLease(lambda: self._spot(channel_id) is not None))
-            first, *more = posts(record.agent, record)
+            (channel, face), (first, *more) = spot, posts(record.agent, record)
             if message_id is None:
-                if (message_id := await self._poster.send(gate, spot.channel, first, spot.face)) is not None:
+                if (message_id := await self._poster.send(gate, channel, first, face)) is not None:
                     self._shown[record.id] = message_id
                 return
-            await self._poster.edit(gate, spot.channel, message_id, first)
+            await self._poster.edit(gate, channel, message_id, first)
             for text in more:
-                await self._poster.send(gate, spot.channel, text, spot.face)
+                await self._poster.send(gate, channel, text, face)
 
 
 class WebhookWriter:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import ClassVar
 
 from agentic.agent.services import Services
@@ -19,6 +17,7 @@ from agentic.chat.outlet import (
     Posted,
     ServiceInfo,
     SinkWithoutSigns,
+    TypingSign,
     ignored,
     title_of,
     unlinked,
@@ -33,9 +32,9 @@ from agentic.services.signal.envelopes import file_id, masked, message_id, times
 from agentic.services.signal.settings import SignalSettings
 from agentic.services.signal.styled_text import Run, Style, parse, plain, split_runs, styled
 from agentic.state.leases import AnyLease
+from agentic.state.posts import PostClaims
 
-DELAY = 0.25  # seconds; an earlier answer needs no typing sign
-REFRESH = 10.0  # Signal's apps hide it after 15 s
+REFRESH = 10.0  # seconds; Signal's apps hide it after 15 s
 MAX_QUOTE = 300  # characters of a quoted message; apps show its beginning
 MAX_EMOJI = 16  # characters
 MAY_BE_MISSING = "A part of this answer may be missing: the connection broke while I was sending it."
@@ -86,9 +85,8 @@ class SignalSink(SinkWithoutSigns):
     before it is sent, at a place that survives the process: a turn that is resumed sends no part again that an earlier
     run may have sent.
 
-    `lease` is asked before each request that shows the agent, `claim` before each part of a post: whether nobody has
-    claimed this key before. `give_up` ends a claim of a part that was not sent, so that the process that takes the turn
-    over may send it. `clean` removes secrets from a text.
+    `lease` is asked before each request that shows the agent. The claim of a part that was not sent is given up, so
+    that the process that takes the turn over may send it. `clean` removes secrets from a text.
     """
 
     may_attach = True
@@ -100,12 +98,11 @@ class SignalSink(SinkWithoutSigns):
         view: SignalView,
         *,
         lease: AnyLease,
-        claim: Callable[[str], Awaitable[bool]],
-        give_up: Callable[[str], Awaitable[None]],
+        claims: PostClaims,
         clean: Callable[[str], str] = lambda text: text,
     ) -> None:
         self._view, self._account = view, view.account
-        self._lease, self._claim, self._give_up, self._clean = lease, claim, give_up, clean
+        self._agent, self._lease, self._claims, self._clean = self._account.me.agent or "", lease, claims, clean
         self._posted: dict[str, list[int]] = {}
 
     def refusal(self) -> str | None:
@@ -183,7 +180,7 @@ class SignalSink(SinkWithoutSigns):
             raise CannotPost(refusal)
         if not self._lease.is_held:
             raise CannotPost("not_ours")
-        if not await self._claim(key):
+        if not await self._claims.first(self._agent, key):
             log.warning("Signal: part %s of a post may have been sent before, it is not sent again", key)
             return None
         account, me = self._account, self._account.me
@@ -204,10 +201,10 @@ class SignalSink(SinkWithoutSigns):
             )
         except SignalError as error:
             if isinstance(error, Refused) and error.status == NOT_SENT:
-                await self._give_up(key)
+                await self._claims.give_up(self._agent, key)
                 raise CannotPost("not_ours") from error
             if isinstance(error, NotConnected):  # the server never got it, so another try can't double it
-                await self._give_up(key)
+                await self._claims.give_up(self._agent, key)
             number, chat = masked(account.number), self._view.channel_id
             log.warning("Signal: a post of the account %s to chat %d failed: %s", number, chat, error)
             is_uncertain = isinstance(error, Unreachable) and not isinstance(error, NotConnected)
@@ -276,51 +273,25 @@ class SignalSink(SinkWithoutSigns):
         async def show(shown: bool) -> None:
             recipient = self._account.chats.recipient(self._view.chat)
             if recipient is not None and (not shown or self._lease.is_held):
-                await self._account.client.typing(self._account.number, recipient, shown=shown)
+                try:
+                    await self._account.client.typing(self._account.number, recipient, shown=shown)
+                except SignalError as error:  # the next request follows, also to a server that restarted
+                    log.debug("Signal: typing is not shown: %s", error)
 
-        sign = TypingSign(show, self._background)
+        sign = TypingSign(show, self._background, REFRESH)
         try:
             yield
         finally:
             sign.stop()
 
 
-class TypingSign:
-    """Show typing beside a turn's work, after a moment and again until stopped. `show` sends one request."""
-
-    def __init__(
-        self, show: Callable[[bool], Awaitable[None]], background: BackgroundTasks, *, refresh: float = REFRESH
-    ) -> None:
-        self._show, self._refresh, self._over = show, refresh, asyncio.Event()
-        background.start(self._run(), "Signal: typing")
-
-    def stop(self) -> None:
-        self._over.set()
-
-    async def _run(self) -> None:
-        pause, is_shown = DELAY, False
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._over.wait()
-            if self._over.is_set() and not is_shown:
-                return
-            pause, is_shown = self._refresh, not self._over.is_set()
-            try:
-                await self._show(is_shown)
-            except SignalError as error:  # the next request follows, also to a server that restarted
-                log.debug("Signal: typing is not shown: %s", error)
-            if not is_shown:
-                return
-
-
 class SignalChannels(HeardChannels):
     """The chats of one agent's account that it has heard of, in this run or in an earlier one. `lease` says whether
     this process acts for the agent."""
 
-    def __init__(self, agent: str, account: SignalAccount, services: Services, *, lease: AnyLease) -> None:
+    def __init__(self, account: SignalAccount, services: Services, *, lease: AnyLease) -> None:
         super().__init__(services.silence, lease)
-        self._agent, self._account, self._services = agent, account, services
+        self._account, self._services = account, services
 
     def own_id(self, channel_id: int) -> int | None:
         del channel_id
@@ -341,12 +312,5 @@ class SignalChannels(HeardChannels):
     def make_outlet(self, channel_id: int, lease: AnyLease) -> Outlet | None:
         if (view := self.view_of(channel_id)) is None:
             return None
-        claims = self._services.state.posts.claims
-        sink = SignalSink(
-            view,
-            lease=lease,
-            claim=partial(claims.first, self._agent),
-            give_up=partial(claims.give_up, self._agent),
-            clean=self._services.chats.redact,
-        )
-        return Outlet(view, sink)
+        claims, redact = self._services.state.posts.claims, self._services.chats.redact
+        return Outlet(view, SignalSink(view, lease=lease, claims=claims, clean=redact))

@@ -4,8 +4,7 @@ SignalError       the root; no text has a phone number in full
   Unreachable     no connection, or no answer in time: whether it was carried out is not known
     NotConnected  nothing was sent: the connection was refused, or the server has no connection of its own
   Unreadable      an answer of a shape that nobody foresaw
-  Refused         an answer that says no; `status` is HTTP's
-    RateLimited   429: Signal wants to see a captcha; `challenges` are the tokens to solve it for
+  Refused         an answer that says no; `status` is HTTP's, 429 if Signal wants to see a captcha
 
 The server is the owner's own: it may be on loopback or in a private network, so the rules of agentic.net for addresses
 from outside don't apply here, and nothing but its own paths is ever requested. Redirects are not followed.
@@ -116,14 +115,6 @@ class Refused(SignalError):
     def is_not_yet(self) -> bool:
         """Whether a server that is starting may say this before it carries anything out."""
         return self.status in (400, 404) or self.status >= 500
-
-
-class RateLimited(Refused):
-    """Signal takes no more messages of the account until a person has solved a captcha for these tokens."""
-
-    def __init__(self, said: str, challenges: tuple[str, ...] = ()) -> None:
-        super().__init__(429, said)
-        self.challenges = challenges
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,7 +428,7 @@ class SignalClient:
                 masked(number),
                 " or ".join(challenges) or "(none was given)",
             )
-        raise RateLimited(words, challenges)
+        raise Refused(429, words)
 
     @property
     def _open(self) -> aiohttp.ClientSession:

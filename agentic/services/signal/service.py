@@ -8,24 +8,21 @@ listener ─ handler ─ the agent's host in this process, if there is one
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 
 from agent_config import Settings
 from agentic.chat.attachments import AttachmentReader
 from agentic.chat.service import AgentChannels
-from agentic.chat.transcript import Transcripts
 from agentic.findings import Findings
 from agentic.ids import is_snowflake
-from agentic.process.tasks import BackgroundTasks
 from agentic.services.context import HostedService, ServiceContext
 from agentic.services.handler import AccountHandler
 from agentic.services.signal.channels import SIGNAL, SignalChannels
 from agentic.services.signal.check import check_signal
 from agentic.services.signal.client import SignalClient, SignalFetcher
-from agentic.services.signal.contacts import Chat, Chats, Contact, Contacts, SignalAccount, to_text
+from agentic.services.signal.contacts import Chats, Contacts, SignalAccount
 from agentic.services.signal.envelopes import direct_chat_id
 from agentic.services.signal.listener import SignalListener
 from agentic.services.signal.settings import SignalSettings
@@ -61,10 +58,9 @@ class SignalService(HostedService):
         agents = {number: (agent, names.get(agent, agent)) for agent, number in settings.signal_numbers.items()}
         self._contacts = Contacts(agents, allowed=settings.signal_allowed, linked=settings.linked_people)
         self._chats, attachments = Chats(self._contacts), AttachmentReader(files)
-        book = AddressBook(services.state.link)
-        self._keeper = AddressKeeper(book, self._contacts, self._chats, services.chats.transcripts)
-        await self._keeper.restore()
-        self._stack.push_async_callback(self._keeper.aclose)
+        self._book = AddressBook(services.state.link, self._contacts, self._chats, services.chats.transcripts)
+        await self._book.restore()
+        self._stack.push_async_callback(self._book.aclose)
         for agent, number in settings.signal_numbers.items():
             services.chats.directory.learn_also(agent, self._contacts.ours(number).person)
             shared = self._contacts, self._chats, services.chats.transcripts
@@ -110,8 +106,7 @@ class SignalService(HostedService):
         return self._channels_of(agent) if agent in self._accounts else None
 
     def _channels_of(self, agent: str) -> SignalChannels:
-        context = self._context
-        return SignalChannels(agent, self._accounts[agent], context.services, lease=context.lease_of(agent))
+        return SignalChannels(self._accounts[agent], self._context.services, lease=self._context.lease_of(agent))
 
     def health(self) -> Mapping[str, bool]:
         return {agent: one.receiver.is_connected for agent, one in self._listeners.items()}
@@ -130,7 +125,7 @@ class SignalService(HostedService):
         return made | {chat.channel_id for chat in self._chats.all() if chat.person in people}
 
     async def forget(self, person: int) -> None:
-        await self._keeper.forget(person)
+        await self._book.forget(person)
 
     def export(self, person: int) -> Sequence[Mapping[str, str | None]]:
         """A person's address is of one of their ids."""
@@ -142,56 +137,3 @@ class SignalService(HostedService):
     async def knows_history(self, channel_id: int) -> bool:
         """What was heard since the start is all that there is."""
         return self._context.services.chats.transcripts.known(channel_id) is not None
-
-
-class AddressKeeper:
-    """Keeps the addresses of people and chats for later runs: the server lists neither by the program's numbers."""
-
-    def __init__(self, book: AddressBook, contacts: Contacts, chats: Chats, transcripts: Transcripts) -> None:
-        self._book, self._contacts, self._chats, self._transcripts = book, contacts, chats, transcripts
-        self._writing = BackgroundTasks()
-
-    async def restore(self) -> None:
-        """Take back what was known, and note what is new from now on."""
-        people, kept = await asyncio.gather(self._book.people(), self._book.chats())
-        contacts: list[tuple[int, str]] = []
-        for text in people.values():
-            with suppress(ValueError, TypeError):
-                base, contact = json.loads(text)
-                if isinstance(base, int) and isinstance(contact, str):
-                    contacts.append((base, contact))
-        chats: list[Chat] = []
-        for number, text in kept.items():
-            with suppress(ValueError, TypeError):
-                name, accounts, person, group = json.loads(text)
-                if (person is None) != (group is None):
-                    chats.append(Chat(number, str(name), frozenset(map(str, accounts)), person=person, group=group))
-        self._contacts.restore(contacts)
-        self._chats.restore(chats)
-        self._contacts.on_change(self._note_person)
-        self._chats.on_change(self._note_chat)
-
-    async def forget(self, user_id: int) -> None:
-        """Remove a person's addresses and chats, and their words from the transcripts. Raises StateUnavailable."""
-        people = self._contacts.forget(user_id)
-        own = self._chats.forget(people)
-        for chat in self._chats.all():
-            transcript = self._transcripts.known(chat.channel_id)  # `of` would create it, and evict another one
-            if transcript is None:
-                continue
-            for entry in transcript.entries():
-                if chat.channel_id in own or entry.speaker.id == user_id:
-                    transcript.delete(entry.id)
-        await self._book.forget({*people, user_id}, own)  # a linked person is kept under the other number
-
-    async def aclose(self) -> None:
-        await self._writing.cancel()
-
-    def _note_person(self, who: Contact) -> None:
-        if who.agent is None:
-            text = json.dumps([who.base, to_text(who)])
-            self._writing.start(self._book.note_person(who.person, text), "Signal: a person's address")
-
-    def _note_chat(self, chat: Chat) -> None:
-        text = json.dumps([chat.name, sorted(chat.accounts), chat.person, chat.group])
-        self._writing.start(self._book.note_chat(chat.channel_id, text), "Signal: a chat's address")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
+import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from agentic.wire.connection import Store, or_default, when_back
+from agentic.chat.transcript import Transcripts
+from agentic.process.tasks import BackgroundTasks
+from agentic.services.signal.contacts import Chat, Chats, Contact, Contacts, to_text
+from agentic.wire.connection import RedisConnection, Store, or_default, when_back
 
 SIGNAL_PEOPLE = "coordinator:signal_people"  # hash: who is who on Signal
 SIGNAL_CHATS = "coordinator:signal_chats"  # hash: where a chat of Signal is
@@ -33,43 +38,72 @@ redis.call('zremrangebyrank', KEYS[1], ARGV[3], -1)
 return redis.call('expire', KEYS[1], ARGV[4])
 """
 
-log = logging.getLogger(__name__)
-
 
 class AddressBook(Store):
-    """People by their number in the program, and chats by theirs, as texts that contacts.py makes and reads: the chats
-    of Signal can't be listed, and a later run needs them to write there again. No method but `forget` raises
-    StateUnavailable."""
+    """Keeps the addresses of people and chats for later runs, by the program's numbers: the server lists neither by
+    them. No method but `forget` raises StateUnavailable."""
 
-    async def people(self) -> Mapping[int, str]:
-        """Return the texts of people, by number; none while Redis is unavailable."""
-        return await self._read(SIGNAL_PEOPLE)
+    def __init__(self, link: RedisConnection, contacts: Contacts, chats: Chats, transcripts: Transcripts) -> None:
+        super().__init__(link)
+        self._contacts, self._chats, self._transcripts = contacts, chats, transcripts
+        self._writing = BackgroundTasks()
 
-    async def chats(self) -> Mapping[int, str]:
-        """Return the texts of chats, by number; none while Redis is unavailable."""
-        return await self._read(SIGNAL_CHATS)
+    async def restore(self) -> None:
+        """Take back what was known, and note what is new from now on."""
+        people, kept = await asyncio.gather(self.read(SIGNAL_PEOPLE), self.read(SIGNAL_CHATS))
+        contacts: list[tuple[int, str]] = []
+        for text in people.values():
+            with suppress(ValueError, TypeError):
+                base, contact = json.loads(text)
+                if isinstance(base, int) and isinstance(contact, str):
+                    contacts.append((base, contact))
+        chats: list[Chat] = []
+        for number, text in kept.items():
+            with suppress(ValueError, TypeError):
+                name, accounts, person, group = json.loads(text)
+                if (person is None) != (group is None):
+                    chats.append(Chat(number, str(name), frozenset(map(str, accounts)), person=person, group=group))
+        self._contacts.restore(contacts)
+        self._chats.restore(chats)
+        self._contacts.on_change(self._note_person)
+        self._chats.on_change(self._note_chat)
 
-    async def note_person(self, person: int, text: str) -> None:
-        await self._note(SIGNAL_PEOPLE, person, text)
+    async def forget(self, person: int) -> None:
+        """Remove a person's addresses and chats, and their words from the transcripts. Raises StateUnavailable."""
+        people = self._contacts.forget(person)
+        own = self._chats.forget(people)
+        for chat in self._chats.all():
+            transcript = self._transcripts.known(chat.channel_id)  # `of` would create it, and evict another one
+            if transcript is None:
+                continue
+            for entry in transcript.entries():
+                if chat.channel_id in own or entry.speaker.id == person:
+                    transcript.delete(entry.id)
+        # a linked person is kept under the other number
+        await self._link.call(lambda redis: redis.hdel(SIGNAL_PEOPLE, *map(str, {*people, person})))
+        if own:
+            await self._link.call(lambda redis: redis.hdel(SIGNAL_CHATS, *map(str, own)))
 
-    async def note_chat(self, chat: int, text: str) -> None:
-        await self._note(SIGNAL_CHATS, chat, text)
+    async def aclose(self) -> None:
+        await self._writing.cancel()
 
-    async def forget(self, people: Collection[int], chats: Collection[int]) -> None:
-        """Remove people and chats. Raises StateUnavailable."""
-        await self._remove(SIGNAL_PEOPLE, people)
-        await self._remove(SIGNAL_CHATS, chats)
+    def _note_person(self, who: Contact) -> None:
+        if who.agent is None:
+            text = json.dumps([who.base, to_text(who)])
+            self._writing.start(self.note(SIGNAL_PEOPLE, who.person, text), "Signal: a person's address")
 
-    async def _remove(self, key: str, numbers: Collection[int]) -> None:
-        if names := [str(number) for number in numbers]:
-            await self._link.call(lambda redis: redis.hdel(key, *names))
+    def _note_chat(self, chat: Chat) -> None:
+        text = json.dumps([chat.name, sorted(chat.accounts), chat.person, chat.group])
+        self._writing.start(self.note(SIGNAL_CHATS, chat.channel_id, text), "Signal: a chat's address")
 
     @when_back("addresses on Signal", limit=MAX_ADDRESSES)
-    async def _note(self, key: str, number: int, text: str) -> None:
+    async def note(self, key: str, number: int, text: str) -> None:
+        """Keep one entry of SIGNAL_PEOPLE or SIGNAL_CHATS."""
         await self._link.script(_NOTE_ADDRESS, [key], [str(number), text, str(KEEP_SECONDS), str(MAX_ADDRESSES)])
 
     @or_default({}, "addresses on Signal of an earlier run are not known")
-    async def _read(self, key: str) -> Mapping[int, str]:
+    async def read(self, key: str) -> Mapping[int, str]:
+        """Return the entries of SIGNAL_PEOPLE or SIGNAL_CHATS; none while Redis is unavailable."""
         found = await self._link.call(lambda redis: redis.hgetall(key))
         return {int(number): str(text) for number, text in found.items() if str(number).isdecimal()}
 

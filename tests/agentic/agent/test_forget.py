@@ -15,11 +15,14 @@ import pytest
 from agentic.agent import forgetting as forget
 from agentic.agent.events import MentionEvent, save_event
 from agentic.agent.forgetting import DONE_FILE, CompletedRequests, ForgetOutcome, Forgetting
+from agentic.chat.directory import Directory
 from agentic.chat.service import AgentChannels, ChatService
 from agentic.chat.splitting import MAX_MESSAGE
+from agentic.chat.transcript import Transcripts
 from agentic.context.entries import Entry, Speaker
 from agentic.personas.memory import Origin, append
-from agentic.services.signal.stores import AddressBook
+from agentic.services.signal.contacts import Chats, Contacts
+from agentic.services.signal.stores import SIGNAL_PEOPLE, AddressBook
 from agentic.state.forget_requests import ForgetRequests, RemovedWords
 from agentic.state.shared_state import SharedState
 from agentic.state.turn_records import TurnRecord
@@ -192,16 +195,17 @@ async def test_what_the_files_hold_of_a_person_goes_in_every_process(
 
 
 async def test_an_address_that_waits_for_redis_does_not_come_back(link: RedisConnection, here: Machine):
-    addresses = AddressBook(link)
+    contacts, transcripts = Contacts({}), Transcripts(Directory())
+    addresses = AddressBook(link, contacts, Chats(contacts), transcripts)
     async with here.running(link):
-        here.chats.append(Chat(lambda person: addresses.forget([person], [])))
+        here.chats.append(Chat(lambda person: addresses.forget(person)))
         link.present.clear()
-        await addresses.note_person(BOB, "Bob")
-        await addresses.note_person(ANN, "Ann")
+        await addresses.note(SIGNAL_PEOPLE, BOB, "Bob")
+        await addresses.note(SIGNAL_PEOPLE, ANN, "Ann")
         link.present.set()
         await here.forgetting.forget(BOB)
         await link.write_queued()
-    assert await addresses.people() == {ANN: "Ann"}
+    assert await addresses.read(SIGNAL_PEOPLE) == {ANN: "Ann"}
 
 
 async def test_a_process_that_was_away_carries_it_out_when_it_is_back_and_once(

@@ -49,6 +49,11 @@ class OtherChat(Chat):
     """Another class of service."""
 
 
+def registry(*services: ChatService) -> ServiceRegistry:
+    nothing: dict[str, Any] = dict.fromkeys(("scope", "directory", "transcripts", "attachments", "redact"))
+    return ServiceRegistry(services, **nothing)
+
+
 @pytest.fixture
 def server() -> Chat:
     return Chat(DEBATE, claude=Chats(DEBATE, 1, arriving=True), grok=Chats(DEBATE, 2))
@@ -60,20 +65,20 @@ def lines() -> OtherChat:
 
 
 def test_a_channel_is_of_the_service_that_owns_it_and_else_of_the_first(server: Chat, lines: OtherChat) -> None:
-    services = ServiceRegistry([server, lines])
+    services = registry(server, lines)
     assert [services.of(channel) for channel in (DEBATE, KITCHEN, NOBODYS)] == [server, lines, server]
     assert (services.first, list(services), services.get(OtherChat)) == (server, [server, lines], lines)
 
 
 def test_a_service_that_is_not_in_use_is_not_found(server: Chat) -> None:
     with pytest.raises(LookupError, match="OtherChat is not in use"):
-        ServiceRegistry([server]).get(OtherChat)
+        registry(server).get(OtherChat)
 
 
 async def test_an_agent_on_several_services_is_asked_about_a_channel_where_the_channel_is(
     server: Chat, lines: OtherChat
 ) -> None:
-    channels = ServiceRegistry([server, lines]).channels_for("claude")
+    channels = registry(server, lines).channels_for("claude")
     assert channels is not None
     assert [channels.own_id(channel) for channel in (DEBATE, KITCHEN, NOBODYS)] == [1, 11, 1]
     assert [info.channel_id for info in channels.known()] == [DEBATE, KITCHEN]
@@ -84,6 +89,6 @@ async def test_an_agent_on_several_services_is_asked_about_a_channel_where_the_c
 
 
 def test_an_agent_on_one_service_has_its_channels_there_alone(server: Chat, lines: OtherChat) -> None:
-    services = ServiceRegistry([server, lines])
+    services = registry(server, lines)
     assert services.channels_for("penny") is lines.channels_for("penny")
     assert services.channels_for("gemini") is None

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from agentic.services.discord.gate import Gate, Silenced
-from agentic.services.discord.webhooks import MAX_WAITING, Spot, ToolDisplay, WebhookIdentity
+from agentic.services.discord.webhooks import MAX_WAITING, ToolDisplay, WebhookIdentity
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import ToolEvent
 from tests.support.doubles import settle, until
@@ -72,7 +72,7 @@ class Poster:
 class Stage:
     def __init__(self):
         self.poster, self.quiet = Poster(), False
-        self.display = ToolDisplay(self.poster, Gate(), lambda channel: None if self.quiet else Spot(channel, FACE))
+        self.display = ToolDisplay(self.poster, Gate(), lambda channel: None if self.quiet else (channel, FACE))
 
     def call(self, record=RECORD):
         self.display.show(OUTLET, ToolEvent("call", record))

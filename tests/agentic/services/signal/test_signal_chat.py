@@ -80,8 +80,7 @@ async def test_a_part_that_the_loss_of_the_lease_kept_from_being_sent_is_sent_by
         before = SignalSink(
             scene.view(scene.chat_with()),
             lease=ConditionalLease(lambda: not lost.is_set()),
-            claim=scene.claims,
-            give_up=scene.claims.give_up,
+            claims=scene.claims,
         )
         with pytest.raises(CannotPost, match="not_ours"):
             await before.post(Post(text="Hello"), "m1")

@@ -7,16 +7,14 @@ import asyncio
 import pytest
 from support.models.wire.values import SMALL_PNG as PNG
 from support.signal_scene import signal_scene
-from support.signal_server import ACCOUNT, ANNA, BEN, SignalServer, refused
+from support.signal_server import ACCOUNT, ANNA, BEN, SignalServer, connection_broke, refused
 
 from agentic.chat.outlet import CannotPost, Outlet, Post, Posted, TurnCost
 from agentic.context.history import Interval
 from agentic.llm.types import Picture, Source, Usage
 from agentic.process.tasks import BackgroundTasks
-from agentic.services.signal.channels import SIGNAL, SignalSink, TypingSign
-from agentic.services.signal.client import Unreachable
+from agentic.services.signal.channels import SIGNAL, TypingSign
 from agentic.services.signal.envelopes import Address, timestamp_of
-from agentic.state.leases import ConditionalLease
 
 GROUP = "R3JvdXA="
 
@@ -185,17 +183,14 @@ async def test_where_nothing_may_be_posted_nothing_is_claimed_and_nothing_sent()
 
 async def test_a_stop_that_comes_while_a_part_is_claimed_holds_it_back():
     async with SignalServer() as server, signal_scene(server) as scene:
+        first = scene.claims.first
 
-        async def stopped_meanwhile(key: str) -> bool:
+        async def stopped_meanwhile(agent: str, key: str) -> bool:
             scene.may_post = False
-            return await scene.claims(key)
+            return await first(agent, key)
 
-        sink = SignalSink(
-            scene.view(scene.chat_with()),
-            lease=ConditionalLease(lambda: scene.may_post),
-            claim=stopped_meanwhile,
-            give_up=scene.claims.give_up,
-        )
+        scene.claims.first = stopped_meanwhile
+        sink = scene.sink(scene.chat_with())
         with pytest.raises(CannotPost, match="not_ours"):
             await sink.post(Post(text="hello"), "m1")
         assert (server.sent, scene.claims.keys) == ([], [])
@@ -217,7 +212,7 @@ async def test_typing_is_refreshed_and_a_quick_answer_shows_none():
         changed.set()
 
     background = BackgroundTasks()
-    TypingSign(show, background).stop()
+    TypingSign(show, background, 10.0).stop()
     sign = TypingSign(show, background, refresh=0.01)
     async with asyncio.timeout(30):
         while len(shown) < 3:
@@ -232,18 +227,11 @@ async def test_typing_is_refreshed_and_a_quick_answer_shows_none():
 
 
 async def test_typing_that_cannot_be_shown_disturbs_nothing(caplog):
-    called = asyncio.Event()
-
-    async def show(on: bool) -> None:
-        called.set()
-        raise Unreachable("away")
-
-    background = BackgroundTasks()
-    sign = TypingSign(show, background)
-    async with asyncio.timeout(30):
-        await called.wait()
-    sign.stop()
-    await background.cancel()
+    async with SignalServer() as server, signal_scene(server) as scene:
+        server.fail("typing", connection_broke)
+        with scene.sink(scene.chat_with()).typing():
+            await server.until(lambda: not server._failures["typing"])
+        await server.until(lambda: server.typing == [(ANNA, False)])
     assert caplog.text == ""
 
 
