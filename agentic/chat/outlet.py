@@ -240,6 +240,9 @@ class SinkWithoutSigns:
     def ignore_lock(self) -> None:
         """No lock holds for it."""
 
+    def set_channel_names(self, channel_names: Mapping[str, str]) -> None:
+        """Nobody is mentioned."""
+
     async def withdraw(self, turn_id: str, after: int | None = None) -> None:
         """Nothing was shown."""
 
@@ -296,9 +299,6 @@ class SilentSink(SinkWithoutSigns):
 
     def refusal(self) -> str | None:
         return None
-
-    def set_channel_names(self, channel_names: Mapping[str, str]) -> None:
-        """Nobody is mentioned here."""
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
         """Returns the message id 0: the post counts as made, and is in no channel."""

@@ -471,7 +471,7 @@ class ThreadBots:
         return not elsewhere and all(bot.may_lock(room.channel_id) for bot in near)
 
     async def say(self, room: Room, text: str, key: str, *, outside: bool = False, since: float | None = None) -> bool:
-        """Post in the thread, or `outside` in the channel above it; `since` as in RoomUpkeep.say. False if none may."""
+        """Post in the thread, or `outside` in the channel above it; `since` as in ThreadBot.say. False if none may."""
         thread_id, key = None if outside else room.thread_id, f"room {room.thread_id} {key}"
         first = self.near(room)[:1]
         return bool(await self._by_any(first, lambda bot: bot.say(room.channel_id, thread_id, text, key, since=since)))

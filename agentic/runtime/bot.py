@@ -44,7 +44,6 @@ from agentic.turn.history import AgentSessions
 
 log = logging.getLogger(__name__)
 
-
 GUILD_READY_SECONDS = 0.3  # py-cord's wait after the last guild; later guilds are added all the same
 CLOSE_SECONDS = 5.0  # for closing a connection
 CANCEL_AGAIN_SECONDS = 1.0

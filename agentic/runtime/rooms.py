@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
-from agent_cogs.base import BaseAgentCog
 from agent_config import AgentSettings
 from agentic.agent.agent import Agent
 from agentic.inbox.host import HostedChannels, PersonaHosts
@@ -20,7 +19,7 @@ from agentic.rooms.threads import RoomThreadManager, ThreadBots
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime
 from agentic.services.discord.channels import Audience
-from agentic.services.discord.room_threads import ArenaPosts, RoomUpkeep
+from agentic.services.discord.room_threads import RoomBot
 from agentic.services.discord.service import DiscordChannels, DiscordService, PersonaChannels
 from agentic.state.leases import ConditionalLease, Lease
 from agentic.wire import keys
@@ -35,7 +34,6 @@ async def serve_rooms(runtime: Runtime, stack: AsyncExitStack) -> None:
         _host_personas(runtime, stack, lease)
     if lease is not None:
         _look_after_rooms(runtime, lease)
-        _keep_arenas(runtime, lease)
 
 
 def _held_lease(runtime: Runtime, stack: AsyncExitStack, key: str, whose: str) -> Lease:
@@ -93,44 +91,28 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
 
 
 def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
+    """Keep the threads of rooms and the arenas, by the bots of this process that are connected."""
     services = runtime.services
 
-    def online() -> Sequence[RoomUpkeep]:
-        directory = services.chats.directory
+    def online() -> Sequence[RoomBot]:
         return [
-            RoomUpkeep(name, cog.bot, cog.gate, directory, cog.discord.webhooks.posts, held)
-            for name, cog, held in _online(runtime)
+            RoomBot(name, bot.client, bot.cog.gate, services.chats.directory, bot.cog.discord.webhooks.posts, bot.lease)
+            for name, bot in runtime.bots.items()
+            if bot.online
         ]
 
     def has_bot(agent: str) -> bool:
         entry = services.agents.roster.of(agent)
         return entry is not None and entry.is_bot
 
-    bots, close = ThreadBots(online, has_bot), partial(close_room, services)
-    manager = RoomThreadManager(services, bots, close, lease=lease)
-    manager.start(services.bus)
-    runtime.watch(manager.run, "steward")
-
-
-def _keep_arenas(runtime: Runtime, lease: Lease) -> None:
-    services = runtime.services
-
-    def online() -> Sequence[ArenaPosts]:
-        return [
-            ArenaPosts(name, cog.bot, cog.gate, services.chats.directory, held) for name, cog, held in _online(runtime)
-        ]
-
     def agents() -> Sequence[Agent]:
         personas = runtime.personas.agents if runtime.personas is not None else ()
-        return [*(cog.host.agent for _, cog, _ in _online(runtime)), *personas]
+        return [*(bot.cog.host.agent for bot in runtime.bots.values() if bot.online), *personas]
 
-    keeper = ArenaKeeper(services, online, agents, ask_contender, lease=lease)
-    runtime.watch(keeper.run, "arenas")
-
-
-def _online(runtime: Runtime) -> Sequence[tuple[str, BaseAgentCog, Lease]]:
-    """The bots of this process that are connected: key, cog, and whether this process acts for them."""
-    return [(name, bot.cog, bot.lease) for name, bot in runtime.bots.items() if bot.online]
+    manager = RoomThreadManager(services, ThreadBots(online, has_bot), partial(close_room, services), lease=lease)
+    manager.start(services.bus)
+    runtime.watch(manager.run, "steward")
+    runtime.watch(ArenaKeeper(services, online, agents, ask_contender, lease=lease).run, "arenas")
 
 
 def bots_to_see_by(bots: Iterable[BotSupervisor]) -> Sequence[DiscordChannels]:

@@ -25,7 +25,6 @@ from agentic.ids import sent_at
 
 log = logging.getLogger(__name__)
 
-
 GuildChannel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
 Channel = GuildChannel | discord.DMChannel
 ChannelOf = Callable[[int], object]

@@ -37,7 +37,6 @@ from agentic.state.leases import ALWAYS_HELD, AnyLease
 
 log = logging.getLogger(__name__)
 
-
 MAX_ERROR_TEXT = 300  # characters of Discord's own text
 FILE_NOTE_ROOM = 50  # characters that the note about a refused file takes, with the line break before it
 _TOO_LARGE_CODES = (40005, 50045)  # request entity too large, file exceeds the maximum size

@@ -25,7 +25,6 @@ from agentic.state.posts import WebhookPosts
 
 log = logging.getLogger(__name__)
 
-
 PAGE = 100  # Discord's largest page
 PAGE_TIMEOUT = 5.0  # seconds
 TURN_WAIT = 1.5  # seconds that a turn waits for the history before it continues without

@@ -23,7 +23,6 @@ from discord.threads import ThreadMember
 
 log = logging.getLogger(__name__)
 
-
 Json = dict[str, Any]
 Build = Callable[[Json], object]
 Parse = Callable[[Any], None]

@@ -33,7 +33,6 @@ from yarl import URL
 
 log = logging.getLogger(__name__)
 
-
 WINDOW_REQUESTS = 50
 WINDOW_SECONDS = 1.05  # Discord's second, and the time by which one request may travel longer than a later one
 

@@ -26,7 +26,6 @@ from agentic.state.posts import WebhookPosts
 
 log = logging.getLogger(__name__)
 
-
 NEWEST = 50  # messages in which an earlier one is looked for
 THREAD_EXISTS = 160004  # discord.com/developers/docs/topics/opcodes-and-status-codes
 IN_THREADS: Mapping[str, str] = {"view_channel": "View Channel", "send_messages_in_threads": "Send Messages in Threads"}
@@ -119,13 +118,9 @@ def _text_channel(bot: discord.Bot, channel_id: int) -> discord.TextChannel:
     return channel
 
 
-async def _voters(gate: Gate, reactions: Iterable[discord.Reaction]) -> frozenset[int]:
-    users = [user for one in reactions for user in await gate.givers(one, MAX_GIVERS)]
-    return frozenset(user.id for user in users if not user.bot)
-
-
-class RoomUpkeep:
-    """One bot; `agent` is its key. `lease` is asked before each request: whether this process acts for it."""
+class RoomBot:
+    """One bot in rooms and arenas; `agent` is its key. `lease` is asked before each request: whether this process acts
+    for it."""
 
     def __init__(
         self,
@@ -159,7 +154,7 @@ class RoomUpkeep:
         if length(self._gate.clean(text)) > MAX_MESSAGE:
             raise ValueError(f"a notice has {len(text)} characters")
         with _explain(place.id, what="notice of a room in"):
-            if since is not None and await posted_before(self._gate, self._directory, place, text, since):
+            if since is not None and await self._posted_before(place, text, since):
                 return
             await self._gate.send(place, text, nonce=nonce(key, 0))
 
@@ -201,37 +196,10 @@ class RoomUpkeep:
                 agent = ours.get(each.id) if each.webhook_id else self._directory.agent_of(each.author.id)
                 if agent is not None:
                     votes = [one for one in each.reactions if str(one.emoji).translate(SKIN_TONES) == VOTE]
-                    found.append(RoomPost(each.id, agent, each.content, await _voters(self._gate, votes)))
+                    found.append(RoomPost(each.id, agent, each.content, await self._voters(votes)))
         return found
 
-    async def _thread(self, channel_id: int, thread_id: int) -> discord.Thread:
-        channel, known = _text_channel(self._bot, channel_id), self._bot.get_channel(thread_id)
-        if isinstance(known, discord.Thread):
-            return known
-        with _explain(thread_id, what="look at a room's thread in"):
-            found = await self._gate.channel(channel.guild, thread_id)  # an archived one is not known
-        if not isinstance(found, discord.Thread):
-            raise CannotPost("gone")
-        return found
-
-
-async def posted_before(gate: Gate, directory: Directory, place: Channel, text: str, since: float) -> int | None:
-    """The message of ours among the newest, made after that time (unix seconds), that begins with the same line."""
-    first = gate.clean(text).partition("\n")[0].strip()
-    newest = await gate.history(place, PAGE, None)
-    ours = (each for each in newest if directory.agent_of(each.author.id) is not None)
-    found = (each for each in ours if each.content.partition("\n")[0].strip() == first)
-    return next((each.id for each in found if each.created_at.timestamp() >= since), None)
-
-
-class ArenaPosts:
-    """`lease` is asked before each request: whether this process acts for the bot."""
-
-    def __init__(self, agent: str, bot: discord.Bot, gate: Gate, directory: Directory, lease: AnyLease) -> None:
-        self.agent = agent
-        self._bot, self._gate, self._directory = bot, gate.under(lease), directory
-
-    def sees(self, channel_id: int) -> bool:
+    def may_write(self, channel_id: int) -> bool:
         """Whether it may write in the channel or thread."""
         channel = self._bot.get_channel(channel_id)
         return isinstance(channel, GuildChannel) and refusal_in(channel) is None
@@ -241,7 +209,7 @@ class ArenaPosts:
         seconds), will do; of a text that is too long the beginning is posted. `key` names the post."""
         channel, text = self._channel(channel_id), split_text(self._gate.clean(text), MAX_MESSAGE)[0]
         with _explain(channel_id, what="message of an arena in"):
-            there = await posted_before(self._gate, self._directory, channel, text, since)
+            there = await self._posted_before(channel, text, since)
             return there or (await self._gate.send(channel, text, nonce=nonce(key, 0))).id
 
     async def offer(self, channel_id: int, message_id: int, emojis: Sequence[str]) -> None:
@@ -257,10 +225,32 @@ class ArenaPosts:
             message = await self._gate.message(self._channel(channel_id), message_id)
             given = {str(one.emoji).rstrip("\ufe0f"): one for one in (message.reactions if message else ())}
             wanted = (given.get(emoji.rstrip("\ufe0f")) for emoji in emojis)
-            return [await _voters(self._gate, [one] if one is not None else ()) for one in wanted]
+            return [await self._voters([one] if one is not None else ()) for one in wanted]
 
     def _channel(self, channel_id: int) -> GuildChannel:
         channel = self._bot.get_channel(channel_id)
         if not isinstance(channel, GuildChannel):
             raise CannotPost("unknown_channel")
         return channel
+
+    async def _thread(self, channel_id: int, thread_id: int) -> discord.Thread:
+        channel, known = _text_channel(self._bot, channel_id), self._bot.get_channel(thread_id)
+        if isinstance(known, discord.Thread):
+            return known
+        with _explain(thread_id, what="look at a room's thread in"):
+            found = await self._gate.channel(channel.guild, thread_id)  # an archived one is not known
+        if not isinstance(found, discord.Thread):
+            raise CannotPost("gone")
+        return found
+
+    async def _posted_before(self, place: Channel, text: str, since: float) -> int | None:
+        """The message of ours among the newest, made after that time (unix seconds), that begins with the same line."""
+        first = self._gate.clean(text).partition("\n")[0].strip()
+        newest = await self._gate.history(place, PAGE, None)
+        ours = (each for each in newest if self._directory.agent_of(each.author.id) is not None)
+        found = (each for each in ours if each.content.partition("\n")[0].strip() == first)
+        return next((each.id for each in found if each.created_at.timestamp() >= since), None)
+
+    async def _voters(self, reactions: Iterable[discord.Reaction]) -> frozenset[int]:
+        users = [user for one in reactions for user in await self._gate.givers(one, MAX_GIVERS)]
+        return frozenset(user.id for user in users if not user.bot)

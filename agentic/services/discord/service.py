@@ -54,7 +54,6 @@ from agentic.wire.bus import Bus
 
 log = logging.getLogger(__name__)
 
-
 MAX_DIRECT_MESSAGES = 1000  # channels remembered
 GUILD_WAIT = 5.0  # seconds
 ARRIVAL_POLL = 0.1  # seconds

@@ -32,7 +32,6 @@ from agentic.state.leases import AnyLease
 
 log = logging.getLogger(__name__)
 
-
 MAX_FILE_BYTES = 8_000_000  # below Discord's limit for a guild without boosts
 REFRESH = TYPING_SECONDS + 0.25  # a bit more than the gate's pause, or every other request would be dropped
 STREAMING_LIMIT = MAX_MESSAGE - length(UNFINISHED)

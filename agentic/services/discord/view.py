@@ -45,7 +45,6 @@ DISCORD = ServiceInfo(
 
 log = logging.getLogger(__name__)
 
-
 MAX_LOOKUPS = 10  # of one page; reactions beyond count also where a bot gave them
 MAX_GIVERS = 100  # Discord's largest page
 

@@ -64,7 +64,6 @@ from agentic.tools.call_runner import ToolEvent
 
 log = logging.getLogger(__name__)
 
-
 NAME = "agents"  # Discord takes no name with "discord" in it
 MAX_NAME = 80  # characters
 TIMEOUT = 10.0  # seconds for a post or an edit with all that it needs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -113,11 +113,6 @@ class SignalSink(SinkWithoutSigns):
         if person is not None and not self._account.contacts.is_allowed(person):
             return "not_permitted"
         return None
-
-    def set_channel_names(self, channel_names: Mapping[str, str]) -> None:
-        """Nobody is mentioned by a post."""
-
-    # -- posts --------------------------------------------------------------------------------------------------------
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
         """Post text and picture as one message, or as several if the text is too long. It mentions nobody.
@@ -237,8 +232,6 @@ class SignalSink(SinkWithoutSigns):
                 log.warning("Signal: message %d could not be deleted: %s", number, error)
             else:
                 self._view.transcript.delete(number)
-
-    # -- signs --------------------------------------------------------------------------------------------------------
 
     async def react(self, message_id: int, emoji: str) -> bool:
         """Give a reaction in place of the agent's former one. Return False if the message is not one of this chat's,

@@ -175,8 +175,6 @@ class SignalClient:
         if self._session is not None:
             await self._session.close()
 
-    # -- the server ---------------------------------------------------------------------------------------------------
-
     async def about(self) -> bool:
         url = self._url("v1", "about")
         try:
@@ -244,8 +242,6 @@ class SignalClient:
         """Note that the server went away: its refusals mean "not yet" until it sends a message, or for COLD_START."""
         self._lost_at = asyncio.get_running_loop().time()
 
-    # -- messages and signs -------------------------------------------------------------------------------------------
-
     async def send(
         self,
         number: str,
@@ -304,8 +300,6 @@ class SignalClient:
         body = {"recipient": recipient, "reaction": emoji, **target}
         await self._patient_sign("POST", "reactions", number, body)
 
-    # -- files --------------------------------------------------------------------------------------------------------
-
     def file_url(self, attachment: str) -> str:
         """Return the address of an attachment. Only `file` reads it: it leads to the owner's own machine."""
         return str(self._url("v1", "attachments", attachment))
@@ -339,8 +333,6 @@ class SignalClient:
             raise FetchRefused(f"HTTP {error.status}") from error
         except Unreachable as error:
             raise FetchRefused("no connection") from error
-
-    # -- requests -----------------------------------------------------------------------------------------------------
 
     async def _until_done(
         self,

@@ -77,7 +77,7 @@ class Bot:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def sees(self, channel_id: int) -> bool:
+    def may_write(self, channel_id: int) -> bool:
         return channel_id not in self.world.unseen
 
     async def post(self, channel_id: int, text: str, key: str, *, since: float) -> int:

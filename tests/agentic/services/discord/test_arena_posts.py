@@ -13,21 +13,22 @@ from agentic.chat.outlet import CannotPost
 from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.process.redaction import Redactor
 from agentic.services.discord.gate import Gate, OutboundShared
-from agentic.services.discord.room_threads import ArenaPosts
+from agentic.services.discord.room_threads import RoomBot
 from agentic.state.leases import ALWAYS_HELD
 from tests.support.discord.discord_standin_bots import one_bot
+from tests.support.doubles import MemoryPosts
 
 SECRET = "sesame-open-1234"
 BOXES = ("🅰️", "🅱️")
 
 
 @asynccontextmanager
-async def scene() -> AsyncIterator[tuple[Any, Any, ArenaPosts]]:
+async def scene() -> AsyncIterator[tuple[Any, Any, RoomBot]]:
     async with one_bot() as (server, bot, channel):
         directory = Directory()
         directory.learn("claude", bot.user.id)
         gate = Gate(shared=OutboundShared(Redactor([SECRET])))
-        yield server, channel, ArenaPosts("claude", bot, gate, directory, ALWAYS_HELD)
+        yield server, channel, RoomBot("claude", bot, gate, directory, MemoryPosts(), ALWAYS_HELD)
 
 
 async def test_a_message_is_posted_once_pings_nobody_and_has_no_secret():
@@ -63,7 +64,7 @@ async def test_a_vote_whose_message_was_deleted_has_nobody():
 
 async def test_a_channel_that_the_bot_does_not_see_may_still_come():
     async with scene() as (_, channel, posts):
-        assert posts.sees(channel.id)
-        assert not posts.sees(1)
+        assert posts.may_write(channel.id)
+        assert not posts.may_write(1)
         with pytest.raises(CannotPost, match="unknown_channel"):
             await posts.post(1, "🫥 Which?", "vote", since=0.0)

@@ -384,7 +384,7 @@ async def test_a_streaming_post_ends_the_typing():
                 post.update("An answer that is long enough to be shown, " * 2)
                 await h.server.wait_for(lambda: h.texts())
             (sign,) = outlet.sink._typing
-            assert sign._timer.cancelled()
+            assert sign._over.is_set()
 
 
 async def test_a_pinned_command_has_its_authors_rights():
