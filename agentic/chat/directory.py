@@ -48,12 +48,8 @@ class Directory:
 
     def learn(self, agent: str, user_id: int) -> None:
         """Notes that `user_id` is `agent`; listeners are notified of a change."""
-        if self._ids.get(agent) == user_id:
-            return
-        self._agents[user_id] = agent
         self._ids[agent] = user_id
-        for listener in self._listeners:
-            listener(user_id, agent)
+        self.learn_also(agent, user_id)
 
     def learn_also(self, agent: str, user_id: int) -> None:
         """Notes that `user_id` is `agent` on another service: `id_of` stays as it is. Listeners are notified."""

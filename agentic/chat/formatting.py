@@ -52,7 +52,8 @@ class Formatting:
         self.marks = sorted(
             place for span in spans for place in ((span.start, span.content), (span.content_end, span.end))
         )
-        self._places, self._open = [0], [()]
+        self._places: list[int] = [0]
+        self._open: list[tuple[FormattedSpan, ...]] = [()]
         changes = [(span.content, 1, span) for span in spans]
         changes += [(span.content_end + 1, 0, span) for span in spans]
         current: tuple[FormattedSpan, ...] = ()
@@ -60,8 +61,6 @@ class Formatting:
             current = (*current, span) if opens else tuple(one for one in current if one is not span)
             self._places.append(place)
             self._open.append(current)
-
-    _open: list[tuple[FormattedSpan, ...]]
 
     def open_at(self, place: int) -> tuple[FormattedSpan, ...]:
         """Return the spans whose content a cut at this place would divide, outermost first."""

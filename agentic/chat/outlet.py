@@ -45,9 +45,6 @@ class ServiceInfo:
     markup: str  # "your post in …"
     stopping: str  # for people: "Anybody may stop the bots: …"
 
-    def heading_of(self, name: str) -> str:
-        return self.heading.format(name)
-
 
 class CannotPost(Exception):
     """Nothing was posted. `reason` is for the result: not_permitted, gone, unknown_channel, discord_failed,

@@ -35,8 +35,8 @@ _BETTER_WHOLE = re.compile(rf"{_WHOLE.pattern}|{LINK}")
 _BACKTICKS = re.compile(r"(?<!\s)\s*+`[`\s]*+")  # with the space around them
 _LONG_QUOTE = re.compile(r"^ {0,3}>>> (?=\S)", re.MULTILINE)  # up to the end of the message
 _LINE_MARKS = re.compile(r" {0,3}(> (?=\S))?((?:#{1,3}|-#) (?=\S))?")
-_PUNCTUATION = frozenset("。！？；：，、…」』）")
-_JOINER = "\u200d"
+PUNCTUATION = frozenset("。！？；：，、…」』）")
+JOINER = "\u200d"
 
 
 def length(text: str) -> int:
@@ -123,7 +123,7 @@ class _Splitter:
             (worth, lambda place: text.startswith("\n", place) and not self._is_code(place)),
             (worth, lambda place: text.startswith("\n", place) and place not in whole),  # between lines of code
             (worth, lambda place: text[place : place + 1].isspace() and place not in better_whole),  # between words
-            (worth, lambda place: text[place - 1] in _PUNCTUATION and self._in_no_link(place)),
+            (worth, lambda place: text[place - 1] in PUNCTUATION and self._in_no_link(place)),
             (at, self._in_no_link),
             (at, lambda place: place not in whole and self._in_no_character(place)),  # in no mention
             (at, self._in_no_fence),
@@ -151,11 +151,11 @@ class _Splitter:
         if place >= len(self._text):
             return True
         before, after = self._text[place - 1], self._text[place]
-        if before == _JOINER or (is_flag(before) and is_flag(after)):
+        if before == JOINER or (is_flag(before) and is_flag(after)):
             first = place
             while first > 0 and is_flag(self._text[first - 1]):
                 first -= 1
-            return before != _JOINER and (place - first) % 2 == 0  # a flag is two letters
+            return before != JOINER and (place - first) % 2 == 0  # a flag is two letters
         return not continues(after)
 
     def _before_empty_spans(self, at: int, cut: int) -> int:
@@ -287,7 +287,7 @@ def continues(char: str) -> bool:
     """Whether the character belongs to the one before it: marks, joiners, skin tones, tags, low surrogates."""
     return (
         unicodedata.category(char) in ("Mn", "Mc", "Me")
-        or char == _JOINER
+        or char == JOINER
         or "\U0001f3fb" <= char <= "\U0001f3ff"
         or "\U000e0020" <= char <= "\U000e007f"
         or "\udc00" <= char <= "\udfff"

@@ -267,11 +267,6 @@ class RunEnd:
     error: Exception
     final: bool = False
 
-    @property
-    def unexpected(self) -> bool:
-        """Not an error of Discord or the network: the log gets the traceback."""
-        return not isinstance(self.error, (discord.DiscordException, aiohttp.ClientError, OSError))
-
 
 def end_of(error: Exception, token_setting: str) -> RunEnd:
     """Translate the error that ended a run."""
@@ -366,7 +361,10 @@ class BotSupervisor:
             if self._clock() - began >= STEADY_SECONDS:
                 pauses = backoff(self.services.rng)
             pause = next(pauses)
-            fault = end.error if end.unexpected else None
+            # the log gets the traceback of other errors than Discord's and the network's
+            fault = (
+                None if isinstance(end.error, (discord.DiscordException, aiohttp.ClientError, OSError)) else end.error
+            )
             log.error("%s is %s: %s; it starts again in %.0f s", name, offline, end.reason, pause, exc_info=fault)
             await (self._go_on_elsewhere(pause) if self._others else self._sleep(pause))
             self._run = self._new_run()

@@ -118,7 +118,7 @@ async def build_view(turn: Turn) -> TurnView:
             place=Place(
                 theme=theme,
                 membership=channel.service.membership,
-                heading=channel.service.heading_of(channel.name),
+                heading=channel.service.heading.format(channel.name),
                 calls=frozenset({*agent.identity.ids(agent.identity.names), agent.settings.bots_role_id or 0} - {0}),
             ),
             window=window,

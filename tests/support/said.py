@@ -31,7 +31,7 @@ def context(window: Window, trigger: str = "round", **more: Any) -> PromptContex
         "me": ME,
         "theme": theme_named("debate"),
         "membership": DISCORD.membership,
-        "heading": DISCORD.heading_of("debate"),
+        "heading": DISCORD.heading.format("debate"),
         "trigger": trigger,
         "now": 1_700_000_000.0,
         "timezone": UTC,

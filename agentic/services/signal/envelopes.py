@@ -211,7 +211,6 @@ class GroupInfo(_Part):
 
     group_id: Annotated[str, Field(min_length=1, max_length=200)]
     group_name: _Text = None
-    type: _Text = None  # DELIVER, or UPDATE for a change of the group itself
 
 
 class RemoteDelete(_Part):

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from agentic.chat.formatting import FENCE, SPOILER, Formatting
-from agentic.chat.splitting import continues, is_flag
+from agentic.chat.splitting import JOINER, PUNCTUATION, continues, is_flag
 
 LIMIT = 2000  # bytes of UTF-8
 BULLET = "• "
 SEPARATOR = "\u2060"  # invisible (WORD JOINER): stands between a spoiler's mark and a sign that would take its meaning
 _OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # noncharacters, which stand for the marks of spoilers while the rest is parsed
-_JOINER = "\u200d"
-_PUNCTUATION = frozenset("。！？；：，、…」』）")
 _SIGNS = re.compile(r"[*~`|]")
 
 _FENCE = re.compile(r"```(?:[A-Za-z0-9_+\-.#]{1,32}\n)?(.*?)(?:```|\Z)", re.DOTALL)
@@ -186,7 +184,7 @@ def _end(text: str, at: int, limit: int) -> int:
     rules: list[tuple[int, Callable[[int], bool]]] = [
         (worth, lambda place: text.startswith("\n\n", place)),
         (worth, lambda place: text.startswith("\n", place)),
-        (worth, lambda place: text[place : place + 1].isspace() or text[place - 1] in _PUNCTUATION),
+        (worth, lambda place: text[place : place + 1].isspace() or text[place - 1] in PUNCTUATION),
         (at, lambda place: _is_between_characters(text, place)),
     ]
     for earliest, is_good in rules:
@@ -199,7 +197,7 @@ def _is_between_characters(text: str, place: int) -> bool:
     if place >= len(text):
         return True
     before, after = text[place - 1], text[place]
-    return before != _JOINER and not continues(after) and not (is_flag(before) and is_flag(after))
+    return before != JOINER and not continues(after) and not (is_flag(before) and is_flag(after))
 
 
 def _past_lines(text: str, at: int) -> int:

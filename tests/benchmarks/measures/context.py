@@ -147,7 +147,7 @@ def _prompt(agent: str, theme: str, memory: WindowMemory, said: list[Entry], rou
 
 
 def _place(theme: str) -> Place:
-    return Place(theme=theme_named(theme), membership=DISCORD.membership, heading=DISCORD.heading_of(theme))
+    return Place(theme=theme_named(theme), membership=DISCORD.membership, heading=DISCORD.heading.format(theme))
 
 
 def _identity(agent: str) -> Identity:
