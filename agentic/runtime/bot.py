@@ -361,10 +361,8 @@ class BotSupervisor:
             if self._clock() - began >= STEADY_SECONDS:
                 pauses = backoff(self.services.rng)
             pause = next(pauses)
-            # the log gets the traceback of other errors than Discord's and the network's
-            fault = (
-                None if isinstance(end.error, (discord.DiscordException, aiohttp.ClientError, OSError)) else end.error
-            )
+            is_known = isinstance(end.error, (discord.DiscordException, aiohttp.ClientError, OSError))
+            fault = None if is_known else end.error  # with its traceback
             log.error("%s is %s: %s; it starts again in %.0f s", name, offline, end.reason, pause, exc_info=fault)
             await (self._go_on_elsewhere(pause) if self._others else self._sleep(pause))
             self._run = self._new_run()

@@ -29,7 +29,6 @@ from typing import Any, Literal
 
 import aiohttp
 import discord
-from yarl import URL
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +137,7 @@ def count_refusals(
     succeed. py-cord has no hook for answers and creates its HTTP session at login, so each request first makes sure
     that the session is watched.
     """
-    trace = _counting(refused, lambda _: True)
+    trace = counting(refused)
     http, send = client.http, client.http.request
 
     async def request(*arguments: Any, **options: Any) -> Any:
@@ -155,17 +154,12 @@ def count_refusals(
     http.request = request  # type: ignore[method-assign]
 
 
-def count_webhooks(session: aiohttp.ClientSession, refused: RefusedRequests) -> None:
-    """Counts the answers to webhooks over a session that is used for other requests too."""
-    session.trace_configs.append(_counting(refused, lambda url: "/webhooks/" in url.path))
-
-
-def _counting(refused: RefusedRequests, concerns: Callable[[URL], bool]) -> aiohttp.TraceConfig:
+def counting(refused: RefusedRequests) -> aiohttp.TraceConfig:
+    """Return what counts each answer over a session."""
     trace = aiohttp.TraceConfig()
 
     async def ended(_: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams) -> None:
-        if concerns(params.url):
-            refused.count(params.response.status, params.response.headers.get("X-RateLimit-Scope"))
+        refused.count(params.response.status, params.response.headers.get("X-RateLimit-Scope"))
 
     trace.on_request_end.append(ended)
     trace.freeze()

@@ -35,9 +35,8 @@ def test_a_channel_of_discord_reads_as_it_always_did() -> None:
 
 
 def test_a_chat_of_signal_hears_of_no_server_and_no_channel_of_discord() -> None:
-    turn = context(
-        WINDOW, membership=SIGNAL.membership, heading=SIGNAL.heading.format("Anna"), contract=FORM.on(SIGNAL)
-    )
+    heading = SIGNAL.heading.format("Anna")
+    turn = context(WINDOW, membership=SIGNAL.membership, heading=heading, contract=FORM.on(SIGNAL))
     shown = build_system(turn) + str(skip_prompt(turn, 5.0, SIGNAL.members).system)
     assert "You are Claude, an AI that people write with on Signal." in shown
     assert "# The chat Anna\n" in shown
