@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import ClassVar
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import ClassVar, Self
 
 import discord
 
@@ -18,7 +20,6 @@ from agentic.services.discord.channels import Channel, me_in, parent_in, permiss
 from agentic.services.discord.gate import NO_EXTRAS, REQUEST_ERRORS, TYPING_SECONDS, Extras, Gate, fit, kind, nonce
 from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
 from agentic.services.discord.posts import (
-    DiscordStreamingPost,
     EarlierPosts,
     MessageWriter,
     PostParts,
@@ -34,6 +35,10 @@ log = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 8_000_000  # below Discord's limit for a guild without boosts
 REFRESH = TYPING_SECONDS + 0.25  # a bit more than the gate's pause, or every other request would be dropped
+FIRST_CHARACTERS = 40  # a shorter text would make a stub of a message
+PACE = 1.2  # seconds between two edits
+HELD_BACK = 200  # characters: a longer word is shown before it ends
+STOP_SECONDS = 3.0  # for a request that is on its way
 STREAMING_LIMIT = MAX_MESSAGE - length(UNFINISHED)
 
 
@@ -95,9 +100,9 @@ class DiscordSink:
         if parts is None:
             # Discord takes a reply only of a bot that may read the channel's past.
             reply_to = post.reply_to if permissions_in(self._channel).read_message_history else None
-            parts = await self._open_parts(turn_id, post.ping, post.after, reply_to)
+            parts = await self.open_parts(turn_id, post.ping, post.after, reply_to)
         limit = text_limit(post, STREAMING_LIMIT if streaming is not None else MAX_MESSAGE)
-        texts: list[str | None] = [*self._split(without_mark(text_with_sources(post)), limit)] or [None]
+        texts: list[str | None] = [*self.split(without_mark(text_with_sources(post)), limit)] or [None]
         last = await extras_of(post, self._channel, embeds=permissions_in(self._channel).embed_links)
         return await put_all(parts, texts, last, noted)
 
@@ -106,14 +111,7 @@ class DiscordSink:
     ) -> DiscordStreamingPost:
         """A streaming post, as `async with sink.streaming(...) as post`; `ping` and `after` as in Post. `post` with the
         same turn completes it, `withdraw` deletes it. Typing ends with its first message."""
-        limit = min(split_at, STREAMING_LIMIT)
-        self._streaming = DiscordStreamingPost(
-            turn_id,
-            open_parts=lambda: self._open_parts(turn_id, ping, after),
-            split=lambda text: self._split(text, limit, growing=True),
-            quiet=lambda: self._view.gate.quiet,
-            began=self._end_typing,
-        )
+        self._streaming = DiscordStreamingPost(self, turn_id, ping, after, min(split_at, STREAMING_LIMIT))
         return self._streaming
 
     async def withdraw(self, turn_id: str, after: int | None = None) -> None:
@@ -125,13 +123,14 @@ class DiscordSink:
             await streaming.stop()
             parts = streaming.parts
         if parts is None and after is not None:
-            parts = await self._open_parts(turn_id, None, after)
+            parts = await self.open_parts(turn_id, None, after)
         if parts is not None:
             await parts.trim(0)
 
-    async def _open_parts(
+    async def open_parts(
         self, turn_id: str, ping: int | None, after: int | None, reply_to: int | None = None
     ) -> PostParts:
+        """Begin the post of a turn, with the parts that an earlier run may have made behind the message `after`."""
         own: list[discord.Message] = []  # this bot's posts behind `after`, as Discord has them now
         if after is not None:
             me = me_in(self._channel).id
@@ -139,7 +138,13 @@ class DiscordSink:
             own = [message for message in page if message.author.id == me and message.id > after]
         return PostParts(self._writer, turn_id, EarlierPosts(own), ping, reply_to)
 
-    def _split(self, text: str, limit: int, *, growing: bool = False) -> list[str]:
+    @property
+    def quiet(self) -> bool:
+        """Whether there is room for a request that may as well come later."""
+        return self._view.gate.quiet
+
+    def split(self, text: str, limit: int, *, growing: bool = False) -> list[str]:
+        """Split a text into messages, cleaned and with mentions."""
         return split_cleaned(self._view, text, limit, self._names, self._channel_names, growing=growing)
 
     async def react(self, message_id: int, emoji: str) -> bool:
@@ -183,9 +188,91 @@ class DiscordSink:
             sign.stop()
             self._typing.discard(sign)
 
-    def _end_typing(self) -> None:
+    def end_typing(self) -> None:
         for sign in self._typing:
             sign.stop()
+
+
+class DiscordStreamingPost:
+    """Use with `async with`. Its pace keeps far below Discord's five edits in five seconds for a channel. An edit is
+    skipped when the bot sends many requests: only the last one counts, and the sink's post() makes that one. Until then
+    each message ends in a mark, by which a run after a crash recognizes what to complete. Only whole words are shown:
+    redaction does not recognize half a key.
+
+        the model's text ─ update() ─ the newest text ─ every 1.2 s ─ PostParts ─ … ─ the sink's post() completes it
+    """
+
+    def __init__(self, sink: DiscordSink, turn_id: str, ping: int | None, after: int | None, limit: int) -> None:
+        self.turn_id = turn_id
+        self._sink, self._ping, self._after, self._limit = sink, ping, after, limit
+        self.parts: PostParts | None = None  # None while nothing was posted
+        self._text = ""
+        self._updated, self._stopping = asyncio.Event(), asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._stream(), name=f"streaming post {self.turn_id}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def update(self, text: str) -> None:
+        """Sets the whole text so far, as people may read it. A shorter one than before replaces it."""
+        self._text = text
+        self._updated.set()
+
+    async def stop(self) -> None:
+        """Ends the streaming. A request on its way is waited for: it must not come after the last one."""
+        self._stopping.set()
+        self._updated.set()
+        if self._task is None:
+            return
+        task, self._task = self._task, None
+        try:
+            await asyncio.wait((task,), timeout=STOP_SECONDS)
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("turn %s: streaming its post failed, it is posted whole", self.turn_id, exc_info=error)
+
+    async def _stream(self) -> None:
+        try:
+            while True:
+                await self._updated.wait()
+                if self._stopping.is_set():
+                    return
+                self._updated.clear()
+                await self._show(whole_words(self._text))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PACE):
+                        await self._stopping.wait()
+        except CannotPost as error:
+            log.info("turn %s: streaming its post ended: %s", self.turn_id, error.reason)
+
+    async def _show(self, text: str) -> None:
+        begun = self.parts is not None and self.parts.first is not None
+        if len(text) < FIRST_CHARACTERS or (self.parts is not None and self.parts.abandoned):
+            return
+        if begun and not self._sink.quiet:
+            self._updated.set()  # tried again after the pause
+            return
+        if self.parts is None:
+            self.parts = await self._sink.open_parts(self.turn_id, self._ping, self._after)
+        for number, chunk in enumerate(self._sink.split(text, self._limit, growing=True)):
+            await self.parts.put(number, chunk + UNFINISHED)
+            if not begun:
+                begun = True
+                self._sink.end_typing()
+
+
+def whole_words(text: str) -> str:
+    """The text without its last word, which may not be whole yet, unless that is very long."""
+    end = max(text.rfind(" "), text.rfind("\n"), len(text) - HELD_BACK, 0)
+    return text[:end].rstrip()
 
 
 class DiscordCommandReplies:

@@ -11,16 +11,8 @@ from agentic.chat.formatting import FENCE
 from agentic.chat.outlet import UNFINISHED, CannotPost, without_mark
 from agentic.chat.splitting import split_text
 from agentic.services.discord.gate import NO_EXTRAS, Extras
-from agentic.services.discord.posts import (
-    HELD_BACK,
-    PACE,
-    DiscordStreamingPost,
-    EarlierPosts,
-    MessageGone,
-    PostParts,
-    put_all,
-    whole_words,
-)
+from agentic.services.discord.posts import EarlierPosts, MessageGone, PostParts, put_all
+from agentic.services.discord.sink import HELD_BACK, PACE, DiscordStreamingPost, whole_words
 from tests.support.doubles import LoopTime, settle
 
 BEGUN = "This is the beginning of an answer that goes on and on "  # more than forty characters
@@ -85,22 +77,20 @@ class Stage:
         self.channel, self.time = Channel(), LoopTime()
         self.quiet, self.began = True, 0
         self.limit, self.earlier = limit, earlier
-        self.post = DiscordStreamingPost(
-            "t1", open_parts=self._open, split=self.split, quiet=lambda: self.quiet, began=self._begin
-        )
+        self.post = DiscordStreamingPost(self, "t1", 11, None, limit)
 
-    async def _open(self):
-        return PostParts(self.channel, "t1", EarlierPosts(self.earlier), ping=11)
+    async def open_parts(self, turn_id, ping, after):
+        return PostParts(self.channel, turn_id, EarlierPosts(self.earlier), ping=ping)
 
-    def split(self, text):
+    def split(self, text, limit=None, *, growing=False):
         return split_text(text, self.limit)
 
-    def _begin(self):
+    def end_typing(self):
         self.began += 1
 
     async def end(self, text, extras=NO_EXTRAS):
         await self.post.stop()
-        parts = self.post.parts or await self._open()
+        parts = self.post.parts or await self.open_parts("t1", 11, None)
         noted = []
         await put_all(parts, [*self.split(text)], extras, noted.append)
         return [(posted.message_ids[0], posted.message_ids[-1]) for posted in noted]
