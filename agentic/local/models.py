@@ -55,15 +55,19 @@ _NAME = re.compile(r"[\w./:@+-]{1,120}")  # may be typed in a shell as it is
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of server. `name` is the provider's, `path` lists its models, beside /v1. `start`, `get` and `longer` say
-    how to start it, to get a model, and to get a longer context."""
+    """A kind of server. `name` is the provider's, `path` lists its models, beside /v1. `start`, `longer` and `pull` say
+    how to start it, to get a longer context, and to get a model, "" if it is started with one."""
 
     name: str
     title: str
     path: str
     start: str
-    get: str
     longer: str
+    pull: str = ""
+
+    @property
+    def get(self) -> str:
+        return f"Get one: {self.pull}" if self.pull else "Give it one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,43 +102,16 @@ def names_in(kind: Kind, body: Body) -> list[str] | None:
     return listed_names(body)
 
 
-KINDS: Mapping[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind(
-            "ollama",
-            "Ollama",
-            "/api/tags",
-            start="ollama serve",
-            get="Get one: ollama pull llama3.2",
-            longer="take a model with a longer context",
-        ),
-        Kind(
-            "lmstudio",
-            "LM Studio",
-            "/api/v0/models",
-            start="lms server start",
-            get="Get one: lms get qwen3-4b",
-            longer="load it again: lms load MODEL --context-length 16384",
-        ),
-        Kind(
-            "llamacpp",
-            "llama.cpp",
-            "/v1/models",
-            start="llama-server -hf ggml-org/gemma-3-4b-it-GGUF",
-            get="Give it one",
-            longer="start it with -c 16384",
-        ),
-        Kind(
-            "vllm",
-            "vLLM",
-            "/v1/models",
-            start="vllm serve Qwen/Qwen3-4B",
-            get="Give it one",
-            longer="start it with --max-model-len 16384",
-        ),
-    )
-}
+_RELOAD = "load it again: lms load MODEL --context-length 16384"
+_KINDS = (
+    Kind("ollama", "Ollama", "/api/tags", "ollama serve", "take a model with a longer context", "ollama pull llama3.2"),
+    Kind("lmstudio", "LM Studio", "/api/v0/models", "lms server start", _RELOAD, "lms get qwen3-4b"),
+    Kind(
+        "llamacpp", "llama.cpp", "/v1/models", "llama-server -hf ggml-org/gemma-3-4b-it-GGUF", "start it with -c 16384"
+    ),
+    Kind("vllm", "vLLM", "/v1/models", "vllm serve Qwen/Qwen3-4B", "start it with --max-model-len 16384"),
+)
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
 """Provider → kind."""
 
 

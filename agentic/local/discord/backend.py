@@ -9,13 +9,11 @@ https://discord.com/developers/docs/components/reference
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentic.local.discord.payloads import without_content
 from agentic.local.discord.world import Attachment, Channel, Message, World
 
 Json = dict[str, Any]
@@ -46,7 +44,6 @@ _INTENTS = (  # (beginning of the event's name, intent in a guild, intent in a D
     ("INTERACTION_CREATE", 0, 0),
     ("", GUILDS, 0),
 )
-_WITH_MESSAGE = frozenset({"MESSAGE_CREATE", "MESSAGE_UPDATE"})
 _FOR_ALL_MEMBERS = ("GUILD_", "CHANNEL_CREATE", "CHANNEL_UPDATE", "CHANNEL_DELETE", "WEBHOOKS_UPDATE")
 
 
@@ -126,8 +123,6 @@ class Event:
     only: int | None = None
     intent: int = field(init=False)
     """The intent bit that the event needs; 0 for one that everybody gets."""
-    _whole: str | None = field(init=False, default=None)
-    _emptied: str | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         guild, direct = next(intents for prefix, *intents in _INTENTS if self.name.startswith(prefix))
@@ -137,20 +132,6 @@ class Event:
     def needs_view(self) -> bool:
         """Whether the event is only for members that may view the channel. Events of channels go to all members."""
         return self.channel is not None and not self.name.startswith(_FOR_ALL_MEMBERS)
-
-    def json_for(self, viewer_id: int, intents: int) -> str:
-        """The event's data as JSON text for one bot. Encoded at most twice, however many bots there are."""
-        restricted = self.name in _WITH_MESSAGE and self.guild_id is not None and not intents & MESSAGE_CONTENT
-        seen = without_content(self.data, viewer_id) if restricted else self.data
-        if seen is self.data:
-            if self._whole is None:
-                self._whole = json.dumps(seen, separators=(",", ":"))
-            return self._whole
-        if self.data.get("referenced_message"):  # what is left of it differs from bot to bot
-            return json.dumps(seen, separators=(",", ":"))
-        if self._emptied is None:
-            self._emptied = json.dumps(seen, separators=(",", ":"))
-        return self._emptied
 
 
 @dataclass(slots=True)

@@ -55,9 +55,10 @@ class Gateway:
         return {"url": self.url, "shards": 1, "session_start_limit": limit}
 
     def publish(self, event: Event) -> None:
+        text = json.dumps(event.data, separators=(",", ":"))
         for session in self.sessions.values():
             if session.wants(self._backend, event):
-                session.send(event.name, event.json_for(session.app.user.id, session.intents))
+                session.send(event.name, text)
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
         """Serve a websocket until it is closed."""

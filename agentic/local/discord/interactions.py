@@ -15,7 +15,7 @@ from typing import Any
 from agentic.local.discord import backend, messages, payloads
 from agentic.local.discord.backend import ANSWER_SECONDS, DEFERRED_UPDATE, EPHEMERAL, TOKEN_SECONDS, UPDATE, Interaction
 from agentic.local.discord.messages import Draft, Upload
-from agentic.local.discord.rest import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
+from agentic.local.discord.rest import RestCall, RestEndpoint, draft_of, snowflake
 from agentic.local.discord.world import (
     ALL,
     COMMAND_REPLY,
@@ -146,7 +146,7 @@ async def callback(call: RestCall) -> Any:
     if body["type"] == UPDATE:
         _change(call, interaction, _original_id(interaction), body.get("data") or {}, uploads)
     interaction.callback = body  # a refused answer acknowledges nothing
-    return answer if call.request.query.get("with_response") == "true" else RestAnswer(204)
+    return answer if call.request.query.get("with_response") == "true" else None
 
 
 def _post(call: RestCall, interaction: Interaction, draft: Draft) -> Json:

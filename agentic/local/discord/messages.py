@@ -10,7 +10,7 @@ from __future__ import annotations
 import mimetypes
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any
 
 from agentic.chat.emoji import is_reaction_emoji
@@ -25,6 +25,7 @@ from agentic.local.discord.world import (
     Attachment,
     Channel,
     Message,
+    MessageBody,
     User,
     World,
     archived,
@@ -54,24 +55,11 @@ class Upload:
 
 
 @dataclass(slots=True)
-class Draft:
-    """A message to be posted. allowed_mentions None means that every mention in the text pings; the last fields are for
-    messages that are not simply a user's."""
+class Draft(MessageBody):
+    """A message to be posted. allowed_mentions None means that every mention in the text pings."""
 
-    content: str = ""
     uploads: Sequence[Upload] = ()
-    embeds: list[dict[str, Any]] = field(default_factory=list)
-    components: list[dict[str, Any]] = field(default_factory=list)
     allowed_mentions: dict[str, Any] | None = None
-    reference: dict[str, Any] | None = None
-    nonce: str | int | None = None
-    tts: bool = False
-    flags: int = 0
-    more: dict[str, Any] = field(default_factory=dict)
-    type: int = DEFAULT
-    webhook_id: int | None = None
-    application_id: int | None = None
-    interaction: dict[str, Any] | None = None
 
     def check(self) -> None:
         """Raise Discord's ApiError for a message that it would refuse."""
@@ -103,27 +91,19 @@ def build(backend: Backend, channel: Channel, author: User, draft: Draft) -> Mes
         answered = original.author.id if original else None
     pinger = author.id if draft.webhook_id is None else None
     users, roles, everyone = pings(backend.world, channel, pinger, draft.content, draft.allowed_mentions, answered)
+    body = {each.name: getattr(draft, each.name) for each in fields(MessageBody)}
+    body["type"] = REPLY if draft.reference is not None and draft.type == DEFAULT else draft.type
+    body["embeds"] = [{"type": "rich", **embed} for embed in draft.embeds]
     return Message(
         id=backend.world.new_id(),
         channel_id=channel.id,
         author=author,
-        content=draft.content,
         timestamp=backend.clock(),
-        type=REPLY if draft.reference is not None and draft.type == DEFAULT else draft.type,
-        embeds=[{"type": "rich", **embed} for embed in draft.embeds],
-        components=draft.components,
         attachments=[_attachment(backend, channel, upload) for upload in draft.uploads],
         mentions=users,
         mention_roles=roles,
         mention_everyone=everyone,
-        reference=draft.reference,
-        nonce=draft.nonce,
-        tts=draft.tts,
-        flags=draft.flags,
-        more=draft.more,
-        webhook_id=draft.webhook_id,
-        application_id=draft.application_id,
-        interaction=draft.interaction,
+        **body,
     )
 
 

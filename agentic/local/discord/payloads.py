@@ -289,23 +289,3 @@ def gateway_message(world: World, m: Message, c: Channel) -> Json:
         if int(mentioned["id"]) in members:
             mentioned["member"] = partial_member(members[int(mentioned["id"])])
     return body
-
-
-def without_content(body: Json, viewer_id: int) -> Json:
-    """A guild's message for a bot without the message content intent.
-
-    Its own messages and those that mention it keep their content.
-
-    https://discord.com/developers/docs/events/gateway#message-content-intent
-    """
-    if body.get("referenced_message"):
-        body = {**body, "referenced_message": _emptied(body["referenced_message"], viewer_id)}
-    return _emptied(body, viewer_id)
-
-
-def _emptied(body: Json, viewer_id: int) -> Json:
-    viewer = str(viewer_id)
-    if body["author"]["id"] == viewer or any(u["id"] == viewer for u in body["mentions"]):
-        return body
-    seen = {key: value for key, value in body.items() if key not in ("poll", "message_snapshots")}
-    return {**seen, "content": "", "embeds": [], "attachments": [], "components": []}

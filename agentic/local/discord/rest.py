@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from aiohttp import BodyPartReader, web
@@ -152,12 +153,13 @@ def draft_of(body: dict[str, Any], uploads: list[Upload]) -> Draft:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RestAnswer:
-    """An answer other than 200 with JSON. body None: no body is sent."""
-
-    status: int
-    body: Any = None
+def json_response(status: int, body: Any = None, headers: Mapping[str, str] = MappingProxyType({})) -> web.Response:
+    """JSON without a charset in its content type, and a Via header: py-cord checks for exactly these."""
+    sent = {"Via": "1.1 google", **headers}
+    if body is None:
+        return web.Response(status=status, headers=sent)
+    sent["Content-Type"] = "application/json"
+    return web.Response(status=status, headers=sent, body=json.dumps(body).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ class RestEndpoint:
     """A route. path begins after /api/v10.
 
     open routes need no bot token: theirs is in the path. The handler may be async. It returns JSON data (200), None
-    (204) or a RestAnswer.
+    (204) or a whole response.
     """
 
     method: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentic.local.discord import channels, messages, payloads, world
-from agentic.local.discord.rest import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
+from agentic.local.discord.rest import RestCall, RestEndpoint, draft_of, json_response, snowflake
 from agentic.local.discord.world import ApiError, Channel, Message
 
 
@@ -39,18 +39,10 @@ async def create_thread_alone(call: RestCall) -> Any:
     return _create_thread(call, channel, body, kind=kind)
 
 
-def _create_thread(call: RestCall, channel: Channel, body: dict[str, Any], **how: Any) -> RestAnswer:
+def _create_thread(call: RestCall, channel: Channel, body: dict[str, Any], **how: Any) -> Any:
     name, minutes = channels.read_name(body), channels.read_archive_minutes(body)
     thread = channels.create_thread(call.backend, channel, name, call.me, archive_minutes=minutes, **how)
-    return RestAnswer(201, payloads.channel(call.world, thread))
-
-
-def _payload_for(call: RestCall, channel: Channel, message: Message) -> payloads.Json:
-    """A message as this bot may see it: without content, if its application lacks the message content intent."""
-    body = payloads.message(call.world, message, call.me.id)
-    if call.app.message_content or channel.guild_id is None:
-        return body
-    return payloads.without_content(body, call.me.id)
+    return json_response(201, payloads.channel(call.world, thread))
 
 
 def read_history(call: RestCall) -> Any:
@@ -71,12 +63,12 @@ def read_history(call: RestCall) -> Any:
         found = [m for m in found if m.id > after][:limit]
     else:
         found = found[-limit:]
-    return [_payload_for(call, channel, m) for m in reversed(found)]
+    return [payloads.message(call.world, m, call.me.id) for m in reversed(found)]
 
 
 def read_message(call: RestCall) -> Any:
     channel = call.channel(world.READ_MESSAGE_HISTORY)
-    return _payload_for(call, channel, call.message(channel))
+    return payloads.message(call.world, call.message(channel), call.me.id)
 
 
 async def post_message(call: RestCall) -> Any:
@@ -134,7 +126,7 @@ def list_pins(call: RestCall) -> Any:
     limit, before = call.limit(50, 50), call.request.query.get("before")
     times = ((m, world.iso(m.pinned_at)) for m in channel.messages.values() if m.pinned_at is not None)
     pinned = sorted((one for one in times if not before or one[1] < before), key=lambda one: one[1], reverse=True)
-    items = [{"pinned_at": at, "message": _payload_for(call, channel, m)} for m, at in pinned[:limit]]
+    items = [{"pinned_at": at, "message": payloads.message(call.world, m, call.me.id)} for m, at in pinned[:limit]]
     return {"items": items, "has_more": len(pinned) > limit}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from agentic.chat.directory import BLANK_LETTERS
 from agentic.local.discord import interactions, messages, payloads, world
 from agentic.local.discord.backend import Backend
-from agentic.local.discord.rest import RestAnswer, RestCall, RestEndpoint, draft_of
+from agentic.local.discord.rest import RestCall, RestEndpoint, draft_of
 from agentic.local.discord.world import ApiError, Channel, Message, User, Webhook
 
 _MAX_WEBHOOKS = 15  # of a channel
@@ -182,7 +182,7 @@ async def execute_webhook(call: RestCall) -> Any:
     message = messages.post(call.backend, channel, author, draft)
     if call.request.query.get("wait", "").lower() in ("true", "1"):
         return payloads.message(call.world, message)
-    return RestAnswer(204)
+    return None
 
 
 def _webhook_message(call: RestCall) -> tuple[Channel, Message]:

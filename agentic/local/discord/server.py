@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 from aiohttp import web
@@ -22,7 +20,7 @@ from agentic.local.discord.backend import Backend, Event, Filled, Interaction, f
 from agentic.local.discord.gateway import Gateway
 from agentic.local.discord.interactions import Options
 from agentic.local.discord.messages import Draft, Upload
-from agentic.local.discord.rest import RestAnswer, RestCall, RestEndpoint
+from agentic.local.discord.rest import RestCall, RestEndpoint, json_response
 from agentic.local.discord.world import ApiError, BotApplication, Channel, Message, World, invalid_form
 from agentic.net.http_server import Connections, connection_limit, serve_http
 
@@ -104,8 +102,8 @@ class DiscordStandIn:
             log.warning("%s %s: a body that could not be used", endpoint.method, call.request.path, exc_info=True)
             refusal = invalid_form("body", "BASE_TYPE_REQUIRED", repr(error))
             return json_response(refusal.status, refusal.body)
-        if isinstance(result, RestAnswer):
-            return json_response(result.status, result.body)
+        if isinstance(result, web.Response):
+            return result
         return json_response(204 if result is None else 200, result)
 
     async def _serve_attachment(self, request: web.Request) -> web.Response:
@@ -276,12 +274,3 @@ def routed_to(server: DiscordStandIn) -> Iterator[None]:
         yield
     finally:
         Route.API_BASE_URL = before
-
-
-def json_response(status: int, body: Any = None, headers: Mapping[str, str] = MappingProxyType({})) -> web.Response:
-    """JSON without a charset in its content type, and a Via header: py-cord checks for exactly these."""
-    sent = {"Via": "1.1 google", **headers}
-    if body is None:
-        return web.Response(status=status, headers=sent)
-    sent["Content-Type"] = "application/json"
-    return web.Response(status=status, headers=sent, body=json.dumps(body).encode())

@@ -10,7 +10,7 @@ https://discord.com/developers/docs/topics/opcodes-and-status-codes#json-json-er
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -104,31 +104,38 @@ class Attachment:
 
 
 @dataclass(slots=True)
-class Message:
-    id: int
-    channel_id: int
-    author: User
-    content: str
-    timestamp: float
+class MessageBody:
+    """What a message has already before it is posted."""
+
+    content: str = ""
+    _: KW_ONLY
     type: int = DEFAULT
     embeds: list[dict[str, Any]] = field(default_factory=list)
     components: list[dict[str, Any]] = field(default_factory=list)
-    attachments: list[Attachment] = field(default_factory=list)
-    mentions: list[int] = field(default_factory=list)
-    mention_roles: list[int] = field(default_factory=list)
-    mention_everyone: bool = False
     reference: dict[str, Any] | None = None
-    reactions: dict[tuple[int | None, str], list[int]] = field(default_factory=dict)  # (custom id, name) -> user ids
-    edited: float | None = None
-    pinned_at: float | None = None
     nonce: str | int | None = None
     tts: bool = False
     flags: int = 0
     webhook_id: int | None = None
     application_id: int | None = None
-    thread_id: int | None = None
     interaction: dict[str, Any] | None = None
     more: dict[str, Any] = field(default_factory=dict)  # sticker_items, poll, message_snapshots: kept as they come
+
+
+@dataclass(slots=True, kw_only=True)
+class Message(MessageBody):
+    id: int
+    channel_id: int
+    author: User
+    timestamp: float
+    attachments: list[Attachment] = field(default_factory=list)
+    mentions: list[int] = field(default_factory=list)
+    mention_roles: list[int] = field(default_factory=list)
+    mention_everyone: bool = False
+    reactions: dict[tuple[int | None, str], list[int]] = field(default_factory=dict)  # (custom id, name) -> user ids
+    edited: float | None = None
+    pinned_at: float | None = None
+    thread_id: int | None = None
 
 
 @dataclass(slots=True)

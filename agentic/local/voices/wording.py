@@ -7,8 +7,10 @@ so a word's neighbors decide. If they do not, there is no turned text: a wrong o
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 MAX_PHRASE = 80  # characters
@@ -96,7 +98,11 @@ _WORDS = (
     (re.compile(r"\bsquared\b", re.I), "^2"),
     (re.compile(r"(?:%|\bper ?cent)\s*of\b", re.I), "/100*"),
 )
-_TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?)|([-+*/^()]))")
+_SUM = re.compile(r"(?=\s*\S\s*.*[-+*/^])[\d\s.+*/^()-]+")  # with a sign behind its beginning
+_LEADING_ZEROS = re.compile(r"(?<![\d.])0+(?=\d)")
+_OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+}  # fmt: skip
 _DATE = re.compile(r"\d+(?:-\d+){2,}|\d{3,}-\d{4,}")  # or a telephone number
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _COMMA = re.compile(r"(?<=\d),(?=\d)")
@@ -114,68 +120,33 @@ def worked_out(text: str) -> tuple[str, str] | None:
     plain = _COMMA.sub(".", _THOUSANDS.sub("", written))
     for pattern, sign in _WORDS:
         plain = pattern.sub(sign, plain)
-    tokens = _tokens(plain)
-    if tokens is None or not any(sign in "+-*/^" for sign in tokens[1:]):
+    if not _SUM.fullmatch(plain):
         return None
+    sum_of = _LEADING_ZEROS.sub("", plain.strip()).replace("^", "**")
     try:
-        value, rest = _sum(tokens)
-    except IndexError:
+        value = _value(ast.parse(sum_of, mode="eval").body, sum_of)
+    except SyntaxError:
         return None
     except ZeroDivisionError:
         raise NoResult from None
-    return None if rest else (written, _shown(value))
+    return written, _shown(value)
 
 
-def _tokens(text: str) -> list[str] | None:
-    found: list[str] = []
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            return None if text[at:].strip() else found
-        found.append(match[1] or match[2])
-        at = match.end()
-    return found
-
-
-def _sum(tokens: list[str]) -> tuple[Fraction, list[str]]:
-    value, rest = _product(tokens)
-    while rest and rest[0] in "+-":
-        other, after = _product(rest[1:])
-        value, rest = _bounded(value + other if rest[0] == "+" else value - other), after
-    return value, rest
-
-
-def _product(tokens: list[str]) -> tuple[Fraction, list[str]]:
-    value, rest = _power(tokens)
-    while rest and rest[0] in "*/":
-        other, after = _power(rest[1:])
-        value, rest = _bounded(value * other if rest[0] == "*" else value / other), after
-    return value, rest
-
-
-def _power(tokens: list[str]) -> tuple[Fraction, list[str]]:
-    if tokens[0] == "-":
-        value, rest = _power(tokens[1:])
-        return -value, rest
-    value, rest = _number(tokens)
-    if not rest or rest[0] != "^":
-        return value, rest
-    exponent, rest = _power(rest[1:])
-    if exponent.denominator != 1 or abs(exponent) > MAX_EXPONENT:
-        raise NoResult
-    return _bounded(value ** int(exponent)), rest
-
-
-def _number(tokens: list[str]) -> tuple[Fraction, list[str]]:
-    if tokens[0] != "(":
-        if not tokens[0][0].isdigit():
-            raise IndexError
-        return _bounded(Fraction(tokens[0])), tokens[1:]
-    value, rest = _sum(tokens[1:])
-    if rest[0] != ")":
-        raise IndexError
-    return value, rest[1:]
+def _value(node: ast.AST, sum_of: str) -> Fraction:
+    """The value of a part of a sum. Raises SyntaxError for a part of anything else, ZeroDivisionError, and NoResult."""
+    match node:
+        case ast.Constant():
+            return _bounded(Fraction(ast.get_source_segment(sum_of, node) or ""))
+        case ast.UnaryOp(op=ast.USub()):
+            return -_value(node.operand, sum_of)
+        case ast.BinOp(op=ast.Pow()):
+            exponent = _value(node.right, sum_of)
+            if exponent.denominator != 1 or abs(exponent) > MAX_EXPONENT:
+                raise NoResult
+            return _bounded(_value(node.left, sum_of) ** int(exponent))
+        case ast.BinOp() if type(node.op) in _OPERATIONS:
+            return _bounded(_OPERATIONS[type(node.op)](_value(node.left, sum_of), _value(node.right, sum_of)))
+    raise SyntaxError
 
 
 def _bounded(value: Fraction) -> Fraction:

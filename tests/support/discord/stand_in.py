@@ -21,9 +21,9 @@ from agentic.local.discord.backend import Event, Interaction
 from agentic.local.discord.gateway import INVALID_SESSION, RECONNECT, Session
 from agentic.local.discord.interactions import COMPLETION, MESSAGE, TEXT, Json, find_command, slash_data
 from agentic.local.discord.messages import Draft
-from agentic.local.discord.rest import RestCall, RestEndpoint
+from agentic.local.discord.rest import RestCall, RestEndpoint, json_response
 from agentic.local.discord.rest_guilds import make_webhook, webhook_author
-from agentic.local.discord.server import PREFIX, File, MessageRef, draft_of_text, json_response
+from agentic.local.discord.server import PREFIX, File, MessageRef, draft_of_text
 from agentic.local.discord.world import DM, ApiError, BotApplication, Channel, Member, Message, User, World
 from tests.support.discord.faults import Faults, FaultyGateway, RequestInfo, RestFault
 from tests.support.discord.rate_limits import Limiter, RateLimits, bucket_of

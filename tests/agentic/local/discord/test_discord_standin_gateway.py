@@ -132,7 +132,7 @@ async def test_without_compression_frames_are_plain_text_and_numbered():
         await server.say("you", "debate", "hi")
         message = await ws.receive_json()
     assert (ready["t"], ready["s"]) == ("READY", 1)
-    assert (message["t"], message["s"], message["d"]["content"]) == ("MESSAGE_CREATE", 2, "")
+    assert (message["t"], message["s"], message["d"]["content"]) == ("MESSAGE_CREATE", 2, "hi")
 
 
 @asynccontextmanager
