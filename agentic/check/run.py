@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 import discord
@@ -34,24 +34,10 @@ log = logging.getLogger(__name__)
 SECONDS = 30.0  # for each check; py-cord would retry longer
 
 
-async def run_check(
-    settings: Settings,
-    *,
-    console: Console | None = None,
-    seconds: float = SECONDS,
-    use_default_redis: bool = True,
-    clock: Callable[[], float] = time.time,
-    environment: Mapping[str, str] | None = None,
-) -> int:
-    """Print the report; return 0 when nothing is wrong, else 1. Each check has `seconds`.
-
-    MCP servers see a part of `environment`, by default this process's own.
-    """
-    environment = process_environment() if environment is None else environment
+async def run_check(settings: Settings, *, console: Console | None = None, **how: Any) -> int:
+    """Print the report; return 0 when nothing is wrong, else 1. `how`: as in `check_all`."""
     with quiet():
-        sections = await check_all(
-            settings, seconds=seconds, use_default_redis=use_default_redis, clock=clock, environment=environment
-        )
+        sections = await check_all(settings, **how)
     report.show(sections, console or Console(), settings)
     return int(any(finding.level is Level.WRONG for section in sections for finding in section.findings))
 
@@ -59,12 +45,16 @@ async def run_check(
 async def check_all(
     settings: Settings,
     *,
-    seconds: float,
-    use_default_redis: bool,
-    clock: Callable[[], float],
-    environment: Mapping[str, str],
+    seconds: float = SECONDS,
+    use_default_redis: bool = True,
+    clock: Callable[[], float] = time.time,
+    environment: Mapping[str, str] | None = None,
 ) -> Sequence[ReportSection]:
-    """Run the checks: a section for each agent, and one for what they share."""
+    """Run the checks: a section for each agent, and one for what they share. Each check has `seconds`.
+
+    MCP servers see a part of `environment`, by default this process's own.
+    """
+    environment = process_environment() if environment is None else environment
     agents = {**settings.agents, **answering(settings)}
     sections = {name: ReportSection(agent.display_name) for name, agent in agents.items()}
     shared = ReportSection("Shared")

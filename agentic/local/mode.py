@@ -26,7 +26,7 @@ from agentic.console.app import free_port
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Model
 from agentic.local.discord.server import DiscordStandIn, routed_to
-from agentic.local.models import Found, Thinking, WatchedModel, advice, looking_for_servers, nothing_found
+from agentic.local.models import KINDS, Found, Thinking, WatchedModel, advice, looking_for_servers
 from agentic.local.person import BrowserPerson, CommandUse
 from agentic.local.session import LOG_FILE, allow_any_characters, fill_standard_streams, session_log, summary, writable
 from agentic.local.settings import (
@@ -93,6 +93,13 @@ class _Local:
         self.world = local_world(settings)
         self.thinking = Thinking(time.monotonic, lambda channel_id: self.world.channel(channel_id).name)
         self.settings = local_settings(settings, self.world, self.pace)
+        self.names = {name: agent.display_name for name, agent in self.settings.agents.items()}
+        ids = {name: self.world.app(name).user.id for name in self.names}
+        # The words that mention a user after `@`: shown names, agents' keys and the person's name.
+        self.mention_ids = {self.names[name]: user_id for name, user_id in ids.items()}
+        self.mention_ids |= {**ids, PERSON: self.world.user(PERSON).id}
+        role = self.world.role("bots")
+        self.roles = {role.name: role.id}
         if once:
             self.settings = self.settings.with_(console=False)
         elif self.settings.console:
@@ -120,9 +127,8 @@ class _Local:
             log.info("%s", version_line())
             for warning in self.setting_warnings:
                 log.warning("%s", warning)
-            found = nothing_found
-            if self.looks_for_servers:
-                found = await stack.enter_async_context(looking_for_servers(self.settings))
+            kinds = KINDS.values() if self.looks_for_servers else ()
+            found = await stack.enter_async_context(looking_for_servers(self.settings, kinds))
             self.server = await stack.enter_async_context(DiscordStandIn(self.world))
             stack.enter_context(routed_to(self.server))
             setup = ProcessConfig(
@@ -135,9 +141,7 @@ class _Local:
                 web=WebAccess(picture_origins=(self.server.api_base.split("/api")[0],)),
                 rng=self.rng,
                 resumes=False,  # its messages are gone
-                people=BrowserPerson(
-                    self.server, PERSON, tuple(self._names().values()), self._mention_ids(), self._roles()
-                ),
+                people=BrowserPerson(self.server, PERSON, tuple(self.names.values()), self.mention_ids, self.roles),
                 holder=LOCAL,  # only one process runs in this folder, so leases that a killed one left are its own
             )
             self.runtime = await stack.enter_async_context(running(setup))
@@ -286,22 +290,23 @@ class _Local:
 
     def _terminal(self) -> Terminal:
         agents = self.settings.agents
-        ids = {name: self.world.app(name).user.id for name in agents}
-        users = {ids[name]: (agent.display_name, f"#{agent.spec.colour:06x}") for name, agent in agents.items()}
+        users = {
+            self.mention_ids[name]: (agent.display_name, f"#{agent.spec.colour:06x}") for name, agent in agents.items()
+        }
         person = self.world.user(PERSON)
         save = SavedFiles(self.settings.data_dir / FILES, self.server.backend.attachments).save
         names = Names(
             channels={self.world.channel(name).id: name for name in CHANNELS},
             users={**users, person.id: (PERSON, "bold white")},
-            roles={role_id: name for name, role_id in self._roles().items()},
+            roles={role_id: name for name, role_id in self.roles.items()},
             personas={
                 entry.shown: f"#{entry.settings.spec.colour:06x}"
                 for entry in self.runtime.services.agents.roster.personas
                 if entry.settings is not None
             },
-            mention_ids=self._mention_ids(),
+            mention_ids=self.mention_ids,
             themes=tuple(THEMES),
-            commands=command_list(self._names()),
+            commands=command_list(self.names),
             guild=self.world.guild.id,
         )
         header = Header(
@@ -325,19 +330,6 @@ class _Local:
             use=CommandUse(self.server, PERSON, self.settings.personas_dir, save),
             save=save,
         )
-
-    def _mention_ids(self) -> Mapping[str, int]:
-        """The words that mention a user after `@`: shown names, agents' keys and the person's name."""
-        ids = {name: self.world.app(name).user.id for name in self.settings.agents}
-        shown = {self._names()[name]: user_id for name, user_id in ids.items()}
-        return {**shown, **ids, PERSON: self.world.user(PERSON).id}
-
-    def _names(self) -> Mapping[str, str]:
-        return {name: agent.display_name for name, agent in self.settings.agents.items()}
-
-    def _roles(self) -> Mapping[str, int]:
-        role = self.world.role("bots")
-        return {role.name: role.id}
 
 
 def _model_name(agent: AgentSettings) -> str:

@@ -17,7 +17,7 @@ import difflib
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -127,20 +127,17 @@ class NoAnswer(Exception):
     """No program answered, or not in HTTP, or too much, or too late."""
 
 
-async def nothing_found() -> list[RunningServer]:
-    """Stand for a search that was not made."""
-    return []
-
-
 @asynccontextmanager
-async def looking_for_servers(settings: Settings) -> AsyncIterator[Found]:
-    """Ask all addresses from now on. The result returns the servers that have answered; it waits for at most PATIENCE
-    since the beginning."""
+async def looking_for_servers(settings: Settings, kinds: Iterable[Kind] = _KINDS) -> AsyncIterator[Found]:
+    """Ask the addresses of these kinds from now on. The result returns the servers that have answered; it waits for at
+    most PATIENCE since the beginning."""
     began = time.monotonic()
     async with aiohttp.ClientSession(auto_decompress=False) as session:
-        tasks = [asyncio.create_task(_look(session, settings, kind)) for kind in KINDS.values()]
+        tasks = [asyncio.create_task(_look(session, settings, kind)) for kind in kinds]
 
         async def found() -> list[RunningServer]:
+            if not tasks:
+                return []
             await asyncio.wait(tasks, timeout=max(0.0, began + PATIENCE - time.monotonic()))
             return [server for task in tasks if task.done() and (server := task.result()) is not None]
 

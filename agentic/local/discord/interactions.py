@@ -22,7 +22,6 @@ from agentic.local.discord.world import (
     ApiError,
     BotApplication,
     Channel,
-    Message,
     World,
     invalid_form,
     unknown,
@@ -176,26 +175,16 @@ def _post(call: RestCall, interaction: Interaction, draft: Draft) -> Json:
 
 
 async def follow_up(call: RestCall) -> Any:
+    """Post another answer, or the one that was deferred, which is hidden if the deferral said so."""
     interaction = _interaction(call)
-    body, uploads = await call.form()
-    if interaction.original_id is None and interaction.deferred:
-        return _post_deferred(call, interaction, body, uploads)
-    return _post(call, interaction, draft_of(body, uploads))
-
-
-def _post_deferred(call: RestCall, interaction: Interaction, body: Json, uploads: list[Upload]) -> Json:
-    """Post the answer that was deferred. It is hidden if the deferral said so."""
-    draft = draft_of(body, uploads)
+    draft = draft_of(*await call.form())
+    if interaction.original_id is not None or not interaction.deferred:
+        return _post(call, interaction, draft)
     deferred_flags = int(((interaction.callback or {}).get("data") or {}).get("flags") or 0)
     draft.flags |= deferred_flags & EPHEMERAL
     answer = _post(call, interaction, draft)
     interaction.original_id = int(answer["id"])
     return answer
-
-
-def _answer_id(call: RestCall, interaction: Interaction) -> int:
-    text = call.request.match_info["message_id"]
-    return _original_id(interaction) if text == "@original" else snowflake("message_id", text)
 
 
 def _original_id(interaction: Interaction) -> int:
@@ -204,21 +193,15 @@ def _original_id(interaction: Interaction) -> int:
     return interaction.original_id
 
 
-def _channel_and_message(call: RestCall, interaction: Interaction, message_id: int) -> tuple[Channel, Message]:
-    channel = call.world.channel(interaction.channel_id)
-    message = channel.messages.get(message_id)
-    if message is None:
-        raise unknown("Message")
-    return channel, message
-
-
 async def change_answer(call: RestCall) -> Any:
     """Edit an answer. After a deferral this is the answer itself."""
     interaction = _interaction(call)
-    body, uploads = await call.form()
     if interaction.original_id is None and interaction.deferred:
-        return _post_deferred(call, interaction, body, uploads)
-    return _change(call, interaction, _answer_id(call, interaction), body, uploads)
+        return await follow_up(call)
+    body, uploads = await call.form()
+    text = call.request.match_info["message_id"]
+    message_id = _original_id(interaction) if text == "@original" else snowflake("message_id", text)
+    return _change(call, interaction, message_id, body, uploads)
 
 
 def _change(call: RestCall, interaction: Interaction, message_id: int, body: Json, uploads: list[Upload]) -> Json:
@@ -227,19 +210,15 @@ def _change(call: RestCall, interaction: Interaction, message_id: int, body: Jso
     if changed is not None:
         changed |= {key: value for key, value in body.items() if key in ("content", "embeds", "components")}
     else:
-        channel, message = _channel_and_message(call, interaction, message_id)
+        channel = call.world.channel(interaction.channel_id)
+        message = channel.messages.get(message_id)
+        if message is None:
+            raise unknown("Message")
         messages.edit(call.backend, channel, message, body, uploads)
         changed = payloads.message(call.world, message)
     if interaction.source is not None and message_id == int(interaction.source["id"]):
         interaction.answers = [*(one for one in interaction.answers if int(one["id"]) != message_id), changed]
     return changed
-
-
-def delete_answer(call: RestCall) -> None:
-    interaction = _interaction(call)
-    message_id = _answer_id(call, interaction)
-    if interaction.hidden.pop(message_id, None) is None:
-        messages.delete(call.backend, call.world.channel(interaction.channel_id), message_id)
 
 
 ENDPOINTS = [RestEndpoint("POST", "/interactions/{interaction_id}/{token}/callback", callback, open=True)]

@@ -99,40 +99,31 @@ def channel(world: World, c: Channel) -> Json:
     if c.guild_id is None:
         people = [user(world.users[u]) for u in c.recipients if not world.users[u].bot]
         return {"id": str(c.id), "type": c.type, "recipients": people, "last_message_id": last, "flags": 0}
-    if c.is_thread:
-        return _thread(c, last)
-    return {
+    body: Json = {
         "id": str(c.id),
         "type": c.type,
         "guild_id": str(c.guild_id),
-        "name": c.name,
-        "topic": c.topic,
-        "position": c.position,
-        "permission_overwrites": [
-            {"id": str(o.id), "type": o.kind, "allow": str(o.allow), "deny": str(o.deny)} for o in c.overwrites.values()
-        ],
-        "nsfw": False,
-        "rate_limit_per_user": 0,
-        "last_message_id": last,
         "parent_id": None if c.parent_id is None else str(c.parent_id),
+        "name": c.name,
+        "last_message_id": last,
+        "rate_limit_per_user": 0,
         "flags": 0,
     }
-
-
-def _thread(c: Channel, last: str | None) -> Json:
-    return {
-        "id": str(c.id),
-        "type": c.type,
-        "guild_id": str(c.guild_id),
-        "parent_id": str(c.parent_id),
+    if not c.is_thread:
+        overwrites = c.overwrites.values()
+        return body | {
+            "topic": c.topic,
+            "position": c.position,
+            "permission_overwrites": [
+                {"id": str(o.id), "type": o.kind, "allow": str(o.allow), "deny": str(o.deny)} for o in overwrites
+            ],
+            "nsfw": False,
+        }
+    return body | {
         "owner_id": str(c.owner_id),
-        "name": c.name,
-        "last_message_id": last,
         "message_count": len(c.messages),
         "member_count": len(c.thread_members),
         "total_message_sent": len(c.messages),
-        "rate_limit_per_user": 0,
-        "flags": 0,
         "thread_metadata": {
             "archived": c.archived,
             "auto_archive_duration": c.archive_minutes,

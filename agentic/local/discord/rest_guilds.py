@@ -203,9 +203,6 @@ async def change_webhook_message(call: RestCall) -> Any:
 
 
 def delete_webhook_message(call: RestCall) -> None:
-    if interactions.is_interaction(call):
-        interactions.delete_answer(call)
-        return
     channel, message = _webhook_message(call)
     messages.delete(call.backend, channel, message.id)
 
