@@ -294,7 +294,7 @@ class _Local:
             self.mention_ids[name]: (agent.display_name, f"#{agent.spec.colour:06x}") for name, agent in agents.items()
         }
         person = self.world.user(PERSON)
-        save = SavedFiles(self.settings.data_dir / FILES, self.server.backend.attachments).save
+        save = SavedFiles(self.settings.data_dir / FILES, self.server.world.attachments).save
         names = Names(
             channels={self.world.channel(name).id: name for name in CHANNELS},
             users={**users, person.id: (PERSON, "bold white")},

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentic.console.parts import Upload
 from agentic.console.requests import Refused
-from agentic.local.discord.backend import EPHEMERAL, MENU, Interaction, fields
+from agentic.local.discord.dialogs import EPHEMERAL, MENU, Interaction, fields
 from agentic.local.discord.server import DiscordStandIn, File
 from agentic.local.discord.world import Attachment
 from agentic.local.settings import to_edit
@@ -106,7 +106,7 @@ class CommandUse:
                 return Answer(f"in Discord a form opens here; instead, edit {to_edit(file)}")
             shown = tuple(_field(one) for one in fields(used.form))
             return Answer(questions=Questions(str(used.form["title"]), shown, fill_in))
-        text = answer_text(used.answers[-1], self._server.backend.attachments, self._save)
+        text = answer_text(used.answers[-1], self._server.world.attachments, self._save)
         if used.menu is None:
             return Answer(text)
         menu = _menu_field(used.menu, str(used.menu.get("placeholder") or "Your choice"))

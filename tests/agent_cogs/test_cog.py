@@ -14,7 +14,7 @@ from agent_cogs.slash import Slash
 from agentic.actions.base import ActionRequest, Choice, Completion, File, Form, FormField, Menu, Outcome, report
 from agentic.actions.texts import TEXTS
 from agentic.local.discord import messages
-from agentic.local.discord.backend import DEFERRED_MESSAGE, DEFERRED_UPDATE, EPHEMERAL, UPDATE
+from agentic.local.discord.dialogs import DEFERRED_MESSAGE, DEFERRED_UPDATE, EPHEMERAL, UPDATE
 from agentic.process.redaction import Redactor
 from agentic.services.discord.gate import Gate, OutboundShared
 from agentic.state.leases import ALWAYS_HELD

@@ -152,7 +152,7 @@ async def misbehave(discord: DiscordStandIn, runtime: Runtime) -> None:
     files = [(f"{name}.png", b"no picture", "image/png"), (f"{name}.txt", PAYLOAD.encode(), "text/plain")]
     said = await discord.say(PERSON, channel.id, f"<@{world.app(AWAY).user.id}> {PAYLOAD}", attachments=files)
     message = channel.messages[int(said["id"])]
-    add_reaction(discord.backend, channel, message, world.user(PERSON).id, (4711, PAYLOAD))
+    add_reaction(discord.world, channel, message, world.user(PERSON).id, (4711, PAYLOAD))
     assert runtime.coordinator is not None
     await runtime.coordinator.start_conversation(channel.id, topic=PAYLOAD)
 

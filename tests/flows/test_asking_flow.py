@@ -5,7 +5,7 @@ import re
 import pytest
 
 from agentic.actions.texts import TEXTS
-from agentic.local.discord.backend import EPHEMERAL
+from agentic.local.discord.dialogs import EPHEMERAL
 from tests.flows.test_commands_flow import ready, told
 from tests.support.asking import link
 from tests.support.flow import decision, flow

@@ -10,7 +10,7 @@ import pytest
 from agent_cogs.slash_definitions import WHY
 from agentic.actions.texts import TEXTS
 from agentic.chat.splitting import MAX_MESSAGE
-from agentic.local.discord.backend import ANSWER_SECONDS, EPHEMERAL
+from agentic.local.discord.dialogs import ANSWER_SECONDS, EPHEMERAL
 from agentic.state.silence import ChannelRef
 from agentic.wire import keys
 from agentic.wire.messages import Command, CommandOutcome, read
@@ -250,7 +250,7 @@ async def test_a_person_is_sent_their_data_as_a_file_that_they_alone_see(tmp_pat
         used = await f.discord.interact("Bob", "debate", "chatgpt", "privacy", {"export": "file"})
         assert (await told(f, used)).startswith("This file has all that the bots keep about you")
         (file,) = used.answers[0]["attachments"]
-        text = f.discord.backend.attachments[int(file["id"])].content.decode()
+        text = f.discord.world.attachments[int(file["id"])].content.decode()
         turns = next(each for each in json.loads(text)["kept about you"] if each["what"].startswith("a record of each"))
         assert [row["agent"] for row in turns["rows"]] == ["claude"]
         assert "swordfish" not in text

@@ -69,7 +69,7 @@ async def test_m_context_shows_the_transcript_that_is_sent(tmp_path):
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         await f.discord.say("Alice", "debate", "m context")
         files = await f.discord.wait_for(lambda: [a for m in f.discord.messages("debate") for a in m["attachments"]])
-        content = f.discord.backend.attachments[int(files[0]["id"])].content.decode()
+        content = f.discord.world.attachments[int(files[0]["id"])].content.decode()
         assert "Claude: Tea." in content.split("to be continued")[1]
         assert content.startswith(f"{'-' * 20} system\nThe system is in CLI simulation mode.\n\n{'-' * 20} user\n<cmd>")
         assert "'\\nAlice:'" in content

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from agentic.local.discord.backend import EPHEMERAL
+from agentic.local.discord.dialogs import EPHEMERAL
 from agentic.local.discord.world import PUBLIC_THREAD
 from tests.flows.test_commands_flow import ready, told
 from tests.support.discord.faults import RestFault

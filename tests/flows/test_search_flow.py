@@ -62,7 +62,7 @@ async def test_a_question_is_searched_once_and_answered_with_a_source_and_a_pict
         assert await asked(f, "gemini") == f"I found Hyperion.\n{FIRST_PAGE}"
         assert there.queries == there.asked_pictures == ["tallest tree of the world"]
         (file,) = await f.discord.wait_for(lambda: attachments(f))
-        assert f.discord.backend.attachments[int(file["id"])].content == PHOTO
+        assert f.discord.world.attachments[int(file["id"])].content == PHOTO
         first, last = f.models.requests
         assert "First search the web, once" in first.tail
         assert "The tallest is Hyperion." in last.results[0][1]
@@ -259,7 +259,7 @@ async def test_what_the_model_draws_is_posted_instead_of_a_found_picture(tmp_pat
         )
         await asked(f, "chatgpt")
         (file,) = attachments(f)
-        assert f.discord.backend.attachments[int(file["id"])].content != PHOTO
+        assert f.discord.world.attachments[int(file["id"])].content != PHOTO
         assert there.asked_pictures == ["which tree is the tallest?"]
 
 

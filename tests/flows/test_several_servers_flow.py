@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agentic.local.discord import channels as worlds
-from agentic.local.discord.backend import EPHEMERAL
+from agentic.local.discord.dialogs import EPHEMERAL
 from agentic.local.discord.world import Member
 from agentic.wire import keys
 from tests.support.flow import flow

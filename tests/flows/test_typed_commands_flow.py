@@ -18,7 +18,7 @@ from tests.support.redis_server import until
 
 async def typed(f, runtime, files, *script):
     """Type lines, each once the words beside the line before it are on the screen."""
-    screen, save = io.StringIO(), SavedFiles(files, f.discord.backend.attachments).save
+    screen, save = io.StringIO(), SavedFiles(files, f.discord.world.attachments).save
 
     async def lines():
         seen = 0

@@ -54,7 +54,7 @@ async def context_file(f, channel="debate"):
     files = await f.discord.wait_for(
         lambda: [a for m in f.discord.messages(channel) for a in m["attachments"] if a not in before]
     )
-    return f.discord.backend.attachments[int(files[0]["id"])].content.decode()
+    return f.discord.world.attachments[int(files[0]["id"])].content.decode()
 
 
 def parts_of(content):

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any
 
 from agentic.local.discord import payloads
-from agentic.local.discord.backend import Backend
 from agentic.local.discord.messages import Draft, place, post, publish_update, reference
 from agentic.local.discord.world import (
     BOTS,
@@ -118,14 +117,14 @@ def add_channel(world: World, guild: Guild, name: str, topic: str | None = None)
     return channel
 
 
-def publish_change(backend: Backend, channel: Channel) -> None:
+def publish_change(world: World, channel: Channel) -> None:
     """Publish the changed record of a channel or thread."""
     name = "THREAD_UPDATE" if channel.is_thread else "CHANNEL_UPDATE"
-    backend.emit(name, payloads.channel(backend.world, channel), channel)
+    world.emit(name, payloads.channel(world, channel), channel)
 
 
 def create_thread(
-    backend: Backend,
+    world: World,
     parent: Channel,
     name: str,
     owner: User,
@@ -135,28 +134,28 @@ def create_thread(
     archive_minutes: int = 1440,
 ) -> Channel:
     """Start a thread, from a message or alone, with the system message that Discord adds."""
-    guild = backend.world.guilds[parent.guild_id or 0]
+    guild = world.guilds[parent.guild_id or 0]
     thread = Channel(
-        id=message.id if message else backend.world.new_id(),
+        id=message.id if message else world.new_id(),
         guild_id=guild.id,
         name=name,
         type=kind,
         parent_id=parent.id,
         owner_id=owner.id,
         archive_minutes=archive_minutes,
-        created_at=backend.clock(),
-        archive_changed_at=backend.clock(),
+        created_at=world.clock(),
+        archive_changed_at=world.clock(),
         thread_members=[owner.id],
     )
     guild.channels[thread.id] = thread
-    backend.emit("THREAD_CREATE", {**payloads.channel(backend.world, thread), "newly_created": True}, thread)
+    world.emit("THREAD_CREATE", {**payloads.channel(world, thread), "newly_created": True}, thread)
     if message is not None:
         message.thread_id = thread.id
-        publish_update(backend, parent, message)
-        post(backend, thread, owner, Draft(reference=reference(parent, message), type=THREAD_STARTER))
+        publish_update(world, parent, message)
+        post(world, thread, owner, Draft(reference=reference(parent, message), type=THREAD_STARTER))
     elif kind == PUBLIC_THREAD:
         pointer = {"type": 0, **place(thread)}
-        post(backend, parent, owner, Draft(name, reference=pointer, type=THREAD_CREATED))
+        post(world, parent, owner, Draft(name, reference=pointer, type=THREAD_CREATED))
     return thread
 
 
@@ -177,7 +176,7 @@ def read_archive_minutes(body: dict[str, Any], default: int = 1440) -> int:
     return minutes
 
 
-def change_thread(backend: Backend, thread: Channel, body: dict[str, Any]) -> None:
+def change_thread(world: World, thread: Channel, body: dict[str, Any]) -> None:
     """Set the fields of a request's body; the caller publishes the thread."""
     if "name" in body:
         thread.name = read_name(body)
@@ -185,7 +184,7 @@ def change_thread(backend: Backend, thread: Channel, body: dict[str, Any]) -> No
     thread.locked = bool(body.get("locked", thread.locked))
     if bool(body.get("archived", thread.archived)) != thread.archived:
         thread.archived = not thread.archived
-        thread.archive_changed_at = backend.clock()
+        thread.archive_changed_at = world.clock()
 
 
 def require_thread_change(world: World, user_id: int, thread: Channel, body: dict[str, Any]) -> None:

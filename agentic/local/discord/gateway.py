@@ -21,13 +21,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from agentic.local.discord import payloads
-from agentic.local.discord.backend import (
-    GUILDS,
-    MESSAGE_CONTENT,
-    Backend,
-    Event,
-)
-from agentic.local.discord.world import BotApplication, Guild
+from agentic.local.discord.world import GUILDS, MESSAGE_CONTENT, BotApplication, Event, Guild, World
 
 HEARTBEAT, IDENTIFY, PRESENCE, RESUME, RECONNECT = 1, 2, 3, 6, 7
 REQUEST_MEMBERS, INVALID_SESSION, HELLO, HEARTBEAT_ACK = 8, 9, 10, 11
@@ -43,8 +37,8 @@ _MAX_EVENTS = 2000  # of a session
 class Gateway:
     """All sessions of all bots. url is the address that bots get, also for a resume."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+    def __init__(self, world: World) -> None:
+        self._world = world
         self._connections: set[GatewaySocket] = set()
         self.url = ""
         self.sessions: dict[str, Session] = {}
@@ -57,7 +51,7 @@ class Gateway:
     def publish(self, event: Event) -> None:
         text = json.dumps(event.data, separators=(",", ":"))
         for session in self.sessions.values():
-            if session.wants(self._backend, event):
+            if session.wants(self._world, event):
                 session.send(event.name, text)
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
@@ -97,7 +91,7 @@ class Gateway:
             await connection.close(NOT_AUTHENTICATED, "Not authenticated.")
 
     async def _identify(self, connection: GatewaySocket, data: dict[str, Any]) -> None:
-        app = self._backend.world.app_by_token(str(data.get("token", "")).removeprefix("Bot "))
+        app = self._world.app_by_token(str(data.get("token", "")).removeprefix("Bot "))
         if app is None:
             await connection.close(AUTHENTICATION_FAILED, "Authentication failed.")
             return
@@ -115,7 +109,7 @@ class Gateway:
             session.send(name, json.dumps(body))
 
     def _first_events(self, session: Session) -> Iterator[tuple[str, dict[str, Any]]]:
-        guilds = [g for g in self._backend.world.guilds.values() if session.app.user.id in g.members]
+        guilds = [g for g in self._world.guilds.values() if session.app.user.id in g.members]
         yield (
             "READY",
             {
@@ -137,7 +131,7 @@ class Gateway:
 
     def _guild_create(self, session: Session, guild: Guild) -> dict[str, Any]:
         """The only member is the bot, as with Discord without the presences intent."""
-        world, me = self._backend.world, payloads.member(guild.members[session.app.user.id])
+        world, me = self._world, payloads.member(guild.members[session.app.user.id])
         return {
             **payloads.guild(guild),
             "unavailable": False,
@@ -194,7 +188,7 @@ class Session:
     _kept: deque[tuple[int, str, str]] = field(default_factory=lambda: deque(maxlen=_MAX_EVENTS))
     """Number, name, and data, which sessions share."""
 
-    def wants(self, backend: Backend, event: Event) -> bool:
+    def wants(self, world: World, event: Event) -> bool:
         """Whether the event is for this bot: intents, membership, and permission to view the channel."""
         me = self.app.user.id
         if event.only is not None:
@@ -204,8 +198,8 @@ class Session:
         if event.guild_id is None:
             return event.channel is not None and me in event.channel.recipients
         if event.needs_view and event.channel is not None:
-            return backend.world.may_view(me, event.channel)
-        return me in backend.world.guilds[event.guild_id].members
+            return world.may_view(me, event.channel)
+        return me in world.guilds[event.guild_id].members
 
     def send(self, name: str, data_json: str) -> None:
         """Number the event, keep it, and send it if there is a connection."""

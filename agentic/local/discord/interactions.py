@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentic.local.discord import backend, messages, payloads
-from agentic.local.discord.backend import ANSWER_SECONDS, DEFERRED_UPDATE, EPHEMERAL, TOKEN_SECONDS, UPDATE, Interaction
+from agentic.local.discord import dialogs, messages, payloads
+from agentic.local.discord.dialogs import ANSWER_SECONDS, DEFERRED_UPDATE, EPHEMERAL, TOKEN_SECONDS, UPDATE, Interaction
 from agentic.local.discord.messages import Draft, Upload
 from agentic.local.discord.rest import RestCall, RestEndpoint, draft_of, snowflake
 from agentic.local.discord.world import (
@@ -118,12 +118,12 @@ def _resolve(world: World, channel: Channel, options: Sequence[Json]) -> Json:
 
 
 def is_interaction(call: RestCall) -> bool:
-    return call.request.match_info["token"] in call.backend.interactions
+    return call.request.match_info["token"] in call.world.interactions
 
 
 def _interaction(call: RestCall, seconds: float = TOKEN_SECONDS) -> Interaction:
-    interaction = call.backend.interactions.get(call.request.match_info["token"])
-    if interaction is None or call.backend.clock() - interaction.created > seconds:
+    interaction = call.world.interactions.get(call.request.match_info["token"])
+    if interaction is None or call.world.clock() - interaction.created > seconds:
         raise unknown("interaction")
     return interaction
 
@@ -138,10 +138,10 @@ async def callback(call: RestCall) -> Any:
     if body["type"] in (DEFERRED_UPDATE, UPDATE) and interaction.source is None:
         raise invalid_form("type", "BASE_TYPE_CHOICES", "There is no message to update.")
     answer: Json = {"interaction": {"id": str(interaction.id), "type": 2}}
-    if body["type"] == backend.MESSAGE:
+    if body["type"] == dialogs.MESSAGE:
         message = _post(call, interaction, draft_of(body.get("data") or {}, uploads))
         interaction.original_id = int(message["id"])
-        answer["resource"] = {"type": backend.MESSAGE, "message": message}
+        answer["resource"] = {"type": dialogs.MESSAGE, "message": message}
     if body["type"] == UPDATE:
         _change(call, interaction, _original_id(interaction), body.get("data") or {}, uploads)
     interaction.callback = body  # a refused answer acknowledges nothing
@@ -163,10 +163,10 @@ def _post(call: RestCall, interaction: Interaction, draft: Draft) -> Json:
     }
     author = call.world.app(interaction.application_id).user
     if draft.flags & EPHEMERAL:
-        message = messages.build(call.backend, channel, author, draft)
-        call.backend.attachments |= {file.id: file for file in message.attachments}
+        message = messages.build(call.world, channel, author, draft)
+        call.world.attachments |= {file.id: file for file in message.attachments}
     else:
-        message = messages.post(call.backend, channel, author, draft)
+        message = messages.post(call.world, channel, author, draft)
     answer = payloads.message(call.world, message)
     if draft.flags & EPHEMERAL:
         interaction.hidden[message.id] = answer
@@ -214,7 +214,7 @@ def _change(call: RestCall, interaction: Interaction, message_id: int, body: Jso
         message = channel.messages.get(message_id)
         if message is None:
             raise unknown("Message")
-        messages.edit(call.backend, channel, message, body, uploads)
+        messages.edit(call.world, channel, message, body, uploads)
         changed = payloads.message(call.world, message)
     if interaction.source is not None and message_id == int(interaction.source["id"]):
         interaction.answers = [*(one for one in interaction.answers if int(one["id"]) != message_id), changed]

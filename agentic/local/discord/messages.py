@@ -15,7 +15,6 @@ from typing import Any
 
 from agentic.chat.emoji import is_reaction_emoji
 from agentic.local.discord import payloads
-from agentic.local.discord.backend import Backend
 from agentic.local.discord.world import (
     DEFAULT,
     MENTION_EVERYONE,
@@ -71,35 +70,35 @@ class Draft(MessageBody):
         check_uploads(self.uploads)
 
 
-def post(backend: Backend, channel: Channel, author: User, draft: Draft) -> Message:
+def post(world: World, channel: Channel, author: User, draft: Draft) -> Message:
     """Post into the channel and publish the event. Unarchives a thread, as with Discord."""
-    message = build(backend, channel, author, draft)
+    message = build(world, channel, author, draft)
     if channel.archived:
-        channel.archived, channel.archive_changed_at = False, backend.clock()
-        backend.emit("THREAD_UPDATE", payloads.channel(backend.world, channel), channel)
-    backend.remember(channel, message)
-    backend.emit("MESSAGE_CREATE", payloads.gateway_message(backend.world, message, channel), channel)
+        channel.archived, channel.archive_changed_at = False, world.clock()
+        world.emit("THREAD_UPDATE", payloads.channel(world, channel), channel)
+    world.remember(channel, message)
+    world.emit("MESSAGE_CREATE", payloads.gateway_message(world, message, channel), channel)
     return message
 
 
-def build(backend: Backend, channel: Channel, author: User, draft: Draft) -> Message:
+def build(world: World, channel: Channel, author: User, draft: Draft) -> Message:
     """Build a message without posting it, as for hidden answers to interactions."""
     answered = None
     if draft.reference is not None and draft.type == DEFAULT:
-        source = backend.world.find_channel(int(draft.reference["channel_id"]))
+        source = world.find_channel(int(draft.reference["channel_id"]))
         original = source.messages.get(int(draft.reference["message_id"])) if source else None
         answered = original.author.id if original else None
     pinger = author.id if draft.webhook_id is None else None
-    users, roles, everyone = pings(backend.world, channel, pinger, draft.content, draft.allowed_mentions, answered)
+    users, roles, everyone = pings(world, channel, pinger, draft.content, draft.allowed_mentions, answered)
     body = {each.name: getattr(draft, each.name) for each in fields(MessageBody)}
     body["type"] = REPLY if draft.reference is not None and draft.type == DEFAULT else draft.type
     body["embeds"] = [{"type": "rich", **embed} for embed in draft.embeds]
     return Message(
-        id=backend.world.new_id(),
+        id=world.new_id(),
         channel_id=channel.id,
         author=author,
-        timestamp=backend.clock(),
-        attachments=[_attachment(backend, channel, upload) for upload in draft.uploads],
+        timestamp=world.clock(),
+        attachments=[_attachment(world, channel, upload) for upload in draft.uploads],
         mentions=users,
         mention_roles=roles,
         mention_everyone=everyone,
@@ -107,13 +106,13 @@ def build(backend: Backend, channel: Channel, author: User, draft: Draft) -> Mes
     )
 
 
-def _attachment(backend: Backend, channel: Channel, upload: Upload) -> Attachment:
+def _attachment(world: World, channel: Channel, upload: Upload) -> Attachment:
     name = "".join(c if c.isalnum() or c in "._-" else "_" for c in upload.filename) or "file"
     media_type = upload.media_type or mimetypes.guess_type(name)[0] or "application/octet-stream"
     kind = media_type_of(upload.content)
     width, height = (size_of(upload.content, kind) if kind else None) or (None, None)
     return Attachment(
-        id=backend.world.new_id(),
+        id=world.new_id(),
         filename=name,
         content=upload.content,
         media_type=media_type,
@@ -125,7 +124,7 @@ def _attachment(backend: Backend, channel: Channel, upload: Upload) -> Attachmen
 
 
 def edit(
-    backend: Backend, channel: Channel, message: Message, body: dict[str, Any], uploads: Sequence[Upload] = ()
+    world: World, channel: Channel, message: Message, body: dict[str, Any], uploads: Sequence[Upload] = ()
 ) -> None:
     """Change a message in place, as a request's body says, and publish the event.
 
@@ -138,7 +137,7 @@ def edit(
         content = str(body["content"] or "")
         check_content(content)
         pinger = None if message.webhook_id else message.author.id
-        users, roles, everyone = pings(backend.world, channel, pinger, content, body.get("allowed_mentions"))
+        users, roles, everyone = pings(world, channel, pinger, content, body.get("allowed_mentions"))
         message.content, message.mentions = content, users
         message.mention_roles, message.mention_everyone = roles, everyone
     if "embeds" in body:
@@ -149,43 +148,43 @@ def edit(
         message.flags = body["flags"]
     if listed is not None:
         message.attachments = [a for a in message.attachments if a.id in listed]
-    added = [_attachment(backend, channel, upload) for upload in uploads]
-    backend.attachments |= {a.id: a for a in added}
+    added = [_attachment(world, channel, upload) for upload in uploads]
+    world.attachments |= {a.id: a for a in added}
     message.attachments.extend(added)
-    message.edited = backend.clock()
-    publish_update(backend, channel, message)
+    message.edited = world.clock()
+    publish_update(world, channel, message)
 
 
-def publish_update(backend: Backend, channel: Channel, message: Message) -> None:
-    backend.emit("MESSAGE_UPDATE", payloads.gateway_message(backend.world, message, channel), channel)
+def publish_update(world: World, channel: Channel, message: Message) -> None:
+    world.emit("MESSAGE_UPDATE", payloads.gateway_message(world, message, channel), channel)
 
 
-def delete(backend: Backend, channel: Channel, message_id: int) -> None:
+def delete(world: World, channel: Channel, message_id: int) -> None:
     """Delete a message, if it exists."""
     if message_id in channel.messages:
-        backend.forget(channel, message_id)
-        backend.emit("MESSAGE_DELETE", {"id": str(message_id), **place(channel)}, channel)
+        world.forget(channel, message_id)
+        world.emit("MESSAGE_DELETE", {"id": str(message_id), **place(channel)}, channel)
 
 
-def pin(backend: Backend, channel: Channel, message: Message, by: User, pinned: bool = True) -> None:
+def pin(world: World, channel: Channel, message: Message, by: User, pinned: bool = True) -> None:
     """Pin or unpin. A pin adds a system message, as with Discord. Without a change nothing happens."""
     if (message.pinned_at is not None) == pinned:
         return
     require_unarchived(channel)
-    message.pinned_at = backend.clock() if pinned else None
+    message.pinned_at = world.clock() if pinned else None
     times = [m.pinned_at for m in channel.messages.values() if m.pinned_at is not None]
     last = iso(max(times)) if times else None
-    publish_update(backend, channel, message)
-    backend.emit("CHANNEL_PINS_UPDATE", {**place(channel), "last_pin_timestamp": last}, channel)
+    publish_update(world, channel, message)
+    world.emit("CHANNEL_PINS_UPDATE", {**place(channel), "last_pin_timestamp": last}, channel)
     if pinned:
-        post(backend, channel, by, Draft(reference=reference(channel, message), type=PINS_ADD))
+        post(world, channel, by, Draft(reference=reference(channel, message), type=PINS_ADD))
 
 
-def publish_typing(backend: Backend, channel: Channel, user_id: int) -> None:
-    body: dict[str, Any] = {**place(channel), "user_id": str(user_id), "timestamp": int(backend.clock())}
+def publish_typing(world: World, channel: Channel, user_id: int) -> None:
+    body: dict[str, Any] = {**place(channel), "user_id": str(user_id), "timestamp": int(world.clock())}
     if channel.guild_id is not None:
-        body["member"] = payloads.member(backend.world.guilds[channel.guild_id].members[user_id])
-    backend.emit("TYPING_START", body, channel)
+        body["member"] = payloads.member(world.guilds[channel.guild_id].members[user_id])
+    world.emit("TYPING_START", body, channel)
 
 
 def parse_emoji(world: World, text: str) -> Emoji:
@@ -203,7 +202,7 @@ def parse_emoji(world: World, text: str) -> Emoji:
     raise ApiError(400, 10014, "Unknown Emoji")
 
 
-def add_reaction(backend: Backend, channel: Channel, message: Message, user_id: int, emoji: Emoji) -> None:
+def add_reaction(world: World, channel: Channel, message: Message, user_id: int, emoji: Emoji) -> None:
     """Add a reaction and publish the event; an existing one changes nothing.
 
     Raises ApiError 30010 for one kind too many, and for an archived thread.
@@ -218,12 +217,12 @@ def add_reaction(backend: Backend, channel: Channel, message: Message, user_id: 
     body = _reaction(channel, message, emoji) | {"user_id": str(user_id), "burst": False, "type": 0}
     if not message.webhook_id:
         body["message_author_id"] = str(message.author.id)
-    if channel.guild_id is not None and user_id in (members := backend.world.guilds[channel.guild_id].members):
+    if channel.guild_id is not None and user_id in (members := world.guilds[channel.guild_id].members):
         body["member"] = payloads.member(members[user_id])
-    backend.emit("MESSAGE_REACTION_ADD", body, channel)
+    world.emit("MESSAGE_REACTION_ADD", body, channel)
 
 
-def remove_reaction(backend: Backend, channel: Channel, message: Message, user_id: int, emoji: Emoji) -> None:
+def remove_reaction(world: World, channel: Channel, message: Message, user_id: int, emoji: Emoji) -> None:
     who = message.reactions.get(emoji, [])
     if user_id not in who:
         return
@@ -232,7 +231,7 @@ def remove_reaction(backend: Backend, channel: Channel, message: Message, user_i
     if not who:
         del message.reactions[emoji]
     body = {**_reaction(channel, message, emoji), "user_id": str(user_id), "burst": False, "type": 0}
-    backend.emit("MESSAGE_REACTION_REMOVE", body, channel)
+    world.emit("MESSAGE_REACTION_REMOVE", body, channel)
 
 
 def _reaction(channel: Channel, message: Message, emoji: Emoji) -> dict[str, Any]:

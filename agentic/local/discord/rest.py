@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from aiohttp import BodyPartReader, web
 
-from agentic.local.discord.backend import Backend
 from agentic.local.discord.messages import Draft, Upload
 from agentic.local.discord.world import (
     ApiError,
@@ -20,6 +19,7 @@ from agentic.local.discord.world import (
     Guild,
     Message,
     User,
+    World,
     guild_permissions,
     invalid_form,
     missing_permissions,
@@ -32,8 +32,8 @@ T = TypeVar("T")
 class RestCall:
     """A request to a handler. payload is the JSON body, None before it was read."""
 
-    def __init__(self, backend: Backend, request: web.Request, app: BotApplication | None) -> None:
-        self.backend, self.world = backend, backend.world
+    def __init__(self, world: World, request: web.Request, app: BotApplication | None) -> None:
+        self.world = world
         self.request = request
         self._app = app
         self.payload: Any = None

@@ -16,8 +16,8 @@ async def change_channel(call: RestCall) -> Any:
         raise ApiError(400, 50024, "Cannot execute action on this channel type")
     body = await call.json()
     channels.require_thread_change(call.world, call.me.id, thread, body)
-    channels.change_thread(call.backend, thread, body)
-    channels.publish_change(call.backend, thread)
+    channels.change_thread(call.world, thread, body)
+    channels.publish_change(call.world, thread)
     return payloads.channel(call.world, thread)
 
 
@@ -41,7 +41,7 @@ async def create_thread_alone(call: RestCall) -> Any:
 
 def _create_thread(call: RestCall, channel: Channel, body: dict[str, Any], **how: Any) -> Any:
     name, minutes = channels.read_name(body), channels.read_archive_minutes(body)
-    thread = channels.create_thread(call.backend, channel, name, call.me, archive_minutes=minutes, **how)
+    thread = channels.create_thread(call.world, channel, name, call.me, archive_minutes=minutes, **how)
     return json_response(201, payloads.channel(call.world, thread))
 
 
@@ -87,11 +87,11 @@ async def post_message(call: RestCall) -> Any:
         elif wanted.get("fail_if_not_exists", True):
             raise world.invalid_form("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
     nonce = str(draft.nonce) if draft.nonce is not None and body.get("enforce_nonce") else None
-    message = call.backend.message_of_nonce(call.me.id, nonce) if nonce else None
+    message = call.world.message_of_nonce(call.me.id, nonce) if nonce else None
     if message is None:
-        message = messages.post(call.backend, channel, call.me, draft)
+        message = messages.post(call.world, channel, call.me, draft)
         if nonce:
-            call.backend.remember_nonce(call.me.id, nonce, message)
+            call.world.remember_nonce(call.me.id, nonce, message)
     return payloads.message(call.world, message, call.me.id)
 
 
@@ -106,7 +106,7 @@ async def change_message(call: RestCall) -> Any:
     body, uploads = await call.form()
     if message.author.id != call.me.id and (set(body) != {"flags"} or not call.may(channel, world.MANAGE_MESSAGES)):
         raise ApiError(403, 50005, "Cannot edit a message authored by another user")
-    messages.edit(call.backend, channel, message, body, uploads)
+    messages.edit(call.world, channel, message, body, uploads)
     return payloads.message(call.world, message, call.me.id)
 
 
@@ -114,11 +114,11 @@ def delete_message(call: RestCall) -> None:
     channel, message = _target(call)
     if message.author.id != call.me.id:
         call.require(channel, world.MANAGE_MESSAGES)
-    messages.delete(call.backend, channel, message.id)
+    messages.delete(call.world, channel, message.id)
 
 
 def start_typing(call: RestCall) -> None:
-    messages.publish_typing(call.backend, _channel_to_post(call), call.me.id)
+    messages.publish_typing(call.world, _channel_to_post(call), call.me.id)
 
 
 def list_pins(call: RestCall) -> Any:
@@ -140,7 +140,7 @@ def add_reaction(call: RestCall) -> None:
     emoji = messages.parse_emoji(call.world, call.request.match_info["emoji"])
     if emoji not in message.reactions:  # joining one that is there needs no permission
         call.require(channel, world.ADD_REACTIONS)
-    messages.add_reaction(call.backend, channel, message, call.me.id, emoji)
+    messages.add_reaction(call.world, channel, message, call.me.id, emoji)
 
 
 def list_reaction_users(call: RestCall) -> Any:

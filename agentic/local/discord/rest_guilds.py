@@ -12,9 +12,8 @@ from typing import Any
 
 from agentic.chat.directory import BLANK_LETTERS
 from agentic.local.discord import interactions, messages, payloads, world
-from agentic.local.discord.backend import Backend
 from agentic.local.discord.rest import RestCall, RestEndpoint, draft_of
-from agentic.local.discord.world import ApiError, Channel, Message, User, Webhook
+from agentic.local.discord.world import ApiError, Channel, Message, User, Webhook, World
 
 _MAX_WEBHOOKS = 15  # of a channel
 
@@ -93,10 +92,10 @@ def read_member(call: RestCall) -> Any:
     return payloads.member(guild.members[user_id])
 
 
-def make_webhook(backend: Backend, channel: Channel, name: str, creator_id: int | None, app_id: int | None) -> Webhook:
+def make_webhook(world: World, channel: Channel, name: str, creator_id: int | None, app_id: int | None) -> Webhook:
     """Create a webhook of a channel and publish its event."""
     webhook = Webhook(
-        id=backend.world.new_id(),
+        id=world.new_id(),
         channel_id=channel.id,
         guild_id=channel.guild_id or 0,
         name=name,
@@ -104,8 +103,8 @@ def make_webhook(backend: Backend, channel: Channel, name: str, creator_id: int 
         creator_id=creator_id,
         application_id=app_id,
     )
-    backend.world.webhooks[webhook.id] = webhook
-    backend.emit("WEBHOOKS_UPDATE", messages.place(channel), channel)
+    world.webhooks[webhook.id] = webhook
+    world.emit("WEBHOOKS_UPDATE", messages.place(channel), channel)
     return webhook
 
 
@@ -120,7 +119,7 @@ async def create_webhook(call: RestCall) -> Any:
     _check_name("name", name)
     if sum(w.channel_id == channel.id for w in call.world.webhooks.values()) >= _MAX_WEBHOOKS:
         raise ApiError(400, 30007, f"Maximum number of webhooks reached ({_MAX_WEBHOOKS})")
-    return payloads.webhook(call.world, make_webhook(call.backend, channel, name, call.me.id, call.app.id))
+    return payloads.webhook(call.world, make_webhook(call.world, channel, name, call.me.id, call.app.id))
 
 
 def _check_name(field: str, name: str) -> None:
@@ -179,7 +178,7 @@ async def execute_webhook(call: RestCall) -> Any:
         raise world.archived()
     author = webhook_author(webhook, body.get("username"), body.get("avatar_url"))
     draft.webhook_id, draft.application_id = webhook.id, webhook.application_id
-    message = messages.post(call.backend, channel, author, draft)
+    message = messages.post(call.world, channel, author, draft)
     if call.request.query.get("wait", "").lower() in ("true", "1"):
         return payloads.message(call.world, message)
     return None
@@ -198,13 +197,13 @@ async def change_webhook_message(call: RestCall) -> Any:
     if interactions.is_interaction(call):
         return await interactions.change_answer(call)
     channel, message = _webhook_message(call)
-    messages.edit(call.backend, channel, message, *await call.form())
+    messages.edit(call.world, channel, message, *await call.form())
     return payloads.message(call.world, message)
 
 
 def delete_webhook_message(call: RestCall) -> None:
     channel, message = _webhook_message(call)
-    messages.delete(call.backend, channel, message.id)
+    messages.delete(call.world, channel, message.id)
 
 
 _APPLICATION = "/applications/{application_id}"

@@ -16,12 +16,12 @@ from typing import Any, Self, TypeVar
 from aiohttp import web
 
 from agentic.local.discord import channels, interactions, messages, payloads, rest_channels, rest_guilds
-from agentic.local.discord.backend import Backend, Event, Filled, Interaction, form_data, menu_data
+from agentic.local.discord.dialogs import Filled, Interaction, form_data, menu_data
 from agentic.local.discord.gateway import Gateway
 from agentic.local.discord.interactions import Options
 from agentic.local.discord.messages import Draft, Upload
 from agentic.local.discord.rest import RestCall, RestEndpoint, json_response
-from agentic.local.discord.world import ApiError, BotApplication, Channel, Message, World, invalid_form
+from agentic.local.discord.world import ApiError, BotApplication, Channel, Event, Message, World, invalid_form
 from agentic.net.http_server import Connections, connection_limit, serve_http
 
 log = logging.getLogger(__name__)
@@ -50,12 +50,11 @@ class DiscordStandIn:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.backend = Backend(world)
-        self.gateway = Gateway(self.backend)
+        self.gateway = Gateway(self.world)
         self.port = 0
         self._subscribers: list[Subscriber] = []
         self._serving = AsyncExitStack()
-        self.backend.listeners.append(self._publish)
+        self.world.listeners.append(self._publish)
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=_MAX_REQUEST_BYTES)
@@ -85,7 +84,7 @@ class DiscordStandIn:
         async def handle(request: web.Request) -> web.StreamResponse:
             kind, _, token = request.headers.get("Authorization", "").partition(" ")
             app = self.world.app_by_token(token) if kind == "Bot" else None
-            return await self._respond(RestCall(self.backend, request, app), endpoint)
+            return await self._respond(RestCall(self.world, request, app), endpoint)
 
         return handle
 
@@ -108,7 +107,7 @@ class DiscordStandIn:
 
     async def _serve_attachment(self, request: web.Request) -> web.Response:
         number = request.match_info["attachment_id"]
-        found = self.backend.attachments.get(int(number)) if number.isdecimal() else None
+        found = self.world.attachments.get(int(number)) if number.isdecimal() else None
         if found is None:
             raise web.HTTPNotFound
         return web.Response(body=found.content, headers={"Content-Type": found.media_type})
@@ -159,7 +158,7 @@ class DiscordStandIn:
                 draft.allowed_mentions = {"parse": ["users", "roles", "everyone"], "replied_user": False}
         with _as_value_error():
             channels.require_post(self.world, who.id, place)
-            return self._payload(messages.post(self.backend, place, who, draft))
+            return self._payload(messages.post(self.world, place, who, draft))
 
     async def react(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> bool:
         """Add a reaction; False if it was there before."""
@@ -168,7 +167,7 @@ class DiscordStandIn:
         with _as_value_error():
             kind = messages.parse_emoji(self.world, emoji)
             new = who not in target.reactions.get(kind, ())
-            messages.add_reaction(self.backend, place, target, who, kind)
+            messages.add_reaction(self.world, place, target, who, kind)
         return new
 
     async def unreact(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> None:
@@ -177,7 +176,7 @@ class DiscordStandIn:
         with _as_value_error():
             kind = messages.parse_emoji(self.world, emoji)
             target, who = self._message(place, message), self.world.user(author).id
-            messages.remove_reaction(self.backend, place, target, who, kind)
+            messages.remove_reaction(self.world, place, target, who, kind)
 
     async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> bool:
         """Pin a message, or remove its pin; False if that changed nothing."""
@@ -185,7 +184,7 @@ class DiscordStandIn:
         target = self._message(place, message)
         new = (target.pinned_at is not None) != pinned
         with _as_value_error():
-            messages.pin(self.backend, place, target, self.world.user(author), pinned)
+            messages.pin(self.world, place, target, self.world.user(author), pinned)
         return new
 
     async def interact(
@@ -229,13 +228,13 @@ class DiscordStandIn:
             application_id=app.id,
             user_id=self.world.user(author).id,
             channel_id=place.id,
-            created=self.backend.clock(),
+            created=self.world.clock(),
             command=" ".join([data.get("name", ""), *sub_commands]),  # "bots status"; "" for a form
             **more,
         )
-        self.backend.remember_interaction(interaction)
+        self.world.remember_interaction(interaction)
         body = interactions.build_payload(self.world, place, interaction, data, kind)
-        self.backend.emit("INTERACTION_CREATE", body, place, only=app.user.id)
+        self.world.emit("INTERACTION_CREATE", body, place, only=app.user.id)
         return interaction
 
     def messages(self, channel: int | str) -> list[dict[str, Any]]:

@@ -1,14 +1,16 @@
 """The records of the world (guilds, channels, people, bots), their permissions and ids, and Discord's errors.
 
-The records are plain and mutable: backend.py publishes their changes, payloads.py converts them into Discord's JSON.
-Ids are ints here and strings on the wire. Times are unix seconds.
+The records are plain and mutable. World publishes their changes to its listeners, payloads.py converts them into
+Discord's JSON. Ids are ints here and strings on the wire. Times are unix seconds.
 
+https://discord.com/developers/docs/events/gateway#list-of-intents
 https://discord.com/developers/docs/topics/permissions#permission-hierarchy
 https://discord.com/developers/docs/topics/opcodes-and-status-codes#json-json-error-codes
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from agentic.ids import id_at
+from agentic.local.discord.dialogs import TOKEN_SECONDS, Interaction
 
 T = TypeVar("T")
 
@@ -36,6 +39,26 @@ PEOPLE |= ATTACH_FILES | EMBED_LINKS | CREATE_PUBLIC_THREADS | USE_APPLICATION_C
 """The permissions of @everyone in a usual server."""
 BOTS = PEOPLE | MANAGE_MESSAGES | MANAGE_WEBHOOKS | MANAGE_THREADS | PIN_MESSAGES
 """The permissions of an invited bot's own role."""
+
+GUILDS, GUILD_MEMBERS, GUILD_WEBHOOKS = 1 << 0, 1 << 1, 1 << 5
+GUILD_MESSAGES, GUILD_REACTIONS, GUILD_TYPING = 1 << 9, 1 << 10, 1 << 11
+DIRECT_MESSAGES, DIRECT_REACTIONS, DIRECT_TYPING = 1 << 12, 1 << 13, 1 << 14
+MESSAGE_CONTENT = 1 << 15
+
+NONCE_SECONDS = 300.0
+_MAX_NONCES = 10_000
+
+_INTENTS = (  # (beginning of the event's name, intent in a guild, intent in a DM); the first that fits counts
+    ("MESSAGE_REACTION_", GUILD_REACTIONS, DIRECT_REACTIONS),
+    ("MESSAGE_", GUILD_MESSAGES, DIRECT_MESSAGES),
+    ("TYPING_START", GUILD_TYPING, DIRECT_TYPING),
+    ("CHANNEL_PINS_UPDATE", GUILDS, DIRECT_MESSAGES),
+    ("GUILD_MEMBER_", GUILD_MEMBERS, 0),
+    ("WEBHOOKS_UPDATE", GUILD_WEBHOOKS, 0),
+    ("INTERACTION_CREATE", 0, 0),
+    ("", GUILDS, 0),
+)
+_FOR_ALL_MEMBERS = ("GUILD_", "CHANNEL_CREATE", "CHANNEL_UPDATE", "CHANNEL_DELETE", "WEBHOOKS_UPDATE")
 
 UNKNOWN_CODES = {
     "Channel": 10003,
@@ -207,8 +230,32 @@ class Webhook:
     application_id: int | None = None
 
 
+@dataclass(slots=True)
+class Event:
+    """An event of the gateway. guild_id is None for DMs. If channel is set, only members who may view it get the event;
+    if `only` is set, only this bot.
+    """
+
+    name: str
+    data: dict[str, Any]
+    guild_id: int | None = None
+    channel: Channel | None = None
+    only: int | None = None
+    intent: int = field(init=False)
+    """The intent bit that the event needs; 0 for one that everybody gets."""
+
+    def __post_init__(self) -> None:
+        guild, direct = next(intents for prefix, *intents in _INTENTS if self.name.startswith(prefix))
+        self.intent = direct if self.guild_id is None else guild
+
+    @property
+    def needs_view(self) -> bool:
+        """Whether the event is only for members that may view the channel. Events of channels go to all members."""
+        return self.channel is not None and not self.name.startswith(_FOR_ALL_MEMBERS)
+
+
 class World:
-    """All records, by id and, where people use names, by name."""
+    """All records, by id and, where people use names, by name; and their changes."""
 
     def __init__(self, clock: Callable[[], float], ids: Mapping[str, int] = MappingProxyType({})) -> None:
         """`ids` by kind and name ("channel:debate"); other records get new ones."""
@@ -221,6 +268,11 @@ class World:
         self.direct: dict[int, Channel] = {}
         self.apps: dict[str, BotApplication] = {}  # by key
         self.webhooks: dict[int, Webhook] = {}
+        self.history_limit = 2000  # messages that a channel keeps; the oldest are removed first
+        self.attachments: dict[int, Attachment] = {}
+        self.interactions: dict[str, Interaction] = {}  # by token
+        self.listeners: list[Callable[[Event], None]] = []  # each gets every event immediately, in order
+        self._nonces: OrderedDict[tuple[int, str], tuple[float, int, int]] = OrderedDict()
 
     def new_id(self) -> int:
         """Make an id. It is larger than all before, even if the clock steps back: histories are ordered by id."""
@@ -318,6 +370,56 @@ class World:
             raise missing_access()
         if bits & needed != needed:
             raise missing_permissions()
+
+    def emit(
+        self,
+        name: str,
+        data: dict[str, Any],
+        channel: Channel | None = None,
+        *,
+        guild_id: int | None = None,
+        only: int | None = None,
+    ) -> None:
+        """Publish an event. guild_id is only needed without a channel; `only` names the only bot that gets it."""
+        event = Event(name, data, channel.guild_id if channel is not None else guild_id, channel, only)
+        for listener in self.listeners:
+            listener(event)
+
+    def remember(self, channel: Channel, message: Message) -> None:
+        """Add a new message to its channel; beyond history_limit drop the oldest with its files."""
+        channel.messages[message.id] = message
+        channel.last_message_id = message.id
+        for attachment in message.attachments:
+            self.attachments[attachment.id] = attachment
+        while len(channel.messages) > self.history_limit:
+            self.forget(channel, next(iter(channel.messages)))
+
+    def forget(self, channel: Channel, message_id: int) -> None:
+        for attachment in channel.messages.pop(message_id).attachments:
+            self.attachments.pop(attachment.id, None)
+
+    def remember_interaction(self, interaction: Interaction) -> None:
+        """Keep it by its token; drop those whose token has expired, with the files of their hidden answers."""
+        oldest = self.clock() - TOKEN_SECONDS
+        for expired in [one for one in self.interactions.values() if one.created < oldest]:
+            del self.interactions[expired.token]
+            for answer in expired.hidden.values():
+                for file in answer.get("attachments") or ():
+                    self.attachments.pop(int(file["id"]), None)
+        self.interactions[interaction.token] = interaction
+
+    def message_of_nonce(self, author_id: int, nonce: str) -> Message | None:
+        """The message that this author posted with this nonce within the last minutes, if it still exists."""
+        posted = self._nonces.get((author_id, nonce))
+        if posted is None or self.clock() - posted[0] > NONCE_SECONDS:
+            return None
+        channel = self.find_channel(posted[1])
+        return channel.messages.get(posted[2]) if channel else None
+
+    def remember_nonce(self, author_id: int, nonce: str, message: Message) -> None:
+        self._nonces[author_id, nonce] = (self.clock(), message.channel_id, message.id)
+        while len(self._nonces) > _MAX_NONCES:
+            self._nonces.popitem(last=False)
 
 
 def _found(found: T | None, kind: str, which: int | str, known: Iterable[str]) -> T:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentic.local.discord.backend import EPHEMERAL
+from agentic.local.discord.dialogs import EPHEMERAL
 from agentic.local.discord.world import Attachment
 from agentic.local.person import answer_text
 from agentic.local.terminal.view import SavedFiles

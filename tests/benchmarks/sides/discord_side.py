@@ -88,7 +88,7 @@ class Crowd:
         place, user = self._server.world.channel(channel), self._server.world.user(person)
         own = [number for number, message in place.messages.items() if message.author.id == user.id]
         if own:
-            messages.delete(self._server.backend, place, own[-1])
+            messages.delete(self._server.world, place, own[-1])
 
     async def use(self, person: str, channel: str, command: str) -> str:
         """Use a slash command and return the answer."""
@@ -113,7 +113,7 @@ class Crowd:
         owner = next(iter(world.apps.values())).user
         chosen = islice(cycle(places), count)
         begun = [
-            channels.create_thread(self._server.backend, place, f"room {n}", owner) for n, place in enumerate(chosen)
+            channels.create_thread(self._server.world, place, f"room {n}", owner) for n, place in enumerate(chosen)
         ]
         return {thread.id: thread.parent_id or 0 for thread in begun}
 

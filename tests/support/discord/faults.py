@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from agentic.local.discord.backend import Backend, Event
 from agentic.local.discord.gateway import PRESENCE, Gateway, GatewaySocket, Session
+from agentic.local.discord.world import Event, World
 
 
 @dataclass(slots=True)
@@ -100,8 +100,8 @@ class Faults:
 class FaultyGateway(Gateway):
     """`presences` are the bots' by key, as they sent them."""
 
-    def __init__(self, backend: Backend, faults: Faults) -> None:
-        super().__init__(backend)
+    def __init__(self, world: World, faults: Faults) -> None:
+        super().__init__(world)
         self._faults = faults
         self.presences: dict[str, dict[str, Any]] = {}
 

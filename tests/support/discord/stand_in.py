@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from agentic.local.discord import channels, messages, payloads, server
-from agentic.local.discord.backend import Event, Interaction
+from agentic.local.discord.dialogs import Interaction
 from agentic.local.discord.gateway import INVALID_SESSION, RECONNECT, Session
 from agentic.local.discord.interactions import COMPLETION, MESSAGE, TEXT, Json, find_command, slash_data
 from agentic.local.discord.messages import Draft
 from agentic.local.discord.rest import RestCall, RestEndpoint, json_response
 from agentic.local.discord.rest_guilds import make_webhook, webhook_author
 from agentic.local.discord.server import PREFIX, File, MessageRef, draft_of_text
-from agentic.local.discord.world import DM, ApiError, BotApplication, Channel, Member, Message, User, World
+from agentic.local.discord.world import DM, ApiError, BotApplication, Channel, Event, Member, Message, User, World
 from tests.support.discord.faults import Faults, FaultyGateway, RequestInfo, RestFault
 from tests.support.discord.rate_limits import Limiter, RateLimits, bucket_of
 
@@ -52,9 +52,9 @@ class DiscordStandIn(server.DiscordStandIn):
         self, world: World, *, port: int = 0, limits: RateLimits | None = None, history_limit: int = 2000
     ) -> None:
         super().__init__(world)
-        self.port, self.backend.history_limit = port, history_limit
+        self.port, self.world.history_limit = port, history_limit
         self.faults, self.limiter = Faults(), Limiter(limits, world.clock)
-        self.gateway: FaultyGateway = FaultyGateway(self.backend, self.faults)
+        self.gateway: FaultyGateway = FaultyGateway(self.world, self.faults)
         self.counts: Counter[str] = Counter()
         self.unknown_requests: list[tuple[str, str]] = []
         self.typing_events: deque[TypingEvent] = deque(maxlen=_MAX_RECORDS)
@@ -109,7 +109,7 @@ class DiscordStandIn(server.DiscordStandIn):
             response = await self._limited(call, endpoint)
         if half_way:
             await asyncio.sleep(half_way)
-        info.status, info.time, info.payload = response.status, self.backend.clock(), call.payload
+        info.status, info.time, info.payload = response.status, self.world.clock(), call.payload
         self._requests.append(info)
         self.counts.update(("requests", str(response.status), f"{info.method} {info.route}"))
         self._evaluate()
@@ -209,10 +209,10 @@ class DiscordStandIn(server.DiscordStandIn):
         place = self.world.channel(channel)
         parent = self.world.channel(place.parent_id) if place.parent_id else place
         foreign = (w for w in self.world.webhooks.values() if w.channel_id == parent.id and w.application_id is None)
-        webhook = next(foreign, None) or make_webhook(self.backend, parent, "Captain Hook", None, None)
+        webhook = next(foreign, None) or make_webhook(self.world, parent, "Captain Hook", None, None)
         draft = draft_of_text(text, attachments)
         draft.webhook_id = webhook.id
-        return self._payload(messages.post(self.backend, place, webhook_author(webhook, name), draft))
+        return self._payload(messages.post(self.world, place, webhook_author(webhook, name), draft))
 
     async def say_as_foreign_bot(
         self, name: str, channel: int | str, text: str, *, reply_to: MessageRef | None = None
@@ -236,14 +236,14 @@ class DiscordStandIn(server.DiscordStandIn):
 
     def _join(self, user: User) -> None:
         guild = self.world.guild
-        member = guild.members[user.id] = Member(user, joined_at=self.backend.clock())
+        member = guild.members[user.id] = Member(user, joined_at=self.world.clock())
         body = {**payloads.member(member), "guild_id": str(guild.id)}
-        self.backend.emit("GUILD_MEMBER_ADD", body, guild_id=guild.id)
+        self.world.emit("GUILD_MEMBER_ADD", body, guild_id=guild.id)
 
     async def send(self, author: int | str, channel: int | str, draft: Draft, *, kind: int = 0) -> dict[str, Any]:
         """Post any draft as a person, or Discord's own notice about one of them (`kind` is the message's type)."""
         place, who = self.world.channel(channel), self.world.user(author)
-        return self._payload(messages.post(self.backend, place, who, replace(draft, type=kind)))
+        return self._payload(messages.post(self.world, place, who, replace(draft, type=kind)))
 
     async def forward(
         self, author: int | str, channel: int | str, source: int | str, message: MessageRef
@@ -258,11 +258,11 @@ class DiscordStandIn(server.DiscordStandIn):
         reference = {**messages.reference(place, original), "type": 1}
         target, who = self.world.channel(channel), self.world.user(author)
         draft = Draft(reference=reference, more={"message_snapshots": [snapshot]})
-        built = messages.build(self.backend, target, who, draft)
+        built = messages.build(self.world, target, who, draft)
         built.type, built.mentions = 0, []
-        self.backend.remember(target, built)
+        self.world.remember(target, built)
         body = payloads.gateway_message(self.world, built, target)
-        self.backend.emit("MESSAGE_CREATE", body, target)
+        self.world.emit("MESSAGE_CREATE", body, target)
         return self._payload(built)
 
     async def unfurl(self, channel: int | str, message: MessageRef, *embeds: Json) -> None:
@@ -271,12 +271,12 @@ class DiscordStandIn(server.DiscordStandIn):
         target = self._message(place, message)
         target.embeds = list(embeds)
         body = payloads.gateway_message(self.world, target, place)
-        self.backend.emit("MESSAGE_UPDATE", body, place)
+        self.world.emit("MESSAGE_UPDATE", body, place)
 
     async def edit(self, channel: int | str, message: MessageRef, text: str) -> dict[str, Any]:
         place = self.world.channel(channel)
         target = self._message(place, message)
-        messages.edit(self.backend, place, target, {"content": text})
+        messages.edit(self.world, place, target, {"content": text})
         return self._payload(target)
 
     async def delete(self, channel: int | str, *which: MessageRef) -> None:
@@ -284,12 +284,12 @@ class DiscordStandIn(server.DiscordStandIn):
         place = self.world.channel(channel)
         ids = [self._message(place, m).id for m in which]
         if len(ids) == 1:
-            messages.delete(self.backend, place, ids[0])
+            messages.delete(self.world, place, ids[0])
             return
         for message_id in ids:
-            self.backend.forget(place, message_id)
+            self.world.forget(place, message_id)
         body = {"ids": [str(number) for number in ids], **messages.place(place)}
-        self.backend.emit("MESSAGE_DELETE_BULK", body, place)
+        self.world.emit("MESSAGE_DELETE_BULK", body, place)
 
     async def clear_reactions(self, channel: int | str, message: MessageRef, emoji: str | None = None) -> None:
         """Remove all reactions, or all of one emoji."""
@@ -298,20 +298,20 @@ class DiscordStandIn(server.DiscordStandIn):
         body = {**messages.place(place), "message_id": str(target.id)}
         if emoji is None:
             target.reactions.clear()
-            self.backend.emit("MESSAGE_REACTION_REMOVE_ALL", body, place)
+            self.world.emit("MESSAGE_REACTION_REMOVE_ALL", body, place)
             return
         kind = messages.parse_emoji(self.world, emoji)
         if target.reactions.pop(kind, None) is not None:
-            self.backend.emit("MESSAGE_REACTION_REMOVE_EMOJI", {**body, "emoji": payloads.emoji(*kind)}, place)
+            self.world.emit("MESSAGE_REACTION_REMOVE_EMOJI", {**body, "emoji": payloads.emoji(*kind)}, place)
 
     async def start_typing(self, author: int | str, channel: int | str) -> None:
         """Let a person type."""
-        messages.publish_typing(self.backend, self.world.channel(channel), self.world.user(author).id)
+        messages.publish_typing(self.world, self.world.channel(channel), self.world.user(author).id)
 
     async def create_channel(self, name: str, topic: str | None = None) -> dict[str, Any]:
         channel = channels.add_channel(self.world, self.world.guild, name, topic)
         body = payloads.channel(self.world, channel)
-        self.backend.emit("CHANNEL_CREATE", body, channel)
+        self.world.emit("CHANNEL_CREATE", body, channel)
         return body
 
     async def change_channel(self, channel: int | str, **fields: Any) -> dict[str, Any]:
@@ -319,7 +319,7 @@ class DiscordStandIn(server.DiscordStandIn):
         place = self.world.channel(channel)
         for name, value in fields.items():
             setattr(place, name, value)
-        channels.publish_change(self.backend, place)
+        channels.publish_change(self.world, place)
         return payloads.channel(self.world, place)
 
     async def delete_channel(self, channel: int | str) -> None:
@@ -328,11 +328,11 @@ class DiscordStandIn(server.DiscordStandIn):
         for thread in [one for one in guild.channels.values() if one.is_thread and one.parent_id == place.id]:
             await self.delete_channel(thread.id)
         for message_id in list(place.messages):
-            self.backend.forget(place, message_id)
+            self.world.forget(place, message_id)
         body = payloads.channel(self.world, place)
         if place.is_thread:
             body = {key: body[key] for key in ("id", "guild_id", "parent_id", "type")}
-        self.backend.emit("THREAD_DELETE" if place.is_thread else "CHANNEL_DELETE", body, place)
+        self.world.emit("THREAD_DELETE" if place.is_thread else "CHANNEL_DELETE", body, place)
         del self.world.guilds[place.guild_id or 0].channels[place.id]
 
     async def create_thread(
@@ -340,7 +340,7 @@ class DiscordStandIn(server.DiscordStandIn):
     ) -> dict[str, Any]:
         parent = self.world.channel(channel)
         start = None if message is None else self._message(parent, message)
-        thread = channels.create_thread(self.backend, parent, name, self.world.user(author), message=start)
+        thread = channels.create_thread(self.world, parent, name, self.world.user(author), message=start)
         return payloads.channel(self.world, thread)
 
     async def change_role(self, role: int | str, **fields: Any) -> dict[str, Any]:
@@ -350,7 +350,7 @@ class DiscordStandIn(server.DiscordStandIn):
             setattr(record, name, value)
         guild = next(g for g in self.world.guilds.values() if record.id in g.roles)
         body = {"guild_id": str(guild.id), "role": payloads.role(record)}
-        self.backend.emit("GUILD_ROLE_UPDATE", body, guild_id=guild.id)
+        self.world.emit("GUILD_ROLE_UPDATE", body, guild_id=guild.id)
         return payloads.role(record)
 
     async def open_direct(self, person: int | str, bot: str) -> int:

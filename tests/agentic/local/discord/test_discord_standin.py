@@ -365,7 +365,7 @@ async def test_a_channel_keeps_only_its_newest_messages_and_their_files():
         for n in range(5):
             last = await server.say("you", "debate", str(n), attachments=[("n.txt", b"n", "text/plain")])
         assert [m["content"] for m in server.messages("debate")] == ["2", "3", "4"]
-        assert len(server.backend.attachments) == 3
+        assert len(server.world.attachments) == 3
         async with aiohttp.ClientSession() as http, http.get(last["attachments"][0]["url"]) as answer:
             assert (answer.status, await answer.read()) == (200, b"n")
 

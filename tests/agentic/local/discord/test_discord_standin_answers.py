@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import discord
 import pytest
 
-from agentic.local.discord.backend import TOKEN_SECONDS
+from agentic.local.discord.dialogs import TOKEN_SECONDS
 from tests.support.discord.discord_standin_bots import a_world, logged_in
 from tests.support.discord.stand_in import DiscordStandIn
 
@@ -81,10 +81,10 @@ async def test_a_file_in_an_answer_to_one_person_can_be_read_until_its_interacti
         shown = await server.interact("you", "debate", "claude", "go")
         await server.wait_for(lambda: shown.done)
         (file,) = shown.answers[0]["attachments"]
-        assert server.backend.attachments[int(file["id"])].content == b"<html>"
+        assert server.world.attachments[int(file["id"])].content == b"<html>"
         shown.created -= TOKEN_SECONDS + 1
         await server.interact("you", "debate", "claude", "go")
-        assert int(file["id"]) not in server.backend.attachments
+        assert int(file["id"]) not in server.world.attachments
 
 
 async def test_a_menu_takes_only_what_a_person_could_choose():

@@ -196,7 +196,7 @@ async def test_a_webhook_of_somebody_else_is_not_ours_whatever_its_name():
 async def test_a_webhook_that_another_of_our_bots_made_comes_without_its_token_and_is_not_used():
     async with services() as h:
         world, channel = h.server.world, h.server.world.channel("debate")
-        made_by_grok = make_webhook(h.server.backend, channel, NAME, 4242, 4343)
+        made_by_grok = make_webhook(h.server.world, channel, NAME, 4242, 4343)
         world.users[4242] = User(4242, "Grok", bot=True)
         h.directory.learn("grok", 4242)
         [listed] = await h.channel.webhooks()

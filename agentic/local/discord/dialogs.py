@@ -1,0 +1,130 @@
+"""Interactions under way, with the menus and forms that a bot shows in its answers.
+
+https://discord.com/developers/docs/components/reference
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+Filled = str | Sequence[str]
+"""What a person puts into a field of a form: a text, or the chosen values of a menu."""
+
+ROW, MENU = 1, 3  # types of components
+MESSAGE, DEFERRED_MESSAGE, DEFERRED_UPDATE, UPDATE, COMPLETION, MODAL = 4, 5, 6, 7, 8, 9  # types of a first answer
+EPHEMERAL = 1 << 6
+
+TOKEN_SECONDS = 15 * 60
+ANSWER_SECONDS = 3.0
+
+
+@dataclass(slots=True)
+class Interaction:
+    """A command that is being answered, a form that was filled in, or a choice from a menu.
+
+    answers holds the JSON of all its messages, including hidden (ephemeral) ones, which are not in the channel. Of a
+    choice, source is the message with the menu, its original message too: the answer may replace it.
+    """
+
+    id: int
+    token: str
+    application_id: int
+    user_id: int
+    channel_id: int
+    created: float
+    command: str = ""
+    callback: dict[str, Any] | None = None
+    source: dict[str, Any] | None = None
+    original_id: int | None = None
+    hidden: dict[int, dict[str, Any]] = field(default_factory=dict)
+    answers: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def form(self) -> dict[str, Any] | None:
+        """The form that answered it."""
+        return self.callback["data"] if self.callback is not None and self.callback["type"] == MODAL else None
+
+    @property
+    def offered(self) -> list[str] | None:
+        """The values that were offered for an option that is being typed."""
+        if self.callback is None or self.callback["type"] != COMPLETION:
+            return None
+        return [choice["value"] for choice in self.callback["data"]["choices"]]
+
+    @property
+    def menu(self) -> dict[str, Any] | None:
+        """The first menu of its newest answer."""
+        rows = self.answers[-1].get("components") or () if self.answers else ()
+        shown = (one for row in rows if row["type"] == ROW for one in row["components"])
+        return next((one for one in shown if one["type"] == MENU), None)
+
+    @property
+    def done(self) -> bool:
+        """Whether the person has something to read or to fill in."""
+        return bool(self.answers) or self.form is not None
+
+    @property
+    def deferred(self) -> bool:
+        return self.callback is not None and self.callback["type"] == DEFERRED_MESSAGE
+
+
+def menu_data(menu: Json, values: Sequence[str]) -> Json:
+    """The data of a choice from a menu. Raises ValueError for one that Discord would not let a person make."""
+    _check(menu, values)
+    return {"custom_id": menu["custom_id"], "component_type": menu["type"], "values": list(values)}
+
+
+def fields(form: Mapping[str, Any]) -> list[Json]:
+    """The fields of a form in their order: inputs and menus, each with its label."""
+    return [
+        {**field, "label": field.get("label") or row.get("label") or ""}
+        for row in form["components"]
+        for field in _inner(row)
+    ]
+
+
+def form_data(form: Mapping[str, Any], values: Sequence[Filled]) -> Json:
+    """The data of a submitted form, its fields filled in order. Raises ValueError if Discord would not take it."""
+    if len(values) != len(fields(form)):
+        raise ValueError(f"the form has {len(fields(form))} fields")
+    left = iter(values)
+    rows = []
+    for row in form["components"]:
+        filled = [_fill_field(field, next(left)) for field in _inner(row)]
+        content = {"component": filled[0]} if "component" in row else {"components": filled}
+        rows.append({"type": row["type"], **content})
+    return {"custom_id": form["custom_id"], "components": rows}
+
+
+def _fill_field(field: Json, value: Filled) -> Json:
+    given = {key: field[key] for key in ("type", "custom_id")}
+    if field["type"] == MENU:
+        chosen = [value] if isinstance(value, str) else list(value)
+        _check(field, chosen)
+        return {**given, "values": chosen}
+    text = str(value)
+    if field.get("required", True) and not text:
+        raise ValueError(f"{field.get('label') or field['custom_id']} is required")
+    if len(text) > field.get("max_length", 4000):
+        raise ValueError(f"{field.get('label') or field['custom_id']} has at most {field['max_length']} characters")
+    return {**given, "value": text}
+
+
+def _inner(row: Json) -> list[Json]:
+    """Return the components of a row, or the single one of a label; none for a text."""
+    if "component" in row:
+        return [row["component"]]
+    return list(row.get("components") or ())
+
+
+def _check(menu: Json, values: Sequence[str]) -> None:
+    known = [option["value"] for option in menu.get("options", ())]
+    fewest, most = menu.get("min_values", 1), menu.get("max_values", 1)
+    unknown = [value for value in values if value not in known]
+    if unknown:
+        raise ValueError(f"{unknown[0]} is not one of {', '.join(known)}")
+    if not fewest <= len(set(values)) <= most:
+        raise ValueError(f"choose {fewest}" if fewest == most else f"choose {fewest} to {most}")
