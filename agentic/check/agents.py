@@ -199,7 +199,8 @@ async def check_pulled(settings: Settings, personas: Iterable[RosterEntry], foun
         if endpoint is not None and endpoint.api == "ollama":
             wanted[model.base_url or endpoint.base_url].setdefault(model.model, model)
     for address, models in wanted.items():
-        await _check_ollama(_host(address), list(models.values()), found)
+        place = urlsplit(address).netloc.rpartition("@")[2]  # without a password or a path
+        await _check_ollama(place, list(models.values()), found)
 
 
 def _models_in_use(settings: Settings, personas: Iterable[RosterEntry]) -> Iterator[ModelSettings]:
@@ -232,8 +233,3 @@ async def _check_ollama(place: str, models: list[ModelSettings], found: Findings
     for wanted in models:
         if not {wanted.model, f"{wanted.model}:latest"} & set(pulled):
             found.warn("Ollama", f"{wanted.name} is not pulled", f"run: ollama pull {wanted.model}")
-
-
-def _host(address: str) -> str:
-    """The server without a password or a path."""
-    return urlsplit(address).netloc.rpartition("@")[2]

@@ -183,10 +183,10 @@ def read_numbers(text: str, count: int, names: Sequence[str] = ()) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def read_theme(text: str) -> str:
-    """A theme by its number, name or beginning. Raises ChoiceError."""
+def read_theme(text: str, usual: str = "") -> str:
+    """A theme by its number, name or beginning, `usual` for an empty text. Raises ChoiceError."""
     names = list(THEMES)
-    word = re.sub(r"[\s_]+", "-", text.strip().lower())
+    word = re.sub(r"[\s_]+", "-", (text or usual).strip().lower())
     if _is_number(word, len(names)):
         return names[int(word) - 1]
     begun = [word] if word in names else [name for name in names if word and name.startswith(word)]

@@ -7,6 +7,7 @@ with a theme.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 
 from agent_config import AgentSettings
 from agentic.check.discord import (
@@ -275,7 +276,11 @@ def choose_channels(session: Session) -> None:
     talk.say("", "Each channel has a theme, by which the bots know how to talk there. Type its number or name:")
     for number, theme in enumerate(THEMES.values(), 1):
         talk.say(f"  {number:>3}  {theme.name:<17} {theme.summary}")
-    themes = {channel.id: _ask_theme(session, channel, before.get(channel.id)) for channel in chosen}
+    themes: dict[int, str] = {}
+    for channel in chosen:
+        usual = before.get(channel.id) or guess_theme(channel.name)
+        question = f"Theme of #{channel.name} [{usual}]:"
+        themes[channel.id] = talk.pick(question, partial(read_theme, usual=usual))
     session.answers.give(CHANNELS, ",".join(f"{channel}:{theme}" for channel, theme in themes.items()))
     if session.answers.get(OLD_CHANNELS):
         session.answers.give(OLD_CHANNELS, "")  # otherwise it would leave out the channels that it does not list
@@ -283,11 +288,12 @@ def choose_channels(session: Session) -> None:
 
 def in_order(channels: Sequence[ChannelView]) -> Iterator[tuple[str, list[ChannelView]]]:
     """The text channels as Discord lists them, by category; first those without one, whose category is ""."""
-    categories = [channel for channel in channels if channel.kind == CATEGORY]
+    in_place = sorted(channels, key=lambda channel: (channel.position, channel.id))
+    categories = [channel for channel in in_place if channel.kind == CATEGORY]
+    texts = [channel for channel in in_place if channel.kind in TEXT_CHANNELS]
     ids = {category.id for category in categories}
-    texts = sorted((one for one in channels if one.kind in TEXT_CHANNELS), key=_position)
     yield "", [channel for channel in texts if channel.parent_id not in ids]
-    for category in sorted(categories, key=_position):
+    for category in categories:
         yield category.name, [channel for channel in texts if channel.parent_id == category.id]
 
 
@@ -298,10 +304,6 @@ def lacking(views: Views, channel: ChannelView) -> dict[tuple[str, ...], list[st
         if channel.guild_id in view.guilds and (names := missing(view.bits_in(channel), NEEDED)):
             found.setdefault(tuple(names), []).append(agent)
     return found
-
-
-def _position(channel: ChannelView) -> tuple[int, int]:
-    return channel.position, channel.id
 
 
 def _list_channels(session: Session, views: Views) -> list[ChannelView]:
@@ -323,8 +325,3 @@ def _list_channels(session: Session, views: Views) -> list[ChannelView]:
                 marks = f"  ({'; '.join(lines)})" if lines else ""
                 session.talk.say(f"  {len(listed):>3}  #{channel.name}{marks}")
     return listed
-
-
-def _ask_theme(session: Session, channel: ChannelView, before: str | None) -> str:
-    usual = before or guess_theme(channel.name)
-    return session.talk.pick(f"Theme of #{channel.name} [{usual}]:", lambda text: read_theme(text or usual))

@@ -38,7 +38,6 @@ from agentic.local.discord.world import (
 
 ARCHIVE_MINUTES = (60, 1440, 4320, 10080)
 MAX_NAME = 100
-BOTS_ROLE = "bots"
 
 
 def small_world(
@@ -48,24 +47,23 @@ def small_world(
     *,
     clock: Callable[[], float] = time.time,
     guild_name: str = "Roundtable",
-    bots_role: str | None = BOTS_ROLE,
     ids: Mapping[str, int] = MappingProxyType({}),
 ) -> World:
     """A world with one guild and these text channels, people and bots.
 
     bots maps a key to (shown name, token). The first of people owns the guild (a person named "owner" is made when
-    there are none). Every bot has the managed role that Discord gives it, and all carry bots_role, a mentionable one,
-    unless that is None. `ids` are those of an earlier world, by its `named_ids()`.
+    there are none). Every bot has the managed role that Discord gives it, and all carry a mentionable one, "bots".
+    `ids` are those of an earlier world, by its `named_ids()`.
     """
     world = World(clock, ids)
     owner, *_ = [add_person(world, name) for name in (people or ("owner",))]
     guild = add_guild(world, guild_name, owner)
     for user in world.users.values():
         guild.members[user.id] = Member(user, joined_at=clock())
-    shared = add_role(world, guild, bots_role, mentionable=True) if bots_role else None
+    shared = add_role(world, guild, "bots", mentionable=True)
     for key, (name, token) in bots.items():
         app = add_bot(world, key, name, token)
-        invite(world, guild, app, extra_roles=[shared.id] if shared else [])
+        invite(world, guild, app, extra_roles=[shared.id])
     for name in channels:
         add_channel(world, guild, name)
     return world

@@ -14,7 +14,7 @@ Filled = str | Sequence[str]
 """What a person puts into a field of a form: a text, or the chosen values of a menu."""
 
 ROW, MENU = 1, 3  # types of components
-MESSAGE, DEFERRED_MESSAGE, DEFERRED_UPDATE, UPDATE, COMPLETION, MODAL = 4, 5, 6, 7, 8, 9  # types of a first answer
+MESSAGE, DEFERRED_MESSAGE, DEFERRED_UPDATE, UPDATE, MODAL = 4, 5, 6, 7, 9  # types of a first answer
 EPHEMERAL = 1 << 6
 
 TOKEN_SECONDS = 15 * 60
@@ -46,13 +46,6 @@ class Interaction:
     def form(self) -> dict[str, Any] | None:
         """The form that answered it."""
         return self.callback["data"] if self.callback is not None and self.callback["type"] == MODAL else None
-
-    @property
-    def offered(self) -> list[str] | None:
-        """The values that were offered for an option that is being typed."""
-        if self.callback is None or self.callback["type"] != COMPLETION:
-            return None
-        return [choice["value"] for choice in self.callback["data"]["choices"]]
 
     @property
     def menu(self) -> dict[str, Any] | None:

@@ -146,7 +146,6 @@ class DiscordStandIn:
         text: str,
         *,
         reply_to: MessageRef | None = None,
-        ping_reply: bool = True,
         attachments: Sequence[File] = (),
     ) -> dict[str, Any]:
         """Post as a person (or as a bot user, without its program). Mentions are written <@id>."""
@@ -154,8 +153,6 @@ class DiscordStandIn:
         draft = draft_of_text(text, attachments)
         if reply_to is not None:
             draft.reference = messages.reference(place, self._message(place, reply_to))
-            if not ping_reply:
-                draft.allowed_mentions = {"parse": ["users", "roles", "everyone"], "replied_user": False}
         with _as_value_error():
             channels.require_post(self.world, who.id, place)
             return self._payload(messages.post(self.world, place, who, draft))

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import random
 import re
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from zlib import crc32
 
@@ -249,19 +248,10 @@ def _content(path: Path) -> list[str]:
     return [line for line in stripped if line and not line.startswith("%")]
 
 
-class RoomLines:
-    """The lines that were said in each room, by its topic. The voices of a process share them, so that no line is said
-    twice in a room by anybody."""
-
-    def __init__(self) -> None:
-        self._marks: OrderedDict[str, Marks] = OrderedDict()
-
-    def of(self, topic: str) -> Marks:
-        marks = self._marks.setdefault(topic, {})
-        self._marks.move_to_end(topic)
-        while len(self._marks) > MAX_ROOMS:
-            self._marks.popitem(last=False)
-        return marks
+def new_room_lines() -> Callable[[str], Marks]:
+    """What returns the lines that were said in a room, by its topic. The voices of a process share one, so that no line
+    is said twice in a room by anybody."""
+    return lru_cache(MAX_ROOMS)(lambda _: {})
 
 
 class UsedLines:

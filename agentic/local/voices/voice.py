@@ -24,7 +24,7 @@ from agentic.llm.pricing import tokens_of
 from agentic.llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agentic.local.voices.composing import Composer, draw_png
 from agentic.local.voices.debating import END, Debater, read_topic
-from agentic.local.voices.scene import PERSONAS, RoomLines, RoomScene, Scene, UsedLines, Words
+from agentic.local.voices.scene import PERSONAS, Marks, RoomScene, Scene, UsedLines, Words, new_room_lines
 from agentic.local.voices.wording import capital, gist, phrase, plain
 from agentic.themes import theme_named
 from agentic.turn.form import Decision, as_json
@@ -63,7 +63,7 @@ class ScriptedVoice:
         remedy: str = "",
         marks: str = "",
         answered: Mapping[str, int] | None = None,
-        rooms: RoomLines | None = None,
+        rooms: Callable[[str], Marks] | None = None,
     ) -> None:
         """`rooms` is shared with the other voices. `marks` and `answered`: the lines that it has said, and the number
         of its answers by the name of who asked, both as its label `voice` has them."""
@@ -74,7 +74,7 @@ class ScriptedVoice:
         self._rng = random.Random()  # seeded for each answer
         self._marks, self._remedy = marks, remedy
         self._said = UsedLines(self._rng, marks)
-        self._rooms = RoomLines() if rooms is None else rooms
+        self._rooms = rooms or new_room_lines()
         self._composer = Composer(agent, self._rng, self._said)
         self._answered = Counter(answered or {})
 
@@ -112,7 +112,7 @@ class ScriptedVoice:
         return Reply(text=text, usage=usage, model=self.name, labels={STATE: state})
 
     def _said_in(self, room: RoomScene) -> UsedLines:
-        return UsedLines(self._rng, self._marks, self._rooms.of(room.topic))
+        return UsedLines(self._rng, self._marks, self._rooms(room.topic))
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         """Draw a picture that depends only on the words."""

@@ -8,6 +8,7 @@ import aiohttp
 import discord
 import pytest
 
+from agentic.local.discord.messages import Draft, reference
 from agentic.local.discord.server import routed_to
 from tests.support.discord.discord_standin_bots import a_world, debate, logged_in, one_bot, several_bots, with_content
 from tests.support.discord.stand_in import DiscordStandIn
@@ -164,7 +165,9 @@ async def test_a_reply_pings_its_author_unless_told_not_to():
     async with one_bot() as (server, bot, channel):
         mine = await channel.send("what do you think?")
         await server.say("you", "debate", "well", reply_to=mine.id)
-        await server.say("you", "debate", "hm", reply_to=mine.id, ping_reply=False)
+        answered = reference(place := server.world.channel("debate"), place.messages[mine.id])
+        mentions = {"parse": ["users", "roles", "everyone"], "replied_user": False}
+        await server.send("you", "debate", Draft("hm", reference=answered, allowed_mentions=mentions))
         await server.wait_for(lambda: len(bot.heard["message"]) == 3)
         pinged, silent = bot.heard["message"][1:]
         assert pinged.reference.message_id == silent.reference.message_id == mine.id

@@ -12,7 +12,7 @@ import pytest
 
 from agentic.llm.types import Prompt
 from agentic.local.voices.debating import read_topic
-from agentic.local.voices.scene import RoomLines, debater, debaters
+from agentic.local.voices.scene import debater, debaters, new_room_lines
 from agentic.local.voices.voice import STATE, ScriptedVoice
 from agentic.turn.decision import parse_decision
 
@@ -25,7 +25,7 @@ class Room:
     """A room of scripted voices with a topic; each turn is asked as an agent asks it."""
 
     def __init__(self, topic: str, members: tuple[str, ...] = SHIPPED, turns: int = 20, seed: int = 1) -> None:
-        rng, rooms = random.Random(seed), RoomLines()
+        rng, rooms = random.Random(seed), new_room_lines()
         self.topic, self.members, self.turns = topic, members, turns
         self.voices = {
             name: ScriptedVoice(name.lower(), rng=random.Random(rng.random()), rooms=rooms) for name in members
@@ -79,12 +79,12 @@ async def test_personas_without_lines_of_their_own_share_theirs_and_repeat_nothi
 
 
 async def test_two_rooms_have_memories_of_their_own() -> None:
-    rooms = RoomLines()
-    rooms.of("tea")[1] = 0
-    assert rooms.of("coffee") == {}
+    rooms = new_room_lines()
+    rooms("tea")[1] = 0
+    assert rooms("coffee") == {}
     for number in range(40):
-        rooms.of(str(number))
-    assert rooms.of("tea") == {}, "only the newest rooms are remembered"
+        rooms(str(number))
+    assert rooms("tea") == {}, "only the newest rooms are remembered"
 
 
 async def test_a_debater_turns_to_the_one_who_spoke_before() -> None:
