@@ -51,18 +51,8 @@ def read_history(call: RestCall) -> Any:
     limit = call.limit(50, 100)
     if not call.may(channel, world.READ_MESSAGE_HISTORY):
         return []
-    before, after, around = (call.query_id(name) for name in ("before", "after", "around"))
-    found = list(channel.messages.values())  # oldest first
-    if around is not None:
-        half = limit // 2
-        older = [m for m in found if m.id < around][-half:] if half else []
-        found = older + [m for m in found if m.id >= around][: limit - half]
-    elif before is not None:
-        found = [m for m in found if m.id < before][-limit:]
-    elif after is not None:
-        found = [m for m in found if m.id > after][:limit]
-    else:
-        found = found[-limit:]
+    before = call.query_id("before")
+    found = [m for m in channel.messages.values() if before is None or m.id < before][-limit:]  # oldest first
     return [payloads.message(call.world, m, call.me.id) for m in reversed(found)]
 
 

@@ -117,11 +117,6 @@ class DiscordStandIn:
         """The value for py-cord's Route.API_BASE_URL, with its literal placeholder."""
         return f"http://{LOOPBACK}:{self.port}/api/v{{API_VERSION}}"
 
-    @property
-    def online(self) -> set[str]:
-        """Keys of the bots that are connected to the gateway and identified."""
-        return {s.app.key for s in self.gateway.sessions.values() if s.connection is not None}
-
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
         """Call callback(event name, data) from the loop, soon after each event; return a function that ends this."""
         self._subscribers.append(callback)

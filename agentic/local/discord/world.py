@@ -65,10 +65,8 @@ UNKNOWN_CODES = {
     "Guild": 10004,
     "Member": 10007,
     "Message": 10008,
-    "User": 10013,
     "Webhook": 10015,
     "interaction": 10062,
-    "application command": 10063,
 }
 
 

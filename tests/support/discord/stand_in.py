@@ -63,6 +63,11 @@ class DiscordStandIn(server.DiscordStandIn):
         self._watchers: list[Callable[[], None]] = []
 
     @property
+    def online(self) -> set[str]:
+        """Keys of the bots that are connected to the gateway and identified."""
+        return {s.app.key for s in self.gateway.sessions.values() if s.connection is not None}
+
+    @property
     def requests(self) -> list[RequestInfo]:
         """The newest requests, oldest first."""
         return list(self._requests)
