@@ -71,10 +71,8 @@ class DiscordStandIn:
         await self._serving.aclose()
 
     def _add_routes(self, router: web.UrlDispatcher) -> None:
-        gateway = (
-            RestEndpoint("GET", path, lambda _: self.gateway.describe()) for path in ("/gateway", "/gateway/bot")
-        )
-        for endpoint in (*gateway, *ENDPOINTS):
+        gateway = RestEndpoint("GET", "/gateway", lambda _: self.gateway.describe())
+        for endpoint in (gateway, *ENDPOINTS):
             router.add_route(endpoint.method, PREFIX + endpoint.path, self._handler_of(endpoint))
         router.add_get("/gateway", self.gateway.serve)
         router.add_get("/gateway/", self.gateway.serve)
