@@ -66,6 +66,7 @@ def authors(f, place, count):
 
 
 @pytest.mark.promise(77)
+@pytest.mark.promise(575)
 async def test_a_conversation_and_a_room_go_on_with_the_turns_that_were_under_way(data):
     columns = "SELECT messages FROM conversations WHERE ended_because IS NOT NULL AND channel_id = "
     async with data.flow() as f:
@@ -85,6 +86,7 @@ async def test_a_conversation_and_a_room_go_on_with_the_turns_that_were_under_wa
     assert turns == 60
 
 
+@pytest.mark.promise(575)
 async def test_mentions_that_were_answered_or_waited_and_a_kept_answer_are_finished_once(data):
     async with data.flow() as f:
         casual, trivia = len(f.said("casual")), len(f.said("trivia"))
@@ -129,6 +131,7 @@ async def test_stops_mutes_and_ignored_people_stay_silenced_until_somebody_resum
         ({"AGENT_COOLDOWN_SECONDS": "9"}, "Dave", "gemini", "⏳"),  # one of 15 minutes had begun
     ],
 )
+@pytest.mark.promise(575)
 async def test_what_was_spent_before_counts(data, limit, who, bot, sign):
     async with data.flow(**limit) as f, running(data, f, coordinator=False):
         await f.discord.add_person("Dave")
@@ -139,6 +142,7 @@ async def test_what_was_spent_before_counts(data, limit, who, bot, sign):
         assert ([emoji for _, emoji in reactions], f.said("memes", bot)) == ([sign], [])
 
 
+@pytest.mark.promise(575)
 async def test_the_record_has_its_rows_and_gets_what_was_on_its_way_to_it(data):
     ids = lambda: {row[0] for row in recorded(data.folder, "SELECT id FROM turns")}  # noqa: E731
     earlier, ended = ids(), set()

@@ -89,6 +89,7 @@ def test_every_table_and_every_column_about_people_is_known(tmp_path: Path) -> N
         ("ALTER TABLE reactions ADD COLUMN user_name TEXT;", ["reactions.user_name"]),
     ],
 )
+@pytest.mark.promise(576)
 def test_a_migration_that_adds_one_is_noticed(tmp_path: Path, sql: str, found: list[str]) -> None:
     folder = tmp_path / "migrations"
     shutil.copytree(FOLDER, folder)
@@ -234,6 +235,7 @@ async def test_no_column_of_any_table_has_a_forgotten_person(scene: Any, late: b
     assert scene.rows("SELECT count(*) > 1, count(DISTINCT agent) FROM turns") == [(1, 1)], "the turns stay"
 
 
+@pytest.mark.promise(577)
 async def test_a_person_is_sent_what_is_theirs_and_no_word_of_anybody_else(scene: Any) -> None:
     shared = words("both", asked_by=ANN, text="bees, wasps", quoted=quotes((1, ANN), (2, BOB)))
     await scene.put(*everything(1, ANN, "bees"), *everything(2, BOB, "wasps"), shared)

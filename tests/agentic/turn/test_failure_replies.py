@@ -42,6 +42,7 @@ async def test_a_limit_is_a_sign_at_the_message(reason):
     assert (outlet.posts, outlet.reactions) == ([], [(5, "⏳")])
 
 
+@pytest.mark.promise(578)
 async def test_where_there_are_no_reactions_a_limit_is_a_message():
     outlet = Outlet(may_react=False)
     await post_failure_reply(outlet, EVENT, "budget")
