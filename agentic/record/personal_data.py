@@ -328,8 +328,16 @@ STORED: tuple[StoredData, ...] = (
         "until its end is shown, two days at most",
     ),
     _ends(
-        "coordinator:record", "what is on its way to the record",
-        "seconds; if nothing writes the record, a day (prompts) or seven", "it is checked on arrival",
+        "coordinator:room_opening:{request}", "a room whose members are not chosen yet: topic, rules, and who asked",
+        "15 minutes",
+    ),
+    _ends(
+        "agent:{name}:words", "prompts, searches, posts, and logged messages on their way to the record",
+        "seconds; if nothing writes the record, a day", "it is checked on arrival",
+    ),
+    _ends(
+        "coordinator:record", "what else is on its way to the record",
+        "seconds; if nothing writes the record, seven days", "it is checked on arrival",
     ),
     _ends("coordinator:budget:{date}", "what each person cost in a day", 2 * DAY, _LIMIT),
     _ends("agent:{name}:memory_writes:{date}", "how often each person made a bot note something", 2 * DAY, _LIMIT),
