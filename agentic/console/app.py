@@ -44,7 +44,6 @@ log = logging.getLogger(__name__)
 
 
 def console_app(parts: ConsoleContext) -> web.Application:
-    """Build the application, to be served or tested."""
     security = Security(parts.settings, parts.monotonic)
     app = web.Application(middlewares=[errors_as_json, security.check], client_max_size=MAX_BYTES)
     app.on_response_prepare.append(add_headers)
@@ -101,15 +100,15 @@ class StaticFile:
     etag: str
 
 
-def read_files(folder: Path = FOLDER) -> Mapping[str, StaticFile]:
+def read_files() -> Mapping[str, StaticFile]:
     """Read all files of a known type: address → file. Requests look them up, so no address leads out of the folder."""
     found: dict[str, StaticFile] = {}
-    for path in folder.rglob("*"):
+    for path in FOLDER.rglob("*"):
         if path.suffix in TYPES:
             content = path.read_bytes()
             etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
             file = StaticFile(content, gzip.compress(content, mtime=0), TYPES[path.suffix], etag)
-            found[f"/{path.relative_to(folder).as_posix()}"] = file
+            found[f"/{path.relative_to(FOLDER).as_posix()}"] = file
     return {**found, INDEX: found.pop("/index.html")}
 
 

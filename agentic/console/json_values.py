@@ -33,7 +33,6 @@ def pick(value: object, names: str) -> Json:
 
 
 def turn_json(parts: ConsoleContext, turn: Turn) -> Json:
-    """Return a row of the list of turns."""
     return {
         **exact(turn.model_dump(exclude=APART)),
         "round": turn.round_number,

@@ -92,11 +92,9 @@ class ConsoleContext:
         return self.people is not None
 
     def ending(self, why: str | None) -> str | None:
-        """Say in words why a conversation or a room ended."""
         return self.endings.get(why, why) if why else None
 
     def note_action(self, action: str, channel_id: int | None, agent: str | None, detail: str, outcome: str) -> None:
-        """Record what the owner did from the console."""
         note = ActionNote(
             id=secrets.token_hex(16),
             at=self.clock(),

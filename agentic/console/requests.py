@@ -112,6 +112,5 @@ def query_id(request: web.Request, name: str) -> int | None:
 
 
 def file_response(text: str, content_type: str, name: str) -> web.Response:
-    """Answer with a text that the browser saves under this name."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return web.Response(text=text, content_type=content_type, charset="utf-8", headers=headers)

@@ -61,7 +61,6 @@ log = logging.getLogger(__name__)
 
 
 async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
-    """Add the headers that every response has."""
     response.headers.update(HEADERS)
     response.headers.setdefault("Cache-Control", "no-store")
 

@@ -147,7 +147,6 @@ class _Connection(web.RequestHandler):
         self._note_progress()
 
     def abort(self) -> None:
-        """End the connection now, with what was not sent."""
         if self._socket is not None:
             self._socket.abort()
 

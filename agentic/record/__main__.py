@@ -53,7 +53,6 @@ Days = Mapping[tuple[str, str], Mapping[str, float]]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the sub-command; return the exit code."""
     os.umask(0o077)  # what it writes has people's words in it
     from agent_config import SettingsError, load_settings, process_environment
     from agentic.agent.persona import read_fronts

@@ -118,8 +118,6 @@ class MigrationError(RecordError):
 
 @dataclass(frozen=True)
 class Migration:
-    """A step from one set of tables to the next."""
-
     number: int
     name: str
     text: str

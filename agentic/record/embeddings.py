@@ -163,10 +163,8 @@ class VectorWriter:
     """Keeps the vectors of a connection that writes up to date: each step writes what is ready and asks for more, and
     never waits for the model."""
 
-    def __init__(
-        self, db: aiosqlite.Connection, meaning: Embeddings, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._db, self._meaning, self._clock = db, meaning, clock
+    def __init__(self, db: aiosqlite.Connection, meaning: Embeddings) -> None:
+        self._db, self._meaning = db, meaning
         self._asked: list[tuple[int, str]] = []
         self._making: asyncio.Task[Sequence[Vector] | None] | None = None
         self._next = float("-inf")
@@ -174,10 +172,10 @@ class VectorWriter:
     async def step(self) -> bool:
         """Return whether there was anything to do. Raises sqlite3.Error."""
         if self._making is None:
-            if self._clock() >= self._next:
+            if time.monotonic() >= self._next:
                 found = await self._db.execute_fetchall(_MISSING, (self._meaning.model, KEPT, MIN_CHARACTERS))
                 self._asked = [(row[0], row[1]) for row in found]
-                self._next = self._clock() + LOOK_EVERY
+                self._next = time.monotonic() + LOOK_EVERY
                 if self._asked:
                     texts = [text for _, text in self._asked]
                     self._making = asyncio.create_task(self._meaning.vectors(texts), name="embeddings")
@@ -186,7 +184,7 @@ class VectorWriter:
             return False
         made, self._making = self._making.result(), None
         if made is None or len(made) != len(self._asked):
-            self._next = self._clock() + REST
+            self._next = time.monotonic() + REST
             return False
         async with transaction(self._db):
             for (key, text), vector in zip(self._asked, made, strict=True):

@@ -294,7 +294,6 @@ def _exchanges(db: sqlite3.Connection, agent: str) -> list[Exchange]:
 
 
 def _last_writer(db: sqlite3.Connection, channel_id: int, post: sqlite3.Row) -> int | None:
-    """Return the last person who wrote there before."""
     row = db.execute(
         "SELECT author_id FROM (SELECT author, author_id, message_id FROM message_log WHERE channel_id = ?"
         " AND message_id BETWEEN ? AND ? ORDER BY message_id DESC LIMIT 30) WHERE author = ? LIMIT 1",

@@ -135,7 +135,6 @@ class MessageLog:
         self._edited.update(dict.fromkeys(message_ids))
 
     def flush(self) -> None:
-        """Log what has changed."""
         changed, self._changed = self._changed, {}
         self._more.clear()
         by_channel: dict[int, list[int]] = defaultdict(list)
@@ -300,7 +299,6 @@ class Consents:
         return first
 
     async def allow(self, user_id: int, *, because: str) -> None:
-        """Note that the person wants them."""
         await self._unasked.allow(user_id)
         self._note(user_id, True, because)
 

@@ -20,7 +20,7 @@ import logging
 import math
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import aiosqlite
@@ -102,7 +102,6 @@ class Reach:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Return the parameters of REACHED."""
         places = [(channel, *ids) for channel, ids in self.between.items()]
         return {"places": json.dumps(places), "ignored": json.dumps(list(self.ignored))}
 
@@ -256,15 +255,14 @@ FOLLOW = (*_follow("message_log", "", "name", "text"), *_follow("summaries", "-"
 class MemoryIndex:
     """The index of a connection that writes. `there`: SQLite has FTS5."""
 
-    def __init__(self, db: aiosqlite.Connection, there: bool, clock: Callable[[], float]) -> None:
+    def __init__(self, db: aiosqlite.Connection, there: bool) -> None:
         self.there = self._removed = there  # words perhaps by an earlier run, which did not come to merge
-        self._db, self._clock = db, clock
-        self._merging, self._next = False, float("-inf")
+        self._db, self._merging, self._next = db, False, float("-inf")
 
     @classmethod
-    async def prepare(cls, db: aiosqlite.Connection, clock: Callable[[], float] = time.monotonic) -> MemoryIndex:
+    async def prepare(cls, db: aiosqlite.Connection) -> MemoryIndex:
         """Create what is missing, and make it keep up. Raises sqlite3.Error."""
-        index = cls(db, bool(await _rows(db, f"SELECT 1 FROM pragma_module_list WHERE name = '{MODULE}'")), clock)
+        index = cls(db, bool(await _rows(db, f"SELECT 1 FROM pragma_module_list WHERE name = '{MODULE}'")))
         if index.there:
             await index._open()
             return index
@@ -293,7 +291,7 @@ class MemoryIndex:
     async def step(self) -> bool:
         """Merge some segments if words were removed; return whether there was anything to do. Raises sqlite3.Error."""
         if not self._merging:
-            if not self._removed or self._clock() < self._next:
+            if not self._removed or time.monotonic() < self._next:
                 return False
             self._removed, self._merging = False, True
             await self._merge(-MERGED_PAGES)  # as one level: without it only segments of like size are merged
@@ -301,7 +299,7 @@ class MemoryIndex:
         before = self._db.total_changes
         await self._merge(MERGED_PAGES)
         self._merging = self._db.total_changes - before >= 2  # as FTS5's documentation says
-        self._next = self._clock() + MERGE_EVERY
+        self._next = time.monotonic() + MERGE_EVERY
         return True
 
     async def merge_all(self) -> None:

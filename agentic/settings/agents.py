@@ -117,7 +117,6 @@ _PERSONALITIES = {
 
 
 def _bot(name: str, display_name: str, provider: str, colour: int) -> AgentSpec:
-    """A row with the usual models of its provider."""
     known = PROVIDERS[provider]
     return AgentSpec(
         name=name,

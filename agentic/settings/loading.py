@@ -335,7 +335,6 @@ def with_agents(
 
 
 def _sources(settings: Settings, keys: Keys, endpoints: Mapping[str, EndpointSettings]) -> Sources:
-    """The keys and addresses of all models."""
     given = dict(keys)
     secrets = {
         "access_key": settings.aws_access_key_id,

@@ -204,7 +204,6 @@ def provider_and_model(name: str) -> tuple[str, str]:
 
 
 def endpoint_key(name: str) -> str:
-    """The setting that holds an endpoint's key."""
     return f"ENDPOINT_{name.upper().replace('-', '_')}_KEY"
 
 

@@ -236,7 +236,6 @@ class Settings(Keys):
 
     @property
     def records_prompts(self) -> bool:
-        """Whether prompts and completions are recorded too."""
         return self.records and self.record_prompts_days != 0
 
     def persona_folder(self, agent: str) -> Path:
@@ -245,7 +244,6 @@ class Settings(Keys):
 
     @property
     def tools_dir(self) -> Path:
-        """The folder of the tools' call log."""
         return self.data_dir / "tools"
 
     @property
@@ -274,7 +272,6 @@ class Settings(Keys):
         return self.agents[agent].personality or self.agent_personality
 
     def tools_of(self, agent: str) -> tuple[str, ...]:
-        """The patterns of the tools that the agent may use."""
         own = self.agents[agent].allowed_tools
         return self.allowed_tools if own is None else own
 

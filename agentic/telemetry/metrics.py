@@ -75,7 +75,6 @@ class Metrics:
         """Turns are counted when they end."""
 
     def ended(self, record: TurnRecord, words: TurnWords) -> None:
-        """Count a turn that ended, and its calls."""
         del words
         self._turns.labels(record.agent, record.trigger, record.outcome).inc()
         for phase, seconds in record.phases.model_dump().items():
@@ -139,8 +138,6 @@ def _by_agent(name: str, help_text: str, values: Mapping[str, float]) -> Metric:
 
 
 def metrics_route(metrics: Metrics) -> web.RouteDef:
-    """GET /metrics."""
-
     async def answer(_: web.Request) -> web.Response:
         return web.Response(body=metrics.to_text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 

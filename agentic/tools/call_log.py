@@ -214,7 +214,6 @@ def without_person(line: bytes, user_id: int) -> bytes | None:
 
 @lru_cache(maxsize=8)
 def _number(user_id: int) -> re.Pattern[bytes]:
-    """Match the id as a whole number."""
     return re.compile(rb"(?<!\d)%d(?!\d)" % user_id)
 
 
@@ -372,20 +371,20 @@ def record_text(name: str, record: ToolRecord, limit: int = 4000) -> str:
     return text if len(text) <= limit else f"{text[:limit]}\n[cut here]"
 
 
-def posts(name: str, record: ToolRecord, *, limit: int = MAX_POST, max_posts: int = MAX_POSTS) -> list[str]:
+def posts(name: str, record: ToolRecord) -> list[str]:
     """Return the posts that show a call in Discord, at least one. The first is made at the call and edited with the
     result.
 
-    Every post begins with one period and has at most `limit` UTF-16 units.
+    Every post begins with one period and has at most MAX_POST UTF-16 units.
     """
     text = call_line(name, record)
     if record.output is not None:
         text += f"\n{result_line(name, record)}"
     again = f"{_plain(name)}<[{_plain(record.name)}] …"
     text = text.replace("```", "`\u200b`\u200b`")  # a code fence would swallow the rest
-    pieces = _pieces(text, limit - len(again.encode("utf-16-le")) // 2 - 60)
-    left = sum(map(len, pieces[max_posts:]))
-    shown = [f".{pieces[0]}", *(f".{again}\n{piece}" for piece in pieces[1:max_posts])]
+    pieces = _pieces(text, MAX_POST - len(again.encode("utf-16-le")) // 2 - 60)
+    left = sum(map(len, pieces[MAX_POSTS:]))
+    shown = [f".{pieces[0]}", *(f".{again}\n{piece}" for piece in pieces[1:MAX_POSTS])]
     if left:
         shown[-1] += f"\n[… {left} characters more]"
     return shown

@@ -159,7 +159,6 @@ class CallRunner:
         return ToolResult(call.id, call.name, output.text, output.pictures, output.is_error)
 
     async def _run_recorded(self, call: ToolCall) -> ToolOutput:
-        """Run a call and record it before and after."""
         context, place = self.context, len(self.records)
         record = ToolRecord(
             id=f"{context.turn_id}:{len(self.earlier) + place + 1}",

@@ -85,9 +85,14 @@ class ToolLoop:
             return False
         self._usage += reply.usage
         self._sources.extend(reply.sources)
-        last = await (
-            self._take_in_chat(reply) if self._prefill is None else self._take_prefilled(self._prefill, reply)
-        )
+        if self._prefill is not None:
+            last = await self._take_prefilled(self._prefill, reply)
+        else:
+            last = replace(reply, tool_calls=())
+            if reply.tool_calls and not self._is_last:
+                results = await self._runner.run(reply.tool_calls)
+                self._rounds.append(ToolRound(reply.tool_calls, results, reply.text, reply.echo))
+                last = last if self._runner.ended else None
         if last is None:
             self._depth += 1
             return True
@@ -124,14 +129,6 @@ class ToolLoop:
         async with self._one_at_a_time:
             (result,) = await self._runner.run((asked,))
         return result
-
-    async def _take_in_chat(self, reply: Reply) -> Reply | None:
-        """Return the reply if it is the last one."""
-        if self._is_last or not reply.tool_calls:
-            return replace(reply, tool_calls=())
-        results = await self._runner.run(reply.tool_calls)
-        self._rounds.append(ToolRound(reply.tool_calls, results, reply.text, reply.echo))
-        return replace(reply, tool_calls=()) if self._runner.ended else None
 
     async def _take_prefilled(self, prefill: str, reply: Reply) -> Reply | None:
         """Return the reply, with all that was said, if it is the last one."""

@@ -111,14 +111,12 @@ class Toolbox:
 
     @property
     def specs(self) -> tuple[Tool, ...]:
-        """The descriptions for the model, ordered by name."""
         return tuple(tool.spec for tool in self._tools.values())
 
     def get(self, name: str) -> RunnableTool | None:
         return self._tools.get(name)
 
     def allowed(self, patterns: tuple[str, ...]) -> Toolbox:
-        """Return the tools of this box that the patterns match."""
         return Toolbox(tool for name, tool in self._tools.items() if is_allowed(name, patterns))
 
 

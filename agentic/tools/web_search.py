@@ -63,8 +63,6 @@ SPEC = tool_spec(
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """A page that a search found."""
-
     title: str
     url: str
     snippet: str
@@ -290,7 +288,6 @@ class KeylessEngine(_Ddgs):
 
 
 def _read_results(answer: Any, snippet: tuple[str, ...], url: str = "url") -> list[SearchResult]:
-    """Return the readable results of an answer."""
     found = []
     for item in answer if isinstance(answer, list) else ():
         if isinstance(item, Mapping) and isinstance(item.get(url), str) and _LINK.fullmatch(item[url]):

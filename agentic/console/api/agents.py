@@ -102,7 +102,6 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
     @table.get("/api/agents/{name}/files/{file}")
     async def show_file(request: web.Request) -> web.Response:
-        """Show a persona file with its changes."""
         folder, name = parts.settings.persona_folder(_query_agent(parts, request)), request.match_info["file"]
         if name not in PERSONA_FILES:
             raise Refused(404, f"a persona has the files {', '.join(PERSONA_FILES)}")
@@ -257,7 +256,6 @@ def _compare(at: float, old: str, new: str) -> Json:
 
 
 def memory_entries(versions: Sequence[Version], current: str) -> list[MemoryEntry]:
-    """Return the entries of a memory in their order."""
     former = [(version.replaced_at, {block.words for block in blocks_of(version.text)}) for version in versions]
     found: list[MemoryEntry] = []
     section = ""

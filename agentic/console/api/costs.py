@@ -65,7 +65,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         kind = query_text(request, "kind")
         if kind is not None and kind not in KINDS:
             raise Refused(400, f"kind: expected one of {', '.join(KINDS)}")
-        standings = await season(await parts.store.open(), kind=kind)
+        standings = await season(await parts.store.open(), kind)
         return web.json_response({"items": [asdict(each) for each in standings], "next": None})
 
     return table
@@ -155,7 +155,6 @@ def _costs_json(parts: ConsoleContext, first: date, last: date, costs: CostSums)
 
 
 def _sort_by_cost(sums: Iterable[tuple[Json, Spent]]) -> list[Json]:
-    """Sort the most expensive first."""
     return [key | spent_json(spent) for key, spent in sorted(sums, key=lambda pair: -pair[1].cost_usd)]
 
 

@@ -281,8 +281,6 @@ class Reader:
 
 
 class Hub:
-    """Publishes events to all readers."""
-
     def __init__(self, *, kept: int = HUB_EVENTS, most_readers: int = MAX_READERS) -> None:
         self._start = secrets.token_hex(4)
         self._number = 0

@@ -66,7 +66,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
             channel_id=query_id(request, "channel"),
             outcome=query_text(request, "outcome"),
             model=query_text(request, "model"),
-            person=query_id(request, "person"),
+            asked_by=query_id(request, "person"),
             conversation_id=query_text(request, "conversation"),
             text=query_text(request, "words") or "",
         )

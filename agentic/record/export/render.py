@@ -288,7 +288,6 @@ def _kind(line: str) -> str:
 
 
 def _render_block(kind: str, lines: list[str], look: Look) -> Markup:
-    """Render lines of the same kind."""
     if kind == "nothing":
         return Markup("")
     if kind == "quote":

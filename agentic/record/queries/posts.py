@@ -115,16 +115,11 @@ async def _with_turns(db: aiosqlite.Connection, found: Sequence[Conversation]) -
     sums = {conversation_id: values for conversation_id, *values in turns}
 
     def with_sums(each: Conversation) -> Conversation:
-        rounds, messages, skips, cost, count, agents = sums.get(each.id, (0, 0, 0, 0.0, 0, ""))
-        largest = {
-            "rounds": max(each.rounds, rounds),
-            "messages": max(each.messages, messages),
-            "skips": max(each.skips, skips),
-            "cost_usd": max(each.cost_usd, cost),
-        }
-        return each.model_copy(
-            update={**largest, "turns": count, "agents": tuple(sorted(filter(None, agents.split(","))))}
-        )
+        *numbers, count, agents = sums.get(each.id, (0, 0, 0, 0.0, 0, ""))
+        names = ("rounds", "messages", "skips", "cost_usd")
+        largest = {name: max(getattr(each, name), number) for name, number in zip(names, numbers, strict=True)}
+        theirs = tuple(sorted(filter(None, agents.split(","))))
+        return each.model_copy(update={**largest, "turns": count, "agents": theirs})
 
     return tuple(map(with_sums, found))
 
@@ -156,8 +151,6 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture that was posted, scaled down."""
-
     data: bytes
     media_type: str
 
@@ -175,12 +168,10 @@ async def posts_of_conversation(db: aiosqlite.Connection, conversation_id: str) 
 
 
 async def posts_of_channel(db: aiosqlite.Connection, channel_id: int) -> tuple[Post, ...]:
-    """Read the posts in a channel or thread."""
     return await _read_posts(db, "posts", "posts.channel_id = ?", channel_id)
 
 
 async def _read_posts(db: aiosqlite.Connection, table: str, condition: str, *values: Any) -> tuple[Post, ...]:
-    """Read posts in their order."""
     query = f"""SELECT {POST_COLUMNS}, pictures.media_type FROM {table} LEFT JOIN pictures USING (message_id)
     WHERE {condition} ORDER BY posts.message_id"""
     posts = [Post(*row) for row in await rows(db, query, *values)]

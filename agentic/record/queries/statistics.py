@@ -107,14 +107,11 @@ async def model_speeds(db: aiosqlite.Connection, first_day: str, last_day: str) 
     return tuple(speeds)
 
 
-async def reactions_received(
-    db: aiosqlite.Connection, since: float, until: float = math.inf
-) -> list[tuple[str, str, int]]:
-    """Count reactions to agents' posts between two times (unix seconds): (agent, emoji, count), each agent's most
-    frequent first."""
+async def reactions_received(db: aiosqlite.Connection, since: float) -> list[tuple[str, str, int]]:
+    """Count reactions to agents' posts since then (unix seconds): (agent, emoji, count), the most frequent first."""
     query = """SELECT posts.agent, reactions.emoji, COUNT(*) FROM reactions JOIN posts USING (message_id)
-        WHERE reactions.at >= ? AND reactions.at < ? GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"""
-    return [(agent, emoji, count) for agent, emoji, count in await rows(db, query, since, until)]
+        WHERE reactions.at >= ? GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"""
+    return [(agent, emoji, count) for agent, emoji, count in await rows(db, query, since)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,15 +297,13 @@ class Standing:
     fair_share: float
 
 
-async def season(
-    db: aiosqlite.Connection, *, kind: str | None = None, since: float = 0.0, until: float = math.inf
-) -> tuple[Standing, ...]:
-    """Return the standings of contests of a kind (arena, room; None: all) between two times (unix seconds), the best
-    first: by the lower end of the wins' interval, so that one lucky win is not the top."""
+async def season(db: aiosqlite.Connection, kind: str | None = None) -> tuple[Standing, ...]:
+    """Return the standings of contests of a kind (arena, room; None: all), the best first: by the lower end of the
+    wins' interval, so that one lucky win is not the top."""
     contests: dict[str, list[Contender]] = defaultdict(list)
     query = """SELECT contests.id, agent, model, votes FROM contests JOIN contenders ON contest_id = contests.id
-        WHERE contests.at >= ?1 AND contests.at < ?2 AND (?3 IS NULL OR kind = ?3)"""
-    for contest_id, agent, model, votes in await rows(db, query, since, until, kind):
+        WHERE ?1 IS NULL OR kind = ?1"""
+    for contest_id, agent, model, votes in await rows(db, query, kind):
         contests[contest_id].append(Contender(agent=agent, model=model, votes=votes))
     return standings(contests.values())
 

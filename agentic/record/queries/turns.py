@@ -54,7 +54,7 @@ class TurnFilter:
     channel_id: int | None = None
     conversation_id: str | None = None
     outcome: str | None = None
-    person: int | None = None
+    asked_by: int | None = None
     model: str | None = None
     since: float | None = None
     until: float | None = None
@@ -97,16 +97,9 @@ async def turns_page(
 ) -> Page[Turn]:
     """Read a page of turns, `count` at most. A search for text may give few turns, or none, and yet a next page."""
     count = min(count, MAX_PAGE)
-    conditions = {
-        "turns.agent = ?": wanted.agent,
-        "turns.channel_id = ?": wanted.channel_id,
-        "turns.conversation_id = ?": wanted.conversation_id,
-        "turns.outcome = ?": wanted.outcome,
-        "turns.asked_by = ?": wanted.person,
-        "turns.model = ?": wanted.model,
-        "turns.at >= ?": wanted.since,
-        "turns.at < ?": wanted.until,
-    }
+    columns = ("agent", "channel_id", "conversation_id", "outcome", "asked_by", "model")
+    conditions = {f"turns.{name} = ?": getattr(wanted, name) for name in columns}
+    conditions |= {"turns.at >= ?": wanted.since, "turns.at < ?": wanted.until}
     asked = {condition: value for condition, value in conditions.items() if value is not None}
     where = " AND ".join(["(turns.at, turns.seq) < (?, ?)", *asked])
     values = [*(after or BEFORE_ALL), *asked.values()]
@@ -157,19 +150,18 @@ async def calls_of_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> t
     return tuple(calls)
 
 
-async def costliest_turns(db: aiosqlite.Connection, first_day: str, last_day: str, count: int = 10) -> tuple[Turn, ...]:
-    """Read the most expensive turns of these days (YYYY-MM-DD, both included), the most expensive first."""
+async def costliest_turns(db: aiosqlite.Connection, first_day: str, last_day: str) -> tuple[Turn, ...]:
+    """Read the ten most expensive turns of these days (YYYY-MM-DD, both included), the most expensive first."""
     query = f"""SELECT {TURN} FROM turns WHERE seq IN (
-            SELECT seq FROM turns WHERE day BETWEEN ? AND ? AND cost_usd > 0 ORDER BY cost_usd DESC LIMIT ?)
+            SELECT seq FROM turns WHERE day BETWEEN ? AND ? AND cost_usd > 0 ORDER BY cost_usd DESC LIMIT 10)
         ORDER BY cost_usd DESC"""
-    found = await rows(db, query, first_day, last_day, count)
-    return tuple(map(_turn, found))
+    return tuple(map(_turn, await rows(db, query, first_day, last_day)))
 
 
 async def turns_of_conversation(db: aiosqlite.Connection, conversation_id: str) -> tuple[Turn, ...]:
     """Read the turns in their order."""
-    found = await rows(db, f"SELECT {TURN} FROM turns WHERE conversation_id = ? ORDER BY at, seq", conversation_id)
-    return tuple(map(_turn, found))
+    query = f"SELECT {TURN} FROM turns WHERE conversation_id = ? ORDER BY at, seq"
+    return tuple(map(_turn, await rows(db, query, conversation_id)))
 
 
 async def turns_of_channel(db: aiosqlite.Connection, channel_id: int) -> tuple[Turn, ...]:

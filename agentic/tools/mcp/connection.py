@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -69,8 +68,6 @@ _CUT = "SSE stream"  # the first words of the SDK's errors for an answer that wa
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
 P = TypeVar("P", bound=types.PaginatedResult)
 
 
@@ -125,8 +122,11 @@ class _HttpClient(httpx2.AsyncClient):
         self._unanswered: set[asyncio.Future[None]] = set()
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        if request.method == "DELETE":
-            return await self._end_session(request, **options)
+        if request.method == "DELETE":  # tells the server that the session is over, unless it knows
+            if not self._has_session:
+                return httpx2.Response(204, request=request)
+            async with asyncio.timeout(CLOSE_SECONDS):  # the SDK logs a TimeoutError
+                return await super().send(request, **options)
         if request.method != "POST":
             return await self._send(request, **options)
         answered = asyncio.get_running_loop().create_future()
@@ -179,13 +179,6 @@ class _HttpClient(httpx2.AsyncClient):
         self._has_session = False
         self._watch.end(reason)
 
-    async def _end_session(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Tell the server that the session is over, unless it knows."""
-        if not self._has_session:
-            return httpx2.Response(204, request=request)
-        async with asyncio.timeout(CLOSE_SECONDS):  # the SDK logs a TimeoutError
-            return await super().send(request, **options)
-
 
 async def _error_in(response: httpx2.Response) -> types.JSONRPCError | None:
     """Read a rejection to its end. Return its JSON-RPC error, None if it is something else."""
@@ -201,7 +194,6 @@ async def _error_in(response: httpx2.Response) -> types.JSONRPCError | None:
 def _rejection(
     request: httpx2.Request, status: int, call: Mapping[str, Any], code: int, message: str
 ) -> httpx2.Response:
-    """Return an answer with a JSON-RPC error of ours."""
     error = {"jsonrpc": "2.0", "id": call["id"], "error": {"code": code, "message": message}}
     return httpx2.Response(status, json=error, request=request)
 
@@ -336,7 +328,6 @@ class SdkConnection:
 
 
 def output_of(result: types.CallToolResult) -> ToolOutput:
-    """Convert the result of a call."""
     builder = _OutputBuilder()
     for block in result.content:
         builder.add(block)
@@ -429,7 +420,7 @@ def _picture(data: str) -> Picture | None:
     """Decode a picture. None if it is not base64, not a picture, too large or cut off: a provider would refuse it."""
     try:
         found = as_picture(base64.b64decode(data, validate=True))
-    except (binascii.Error, ValueError, FetchRefused):
+    except (ValueError, FetchRefused):
         return None
     return found if size_of(found.data, found.media_type) is not None else None
 
@@ -452,5 +443,4 @@ def _described(address: str, one: types.Resource | types.ResourceTemplate) -> st
 
 
 def _short(text: str, limit: int = _NAME_CHARACTERS) -> str:
-    """Return the text on one line, at most `limit` characters."""
     return " ".join(text.split())[:limit]

@@ -76,7 +76,6 @@ class Watch:
         self._news.set()
 
     async def wait(self) -> None:
-        """Wait for the next report."""
         await self._news.wait()
         self._news.clear()
 
@@ -302,7 +301,6 @@ class McpTool:
     operation: Operation
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        """Run a call. Raises nothing but CancelledError; errors are outputs."""
         return await self.server.use(lambda connection: self.operation(connection, arguments), context)
 
 
@@ -312,11 +310,10 @@ def tools_of(server: McpServer) -> tuple[McpTool, ...]:
     if server.offer.resources:
         name = server.config.name
         uri = {"uri": {"type": "string", "description": "an address from the list"}}
-        listing = f"Lists the resources of {name}, one a line, with their addresses."
-        nothing = {"type": "object", "properties": {}, "additionalProperties": False}
+        listing = tool_spec(LIST, f"Lists the resources of {name}, one a line, with their addresses.", {})
         reading = tool_spec(READ, f"Reads one resource of {name} by its address.", uri, ("uri",))
         offered += [
-            (Tool(LIST, listing, nothing), lambda connection, _: connection.list_resources()),
+            (listing, lambda connection, _: connection.list_resources()),
             (reading, lambda connection, arguments: connection.read_resource(str(arguments.get("uri", "")))),
         ]
     allowed = [(tool, operation) for tool, operation in offered if is_allowed(tool.name, server.config.tools)]

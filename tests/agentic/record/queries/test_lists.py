@@ -32,7 +32,7 @@ FILTERS = [
     TurnFilter(channel_id=CHANNEL),
     TurnFilter(conversation_id="showcase"),
     TurnFilter(outcome="failed"),
-    TurnFilter(person=PEOPLE[0]),
+    TurnFilter(asked_by=PEOPLE[0]),
     TurnFilter(model="xai/grok-4.7"),
     TurnFilter(since=NOW - 5 * 86400, until=NOW - 2 * 86400),
     TurnFilter(agent="claude", outcome="skipped", channel_id=CHANNEL),
@@ -58,7 +58,7 @@ def matches(wanted):
         and wanted.channel_id in (None, turn["channel_id"])
         and wanted.conversation_id in (None, turn["conversation_id"])
         and wanted.outcome in (None, turn["outcome"])
-        and wanted.person in (None, turn["asked_by"])
+        and wanted.asked_by in (None, turn["asked_by"])
         and wanted.model in (None, turn["model"])
         and (wanted.since is None or turn["at"] >= wanted.since)
         and (wanted.until is None or turn["at"] < wanted.until)
