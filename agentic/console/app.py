@@ -38,7 +38,6 @@ TYPES = {
     ".json": "application/json",
     ".txt": "text/plain; charset=utf-8",
 }
-INDEX = "/"
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +108,7 @@ def read_files() -> Mapping[str, StaticFile]:
             etag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
             file = StaticFile(content, gzip.compress(content, mtime=0), TYPES[path.suffix], etag)
             found[f"/{path.relative_to(FOLDER).as_posix()}"] = file
-    return {**found, INDEX: found.pop("/index.html")}
+    return {**found, "/": found.pop("/index.html")}
 
 
 def file_routes(files: Mapping[str, StaticFile]) -> Iterator[web.RouteDef]:

@@ -22,9 +22,6 @@ from agentic.record.queries.turns import Turn
 Json = dict[str, Any]
 # Of a turn: what is written in other words, or belongs to the page of one turn.
 APART = {"v", "seq", "round_number", "reacted", "phases", "posted", "calls", "tool_calls"}
-MAX_CURSOR = 250  # characters
-MAX_ORDER = 2**63 - 1
-MAX_EXACT = 2**53 - 1
 
 
 def pick(value: object, names: str) -> Json:
@@ -102,7 +99,7 @@ def exact(value: Any) -> Any:
         return {key: exact(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [exact(inner) for inner in value]
-    is_id = isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_EXACT
+    is_id = isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**53
     return str(value) if is_id else value
 
 
@@ -120,7 +117,7 @@ def query_cursor(request: web.Request, *, of_texts: bool = False) -> Cursor | No
 
     Raises Refused.
     """
-    text = query_text(request, "before", MAX_CURSOR)
+    text = query_text(request, "before", 250)
     if text is None:
         return None
     time, _, last = text.partition(":")
@@ -128,6 +125,6 @@ def query_cursor(request: web.Request, *, of_texts: bool = False) -> Cursor | No
         at, number = float(time), last if of_texts else int(last)
     except ValueError:
         at, number = math.nan, 0
-    if not math.isfinite(at) or (isinstance(number, int) and not 0 <= number <= MAX_ORDER):
+    if not math.isfinite(at) or (isinstance(number, int) and not 0 <= number < 2**63):
         raise Refused(400, "before: expected what the page before it gave as `next`")
     return at, number

@@ -171,14 +171,8 @@ class Security:
         key = secrets.token_urlsafe(32)
         self._sessions[key] = secrets.token_urlsafe(24)
         response = web.json_response({})
-        response.set_cookie(
-            COOKIE,
-            key,
-            max_age=int(SESSION_SECONDS),
-            httponly=True,
-            samesite="Strict",
-            secure=self._url.scheme == "https",
-        )
+        secure, age = self._url.scheme == "https", int(SESSION_SECONDS)
+        response.set_cookie(COOKIE, key, max_age=age, httponly=True, samesite="Strict", secure=secure)
         return response
 
     async def _logout(self, request: web.Request) -> web.Response:

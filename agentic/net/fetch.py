@@ -31,7 +31,6 @@ MAX_AT_ONCE = 8
 MAX_REDIRECTS = 3
 TIMEOUT_SECONDS = 10.0  # for one fetch, redirects included
 
-_READ_SIZE = 65_536
 _REDIRECTS = (301, 302, 303, 307, 308)
 _ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0.9,image/*;q=0.5,*/*;q=0.1"
 # Many sites answer nothing that names itself as a library.
@@ -95,7 +94,7 @@ async def read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     if (response.content_length or 0) > max_bytes:
         raise FetchRefused("too large")
     data = bytearray()
-    async for chunk in response.content.iter_chunked(_READ_SIZE):
+    async for chunk in response.content.iter_chunked(65_536):
         data += chunk
         if len(data) > max_bytes:
             raise FetchRefused("too large")

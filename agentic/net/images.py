@@ -41,7 +41,6 @@ ALL_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MAX_SIDE = 8000  # pixels; Anthropic's limit, the lowest of the providers'
 MAX_PIXELS = 40_000_000
 MAX_DECODED_AT_ONCE = 2  # a decoded picture takes up to 160 MB
-MAX_TRIES = 9
 CACHE_BYTES = 24_000_000
 QUALITIES = (88, 75, 60)  # of JPEG, until it is small enough
 SMALLER = 0.7  # then the sides, again and again
@@ -252,7 +251,7 @@ def _encode(image: Image.Image, limits: ImageLimits) -> Picture:
         white.alpha_composite(image.convert("RGBA"))
         image = white
     flat = image.convert("RGB")
-    for _ in range(MAX_TRIES):
+    for _ in range(9):
         for quality in QUALITIES:
             jpeg = _write(flat, "JPEG", quality)
             if len(jpeg) <= limits.max_bytes:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
 
@@ -104,13 +103,7 @@ def _known_codec(name: str) -> str | None:
     return found if found in _CODECS else None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadablePage:
-    title: str
-    text: str
-
-
-def readable_page(html: str, address: str) -> ReadablePage:
+def readable_page(html: str, address: str) -> tuple[str, str]:
     """Return the title and the text of a page. Links in it are absolute, `[words](address)`."""
     # Imported here, since it takes 24 ms and 8 MiB, and not every process reads pages.
     from lxml import etree  # type: ignore[import-untyped]
@@ -121,14 +114,14 @@ def readable_page(html: str, address: str) -> ReadablePage:
     try:
         tree = lxml_html.document_fromstring(html.replace(_KEPT, "").encode("utf-8", "replace"), parser=parser)
     except (etree.ParserError, etree.XMLSyntaxError, ValueError):  # nothing in it
-        return ReadablePage("", "")
+        return "", ""
     title = " ".join((tree.findtext(".//title") or "").split())[:200]
     for path in (".//main", ".//article", ".//body"):
         found = list(tree.iterfind(path))
         text = _text(found[0], address) if len(found) == 1 else ""
         if len(text) >= _MIN_MAIN_TEXT:
-            return ReadablePage(title, text)
-    return ReadablePage(title, _text(tree, address))
+            return title, text
+    return title, _text(tree, address)
 
 
 def _text(root: Any, address: str) -> str:

@@ -27,7 +27,6 @@ import aiosqlite
 
 BUSY_MS = 5000  # another process may checkpoint, or copy the file
 FOLDER = Path(__file__).parent / "migrations"
-COPIES_KEPT = 3
 CHUNK = 64  # rows that a connection fetches at once
 
 EACH = (f"PRAGMA busy_timeout = {BUSY_MS}", "PRAGMA temp_store = MEMORY")
@@ -161,7 +160,7 @@ def migrate(
             migration = missing[0]
             if not is_new:
                 _back_up(connection, path.with_name(f"{path.name}.before-{migration.number:04d}"))
-                for old in copies(path)[:-COPIES_KEPT]:
+                for old in copies(path)[:-3]:
                     old.unlink(missing_ok=True)
             if _apply(connection, migration, ours, clock()):
                 applied.append(migration)

@@ -41,21 +41,16 @@ from agentic.record.recall import each_of
 from agentic.state.idle import Candidate, Sent
 from agentic.wire.entries import LoggedMessage
 
-MAX_REPLIES = 60  # of a channel, when a chain is looked for
-MAX_PEOPLE = 50  # when somebody with new messages is
-MAX_MESSAGES = 400  # of a person
 MIN_CHARACTERS = 20  # that a person wrote since the last profile; less says nothing about them
-MAX_POSTS = 15  # of the agent in a channel
-MAX_EXCHANGES = 200  # the newest
 MAX_TALK = 20  # messages of a conversation
 EXCHANGE_SECONDS = 3600.0  # what a person writes within that time after an agent's message belongs to it
 
 # A reply to a reply, or to any message if ?4 says so, which nobody has answered, and up to which there is no summary,
 # nor up to another reply to the same message: if a hundred people answer one, the chain before it is read once.
-_UNSUMMARISED = f"""
+_UNSUMMARISED = """
 SELECT last.message_id FROM (
     SELECT message_id, reply_to FROM message_log
-    WHERE channel_id = ?1 AND reply_to IS NOT NULL AND message_id < ?2 ORDER BY message_id DESC LIMIT {MAX_REPLIES}
+    WHERE channel_id = ?1 AND reply_to IS NOT NULL AND message_id < ?2 ORDER BY message_id DESC LIMIT 60
 ) last
 JOIN message_log middle ON middle.message_id = last.reply_to AND middle.channel_id = ?1
 LEFT JOIN message_log first ON first.message_id = middle.reply_to AND first.channel_id = ?1
@@ -72,7 +67,7 @@ _UNPROFILED = f"""
 {each_of("author_id", "message_log")}
 SELECT id, coalesce((SELECT max(upto) FROM profiles WHERE user_id = id), 0) AS upto,
   (SELECT max(message_id) FROM message_log WHERE author_id = id) AS newest
-FROM each WHERE id IS NOT NULL AND newest > upto ORDER BY newest DESC LIMIT {MAX_PEOPLE}
+FROM each WHERE id IS NOT NULL AND newest > upto ORDER BY newest DESC LIMIT 50
 """
 # Posts of the agent with the people that they are for: by what was noted of it, or what it answers.
 _POSTS = f"""
@@ -80,7 +75,7 @@ SELECT post.message_id, post.at, post.reply_to, unasked.at AS sent_at,
   iif(unasked.at IS NULL, parent.author_id, unasked.person_id) AS person_id
 FROM (
     SELECT message_id, at, reply_to FROM message_log WHERE agent = ? AND channel_id = ?
-    ORDER BY message_id DESC LIMIT {MAX_POSTS}
+    ORDER BY message_id DESC LIMIT 15
 ) post
 LEFT JOIN unasked ON unasked.message_id = post.message_id
 LEFT JOIN message_log parent ON parent.message_id = post.reply_to AND parent.author = '{PERSON}'
@@ -240,7 +235,7 @@ def _new_messages(db: sqlite3.Connection, person_id: int, upto: int, channels: S
     chat: its topics could not be used in front of others."""
     found = db.execute(
         f"SELECT {SELECTED} FROM message_log WHERE author_id = ? AND message_id > ? AND author = 'person'"
-        f" AND channel_id IN (SELECT value FROM json_each(?)) ORDER BY message_id DESC LIMIT {MAX_MESSAGES}",
+        f" AND channel_id IN (SELECT value FROM json_each(?)) ORDER BY message_id DESC LIMIT 400",
         (person_id, upto, json.dumps(channels)),
     )
     theirs = list(map(message_of, found))
@@ -290,7 +285,7 @@ def _exchanges(db: sqlite3.Connection, agent: str) -> list[Exchange]:
             if person_id is not None:
                 each = Exchange(agent, person_id, channel_id, post["message_id"], post["at"], unasked=sent)
                 found.setdefault((channel_id, person_id), each)
-    return sorted(found.values(), key=lambda exchange: -exchange.post_id)[:MAX_EXCHANGES]
+    return sorted(found.values(), key=lambda exchange: -exchange.post_id)[:200]
 
 
 def _last_writer(db: sqlite3.Connection, channel_id: int, post: sqlite3.Row) -> int | None:

@@ -110,7 +110,8 @@ class MessageLog:
         self._edited = LRUCache[int, None](MAX_LOGGED)
         self._logged = LRUCache[int, tuple[ChannelReader, int]](MAX_LOGGED)  # message → as it was logged last
         self._more = asyncio.Event()
-        transcripts.on_change(self._note_edited)
+        # Edited or deleted messages, which an earlier run of the program may have logged.
+        transcripts.on_change(lambda _, message_ids: self._edited.update(dict.fromkeys(message_ids)))
 
     async def run(self) -> None:
         """Follow the transcripts until cancelled; what has changed by then is logged."""
@@ -129,10 +130,6 @@ class MessageLog:
         if len(self._changed) < MAX_LOGGED:
             self._changed[message_id] = channel_id
             self._more.set()
-
-    def _note_edited(self, _: int, message_ids: Collection[int]) -> None:
-        """Messages were edited or deleted, which an earlier run of the program may have logged."""
-        self._edited.update(dict.fromkeys(message_ids))
 
     def flush(self) -> None:
         changed, self._changed = self._changed, {}

@@ -219,15 +219,12 @@ def explain_error(error: Exception) -> str:
     text = str(error)
     if isinstance(error, OSError):
         return error.strerror or text
-    if "full" in text:
-        return "the disk is full"
-    if "readonly" in text:
-        return "the file cannot be written to"
-    if "locked" in text:
-        return "another program holds the file"
-    if "malformed" in text or "not a database" in text:
-        return "the file is damaged; move it away with its -wal and -shm, or restore a backup (docs/operations.md)"
-    return text
+    damaged = "the file is damaged; move it away with its -wal and -shm, or restore a backup (docs/operations.md)"
+    causes = {
+        **{"full": "the disk is full", "readonly": "the file cannot be written to"},
+        **{"locked": "another program holds the file", "malformed": damaged, "not a database": damaged},
+    }
+    return next((cause for word, cause in causes.items() if word in text), text)
 
 
 @asynccontextmanager

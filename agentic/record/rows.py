@@ -46,7 +46,6 @@ FAILED = {
     *("reaction_failed", "session_lost", "unreadable"),
 }
 QUIET = {"skipped", "withdrawn", "stopped", "overtaken", "out_of_turn", "not_ours"}
-LEVEL = 9  # of compression
 
 Values = tuple[Any, ...]
 Statement = tuple[str, list[Values]]
@@ -309,7 +308,7 @@ def pack(words: CallWords) -> bytes:
     Each call is compressed by itself. The system prompt repeats; to have it once for all calls would save about 2 KB of
     each, but people's words could be in it, and would then have to be removed in a second place.
     """
-    return zlib.compress(words.model_dump_json(exclude_defaults=True, exclude={"quoted"}).encode(), LEVEL)
+    return zlib.compress(words.model_dump_json(exclude_defaults=True, exclude={"quoted"}).encode(), level=9)
 
 
 def unpack(data: bytes) -> CallWords:

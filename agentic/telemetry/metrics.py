@@ -49,24 +49,16 @@ class Metrics:
         self._read, self._ping = read, ping
         self.registry = registry = CollectorRegistry()
         self._turns = Counter(f"{PREFIX}turns", "Turns that ended", ("agent", "trigger", "outcome"), registry=registry)
-        self._phases = Counter(
-            f"{PREFIX}turn_phase_seconds",
-            "Seconds of turns, by what they waited for",
-            ("agent", "phase"),
-            registry=registry,
-        )
+        waited = "Seconds of turns, by what they waited for"
+        self._phases = Counter(f"{PREFIX}turn_phase_seconds", waited, ("agent", "phase"), registry=registry)
         self._latency = Histogram(
             f"{PREFIX}model_seconds", "Seconds of a model call", ("model",), buckets=MODEL_SECONDS, registry=registry
         )
         self._errors = Counter(f"{PREFIX}model_errors", "Model calls that failed", ("model", "kind"), registry=registry)
         self._tokens = Counter(f"{PREFIX}tokens", "Tokens of model calls", ("model", "kind"), registry=registry)
         self._cost = Counter(f"{PREFIX}cost_usd", "US dollars of model calls", ("agent", "model"), registry=registry)
-        self._lag = Histogram(
-            f"{PREFIX}event_loop_lag_seconds",
-            "Seconds that the event loop was late",
-            buckets=LAG_SECONDS,
-            registry=registry,
-        )
+        late = "Seconds that the event loop was late"
+        self._lag = Histogram(f"{PREFIX}event_loop_lag_seconds", late, buckets=LAG_SECONDS, registry=registry)
         self._redis = Gauge(f"{PREFIX}redis_round_trip_seconds", "Seconds to Redis and back", registry=registry)
         self._redis_up = Gauge(f"{PREFIX}redis_up", "Whether Redis answers", registry=registry)
         registry.register(_AtTheMoment(read))

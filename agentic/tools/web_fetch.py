@@ -91,5 +91,5 @@ def _read(found: Downloaded) -> _CachedPage:
     text = page_text(found.data, found.content_type)
     if media_type(found.content_type) not in HTML:
         return _CachedPage(text[:KEPT_CHARACTERS].strip(), address=address)
-    page = readable_page(text[:MAX_HTML], address)
-    return _CachedPage(page.text[:KEPT_CHARACTERS], page.title, address)
+    title, text = readable_page(text[:MAX_HTML], address)
+    return _CachedPage(text[:KEPT_CHARACTERS], title, address)

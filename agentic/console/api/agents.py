@@ -40,9 +40,7 @@ MAX_REACTIONS = 12  # kinds, of an agent
 MAX_CHANNELS = 30  # whose cooldowns are read
 MAX_LINES = 2_000  # of a version that is compared: comparing takes the square of it
 MAX_TURN_SECONDS = 600.0  # between a turn's write to memory and its end
-CONTEXT_LINES = 3
 DAY = 86400.0
-NO_MEMORY = "memory.md: missing"  # no problem: an agent's first note creates it
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +220,8 @@ async def _persona(parts: ConsoleContext, agent: str) -> Json:
     turns = await _turns_of(parts, agent, memory)
     return {
         "files": [{"name": name, "size": None if text is None else len(text)} for name, text in files],
-        "problems": [problem for problem in files.problems if problem != NO_MEMORY],
+        # A missing memory is no problem: an agent's first note creates it.
+        "problems": [problem for problem in files.problems if problem != "memory.md: missing"],
         "memory": [
             {
                 **pick(entry, "text section others readable added_at"),
@@ -249,7 +248,7 @@ def _compare(at: float, old: str, new: str) -> Json:
     if max(len(before), len(after)) > MAX_LINES:
         more = len(after) - len(before)
         return {"at": at, "added": max(0, more), "removed": max(0, -more), "lines": None}
-    compared = list(difflib.unified_diff(before, after, lineterm="", n=CONTEXT_LINES))[2:]
+    compared = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
     lines = [{"sign": line[0], "text": "" if line[0] == "@" else line[1:]} for line in compared]
     signs = [line["sign"] for line in lines]
     return {"at": at, "added": signs.count("+"), "removed": signs.count("-"), "lines": lines}

@@ -176,8 +176,7 @@ def _room_json(parts: ConsoleContext, room: Room) -> Json:
 
 def _seat_json(seat: Seat) -> Json:
     return {
-        **pick(seat, "key model why_not"),
-        "shown": seat.shown,
+        **pick(seat, "key model why_not shown"),
         "bot": seat.is_bot,
         "about": ", ".join(seat.member.interests),
     }

@@ -41,7 +41,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 Read = MemoryObjectReceiveStream[SessionMessage | Exception]
 Write = MemoryObjectSendStream[SessionMessage]
-Outgoing = MemoryObjectReceiveStream[SessionMessage]
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +160,7 @@ class ServerProcess(Transport):
             log.debug("MCP server %s printed a line that is not a message: %s", self._config.name, self._line(line))
             await asyncio.sleep(0)  # reading lines that are already there does not yield
 
-    async def _write(self, process: Process, outgoing: Outgoing) -> None:
+    async def _write(self, process: Process, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
         assert process.stdin is not None
         try:
             async for message in outgoing:
