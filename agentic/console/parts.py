@@ -94,17 +94,9 @@ class ConsoleContext:
     def ending(self, why: str | None) -> str | None:
         return self.endings.get(why, why) if why else None
 
-    def note_action(self, action: str, channel_id: int | None, agent: str | None, detail: str, outcome: str) -> None:
-        note = ActionNote(
-            id=secrets.token_hex(16),
-            at=self.clock(),
-            by=CONSOLE,
-            action=action,
-            channel_id=channel_id,
-            agent=agent,
-            detail=detail,
-            outcome=outcome,
-        )
+    def note_action(self, **fields: Any) -> None:
+        """Record what the owner did from the console: the other fields of an ActionNote."""
+        note = ActionNote(id=secrets.token_hex(16), at=self.clock(), by=CONSOLE, **fields)
         self.actions.context.services.record.note(note)
 
 

@@ -221,8 +221,11 @@ def explain_error(error: Exception) -> str:
         return error.strerror or text
     damaged = "the file is damaged; move it away with its -wal and -shm, or restore a backup (docs/operations.md)"
     causes = {
-        **{"full": "the disk is full", "readonly": "the file cannot be written to"},
-        **{"locked": "another program holds the file", "malformed": damaged, "not a database": damaged},
+        "full": "the disk is full",
+        "readonly": "the file cannot be written to",
+        "locked": "another program holds the file",
+        "malformed": damaged,
+        "not a database": damaged,
     }
     return next((cause for word, cause in causes.items() if word in text), text)
 

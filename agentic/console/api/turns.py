@@ -219,4 +219,5 @@ class Replays:
             self.running = None
             changed = change.model or (f"persona {change.persona}" if change.persona else "")
             detail = ", ".join(filter(None, (turn.turn.id, changed)))
-            self._parts.note_action("replay", turn.turn.channel_id, turn.turn.agent, detail, outcome)
+            about = {"channel_id": turn.turn.channel_id, "agent": turn.turn.agent, "detail": detail}
+            self._parts.note_action(action="replay", **about, outcome=outcome)

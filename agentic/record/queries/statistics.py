@@ -241,13 +241,12 @@ class FileState:
 
 async def file_state(db: aiosqlite.Connection) -> FileState:
     pages = [(await rows(db, f"PRAGMA {name}"))[0][0] for name in ("page_count", "freelist_count", "page_size")]
-    oldest = await first(db, "SELECT at FROM turns ORDER BY at LIMIT 1")
-    newest = await first(db, "SELECT at FROM turns ORDER BY at DESC LIMIT 1")
+    ((oldest, newest),) = await rows(db, "SELECT (SELECT min(at) FROM turns), (SELECT max(at) FROM turns)")
     return FileState(
         pages[0] * pages[2],
         pages[1] * pages[2],
-        oldest[0] if oldest else None,
-        newest[0] if newest else None,
+        oldest,
+        newest,
         {table: (await rows(db, f"SELECT COUNT(*) FROM {table}"))[0][0] for table in COUNTED},
         dict(await rows(db, "SELECT stream, dropped FROM positions")),  # type: ignore[arg-type]
     )
