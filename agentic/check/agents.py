@@ -20,13 +20,11 @@ from agentic.findings import Findings
 from agentic.llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp, Retryable, TimedOut
 from agentic.llm.providers.ollama import OllamaModel
 from agentic.llm.registry import build_model
-from agentic.llm.retry import RetryPolicy
 from agentic.state.rooms import DEFAULT_TURNS
 
 MODEL_SECONDS = 15.0  # for a provider's answer about one model
 PULLED_SECONDS = 10.0  # for a list of pulled models
 MAX_NAMED = 12
-_ONCE = RetryPolicy(attempts=1)
 
 
 class _ModelList:
@@ -125,7 +123,7 @@ async def error_of(settings: ModelSettings, name: str) -> ModelError | None:
     """Ask the provider about a model; return its error, or None if the model is usable."""
     # In a thread: it imports the SDK.
     try:
-        model = await asyncio.to_thread(build_model, **{**settings.access, "model": name}, image_model="", retry=_ONCE)
+        model = await asyncio.to_thread(build_model, **{**settings.access, "model": name}, image_model="", attempts=1)
     except ModelError as error:  # a package is missing
         return error
     try:
@@ -219,7 +217,7 @@ def _models_in_use(settings: Settings, personas: Iterable[RosterEntry]) -> Itera
 async def _check_ollama(place: str, models: list[ModelSettings], found: Findings) -> None:
     try:
         # In a thread: it imports the client.
-        model = await asyncio.to_thread(build_model, **models[0].access, image_model="", retry=_ONCE)
+        model = await asyncio.to_thread(build_model, **models[0].access, image_model="", attempts=1)
         try:
             pulled = await model.pulled(PULLED_SECONDS) if isinstance(model, OllamaModel) else ()
         finally:

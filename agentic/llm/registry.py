@@ -23,7 +23,7 @@ from agentic.llm.embeddings import Embedded, Embedder
 from agentic.llm.model import Access, ProviderModel
 from agentic.llm.profiles import Aws, Endpoint
 from agentic.llm.provider_table import KNOWN, PROVIDERS, Provider
-from agentic.llm.retry import Retrier, RetryPolicy
+from agentic.llm.retry import Retrier
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 
 T = TypeVar("T", bound=Model | Embedder)
@@ -42,7 +42,7 @@ def build_model(
     base_url: str | None = None,
     free: bool = False,
     rates: pricing.Rates | None = None,
-    retry: RetryPolicy | None = None,
+    attempts: int = 3,
     endpoint: Endpoint | None = None,
     aws: Aws | None = None,
 ) -> ProviderModel:
@@ -51,8 +51,8 @@ def build_model(
     `model` and `image_model`: None for the provider's defaults; `image_model` "" draws nothing. `base_url`: as the
     provider's SDK understands it, with /v1 for OpenAI and xAI, without a version for Anthropic and Google. `free`:
     calls cost nothing; an endpoint's own address on this machine is always free. `rates` override the price table.
-    `endpoint`: an OpenAI-compatible address of the owner's,
-    or a changed one of the table; `provider` is then its name. `aws`: for Bedrock, whose `api_key` may be "".
+    `attempts`: how often a call is tried. `endpoint`: an OpenAI-compatible address of the owner's, or a changed one of
+    the table; `provider` is then its name. `aws`: for Bedrock, whose `api_key` may be "".
 
     Raises KeyError for an unknown provider, ValueError if the model, region or address is missing.
     """
@@ -70,12 +70,11 @@ def build_model(
         aws=aws,
         rates=rates,
     )
-    retrier = Retrier(policy=retry or RetryPolicy())
     with _importing, _gc_disabled():
         adapter = _import_adapter(known)
         if not access.free:
             pricing.load()
-        return adapter(access, retrier)
+        return adapter(access, Retrier(attempts))
 
 
 def _import_adapter(known: Provider | Endpoint) -> type[ProviderModel]:

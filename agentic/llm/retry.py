@@ -36,34 +36,24 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How often to try: `attempts` in all, at least one; waits in seconds, doubled each time."""
+class Retrier:
+    """Runs attempts: `attempts` in all; waits in seconds, doubled each time. `clock` only measures spans, so a change
+    of the wall clock does not matter."""
 
     attempts: int = 3
     first_wait: float = 0.5
     longest_wait: float = 8.0
-
-    def __post_init__(self) -> None:
-        if self.attempts < 1 or self.first_wait < 0 or self.longest_wait < self.first_wait:
-            raise ValueError(f"not a valid retry policy: {self}")
-
-    def wait(self, failed: int, error: Retryable, rng: random.Random) -> float:
-        """Seconds to wait after the `failed`-th failure, counted from 1."""
-        grown = min(self.longest_wait, self.first_wait * 2 ** (failed - 1))
-        if error.retry_after is not None:
-            # A little later than asked, so that several bots do not retry in the same instant.
-            return max(0.0, error.retry_after) + rng.uniform(0.0, self.first_wait)
-        return rng.uniform(grown / 2, grown)
-
-
-@dataclass(frozen=True, slots=True)
-class Retrier:
-    """Runs attempts. `clock` only measures spans, so a change of the wall clock does not matter."""
-
-    policy: RetryPolicy = RetryPolicy()
     rng: random.Random = field(default_factory=random.Random)
     clock: Clock = time.monotonic
     sleep: Sleep = asyncio.sleep
+
+    def wait(self, failed: int, error: Retryable) -> float:
+        """Seconds to wait after the `failed`-th failure, counted from 1."""
+        if error.retry_after is not None:
+            # A little later than asked, so that several bots do not retry in the same instant.
+            return max(0.0, error.retry_after) + self.rng.uniform(0.0, self.first_wait)
+        grown = min(self.longest_wait, self.first_wait * 2 ** (failed - 1))
+        return self.rng.uniform(grown / 2, grown)
 
     async def run(
         self,
@@ -76,10 +66,10 @@ class Retrier:
         """Return the result of the first attempt that succeeds.
 
         `attempt` gets the seconds that are left. `failed` is called for each failure. `attempts`: at most that many,
-        None for the policy's number. Raises the last attempt's ModelError, or TimedOut when the budget is used up.
+        None for its own number. Raises the last attempt's ModelError, or TimedOut when the budget is used up.
         """
         ends = self.clock() + seconds
-        limit = self.policy.attempts if attempts is None else attempts
+        limit = self.attempts if attempts is None else attempts
         for number in count(1):
             try:
                 return await _run_within(attempt, ends - self.clock())
@@ -87,7 +77,7 @@ class Retrier:
                 failed(error, number)
                 if number >= limit or not isinstance(error, Retryable):
                     raise
-                wait = self.policy.wait(number, error, self.rng)
+                wait = self.wait(number, error)
                 if self.clock() + wait >= ends:
                     raise
             await self.sleep(wait)

@@ -33,7 +33,7 @@ from agentic.console.parts import People
 from agentic.llm.embeddings import Embedder
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.registry import LazyEmbedder, LazyModel, build_model
-from agentic.llm.retry import Fallbacks, RetryPolicy
+from agentic.llm.retry import Fallbacks
 from agentic.llm.types import Model
 from agentic.net.fetch import PublicFetcher
 from agentic.net.images import PictureFetcher
@@ -123,20 +123,19 @@ def embedder_of(settings: Settings) -> Embedder | None:
     model = settings.embedding
     if model is None:
         return None
-    free, retry = model.is_free, RetryPolicy(attempts=settings.model_retries + 1)
+    free, attempts = model.is_free, settings.model_retries + 1
 
     def build() -> Embedder:
-        return build_model(**model.access, image_model="", free=free, retry=retry)
+        return build_model(**model.access, image_model="", free=free, attempts=attempts)
 
     return LazyEmbedder(model.name, build, free=free)
 
 
 def _lazy(model: ModelSettings, image_model: str, retries: int, *, free_at_home: bool) -> Model:
     free = free_at_home and model.is_free
-    retry = RetryPolicy(attempts=retries + 1)
 
     def build() -> Model:
-        return build_model(**model.access, image_model=image_model, free=free, retry=retry)
+        return build_model(**model.access, image_model=image_model, free=free, attempts=retries + 1)
 
     return LazyModel(model.name, build, can_draw=bool(image_model), free=free)
 

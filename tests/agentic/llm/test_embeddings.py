@@ -12,7 +12,6 @@ from agentic.llm.embeddings import MAX_CHARACTERS, cosine, expected, nearest, pa
 from agentic.llm.errors import BadAnswer, BadKey, BadRequest, ModelError
 from agentic.llm.model import ProviderModel
 from agentic.llm.registry import LazyEmbedder, build_model
-from agentic.llm.retry import RetryPolicy
 from tests.support.models.chat_api import ChatAnswer, ChatServer
 
 PATHS = {"ollama": "/api/embed", "openai": "/embeddings", "lmstudio": "/embeddings"}
@@ -21,8 +20,7 @@ PATHS = {"ollama": "/api/embed", "openai": "/embeddings", "lmstudio": "/embeddin
 @asynccontextmanager
 async def embedding(provider: str, answer: ChatAnswer | str = "") -> AsyncIterator[tuple[ProviderModel, ChatServer]]:
     async with ChatServer(lambda _: answer) as server:
-        once = RetryPolicy(attempts=1)
-        model = build_model(provider, model="embedder", api_key="k", base_url=server.base_url, retry=once)
+        model = build_model(provider, model="embedder", api_key="k", base_url=server.base_url, attempts=1)
         try:
             yield model, server
         finally:

@@ -24,7 +24,6 @@ from agentic.llm.profiles import Endpoint
 from agentic.llm.provider_table import ENDPOINTS
 from agentic.llm.providers.ollama import MAX_CONTEXT, MIN_CONTEXT, context_for
 from agentic.llm.registry import build_model
-from agentic.llm.retry import RetryPolicy
 from agentic.llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound
 from tests.support.models.chat_api import ChatAnswer, ChatServer
 from tests.support.models.chat_doubles import chatting
@@ -135,11 +134,11 @@ async def test_only_the_owners_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> N
 async def test_a_password_of_the_address_is_sent_and_shown_to_nobody() -> None:
     async with ChatServer(lambda _: "hello") as server:
         address = server.base_url.replace("//", "//ann:canary-word@")
-        model = build_model("ollama", model="local", api_key="", base_url=address, retry=RetryPolicy(attempts=1))
+        model = build_model("ollama", model="local", api_key="", base_url=address, attempts=1)
         assert (await model.complete(Prompt(text="hi"))).text == "hello"
         await model.aclose()
     assert server.requests[0].headers["Authorization"].startswith("Basic ")
-    model = build_model("ollama", model="local", api_key="", base_url=address, retry=RetryPolicy(attempts=1))
+    model = build_model("ollama", model="local", api_key="", base_url=address, attempts=1)
     with pytest.raises(ConnectionFailed) as caught:
         await model.complete(Prompt(text="hi"))
     await model.aclose()
@@ -147,9 +146,7 @@ async def test_a_password_of_the_address_is_sent_and_shown_to_nobody() -> None:
 
 
 async def test_a_server_that_is_not_there_and_a_model_that_is_not_pulled_are_named_with_what_to_do() -> None:
-    model = build_model(
-        "ollama", model="x", api_key="", base_url="http://127.0.0.1:9/v1", retry=RetryPolicy(attempts=1)
-    )
+    model = build_model("ollama", model="x", api_key="", base_url="http://127.0.0.1:9/v1", attempts=1)
     with pytest.raises(ConnectionFailed, match=r"nothing answers at 127\.0\.0\.1:9; start it: ollama serve") as caught:
         await model.complete(Prompt(text="hi"))
     assert not caught.value.made
