@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -30,6 +29,7 @@ from agentic.llm.errors import BadKey, ModelError, QuotaUsedUp
 from agentic.llm.pricing import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, Rates, price, tokens_of
 from agentic.llm.provider_table import profile_of
 from agentic.llm.types import Usage
+from agentic.process.tasks import wait_at_most
 from agentic.state.budgets import Kind
 from agentic.state.limits import UNLIMITED, LimitRequest
 from agentic.state.presence import BackoffStore
@@ -337,9 +337,7 @@ async def share_backoff(agent: str, backoff: ProviderBackoff, store: BackoffStor
         known = await store.share(agent, backoff.until if backoff.seconds_left else 0.0)
         if known > backoff.until and not backoff.seconds_left:
             backoff.adopt(known)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(SHARE_EVERY):
-                await backoff.begun.wait()
+        await wait_at_most(backoff.begun, SHARE_EVERY)
 
 
 class ReplyThrottle:

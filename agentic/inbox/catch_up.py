@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 
 from agentic.agent.events import mention_id, read_saved_event
 from agentic.agent.services import Services
@@ -19,6 +18,7 @@ from agentic.context.entries import Entry, visible
 from agentic.inbox.inbox import TurnQueue
 from agentic.inbox.stop_orders import MissedOrders, StopOrders, heard_of
 from agentic.inbox.triggers import Call, CallDetector, request_room_turn, room_of_thread, says_nothing
+from agentic.process.tasks import wait_at_most
 from agentic.state.leases import AnyLease
 from agentic.wire.connection import StateUnavailable
 
@@ -75,9 +75,7 @@ class CatchUp:
             except Exception:
                 # The outermost edge of this loop: a round that fails must not end the next ones.
                 log.exception("%s: catch-up round failed; will retry", self._agent)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(ROUND_SECONDS):
-                    await self._back.wait()
+            await wait_at_most(self._back, ROUND_SECONDS)
 
     async def resume_open_turns(self) -> None:
         """Continue the turns that an earlier run or another process left open. Raises StateUnavailable."""

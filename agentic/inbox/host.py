@@ -44,7 +44,7 @@ from agentic.inbox.triggers import (
     says_nothing,
 )
 from agentic.llm.types import Model
-from agentic.process.tasks import BackgroundTasks
+from agentic.process.tasks import BackgroundTasks, wait_at_most
 from agentic.record.notes import ChannelReader
 from agentic.state.leases import AnyLease
 from agentic.tools.own_tools import ChannelAudience
@@ -335,9 +335,7 @@ class PersonaHosts:
         while True:
             self._changed.clear()
             self._follow()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await self._changed.wait()
+            await wait_at_most(self._changed, LOOK_SECONDS)
 
     def stop_listening(self) -> None:
         """Take nothing more in; running turns continue."""

@@ -14,6 +14,7 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -92,6 +93,13 @@ class BackgroundResult(Generic[T]):
         if self._task is not None:
             self._task.cancel()
             self._task = None
+
+
+async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
+    """Wait until the event is set, or the time is over."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 async def run_until_one_ends(*work: Coroutine[Any, Any, None]) -> None:

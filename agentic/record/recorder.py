@@ -13,13 +13,14 @@ import logging
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import tzinfo
 from pathlib import Path
 
 import aiosqlite
 
 from agent_config import Settings
+from agentic.process.tasks import wait_at_most
 from agentic.record.database import BUSY_MS, RecordError, connect, copies, identity, migrate
 from agentic.record.embeddings import Embeddings, VectorWriter
 from agentic.record.forgetting import forget_person
@@ -107,7 +108,7 @@ class Recorder:
         while overtaken or not self._wake.is_set():
             overtaken = False
             if not self._lease.is_held:
-                await self._pause(HELD_POLL_SECONDS)
+                await wait_at_most(self._wake, HELD_POLL_SECONDS)
                 continue
             try:
                 await self._record()
@@ -148,7 +149,7 @@ class Recorder:
                 if not busy and ending:
                     return
                 if not busy:
-                    await self._pause(self.poll_seconds)
+                    await wait_at_most(self._wake, self.poll_seconds)
         finally:
             for writer in self._vector_writers:
                 await writer.aclose()
@@ -196,12 +197,7 @@ class Recorder:
         level = logging.DEBUG if problem == self.problem else logging.ERROR
         log.log(level, "nothing is recorded: %s; the bots continue, next attempt in %.0f s", problem, wait)
         self.problem = problem
-        await self._pause(wait)
-
-    async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
+        await wait_at_most(self._wake, wait)
 
 
 async def _empty_log(db: aiosqlite.Connection) -> bool:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -29,6 +28,7 @@ from typing import Literal, Protocol, TypeVar
 from agentic.agent.roster import LOOK_EVERY
 from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost
+from agentic.process.tasks import wait_at_most
 from agentic.rooms.opening import escaped
 from agentic.state.leases import AnyLease
 from agentic.state.rooms import MAX_FAILURES, MIN_MEMBERS, Marks, Room, RoomLine
@@ -167,9 +167,7 @@ class RoomThreadManager:
                     self._busy.add(thread_id)
                     tasks.create_task(self._attend_within(limit, thread_id), name=f"room {thread_id}")
                 self._wake.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._poll_seconds):
-                        await self._wake.wait()
+                await wait_at_most(self._wake, self._poll_seconds)
 
     async def _follow(self) -> None:
         """After this process began to act: look at every room, since notices were missed."""

@@ -14,18 +14,17 @@ in order, and written as soon as Redis is back, before the next turn begins.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, cast
 
 from redis.exceptions import ResponseError
 
+from agentic.process.tasks import wait_at_most
 from agentic.state.budgets import COST_SECONDS, SPEND, Charge, Fields
 from agentic.state.drawn_images import DrawnImages
 from agentic.state.limits import TAKING, LimitRequest, Limits, Verdict
@@ -368,9 +367,7 @@ class Turns(Store):
         """Before the process ends: write what is kept, waiting at most `seconds` for Redis. Never raises."""
         if not self._unwritten:
             return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._link.present.wait()
+        await wait_at_most(self._link.present, seconds)
         await self._link.write_queued()
         if lost := self.unwritten:
             log.error(

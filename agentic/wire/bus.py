@@ -19,14 +19,14 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
-from agentic.process.tasks import run_until_one_ends
+from agentic.process.tasks import run_until_one_ends, wait_at_most
 from agentic.wire import keys
 from agentic.wire.connection import CONNECT_TIMEOUT, RedisConnection, StateUnavailable, or_default
 from agentic.wire.messages import (
@@ -186,7 +186,8 @@ class Bus:
                 except StateUnavailable as error:
                     log.debug("instruction for %s waits: %s", agent, error)
                     pause = self._retry_every
-                await request.pause(min(pause, left))
+                await wait_at_most(request.wake, min(pause, left))
+                request.wake.clear()
             return request.result
         finally:
             del self._requests[key]
@@ -353,12 +354,6 @@ class PendingRequest:
     result: Result | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.wake.wait()
-        self.wake.clear()
-
 
 class HandlerQueue:
     """First in, first out, at most `limit` waiting; more are dropped with one warning until there is room again."""
@@ -446,9 +441,7 @@ class Mirror:
     async def run(self) -> None:
         """Until canceled, call `read` after each notice or new connection, and if Redis lost what is known here."""
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._check_every):
-                    await self._behind.wait()
+            await wait_at_most(self._behind, self._check_every)
             await self._link.present.wait()
             try:
                 if self._behind.is_set() or await self.is_lost():

@@ -25,7 +25,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 from urllib.parse import urlsplit
@@ -85,14 +84,6 @@ class RedisStartError(Exception):
     """The embedded Redis could not be started; the text says why and where its log is."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _QueuedWrite:
-    """A write that waits for Redis. `what` names its method in the log."""
-
-    what: str
-    run: Callable[[], Awaitable[None]]
-
-
 class RedisConnection:
     """Two clients made from one address (a `redis://`, `rediss://`, `redis+sentinel://`, `rediss+sentinel://` or `unix://`
     URL).
@@ -116,7 +107,7 @@ class RedisConnection:
         self._writer: asyncio.Task[bool] | None = None
         self._logged: set[str] = set()  # about this outage
         self._digests: dict[str, str] = {}  # of the scripts that Redis got from here, by their texts
-        self._queued: deque[_QueuedWrite] = deque()
+        self._queued: deque[tuple[str, Callable[[], Awaitable[None]]]] = deque()  # what each is, as the log names it
         self._writing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -133,7 +124,7 @@ class RedisConnection:
                     await self.present.wait()
                     await self.write_queued()
         if self._queued:
-            what = ", ".join(dict.fromkeys(write.what for write in self._queued))
+            what = ", ".join(dict.fromkeys(what for what, _ in self._queued))
             log.error("Redis is unavailable: writes lost with this process: %d (%s)", len(self._queued), what)
         for task in filter(None, (self._probe, self._writer)):
             task.cancel()
@@ -160,12 +151,12 @@ class RedisConnection:
     def queue(self, what: str, run: Callable[[], Awaitable[None]], limit: int) -> None:
         """Run a write when Redis is back, after those that are queued already. Of more than `limit` writes with the
         same name `what`, the oldest is lost."""
-        same = [write for write in self._queued if write.what == what]
+        same = [write for write in self._queued if write[0] == what]
         if len(same) >= limit:
             self._queued.remove(same[0])
             text = f"{what}: Redis is unavailable for too long, the oldest writes are lost"
             _log_once(self._logged, logging.ERROR, text)
-        self._queued.append(_QueuedWrite(what, run))
+        self._queued.append((what, run))
         if not (self.away or self._refused):  # it has come back already
             self._write_soon()
 
@@ -173,13 +164,13 @@ class RedisConnection:
         """Run the queued writes in their order; False while Redis is unavailable."""
         async with self._writing:
             while self._queued:
-                write = self._queued[0]
+                what, run = write = self._queued[0]
                 try:
-                    await write.run()
+                    await run()
                 except StateUnavailable:
                     return False
                 except Exception:  # the edge of the loop: the next ones must not wait for one that can't be written
-                    log.exception("%s: cannot be written and is lost", write.what)
+                    log.exception("%s: cannot be written and is lost", what)
                 if self._queued and self._queued[0] is write:
                     self._queued.popleft()
         return True

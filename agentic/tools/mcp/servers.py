@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from agentic.llm.types import Tool
+from agentic.process.tasks import wait_at_most
 from agentic.tools.mcp.config import ServerConfig
 from agentic.tools.tool import ToolContext, ToolOutput, is_allowed, tool_spec
 
@@ -269,9 +270,7 @@ class McpServer:
         self._wake.clear()
         if self._stopping.is_set():
             return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
+        await wait_at_most(self._wake, seconds)
 
     def _line(self, text: str) -> str:
         """Return the text on one line, shortened, without secrets."""
