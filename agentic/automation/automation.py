@@ -23,9 +23,9 @@ from dataclasses import replace
 from agentic.agent.events import HookEvent, TurnEvent, WebhookEvent, save_event
 from agentic.agent.persona import Persona
 from agentic.agent.services import Services
-from agentic.automation.clock import AutomationClock, Target, TargetResolver
+from agentic.automation.clock import AutomationClock, TargetResolver
 from agentic.automation.webhook_server import Outcome, WebhookPayload
-from agentic.chat.service import AgentChannels
+from agentic.chat.service import AgentChannels, ChannelInfo
 from agentic.inbox.inbox import TurnQueue
 from agentic.personas.schedules import HookName, Hooks
 from agentic.state.leases import AnyLease, ConditionalLease
@@ -156,15 +156,15 @@ class LifecycleHooks(TurnHooks):
     async def before(self, event: TurnEvent) -> None:
         """agent_begin: the event's turn is admitted and about to read its context."""
         seconds = min(AROUND_SECONDS, (event.deadline - self._clock()) / BEGIN_SHARE)
-        await self._run_around("agent_begin", event, seconds)
+        await self._run_hook(self._event("agent_begin", event.id, seconds, event))
 
     async def after(self, event: TurnEvent) -> None:
         """agent_stop: the event's turn was admitted and has ended."""
-        await self._run_around("agent_stop", event, AROUND_SECONDS)
+        await self._run_hook(self._event("agent_stop", event.id, AROUND_SECONDS, event))
 
     def startup(self, start_id: str, seconds: float) -> HookEvent | None:
         """The event of this start; None if there is no such hook. Its turn has `seconds`."""
-        event = self._event_alone("startup", start_id, seconds)
+        event = self._event("startup", start_id, seconds)
         return replace(event, seconds=seconds) if event is not None else None
 
     def is_pending(self, name: HookName) -> bool:
@@ -173,31 +173,20 @@ class LifecycleHooks(TurnHooks):
 
     async def shutdown(self, end_id: str, seconds: float) -> None:
         """Run the hook within that time, and only once."""
-        event = None if self._shut else self._event_alone("shutdown", end_id, seconds)
+        event = None if self._shut else self._event("shutdown", end_id, seconds)
         self._shut = True
-        if event is not None:
-            await self._run_hook(event)
+        await self._run_hook(event)
 
-    async def _run_around(self, name: HookName, event: TurnEvent, seconds: float) -> None:
+    def _event(self, name: HookName, turn_id: str, seconds: float, around: TurnEvent | None = None) -> HookEvent | None:
+        """A hook's event; None if there is no such hook for the event that it runs around, or it may not speak."""
         hook = self._hooks().named(name)
-        if hook is None or not hook.fires_for(event.kind):  # hooks fire for no hook
-            return
-        target: Target | None = Target(event.channel_id, event.theme)
-        if hook.channel is not None:
+        if hook is None or (around is not None and not hook.fires_for(around.kind)):  # hooks fire for no hook
+            return None
+        target: ChannelInfo | TurnEvent | None = around
+        if around is None or hook.channel is not None:
             target = self._targets.of(hook.channel, f"agents.md, the hook {name}")
         if target is None:
-            return
-        around = self._event(name, hook.instruction, target, event.id, seconds)
-        await self._run_hook(replace(around, around=event.kind, aside=hook.channel is None, on_behalf=event.person_id))
-
-    def _event_alone(self, name: HookName, turn_id: str, seconds: float) -> HookEvent | None:
-        hook = self._hooks().named(name)
-        target = self._targets.of(hook.channel, f"agents.md, the hook {name}") if hook is not None else None
-        if hook is None or target is None:
             return None
-        return self._event(name, hook.instruction, target, turn_id, seconds)
-
-    def _event(self, name: HookName, instruction: str, target: Target, turn_id: str, seconds: float) -> HookEvent:
         now = self._clock()
         return HookEvent(
             id=f"{name}-{turn_id}",
@@ -206,10 +195,15 @@ class LifecycleHooks(TurnHooks):
             deadline=now + seconds,
             at=now,
             hook=name,
-            instruction=instruction,
+            instruction=hook.instruction,
+            around=around.kind if around is not None else "",
+            aside=around is not None and hook.channel is None,
+            on_behalf=around.person_id if around is not None else None,
         )
 
-    async def _run_hook(self, event: HookEvent) -> None:
+    async def _run_hook(self, event: HookEvent | None) -> None:
+        if event is None:
+            return
         if event.deadline - event.at < MIN_SECONDS:
             log.info("%s: skipped the hook %s: there is no time for it", self._agent, event.hook)
             return

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
@@ -21,7 +20,7 @@ from agentic.agent.events import CronEvent, HeartbeatEvent, TurnEvent, save_even
 from agentic.agent.persona import Persona
 from agentic.agent.services import Services
 from agentic.chat.outlet import NO_CHANNEL
-from agentic.chat.service import AgentChannels
+from agentic.chat.service import AgentChannels, ChannelInfo
 from agentic.inbox.inbox import TurnQueue
 from agentic.personas.schedules import PUNCTUAL_SECONDS, Check, Job
 from agentic.state.leases import AnyLease
@@ -33,14 +32,6 @@ HELD_SECONDS = 1.0  # before a tick that is due and cannot be claimed yet is tri
 AWAY_SECONDS = 5.0  # before Redis is asked again
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A channel and its theme; NO_CHANNEL for none."""
-
-    channel_id: int
-    theme: str = DEFAULT_THEME
 
 
 class TargetResolver:
@@ -57,16 +48,15 @@ class TargetResolver:
             return False
         return not any(wanted in (known.channel_id, known.name) for known in self._channels.known())
 
-    def of(self, channel: int | str | None, task: str) -> Target | None:
+    def of(self, channel: int | str | None, task: str) -> ChannelInfo | None:
         """The channel of `task` by id or name, else OUTPUT_CHANNEL_ID, else none; None if it may not speak there."""
-        if channel is None or channel == self._output:
-            themes = {known.channel_id: known.theme for known in self._channels.known()} if self._output else {}
-            channel_id = self._output or NO_CHANNEL
-            return Target(channel_id, themes.get(channel_id, DEFAULT_THEME))
+        wanted = self._output if channel is None else channel
         for known in self._channels.known():
-            if channel in (known.channel_id, known.name):
+            if wanted in (known.channel_id, known.name):
                 self._logged = {(logged, reason) for logged, reason in self._logged if logged != task}
-                return Target(known.channel_id, known.theme)
+                return known
+        if channel is None or channel == self._output:
+            return ChannelInfo(self._output or NO_CHANNEL, "", DEFAULT_THEME)
         if self._channels.arriving:
             reason = f"channel {channel} is not known yet, its guild has not arrived"
         else:

@@ -132,15 +132,13 @@ _TOKENS = (
     r"\]<\]minimax\[>\[|\]~!?b[\[\]](?:ai|user|system|tool)?|\[e~\[",
     rf"</(?:{_ANSWER_TAGS})>(?=\s*+\Z)",
 )
-_OTHERS_TURN = re.compile(  # what follows is not the model's own turn any more
+_OTHERS_TURN = (  # what follows is not the model's own turn any more
     r"<\|im_start\|>(?:user|system|tool)\b|<\|start_header_id\|>(?:user|system|ipython)\b|<start_of_turn>user\b"
-    r"|<\|turn>user\b|<\|start_of_role\|>(?:user|system)\b|<[|｜](?:user|human)[|｜]>|\[INST\]|<\|start\|>user\b",
-    re.IGNORECASE,
+    r"|<\|turn>user\b|<\|start_of_role\|>(?:user|system)\b|<[|｜](?:user|human)[|｜]>|\[INST\]|<\|start\|>user\b"
 )
-_HEADERS = re.compile(  # a role between two tokens
+_HEADERS = (  # a role between two tokens
     r"<\|(start_header_id|start_of_role|from|recipient|im_assistant)\|>\s{0,9}\w{1,20}\s{0,9}"
-    r"(?=<\|(?:end_header_id|end_of_role|recipient|content|im_middle)\|>)",
-    re.IGNORECASE,
+    r"(?=<\|(?:end_header_id|end_of_role|recipient|content|im_middle)\|>)"
 )
 
 # Marks of citations, of which only the first group is kept.
@@ -195,8 +193,8 @@ _MARK = re.compile(
             rf"(?P<lone>{_LONE_CLOSES})",
             *(f"(?P<cite{number}>{pattern})" for number, pattern in enumerate(_CITATIONS)),
             rf"(?P<image>{_IMAGE})",
-            rf"(?P<turn>{_OTHERS_TURN.pattern})",
-            rf"(?P<header>{_HEADERS.pattern})",
+            rf"(?P<turn>{_OTHERS_TURN})",
+            rf"(?P<header>{_HEADERS})",
             *(f"(?P<token{number}>{pattern})" for number, pattern in enumerate(_TOKENS)),
         )
     ),

@@ -94,7 +94,7 @@ def price(
     if free:
         return replace(usage, text_cost_usd=0.0, picture_cost_usd=0.0)
     if usage.pictures:
-        row = _picture_row(provider, model)
+        row = picture_price(provider, model)
         cost = row.each * usage.pictures
         if row.output_mtok and usage.output_tokens:
             cost = (usage.input_tokens * row.input_mtok + usage.output_tokens * row.output_mtok) / 1e6
@@ -124,17 +124,13 @@ def list_price(
     return ListPrice(plain, cached, output, known=f"{provider}/{model}" not in _warned)
 
 
-def picture_price(provider: str, model: str) -> float:
-    """Return about what one picture costs, in US dollars, for people to read."""
-    return _picture_row(provider, model).each
-
-
 def load() -> None:
     """Read the price table (tens of milliseconds) and use it once, because its first use imports more."""
     price("openai", "gpt-6-luna", Usage(input_tokens=1, output_tokens=1))
 
 
-def _picture_row(provider: str, model: str) -> PicturePrice:
+def picture_price(provider: str, model: str) -> PicturePrice:
+    """Return the prices of a picture. For an unknown model these are high, with a warning."""
     rows = PROVIDERS[provider].picture_prices if provider in PROVIDERS else ()
     row = next((row for prefix, row in rows if model.startswith(prefix)), None)
     if row is None:

@@ -80,10 +80,6 @@ class BootConfig:
     optional: tuple[str, ...] = OPTIONAL
     defaults: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.required, *self.optional)))
-
 
 @dataclass(frozen=True, slots=True)
 class BootReport:
@@ -112,7 +108,7 @@ def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootRe
     found = read_persona(folder)
     config, said = parse_boot(found.boot)
     loaded, missing, problems = list[str](), list[str](), list(said)
-    for name in config.files:
+    for name in dict.fromkeys((*config.required, *config.optional)):
         try:
             as_text(read_plain(str(folder / name), MAX_FILE_BYTES, follow=True))
             loaded.append(name)

@@ -40,12 +40,11 @@ MAX_DEPTH = 8
 MAX_PATH = 240  # characters
 MAX_PATTERN = 200
 MAX_HITS = 200
-MAX_HIT = 300  # characters of a line
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A line that contains the words. `line` counts from 1."""
+    """A line that contains the words, at most 300 characters of it. `line` counts from 1."""
 
     path: str
     line: int
@@ -118,7 +117,7 @@ class Workspace:
                 continue
             for number, line in enumerate(text.split("\n"), 1):
                 if wanted in line.casefold():
-                    hits.append(Hit(path, number, line.strip()[:MAX_HIT]))
+                    hits.append(Hit(path, number, line.strip()[:300]))
                     if len(hits) == MAX_HITS:
                         return tuple(hits)
         return tuple(hits)

@@ -313,7 +313,7 @@ def model_prices(agent: AgentSettings, *, free_at_home: bool = True) -> Sequence
             )
         )
     if agent.image_model:
-        each = picture_price(agent.image_provider, agent.image_model)
+        each = picture_price(agent.image_provider, agent.image_model).each
         found.append(ModelPrice(f"{agent.image_provider}/{agent.image_model}", picture=each))
     return found
 

@@ -188,4 +188,4 @@ def test_people_read_the_prices_that_calls_are_counted_with() -> None:
     )
     assert list_price("openai", "gpt-6-luna", free=True).input == 0
     assert list_price("openai", "gpt-6-luna", rates=Rates(3, 5)).output == 5
-    assert picture_price("xai", "grok-imagine-image") == 0.02
+    assert picture_price("xai", "grok-imagine-image").each == 0.02

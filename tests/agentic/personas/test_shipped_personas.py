@@ -49,7 +49,7 @@ def test_a_shipped_persona_is_whole_and_does_nothing_by_itself(name: str, tmp_pa
     assert parse_hooks(files.agents) == (Hooks(), ())
     config, problems = parse_boot(files.boot)
     assert problems == ()
-    assert {*config.files, "boot.md"} == set(PERSONA_FILES)
+    assert {*config.required, *config.optional, "boot.md"} == set(PERSONA_FILES)
 
 
 @pytest.mark.parametrize("name", list(AGENTS))
