@@ -39,7 +39,7 @@ class TargetResolver:
 
     def __init__(self, agent: str, channels: AgentChannels, output: int | None) -> None:
         self._agent, self._channels, self._output = agent, channels, output
-        self._logged: set[tuple[str, str]] = set()
+        self._logged: dict[str, str] = {}  # task → why it was skipped
 
     def is_pending(self, channel: int | str | None) -> bool:
         """Whether the channel may belong to a guild that has not arrived."""
@@ -53,7 +53,7 @@ class TargetResolver:
         wanted = self._output if channel is None else channel
         for known in self._channels.known():
             if wanted in (known.channel_id, known.name):
-                self._logged = {(logged, reason) for logged, reason in self._logged if logged != task}
+                self._logged.pop(task, None)
                 return known
         if channel is None or channel == self._output:
             return ChannelInfo(self._output or NO_CHANNEL, "", DEFAULT_THEME)
@@ -61,8 +61,8 @@ class TargetResolver:
             reason = f"channel {channel} is not known yet, its guild has not arrived"
         else:
             reason = f"channel {channel} is not one of this bot's channels"
-        if (task, reason) not in self._logged:
-            self._logged.add((task, reason))
+        if self._logged.get(task) != reason:
+            self._logged[task] = reason
             log.warning("%s: skipped %s: %s", self._agent, task, reason)
         return None
 

@@ -99,9 +99,8 @@ async def post(client: Any, path: str, request: Mapping[str, Any], seconds: floa
     """Return the raw response to a POST by an SDK's client. Raises the SDK's errors."""
     import httpx2
 
-    response = await client.post(path, cast_to=httpx2.Response, body=request, options=_call_options(seconds))
-    if not isinstance(response, httpx2.Response):
-        raise BadAnswer("no response")
+    options = _call_options(seconds)
+    response: httpx2.Response = await client.post(path, cast_to=httpx2.Response, body=request, options=options)
     return response
 
 
@@ -112,11 +111,9 @@ async def stream(
     """Yield the response to a POST whose body, a stream of events, is still to be read."""
     import httpx2
 
-    response = await client.post(
+    response: httpx2.Response = await client.post(
         path, cast_to=httpx2.Response, body={**request, "stream": True}, options=_call_options(seconds), stream=True
     )
-    if not isinstance(response, httpx2.Response):
-        raise BadAnswer("no stream")
     try:
         yield response
     finally:

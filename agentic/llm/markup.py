@@ -88,8 +88,7 @@ _CALL_PAIRS: tuple[tuple[str, str | None], ...] = (
     (r"<\|tool_calls\|>", r"<\|calls\|>"),  # Solar
     (r"<\|tool_call:begin\|>", r"<\|tool_call:end\|>"),
     (r"<\|tool_(?:call|response)\|>", r"<\|/tool_(?:call|response)\|>|<\|end\|>"),  # Phi, Granite
-    (r"<\|tool_call>", r"<tool_call\|>"),  # Gemma 4
-    (r"<\|tool_response>", r"<tool_response\|>"),
+    (r"<\|tool_(?:call|response)>", r"<tool_(?:call|response)\|>"),  # Gemma 4
     (r"<start_function_(?:call|response|declaration)>", r"<end_function_(?:call|response|declaration)>"),
     (r"<\|open\|>tools<\|sep\|>", r"<\|close\|>tools<\|sep\|>"),  # Kimi K3
     (r"<\|content_invoke_tool_\w{1,10}\|>", r"<\|end_message\|>"),  # Inkling

@@ -204,20 +204,11 @@ def locked(folder: int, *, clock: Callable[[], float] = time.monotonic) -> Itera
 
 
 @contextlib.contextmanager
-def folder_at(path: Path) -> Iterator[int]:
-    """Open a folder that the owner chose. Links to it are followed."""
+def folder_at(place: Path | int, *parts: str, make: bool = False) -> Iterator[int]:
+    """Open a folder, and in it those of `parts` one by one; with `make`, create missing ones. `place`: an open folder,
+    or a path that the owner chose, to which links are followed."""
     with os_errors():
-        descriptor = os.open(path, _FOLDER)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def below(folder: int, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
-    """Open a folder inside another. With `make`, create missing ones."""
-    current = os.dup(folder)
+        current = os.dup(place) if isinstance(place, int) else os.open(place, _FOLDER)
     try:
         for part in parts:
             with os_errors():

@@ -22,7 +22,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from agentic.background_tasks import TaskName
-from agentic.personas.markdown import plain
+from agentic.personas.markdown import Problems, plain
 
 FILE = "identity.md"
 MAX_FRONT_MATTER = 8_192  # characters
@@ -113,18 +113,18 @@ def parse_identity(text: str | None) -> tuple[IdentityCard, tuple[str, ...]]:
     if front is None:
         opened = _FENCE.fullmatch(plain(text or "").partition("\n")[0]) is not None
         return IdentityCard(), (f"{FILE}:1: the front matter is never closed by ---",) if opened else ()
-    problems: list[str] = []
+    problems = Problems(FILE)
     values, lines = _read(front, problems)
     while True:
         try:
             card = IdentityCard.model_validate(values)
-            return card, tuple(sorted(problems, key=lambda problem: int(problem.split(":", 2)[1])))
+            return card, problems.lines()
         except ValidationError as error:
             for wrong in error.errors():
                 key = str(wrong["loc"][0])
                 if values.pop(key, None) is not None:
                     what = wrong["msg"].removeprefix("Value error, ").lower().replace("input should be", "expected")
-                    problems.append(f"{FILE}:{lines[key]}: {key}: {what}")
+                    problems.add(lines[key], f"{key}: {what}")
 
 
 def body_of(text: str) -> str:
@@ -161,7 +161,7 @@ def _split(text: str) -> tuple[str | None, str]:
     return None, text
 
 
-def _read(front: str, problems: list[str]) -> tuple[dict[str, str], dict[str, int]]:
+def _read(front: str, problems: Problems) -> tuple[dict[str, str], dict[str, int]]:
     """Return key → value as written, and key → line in the file. No YAML objects are built, so aliases cannot
     expand."""
     try:
@@ -170,16 +170,16 @@ def _read(front: str, problems: list[str]) -> tuple[dict[str, str], dict[str, in
         root = yaml.compose(front, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
-        problems.append(f"{FILE}:{line}: this is not YAML: {error.problem or 'it cannot be read'}")
+        problems.add(line, f"this is not YAML: {error.problem or 'it cannot be read'}")
         return {}, {}
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         cause = str(error) if type(error) is ValueError else "it is not YAML"
-        problems.append(f"{FILE}:1: the front matter cannot be read: {cause}")
+        problems.add(1, f"the front matter cannot be read: {cause}")
         return {}, {}
     if root is None:
         return {}, {}
     if not isinstance(root, yaml.MappingNode):
-        problems.append(f"{FILE}:2: expected lines of the form `key: value`")
+        problems.add(2, "expected lines of the form `key: value`")
         return {}, {}
     source = front.split("\n")
     values: dict[str, str] = {}
@@ -188,14 +188,14 @@ def _read(front: str, problems: list[str]) -> tuple[dict[str, str], dict[str, in
         line = int(key_node.start_mark.line)
         key = _SPELLINGS.get(str(key_node.value), str(key_node.value))
         if key in lines:
-            problems.append(f"{FILE}:{line + 2}: {key} is given twice; the first one counts")
+            problems.add(line + 2, f"{key} is given twice; the first one counts")
             continue
         lines[key] = line + 2
         if key not in IdentityCard.model_fields:
             known = ", ".join(IdentityCard.model_fields)
-            problems.append(f"{FILE}:{line + 2}: {key[:40]!r} is unknown; the keys are {known}")
+            problems.add(line + 2, f"{key[:40]!r} is unknown; the keys are {known}")
         elif not isinstance(node, yaml.ScalarNode):
-            problems.append(f"{FILE}:{line + 2}: {key}: expected one value")
+            problems.add(line + 2, f"{key}: expected one value")
         else:
             value = str(node.value).strip()
             if node.tag == "tag:yaml.org,2002:null":  # to YAML `colour: #D97757` is an empty value and a comment

@@ -36,7 +36,6 @@ from agentic.personas.files import (
     TooLarge,
     as_bytes,
     as_text,
-    below,
     folder_at,
     hide_from_others,
     locked,
@@ -227,7 +226,7 @@ def change(
 
 
 def _keep_version(folder: int, name: str, data: bytes, now: float) -> None:
-    with below(folder, (HISTORY,), make=True) as history:
+    with folder_at(folder, HISTORY, make=True) as history:
         kept = _kept(history, name)
         number = int(kept[-1][-6:]) + 1 if kept else 1
         write_whole(history, f"{name}.{datetime.fromtimestamp(now, UTC).strftime(_STAMP)}-{number:06d}", data)
@@ -248,7 +247,7 @@ def versions_of(folder: Path, name: str) -> list[Version]:
     if name not in PERSONA_FILES:
         raise OutOfBounds("this is not a persona's file")
     found: list[Version] = []
-    with contextlib.suppress(NotFound), folder_at(folder) as descriptor, below(descriptor, (HISTORY,)) as kept:
+    with contextlib.suppress(NotFound), folder_at(folder, HISTORY) as kept:
         for entry in _kept(kept, name):
             with contextlib.suppress(NotFound):  # dropped since it was listed
                 text = as_text(read_plain(entry, MAX_FILE_BYTES, kept))
@@ -288,7 +287,7 @@ def _apply(folder: int, name: str, edit: Callable[[str], str], *, write: bool) -
         return text, new != text
 
     before, changed = apply_to(folder, name)
-    with contextlib.suppress(NotFound), below(folder, (HISTORY,)) as history:
+    with contextlib.suppress(NotFound), folder_at(folder, HISTORY) as history:
         for version in _kept(history, name):
             changed |= apply_to(history, version)[1]
     return before, changed
@@ -303,7 +302,7 @@ def create_folder(root: Path, name: str, files: Mapping[str, str]) -> None:
             raise Ambiguous("there is a persona of that name already")
         making = f".{secrets.token_hex(8)}.new"
         try:
-            with below(descriptor, (making,), make=True) as folder:
+            with folder_at(descriptor, making, make=True) as folder:
                 for file, text in files.items():
                     write_whole(folder, file, as_bytes(text))
             with os_errors():
@@ -316,7 +315,7 @@ def create_folder(root: Path, name: str, files: Mapping[str, str]) -> None:
 def delete_folder(root: Path, name: str, clock: Callable[[], float] = time.time) -> str:
     """Move a persona's folder aside, and return its new name in DELETED. Raises PersonaError."""
     kept = f"{name}-{datetime.fromtimestamp(clock(), UTC).strftime(_STAMP)}"
-    with folder_at(root) as descriptor, locked(descriptor), below(descriptor, (DELETED,), make=True) as deleted:
+    with folder_at(root) as descriptor, locked(descriptor), folder_at(descriptor, DELETED, make=True) as deleted:
         if os.path.lexists(root / DELETED / kept):
             raise NotStored("it was deleted a moment ago; try again")
         with os_errors():
@@ -344,7 +343,7 @@ def remove_leftovers(folder: Path) -> int:
     removed = 0
     with contextlib.suppress(NotFound), folder_at(folder) as persona:
         removed += remove(persona, persona, 1)
-        with contextlib.suppress(NotFound), below(persona, (HISTORY,)) as history:
+        with contextlib.suppress(NotFound), folder_at(persona, HISTORY) as history:
             removed += remove(history, persona, 1)
         with contextlib.suppress(NotFound), folder_at(folder / WORKSPACE) as workspace:
             removed += remove(workspace, workspace, MAX_DEPTH)

@@ -25,7 +25,6 @@ from agentic.personas.files import (
     TooLarge,
     as_bytes,
     as_text,
-    below,
     folder_at,
     locked,
     os_errors,
@@ -59,7 +58,7 @@ class Workspace:
 
     def read(self, path: str, first_line: int = 1, max_lines: int = 2_000) -> str:
         *folders, name = _parts(path)
-        with folder_at(self._root) as root, below(root, tuple(folders)) as folder:
+        with folder_at(self._root, *folders) as folder:
             text = as_text(read_plain(name, MAX_FILE_BYTES, folder))
         lines = text.split("\n")
         start = max(0, first_line - 1)
@@ -73,7 +72,7 @@ class Workspace:
             self._root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
         with folder_at(self._root) as root, locked(root):
             self._make_room(root, path, len(data))
-            with below(root, tuple(folders), make=True) as folder:
+            with folder_at(root, *folders, make=True) as folder:
                 write_whole(folder, name, data)
 
     def edit(self, path: str, old: str, new: str, *, everywhere: bool = False) -> int:
@@ -81,7 +80,7 @@ class Workspace:
         *folders, name = _parts(path)
         if not old:
             raise OutOfBounds("the text to replace is empty")
-        with folder_at(self._root) as root, locked(root), below(root, tuple(folders)) as folder:
+        with folder_at(self._root) as root, locked(root), folder_at(root, *folders) as folder:
             text = as_text(read_plain(name, MAX_FILE_BYTES, folder))
             times = text.count(old)
             if not times:
@@ -173,7 +172,7 @@ def _walk(folder: int, prefix: str, depth: int) -> Iterator[tuple[str, int]]:
             if stat.S_ISREG(found.st_mode):
                 yield prefix + name, found.st_size
             elif stat.S_ISDIR(found.st_mode) and depth > 1:
-                with below(folder, (name,)) as deeper:
+                with folder_at(folder, name) as deeper:
                     yield from _walk(deeper, f"{prefix}{name}/", depth - 1)
         except (NotFound, OutOfBounds):  # gone, or exchanged for a link, since it was listed
             continue
