@@ -92,7 +92,7 @@ class Automation:
             seconds = self._services.settings.shutdown_grace_seconds - SHUTDOWN_MARGIN
             await self.hooks.shutdown(_start_id(self._services.clock()), seconds)
 
-    async def receive(self, payload: WebhookPayload) -> Outcome:
+    async def receive(self, event_id: str, payload: WebhookPayload) -> Outcome:
         """Turn a payload into an event in the channel that it names. What is taken is saved until its turn."""
         if not self._is_here():
             return "standby"
@@ -100,10 +100,10 @@ class Automation:
         known = {channel.channel_id: channel for channel in self._channels.known()}
         if (channel := known.get(payload.channel_id)) is None:
             return "standby" if self._channels.arriving else "no_channel"
-        if payload.id in self._queue:
+        if event_id in self._queue:
             return "known"
         event = WebhookEvent(
-            id=payload.id,
+            id=event_id,
             channel_id=channel.channel_id,
             theme=channel.theme,
             deadline=self._services.clock() + self._seconds,

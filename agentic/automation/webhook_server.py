@@ -20,7 +20,6 @@ import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Literal
 
 from aiohttp import web
@@ -48,17 +47,7 @@ _ANSWERS: dict[Outcome, tuple[int, str]] = {
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookPayload:
-    """A signed request. `id` is made from its signature."""
-
-    id: str
-    channel_id: int
-    name: str
-    text: str
-
-
-class Body(BaseModel):
+class WebhookPayload(BaseModel):
     """The JSON object of a request."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -68,7 +57,7 @@ class Body(BaseModel):
     text: str = Field(min_length=1, max_length=8_000)
 
 
-Receive = Callable[[WebhookPayload], Awaitable[Outcome]]
+Receive = Callable[[str, WebhookPayload], Awaitable[Outcome]]  # with an id, made from the signature
 
 
 def sign(secret: str, timestamp: str, agent: str, body: bytes) -> str:
@@ -118,7 +107,7 @@ class WebhookServer:
             return 401, refused
         # The request is signed: its sender may know what is wrong with it, but not what a field contains.
         try:
-            said = Body.model_validate_json(body)
+            said = WebhookPayload.model_validate_json(body)
         except ValidationError as error:
             errors = error.errors(include_url=False, include_input=False)
             fields = sorted({str(one["loc"][0]) for one in errors if one["loc"]})
@@ -128,7 +117,7 @@ class WebhookServer:
         digest = hashlib.sha256(signature.encode()).hexdigest()[:32]
         if not await self._replays.first(digest, 2 * GOOD_FOR):
             return _ANSWERS["known"]
-        outcome = await receive(WebhookPayload(f"event-{digest}", said.channel_id, said.name, said.text))
+        outcome = await receive(f"event-{digest}", said)
         if outcome not in ("taken", "known"):
             await self._replays.forget(digest)  # it may be sent again as it is
         log.info("%s: event %.100r for channel %d: %s", agent, said.name, said.channel_id, outcome)

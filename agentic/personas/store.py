@@ -29,6 +29,7 @@ from agentic.personas.files import (
     PRIVATE_FOLDER,
     TEMPORARY,
     Ambiguous,
+    FileCache,
     NotFound,
     NotStored,
     OutOfBounds,
@@ -40,7 +41,6 @@ from agentic.personas.files import (
     hide_from_others,
     locked,
     os_errors,
-    read_persona,
     read_plain,
     write_whole,
 )
@@ -104,16 +104,16 @@ def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootRe
     A file's initial content comes from boot.md, else `defaults` (of this agent), else the built-in default, else a
     heading.
     """
-    found = read_persona(folder)
-    config, said = parse_boot(found.boot)
+    cache = FileCache()
+    config, said = parse_boot(cache.read(folder / FILE)[0])
     loaded, missing, problems = list[str](), list[str](), list(said)
     for name in dict.fromkeys((*config.required, *config.optional)):
-        try:
-            as_text(read_plain(str(folder / name), MAX_FILE_BYTES, follow=True))
+        _, error = cache.read(folder / name)
+        if error is None:
             loaded.append(name)
-        except NotFound:
+        elif isinstance(error, NotFound):
             missing.append(name)
-        except PersonaError as error:
+        else:
             problems.append(f"{name}: skipped, {error}")
     made: list[str] = []
     try:
@@ -329,24 +329,17 @@ def remove_leftovers(folder: Path) -> int:
     Such a file may contain what a person has had forgotten since, so it must not stay. Writers hold the folder's lock;
     while this holds it, no temporary file belongs to a running write. Returns the number removed. Raises PersonaError.
     """
-
-    def remove(place: int, owner: int, depth: int) -> int:
-        if next(_leftovers(place, depth), None) is None:  # then the folder is only read
-            return 0
-        removed = 0
-        with locked(owner), os_errors():
-            for found, name in _leftovers(place, depth):
-                os.unlink(name, dir_fd=found)
-                removed += 1
-        return removed
-
     removed = 0
     with contextlib.suppress(NotFound), folder_at(folder) as persona:
-        removed += remove(persona, persona, 1)
-        with contextlib.suppress(NotFound), folder_at(persona, HISTORY) as history:
-            removed += remove(history, persona, 1)
-        with contextlib.suppress(NotFound), folder_at(folder / WORKSPACE) as workspace:
-            removed += remove(workspace, workspace, MAX_DEPTH)
+        places = ((folder_at(persona), 1), (folder_at(persona, HISTORY), 1), (folder_at(folder / WORKSPACE), MAX_DEPTH))
+        for opened, depth in places:
+            with contextlib.suppress(NotFound), opened as place:
+                if next(_leftovers(place, depth), None) is None:  # then the folder is only read
+                    continue
+                with locked(place if depth > 1 else persona), os_errors():
+                    for found, name in _leftovers(place, depth):
+                        os.unlink(name, dir_fd=found)
+                        removed += 1
     return removed
 
 

@@ -82,7 +82,9 @@ async def test_a_server_that_comes_late_loses_no_startup_hook_no_job_and_no_news
             async with f.running(agents=("claude",), coordinator=False) as runtime:
                 errands = runtime.bots["claude"].cog.host.automation
                 told = asyncio.create_task(
-                    errands.receive(WebhookPayload("event-1", f.channel("casual"), "build", "main is red"))
+                    errands.receive(
+                        "event-1", WebhookPayload(channel_id=f.channel("casual"), name="build", text="main is red")
+                    )
                 )
                 await until(lambda: errands._clock._held)
                 assert f.models.requests == []
@@ -108,8 +110,8 @@ async def test_what_waits_at_a_shutdown_is_taken_up_by_the_next_run(tmp_path):
                 cog = runtime.bots["claude"].cog
                 await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> the BUILD?")
                 await f.models.wait_for(1)
-                news = [WebhookPayload(f"event-{n}", f.channel("casual"), "build", "main is red") for n in range(3)]
-                assert [await cog.host.automation.receive(one) for one in news] == ["taken"] * 3
+                news = WebhookPayload(channel_id=f.channel("casual"), name="build", text="main is red")
+                assert [await cog.host.automation.receive(f"event-{n}", news) for n in range(3)] == ["taken"] * 3
                 await f.discord.say("Bob", "casual", f"<@{f.user_id('claude')}> the PLAN?")
                 await until(lambda: cog.host.queue.inbox.size() == 4)
                 draining = asyncio.create_task(runtime.drain())

@@ -71,7 +71,12 @@ class Gateway(ThinkingScene):
             made = Instruction(instruction_id=name, channel_id=channel, channel_theme="casual", topic=text)
             await self.cog.host.on_instruction(made.to_wire())
         elif kind == "webhook":
-            assert await self.cog.host.automation.receive(WebhookPayload(name, channel, "build", text)) == "taken"
+            assert (
+                await self.cog.host.automation.receive(
+                    name, WebhookPayload(channel_id=channel, name="build", text=text)
+                )
+                == "taken"
+            )
         elif kind == "heartbeat":
             await self._due("heartbeat", f"## {name}\n- interval: 60\n- channel: <#{channel}>\n\n{text}\n")
         elif kind == "cron":

@@ -63,7 +63,7 @@ class Door:
         door = WebhookServer(SECRET, {"claude": self.take}.get, Seen(), self.clock)
         self.client = TestClient(TestServer(door.app()))
 
-    async def take(self, news: WebhookPayload) -> Outcome:
+    async def take(self, event_id: str, news: WebhookPayload) -> Outcome:
         if self.outcome == "taken":
             self.taken.append(news)
         return self.outcome

@@ -168,7 +168,10 @@ async def test_news_that_were_taken_outlive_the_end_of_the_program() -> None:
     go_on = await held(scene, channel=MEMES)
     for n in range(3):
         assert (
-            await scene.cog.host.automation.receive(WebhookPayload(f"event-{n}", MEMES, "build", f"red {n}")) == "taken"
+            await scene.cog.host.automation.receive(
+                f"event-{n}", WebhookPayload(channel_id=MEMES, name="build", text=f"red {n}")
+            )
+            == "taken"
         )
     await ended(scene, go_on)
     assert len(scene.cog.asked) == 1
@@ -187,7 +190,10 @@ async def test_news_that_were_taken_outlive_the_end_of_the_program() -> None:
 async def test_news_that_were_taken_outlive_a_crash() -> None:
     scene = await Scene().start()
     await held(scene, channel=MEMES)
-    assert await scene.cog.host.automation.receive(WebhookPayload("event-1", MEMES, "build", "red")) == "taken"
+    assert (
+        await scene.cog.host.automation.receive("event-1", WebhookPayload(channel_id=MEMES, name="build", text="red"))
+        == "taken"
+    )
     scene.state.crash()
     later = await Scene(state=scene.state).start()
     await later.cog.host.catch_up.resume_open_turns()
@@ -200,12 +206,12 @@ async def test_news_that_were_taken_outlive_a_crash() -> None:
 async def test_news_for_which_there_is_no_room_are_not_kept() -> None:
     scene = await Scene(env={"MAX_QUEUE_DEPTH": "0"}).start()
     go_on = await held(scene, channel=MEMES)
-    news = WebhookPayload("event-1", MEMES, "build", "red")
-    assert await scene.cog.host.automation.receive(news) == "full"
+    news = WebhookPayload(channel_id=MEMES, name="build", text="red")
+    assert await scene.cog.host.automation.receive("event-1", news) == "full"
     assert await scene.state.turns.known("claude", ["event-1"]) == set()
     go_on.set()
     await settle()
-    assert await scene.cog.host.automation.receive(news) == "taken"
+    assert await scene.cog.host.automation.receive("event-1", news) == "taken"
     await scene.aclose()
 
 
@@ -271,7 +277,10 @@ async def test_clocks_and_the_door_are_the_first_to_stop(tmp_path: Path) -> None
     before = dict(scene.state.turns.last_runs.times)
     await clocks.tick()
     assert scene.state.turns.last_runs.times == before, "what is due in the drain stays due"
-    assert await scene.cog.host.automation.receive(WebhookPayload("event-1", LOUNGE, "build", "red")) == "standby"
+    assert (
+        await scene.cog.host.automation.receive("event-1", WebhookPayload(channel_id=LOUNGE, name="build", text="red"))
+        == "standby"
+    )
     await scene.aclose()
 
 
@@ -280,7 +289,9 @@ async def test_news_wait_for_a_server_that_is_on_its_way_and_are_not_refused_for
     scene = await Scene().start()
     lounge = scene.client.channels.pop(LOUNGE)
     scene.client.guild.unavailable = True
-    waiting = asyncio.create_task(scene.cog.host.automation.receive(WebhookPayload("event-1", LOUNGE, "build", "red")))
+    waiting = asyncio.create_task(
+        scene.cog.host.automation.receive("event-1", WebhookPayload(channel_id=LOUNGE, name="build", text="red"))
+    )
     await settle()
     assert not waiting.done()
     scene.client.channels[LOUNGE], scene.client.guild.unavailable = lounge, False
@@ -297,10 +308,10 @@ async def test_news_for_a_server_that_does_not_come_may_be_sent_again(monkeypatc
     scene = await Scene().start()
     del scene.client.channels[LOUNGE]
     scene.client.guild.unavailable = True
-    news = WebhookPayload("event-1", LOUNGE, "build", "red")
-    assert await scene.cog.host.automation.receive(news) == "standby"
+    news = WebhookPayload(channel_id=LOUNGE, name="build", text="red")
+    assert await scene.cog.host.automation.receive("event-1", news) == "standby"
     scene.client.guild.unavailable = False
-    assert await scene.cog.host.automation.receive(news) == "no_channel"
+    assert await scene.cog.host.automation.receive("event-1", news) == "no_channel"
     await scene.aclose()
 
 
