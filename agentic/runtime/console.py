@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -302,16 +302,7 @@ def model_prices(agent: AgentSettings, *, free_at_home: bool = True) -> Sequence
     found: list[ModelPrice] = []
     for model in agent.models:
         listed = list_price(model.provider, model.model, free=free_at_home and model.is_free, rates=model.rates)
-        found.append(
-            ModelPrice(
-                model=model.name,
-                input=listed.input,
-                cached=listed.cached,
-                output=listed.output,
-                known=listed.known,
-                usable=model.lacks is None,
-            )
-        )
+        found.append(ModelPrice(model=model.name, usable=model.lacks is None, **asdict(listed)))
     if agent.image_model:
         each = picture_price(agent.image_provider, agent.image_model).each
         found.append(ModelPrice(f"{agent.image_provider}/{agent.image_model}", picture=each))

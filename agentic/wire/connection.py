@@ -103,7 +103,7 @@ class RedisConnection:
         self._reason = ""
         self._probe: asyncio.Task[None] | None = None
         self._slots = asyncio.Semaphore(COMMANDS_AT_ONCE)
-        self._refused = False
+        self.is_read_only = False  # from when Redis refuses a write until it takes one again
         self._writer: asyncio.Task[bool] | None = None
         self._logged: set[str] = set()  # about this outage
         self._digests: dict[str, str] = {}  # of the scripts that Redis got from here, by their texts
@@ -139,11 +139,6 @@ class RedisConnection:
         return not self.present.is_set()
 
     @property
-    def is_read_only(self) -> bool:
-        """True from when Redis refuses a write until it takes one again."""
-        return self._refused
-
-    @property
     def has_queued(self) -> bool:
         """Whether writes wait for Redis."""
         return bool(self._queued)
@@ -157,7 +152,7 @@ class RedisConnection:
             text = f"{what}: Redis is unavailable for too long, the oldest writes are lost"
             _log_once(self._logged, logging.ERROR, text)
         self._queued.append((what, run))
-        if not (self.away or self._refused):  # it has come back already
+        if not (self.away or self.is_read_only):  # it has come back already
             self._write_soon()
 
     async def write_queued(self) -> bool:
@@ -196,15 +191,19 @@ class RedisConnection:
                 return await command(self.commands)
         except (RedisConnectionError, RedisTimeoutError, OSError) as error:
             if not is_large:
-                self._open_breaker(error)
+                self._reason = _cause(error)
+                self.present.clear()
+                if self._probe is None or self._probe.done():
+                    log.debug("commands to Redis fail until it answers: %s", self._reason)
+                    self._probe = asyncio.create_task(self._probe_until_back(), name="redis-probe")
             raise StateUnavailable(_cause(error), self._logged) from error
         except ResponseError as error:
             if not _is_refusal(error):
                 raise
             if not is_large:
                 # Reads and pub/sub still work on a full server, so the breaker stays closed. Logged once.
-                log.log(logging.DEBUG if self._refused else logging.ERROR, "Redis takes no writes: %s", error)
-                self._refused = True
+                log.log(logging.DEBUG if self.is_read_only else logging.ERROR, "Redis takes no writes: %s", error)
+                self.is_read_only = True
             raise StateUnavailable(str(error), self._logged) from error
 
     async def script(
@@ -225,8 +224,8 @@ class RedisConnection:
         except NoScriptError:
             outcome = await run(lambda redis: redis.eval(lua, len(keys), *given))
             self._digests[lua] = hashlib.sha1(lua.encode(), usedforsecurity=False).hexdigest()
-        if self._refused:  # every script of ours writes
-            self._refused = False
+        if self.is_read_only:  # every script of ours writes
+            self.is_read_only = False
             self._note_back()
         return outcome
 
@@ -252,13 +251,6 @@ class RedisConnection:
     def _fail_while_away(self) -> None:
         if self.away:
             raise StateUnavailable(self._reason, self._logged)
-
-    def _open_breaker(self, error: Exception) -> None:
-        self._reason = _cause(error)
-        self.present.clear()
-        if self._probe is None or self._probe.done():
-            log.debug("commands to Redis fail until it answers: %s", self._reason)
-            self._probe = asyncio.create_task(self._probe_until_back(), name="redis-probe")
 
     async def _probe_until_back(self) -> None:
         loop = asyncio.get_running_loop()

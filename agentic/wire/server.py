@@ -208,8 +208,10 @@ class EmbeddedServer:
         while True:
             await asyncio.sleep(pause)
             try:
-                if self._is_dead() and await self._start():
-                    log.warning("the embedded Redis died and was restarted")
+                if (lock := _try_lock(self._folder / "server.lock", fcntl.LOCK_EX)) is not None:  # it is dead
+                    os.close(lock)
+                    if await self._start():
+                        log.warning("the embedded Redis died and was restarted")
                 pause = self._check_every
             except (RedisStartError, OSError) as error:
                 pause = min(30.0, pause * 2)
@@ -229,12 +231,6 @@ class EmbeddedServer:
             await self._stop()
         finally:
             os.close(alone)
-
-    def _is_dead(self) -> bool:
-        lock = _try_lock(self._folder / "server.lock", fcntl.LOCK_EX)
-        if lock is not None:
-            os.close(lock)
-        return lock is not None
 
     async def _start(self) -> bool:
         """Start the server if it is dead, and wait until it answers. Returns whether this call started it.
