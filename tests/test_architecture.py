@@ -117,10 +117,6 @@ MAX_PROTOCOLS = 33  # may only shrink
 # Dataclasses of messages, rows, and settings have the fields that they have.
 WIDE_PLACES = ("agentic.wire", "agentic.record", "agentic.local.discord.world")
 WIDE_CLASSES = frozenset({"Prompt", "Profile", "CoordinatorConfig"})
-STILL_TOO_LARGE = {
-    "agentic.context.entries.Entry": 19,
-}
-"""May only shrink."""
 
 
 @cache
@@ -322,10 +318,7 @@ def test_no_constructor_and_no_dataclass_takes_too_much() -> None:
             path.read_text(encoding="utf-8"), may_be_wide=any(is_within(module, place) for place in WIDE_PLACES)
         )
     }
-    larger = {name: count for name, count in found.items() if count > STILL_TOO_LARGE.get(name, 0)}
-    assert larger == {}
-    smaller = {name: found.get(name, 0) for name, count in STILL_TOO_LARGE.items() if found.get(name, 0) < count}
-    assert smaller == {}, "good: lower their numbers in STILL_TOO_LARGE, or take them out of it"
+    assert found == {}
 
 
 @pytest.mark.parametrize(

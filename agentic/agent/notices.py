@@ -42,8 +42,9 @@ class PersonNotices:
         """A person said this. Once a message, and once more if a later bot is the one that it calls. `to_notice`: it
         replies to a line of the program's, which calls nobody."""
         agent_of = self._directory.agent_of
-        mentioned = {agent for user in said.mentions if (agent := agent_of(user)) is not None}
-        answered = agent_of(said.replied_to) if said.replied_to is not None else None
+        mentioned = {agent for user in said.addressees.mentions if (agent := agent_of(user)) is not None}
+        replied_to = said.addressees.replied_to
+        answered = agent_of(replied_to) if replied_to is not None else None
         if to_notice:  # Discord mentions its author, too
             mentioned, answered = mentioned - {answered}, None
         calls = calls or bool(mentioned) or answered is not None

@@ -280,13 +280,13 @@ class Transcript:
         """Notes that a user is one of our agents."""
         for entry in self._entries.values():
             if entry.speaker.id == user_id and entry.speaker.agent != agent:
-                self._put(replace(entry, speaker=Speaker(entry.speaker.id, entry.speaker.name, "agent", agent)))
+                self._put(replace(entry, speaker=replace(entry.speaker, kind="agent", agent=agent)))
 
     def relabel_post(self, message_id: int, agent: str) -> None:
         """Notes that a webhook's message is ours."""
         entry = self._entries.get(message_id)
-        if entry is not None and entry.webhook:
-            self._put(replace(entry, speaker=Speaker(entry.speaker.id, entry.speaker.name, "agent", agent)))
+        if entry is not None and entry.speaker.webhook:
+            self._put(replace(entry, speaker=replace(entry.speaker, kind="agent", agent=agent)))
 
     def _put(self, entry: Entry) -> None:
         """Replaces a known message."""
@@ -318,18 +318,17 @@ class Transcript:
 def revised(known: Entry, entry: Entry) -> Entry:
     """The known entry with what an edit can change. An update without roles or rights keeps the known ones."""
     said = known if _is_empty(entry) else entry
-    rights = entry if entry.author_roles or entry.may_manage else known
+    rights = (entry if entry.speaker.roles or entry.speaker.may_manage else known).speaker
     return replace(
         known,
         text=said.text,
         attachments=said.attachments,
         extras=said.extras,
         hidden=said.hidden,
-        mentions=said.mentions,
+        addressees=replace(known.addressees, mentions=said.addressees.mentions),
         edited=known.edited or said.text != known.text,
         pinned=entry.pinned,
-        author_roles=rights.author_roles,
-        may_manage=rights.may_manage,
+        speaker=replace(known.speaker, roles=rights.roles, may_manage=rights.may_manage),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -69,13 +69,17 @@ _OWN_LABELS = (
 @dataclass(frozen=True, slots=True)
 class Speaker:
     """The author of a message. `agent`: the key of one of our agents ("claude"), None for anyone else. `audience`: a
-    person in a room of agents."""
+    person in a room of agents. `roles` and `may_manage` (Manage Messages in its channel) decide what they may command;
+    empty if unknown. `webhook`: the message came by one, ours or another's."""
 
     id: int
     name: str
     kind: Kind
     agent: str | None = None
     audience: bool = False
+    roles: frozenset[int] = frozenset()
+    may_manage: bool = False
+    webhook: bool = False
 
     @property
     def is_service(self) -> bool:
@@ -113,13 +117,31 @@ class Reaction:
 
 
 @dataclass(frozen=True, slots=True)
+class Addressees:
+    """Whom a message calls: ids of mentioned users and roles, and the author of the message that it replies to."""
+
+    mentions: frozenset[int] = frozenset()
+    replied_to: int | None = None
+
+    def has(self, user_id: int) -> bool:
+        return user_id in self.mentions or self.replied_to == user_id
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self.mentions
+        if self.replied_to is not None:
+            yield self.replied_to
+
+
+NOBODY_CALLED = Addressees()
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One message. `created_at` is in unix seconds. In `text`, mentions, channels and roles are already names.
 
-    `mentions`: ids of mentioned users and roles. `replied_to`: the author of the message `reply_to`. `hidden`: its own
-    text hides it (a command, or text not meant for bots); a reaction may show it again or hide another (`visible`).
-    `author_roles` and `may_manage` (Manage Messages in its channel) decide what the author may command; empty if
-    unknown. `order`: the stop order that it consists of. `parts`: the messages joined into this one, the first included
+    `hidden`: its own text hides it (a command, or text not meant for bots); a reaction may show it again or hide
+    another (`visible`).
+    `order`: the stop order that it consists of. `parts`: the messages joined into this one, the first included
     (history.py); empty for a single message. `extras`: what the service keeps outside of the text (a forward, a
     sticker, a poll, an embed), one line each ("sticker: Wave"), in strangers' words as they came. `private`: it is in a
     chat of one person with an agent.
@@ -134,13 +156,9 @@ class Entry:
     extras: tuple[str, ...] = ()
     reactions: tuple[Reaction, ...] = field(default=())
     edited: bool = False
-    mentions: frozenset[int] = frozenset()
-    replied_to: int | None = None
+    addressees: Addressees = NOBODY_CALLED
     hidden: bool = False
     pinned: bool = False
-    webhook: bool = False
-    author_roles: frozenset[int] = frozenset()
-    may_manage: bool = False
     parts: tuple[Entry, ...] = ()
     private: bool = False
     order: Order | None = None

@@ -213,7 +213,7 @@ def join(parts: Sequence[Entry]) -> Entry:
         attachments=tuple(file for part in parts for file in part.attachments),
         extras=tuple(line for part in parts for line in part.extras),
         reactions=tuple(by_emoji.values()),
-        mentions=frozenset().union(*(part.mentions for part in parts)),
+        addressees=replace(first.addressees, mentions=frozenset().union(*(part.addressees.mentions for part in parts))),
         edited=any(part.edited for part in parts),
         parts=tuple(parts),
     )

@@ -234,9 +234,9 @@ def may_command(entry: Entry, roles: Collection[int]) -> bool:
     """Whether it is by a person with one of `roles`; without roles, by one who may manage messages."""
     if entry.speaker.kind != "person":
         return False
-    return not entry.author_roles.isdisjoint(roles) if roles else entry.may_manage
+    return not entry.speaker.roles.isdisjoint(roles) if roles else entry.speaker.may_manage
 
 
 def may_configure(entry: Entry, roles: Collection[int]) -> bool:
     """Whether it is by a person who may manage messages or has one of `roles`."""
-    return entry.speaker.kind == "person" and (entry.may_manage or not entry.author_roles.isdisjoint(roles))
+    return entry.speaker.kind == "person" and (entry.speaker.may_manage or not entry.speaker.roles.isdisjoint(roles))

@@ -212,9 +212,7 @@ class PromptContext:
         that agent's to answer."""
         upto, calls = self.talk.answered.message_id if self.talk.answered is not None else 0, self.place.calls
         return tuple(
-            entry
-            for entry in self._people_since_own()
-            if entry.id > upto and entry.replied_to not in calls and calls.isdisjoint(entry.mentions)
+            entry for entry in self._people_since_own() if entry.id > upto and calls.isdisjoint(entry.addressees)
         )
 
     @property

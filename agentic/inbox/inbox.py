@@ -220,8 +220,8 @@ class TurnQueue:
 
 def can_merge(piece: Entry, directory: Directory) -> bool:
     """Whether a message that calls nobody may belong to an earlier question: one to somebody else does not."""
-    to_another_agent = any(directory.agent_of(mentioned) for mentioned in piece.mentions)
-    return not to_another_agent and piece.replied_to in (None, piece.speaker.id)
+    to_another_agent = any(directory.agent_of(mentioned) for mentioned in piece.addressees.mentions)
+    return not to_another_agent and piece.addressees.replied_to in (None, piece.speaker.id)
 
 
 def debounce_left(event: TurnEvent, seconds: float, now: float) -> float:

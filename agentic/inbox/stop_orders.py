@@ -174,7 +174,7 @@ class StopOrders:
         entries = self._transcripts.of(heard.channel_id).entries()
         later = [one for one in entries if one.id > said.id and one.speaker.id == said.speaker.id]
         stops = [one for one in later if one.order is not None and one.order.word == "stop"]
-        return any(self._bots_in((*one.mentions, one.replied_to)) for one in stops)
+        return any(self._bots_in(one.addressees) for one in stops)
 
     async def show_stopped(self, heard: IncomingMessage) -> None:
         """Show a person who calls the agent in a stopped channel why there is no answer, once a minute."""
@@ -300,7 +300,7 @@ class MissedOrders:
         for entry in entries:
             if entry.order is not None and entry.speaker.kind == "person":
                 facts = heard_of(entry, channel_id, view.guild_id, self._channels.place(channel_id).parent_id)
-                who = Person(entry.speaker.id, entry.author_roles, manages_messages=entry.may_manage)
+                who = Person(entry.speaker.id, entry.speaker.roles, manages_messages=entry.speaker.may_manage)
                 call = self._calls.detect(facts)
                 await self._stop_orders.on_missed(entry.order, facts, call, who, entry.created_at)
         signed = [one for one in entries if any(given.emoji == STOP_SIGN for given in one.reactions)]
@@ -359,7 +359,7 @@ def heard_of(
         group=group,
         channel_id=channel_id,
         parent_id=parent_id,
-        mentioned_users=entry.mentions,
-        mentioned_roles=entry.mentions,
-        replied_to=entry.replied_to,
+        mentioned_users=entry.addressees.mentions,
+        mentioned_roles=entry.addressees.mentions,
+        replied_to=entry.addressees.replied_to,
     )

@@ -30,7 +30,7 @@ from agentic.agent.services import Services
 from agentic.chat.outlet import CommandReplies, Outlet, is_unfinished
 from agentic.chat.service import AgentChannels, IncomingMessage
 from agentic.context.commands import parse_m
-from agentic.context.entries import Entry, is_visible
+from agentic.context.entries import NOBODY_CALLED, Entry, is_visible
 from agentic.inbox.inbox import TurnQueue
 from agentic.llm.types import Message, Prompt
 from agentic.state.rooms import Room
@@ -228,9 +228,9 @@ class BotMentions:
 
 def calls(entry: Entry, user_id: int) -> bool:
     """Whether an agent's message mentions a user or replies to one. Hidden messages and webhooks' call nobody."""
-    if entry.speaker.kind != "agent" or entry.webhook or entry.hidden or entry.speaker.id == user_id:
+    if entry.speaker.kind != "agent" or entry.speaker.webhook or entry.hidden or entry.speaker.id == user_id:
         return False
-    return user_id in entry.mentions or entry.replied_to == user_id
+    return entry.addressees.has(user_id)
 
 
 def spoken_before(message: Entry, entries: Sequence[Entry], instructed: Collection[int]) -> list[Entry]:
@@ -283,7 +283,7 @@ class MessageCommands:
         await outlet.view.ensure_history()
         entries, agent_of = outlet.view.transcript.entries(), self._services.chats.directory.agent_of
         if call is None:
-            names_an_agent = any(agent_of(user_id) for user_id in (*asked.mentions, asked.replied_to or 0))
+            names_an_agent = any(agent_of(user_id) for user_id in asked.addressees)
             if names_an_agent or last_speaker(entries, asked.id) != self._agent.key:
                 return
         replies, reacts_to = outlet.sink.command_replies, None
@@ -303,7 +303,7 @@ class MessageCommands:
         asked, agent = event.asked, self._agent
         if replies is None:
             return
-        if not asked.may_manage:
+        if not asked.speaker.may_manage:
             await replies.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
             return
 
@@ -324,7 +324,7 @@ def last_speaker(entries: Sequence[Entry], before: int) -> str | None:
 
 def commanded(asked: Entry, entries: Sequence[Entry]) -> str | None:
     """The agent that a message command is for though it names none."""
-    bare = asked.hidden and not asked.mentions and asked.replied_to is None and parse_m(asked.text) is not None
+    bare = asked.hidden and asked.addressees == NOBODY_CALLED and parse_m(asked.text) is not None
     return last_speaker(entries, asked.id) if bare else None
 
 

@@ -167,7 +167,7 @@ class MessageLog:
         reader_before, fingerprint = self._logged.get(entry.id, (None, None))
         reader, speaker = reader or reader_before, entry.speaker
         guild = None if reader is None else reader.guild_id
-        ignored = speaker.kind == "person" and self._is_ignored(speaker.id, entry.author_roles, guild)
+        ignored = speaker.kind == "person" and self._is_ignored(speaker.id, speaker.roles, guild)
         keeps_words = entry.order is None and is_visible(entry) and not ignored and not speaker.is_service
         if reader is None or not (keeps_words or self._may_be_logged(entry)):
             return
@@ -204,7 +204,7 @@ class RoomLog:
         speaker = entry.speaker
         if speaker.kind == "stranger" or not is_visible(entry):
             return False
-        return speaker.kind == "agent" or not self._is_ignored(speaker.id, entry.author_roles, guild)
+        return speaker.kind == "agent" or not self._is_ignored(speaker.id, speaker.roles, guild)
 
 
 def _fields_of(entry: Entry) -> dict[str, Any]:

@@ -143,7 +143,7 @@ def _renamed_ids(agent: Agent, names: Mapping[str, str]) -> Mapping[int, tuple[s
 
 def _rename_mentions(entry: Entry, renamed: Mapping[int, tuple[str, str]]) -> Entry:
     text = entry.text
-    for user_id in entry.mentions & renamed.keys():
+    for user_id in entry.addressees.mentions & renamed.keys():
         shown, name = renamed[user_id]
         text = text.replace(f"@{shown}", f"@{name}")
     return entry if text == entry.text else replace(entry, text=text)

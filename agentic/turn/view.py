@@ -291,7 +291,7 @@ async def _find_reply_chain(turn: Turn, asked: Entry | None, options: Options, r
 
     def may_show(entry: Entry) -> bool:
         is_person = entry.speaker.kind == "person"
-        is_ignored = is_person and ignored.has(entry.speaker.id, entry.author_roles, channel.guild_id)
+        is_ignored = is_person and ignored.has(entry.speaker.id, entry.speaker.roles, channel.guild_id)
         return is_visible(entry) and not is_ignored
 
     place = ChainPlace(
@@ -350,8 +350,8 @@ def no_longer_calls(event: MentionEvent, transcript: Transcript, own_ids: Collec
     before, now = set[int](), set[int]()
     for part in (event.asked, *event.pieces):
         reads = transcript.get(part.id) or part
-        if reads.replied_to in own_ids:
+        if reads.addressees.replied_to in own_ids:
             return False
-        before, now = before | part.mentions, now | reads.mentions
+        before, now = before | part.addressees.mentions, now | reads.addressees.mentions
     called = before if event.to_all else before.intersection(own_ids)
     return bool(called) and called.isdisjoint(now)

@@ -201,7 +201,7 @@ def _is_echo(data: Mapping[str, Any], client: discord.Client, transcripts: Trans
         return False
     if transcript.lacks_text(message_id) or is_unfinished(entry.text):
         return False
-    if me.id in entry.mentions or entry.replied_to == me.id:
+    if entry.addressees.has(me.id):
         return False
     channel = client.get_channel(channel_id)
     if isinstance(channel, discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread):

@@ -110,7 +110,7 @@ def to_markup(text: str, channel: Channel, transcript: Transcript, agents: Mappi
     guild = guild_of(channel)
     if "@" in text:
         taken = {name.lower() for name in agents}
-        speakers = {entry.speaker for entry in transcript.entries() if entry.speaker.id and not entry.webhook}
+        speakers = {who for who in transcript.speakers() if who.id and not who.webhook}
         others = {(who.name, who.id) for who in speakers if who.agent or who.name.lower() not in taken}
         text = from_names(text, {*agents.items(), *others})
     if guild is None:

@@ -23,7 +23,7 @@ from agentic.chat.formatting import read_question
 from agentic.chat.outlet import is_unfinished
 from agentic.chat.service import IncomingMessage
 from agentic.context.commands import order_in
-from agentic.context.entries import Attachment, Entry, Reaction, Speaker, hidden_by_text, one_line
+from agentic.context.entries import Addressees, Attachment, Entry, Kind, Reaction, Speaker, hidden_by_text, one_line
 from agentic.services.discord.channels import author_of, parent_of
 from agentic.services.discord.mentions import mentioned_in, to_names
 from agentic.text import counted
@@ -73,12 +73,18 @@ def is_said(message: discord.Message) -> bool:
 def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
     """Agents are recognized by their user id, our webhook posts by their own id. Other webhooks and bots are strangers,
     everybody else is a person."""
-    author = message.author
-    name = clean_name(author.display_name)
+    author, rights = message.author, author_of(message)
     agent = directory.agent_of_post(message.id) if message.webhook_id else directory.agent_of(author.id)
-    if agent is not None:
-        return Speaker(author.id, name, "agent", agent)
-    return Speaker(author.id, name, "stranger" if author.bot or message.webhook_id else "person")
+    kind: Kind = "stranger" if author.bot or message.webhook_id else "person"
+    return Speaker(
+        author.id,
+        clean_name(author.display_name),
+        kind if agent is None else "agent",
+        agent,
+        roles=rights.roles,
+        may_manage=rights.manages_messages,
+        webhook=message.webhook_id is not None,
+    )
 
 
 def shown_text(message: discord.Message, directory: Directory = NO_AGENTS) -> str:
@@ -190,9 +196,9 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
             text=to_names(message.content, {question.agent: directory.agent_of(question.agent) or ""}),
             created_at=created_at,
             edited=edited,
-            mentions=frozenset((question.agent,)),
+            addressees=Addressees(frozenset((question.agent,))),
         )
-    author, speaker = author_of(message), speaker_of(message, directory)
+    speaker = speaker_of(message, directory)
     private, is_agent = message.guild is None, speaker.kind == "agent"
     agents = {user_id: directory.name_of(user_id) or "" for user_id in directory.ids}
     names = {**agents, **{user.id: clean_name(user.display_name) for user in message.mentions}}
@@ -211,13 +217,9 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         extras=() if is_agent else extra_lines(message, names),
         reactions=tuple(Reaction(str(r.emoji), count=r.count) for r in message.reactions),
         edited=edited,
-        mentions=mentioned_users(message) | mentioned_roles(message),
-        replied_to=replied_author(message),
+        addressees=Addressees(mentioned_users(message) | mentioned_roles(message), replied_author(message)),
         hidden=hidden or (is_agent and is_unfinished(message.content)),
         pinned=message.pinned,
-        webhook=message.webhook_id is not None,
-        author_roles=author.roles,
-        may_manage=author.manages_messages,
         private=private,
         order=order_in(message.content),
     )

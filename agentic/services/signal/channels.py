@@ -23,7 +23,7 @@ from agentic.chat.outlet import (
     unlinked,
 )
 from agentic.chat.service import ChannelInfo
-from agentic.context.entries import Attachment, Entry, Speaker
+from agentic.context.entries import Addressees, Attachment, Entry, Speaker
 from agentic.llm.types import Picture
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.client import NOT_SENT, MessageRef, NotConnected, Quoted, Refused, SignalError, Unreachable
@@ -215,7 +215,7 @@ class SignalSink(SinkWithoutSigns):
             text=plain(runs),
             created_at=timestamp / 1000,
             reply_to=answered if author is not None else None,
-            replied_to=author.person if author is not None else None,
+            addressees=Addressees(replied_to=author.person if author is not None else None),
             private=self._view.is_private,
             attachments=tuple(files),
         )

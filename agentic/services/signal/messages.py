@@ -15,7 +15,7 @@ from agentic.chat.directory import NOBODY
 from agentic.chat.heard import HeardMessage
 from agentic.chat.service import IncomingMessage
 from agentic.context.commands import order_in
-from agentic.context.entries import Attachment, Entry, Speaker, hidden_by_text
+from agentic.context.entries import Addressees, Attachment, Entry, Speaker, hidden_by_text
 from agentic.ids import sent_at
 from agentic.net.addresses import FetchRefused
 from agentic.services.signal.contacts import Chat, Contact, Contacts, SignalAccount, shown_name
@@ -104,8 +104,7 @@ class MessageReader:
             created_at=min(max(received or timestamp_of(number) / 1000, sent_at(0)), self._clock()),
             reply_to=answered,
             attachments=files,
-            mentions=words.mentions,
-            replied_to=replied_to,
+            addressees=Addressees(words.mentions, replied_to),
             hidden=hidden_by_text(words.bare, private=facts.is_private),
             private=facts.is_private,
             order=order_in(words.bare) if who.agent is None else None,

@@ -26,8 +26,8 @@ from tests.support.slash_scene import (
 
 
 def pin(place: Place, channel: int, number: int, text: str) -> None:
-    speaker = Speaker(ANN, "Ann", "person")
-    entry = Entry(number, speaker, text, 1.0, pinned=True, hidden=True, may_manage=True)
+    speaker = Speaker(ANN, "Ann", "person", may_manage=True)
+    entry = Entry(number, speaker, text, 1.0, pinned=True, hidden=True)
     place.transcripts.of(channel).pins.put(entry)
 
 

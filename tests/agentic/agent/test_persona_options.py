@@ -33,9 +33,8 @@ class Place:
 
 
 def pin(number, text, *, may_manage=True, roles=()):
-    speaker = Speaker(11, "Alice", "person")
-    rights = {"may_manage": may_manage, "author_roles": frozenset(roles)}
-    return Entry(number, speaker, f".config {text}", float(number), pinned=True, hidden=True, **rights)
+    speaker = Speaker(11, "Alice", "person", roles=frozenset(roles), may_manage=may_manage)
+    return Entry(number, speaker, f".config {text}", float(number), pinned=True, hidden=True)
 
 
 def test_each_level_stands_over_the_one_below():

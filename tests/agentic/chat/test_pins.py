@@ -167,11 +167,11 @@ async def test_an_edit_may_hide_a_message():
 
 def test_an_edit_seen_without_the_message_content_intent_removes_no_text():
     transcript = Transcript(CHANNEL)
-    transcript.add(said(1, "hello", author_roles=frozenset({5}), may_manage=True))
+    transcript.add(Entry(1, Speaker(ALICE, "Alice", "person", roles=frozenset({5}), may_manage=True), "hello", 1.0))
     transcript.revise(said(1, "", pinned=True))
     entry = transcript.get(1)
     assert (entry.text, entry.edited, entry.pinned) == ("hello", False, True)
-    assert (entry.author_roles, entry.may_manage) == (frozenset({5}), True)
+    assert (entry.speaker.roles, entry.speaker.may_manage) == (frozenset({5}), True)
 
 
 async def test_a_record_that_shall_be_deeper_is_read_again_and_further():
@@ -203,7 +203,7 @@ async def test_posts_of_our_webhooks_are_known_by_their_ids_alone():
     place.channel.past = [place.said(3, ".Grok>[search]: x", **hook), place.said(2, "I am Grok", **hook)]
     await place.ensure_history()
     foreign, own = place.transcript.entries()
-    assert (foreign.speaker.kind, foreign.speaker.agent, foreign.webhook) == ("stranger", None, True)
+    assert (foreign.speaker.kind, foreign.speaker.agent, foreign.speaker.webhook) == ("stranger", None, True)
     assert (own.speaker.kind, own.speaker.agent, own.hidden) == ("agent", "grok", True)
 
 

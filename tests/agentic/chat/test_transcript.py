@@ -166,7 +166,7 @@ def test_a_channel_that_is_known_from_its_beginning_lacks_nothing_however_deep_s
 def test_only_a_webhooks_message_turns_out_to_be_ours():
     transcript = Transcript(9)
     transcript.add(said(1))
-    transcript.add(replace(said(2), webhook=True))
+    transcript.add(replace(said(2), speaker=replace(ALICE, webhook=True)))
     for message_id in (1, 2):
         transcript.relabel_post(message_id, "claude")
     assert [entry.speaker.agent for entry in transcript.entries()] == [None, "claude"]

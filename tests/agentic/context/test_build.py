@@ -4,7 +4,7 @@ import pytest
 
 from agentic.context.blocks import BLOCK, ToolLine
 from agentic.context.chat_layout import build_history, build_tail
-from agentic.context.entries import Reaction
+from agentic.context.entries import Addressees, Reaction
 from agentic.context.prompt import Answered, build_system
 from agentic.context.window import Depth, Window, WindowMemory
 from agentic.llm.types import Picture
@@ -112,7 +112,7 @@ def test_a_person_is_answered_once_and_the_others_go_on():
     tail = build_tail(context("round", spoken, started_with=1, answered=Answered(2, "Grok")))
     assert "joined" not in tail
     assert "Grok has answered what Alice said in [msg:2]" in tail
-    called = said(4, ALICE, "@Grok why?", mentions=frozenset({2}))
+    called = said(4, ALICE, "@Grok why?", addressees=Addressees(frozenset({2})))
     tail = build_tail(
         context("round", [*spoken, called], started_with=1, answered=Answered(2, "Grok"), calls=frozenset({2}))
     )
@@ -123,9 +123,9 @@ def test_a_person_is_answered_once_and_the_others_go_on():
     assert "what about spaces?" not in tail
 
 
-@pytest.mark.parametrize("called", [{"mentions": frozenset({2})}, {"replied_to": 2}])
+@pytest.mark.parametrize("called", [Addressees(frozenset({2})), Addressees(replied_to=2)])
 def test_a_message_that_calls_an_agent_is_left_to_that_agent(called):
-    spoken = [said(1, GROK, "a"), said(2, ALICE, "@Grok what about spaces?", **called)]
+    spoken = [said(1, GROK, "a"), said(2, ALICE, "@Grok what about spaces?", addressees=called)]
     assert "joined" not in build_tail(context("round", spoken, started_with=1, calls=frozenset({2, 9})))
 
 

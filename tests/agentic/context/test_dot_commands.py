@@ -1,5 +1,6 @@
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -129,20 +130,23 @@ def test_m_commands_stand_alone(text, found):
     assert parse_m(text) == found
 
 
-def pinned(entry_id, text, **more):
-    return said(entry_id, more.pop("speaker", ALICE), text, pinned=True, hidden=True, **more)
+MANAGER, READER = replace(ALICE, may_manage=True), replace(ALICE, roles=frozenset({50}))
+
+
+def pinned(entry_id, text, speaker=ALICE):
+    return said(entry_id, speaker, text, pinned=True, hidden=True)
 
 
 def test_pins_count_from_people_who_may_set_them_older_first_and_problems_are_told():
     entries = [
-        pinned(9, ".config\n---\nmax_images: 1\nmodel: openai/x", may_manage=True),
-        pinned(3, ".config claude\n---\nmax_images: 2", author_roles=frozenset({50})),
+        pinned(9, ".config\n---\nmax_images: 1\nmodel: openai/x", MANAGER),
+        pinned(3, ".config claude\n---\nmax_images: 2", READER),
         pinned(4, ".config\n---\nmax_images: 3"),
-        pinned(5, ".config grok\n---\nmax_images: 4", may_manage=True),
-        pinned(6, ".config\n---\nmax_images: [", may_manage=True),
-        pinned(7, ".config\n---\nmax_images: 5", speaker=CLAUDE, may_manage=True),
-        said(8, ALICE, ".config\n---\nmax_images: 6", may_manage=True),
-        pinned(2, ".history", may_manage=True),
+        pinned(5, ".config grok\n---\nmax_images: 4", MANAGER),
+        pinned(6, ".config\n---\nmax_images: [", MANAGER),
+        pinned(7, ".config\n---\nmax_images: 5", replace(CLAUDE, may_manage=True)),
+        said(8, MANAGER, ".config\n---\nmax_images: 6"),
+        pinned(2, ".history", MANAGER),
     ]
     pins = read_pins(entries, {50}, {"claude"})
     assert [(pin.message_id, pin.layer) for pin in pins] == [(3, {"max_images": 2}), (6, {}), (9, {"max_images": 1})]
@@ -151,9 +155,9 @@ def test_pins_count_from_people_who_may_set_them_older_first_and_problems_are_to
 
 
 def test_histories_need_one_of_the_roles_or_where_none_is_set_the_right_to_manage_messages():
-    manager = said(1, may_manage=True)
-    reader = said(2, author_roles=frozenset({50}))
+    manager = said(1, MANAGER)
+    reader = said(2, READER)
     assert [may_command(entry, ()) for entry in (manager, reader)] == [True, False]
     assert [may_command(entry, {50}) for entry in (manager, reader)] == [False, True]
-    assert not may_command(said(3, CLAUDE, may_manage=True), ())
+    assert not may_command(said(3, replace(CLAUDE, may_manage=True)), ())
     assert [may_configure(entry, {50}) for entry in (manager, reader, said(4))] == [True, True, False]

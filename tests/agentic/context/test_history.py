@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from agentic.context.history import LEVELS, ChannelSource, Interval, needed, resolve_history
@@ -13,9 +15,12 @@ def link(message, channel=THERE):
     return f"https://discord.com/channels/7/{channel}/{message}"
 
 
+MANAGER = replace(ALICE, may_manage=True)
+
+
 def history(entry_id, first=None, last=None, targets="", channel=THERE, **more):
     body = "".join(f"{key}: {link(at, channel)}\n" for key, at in (("first", first), ("last", last)) if at)
-    return said(entry_id, ALICE, f".history {targets}\n---\n{body}", hidden=True, may_manage=True, **more)
+    return said(entry_id, MANAGER, f".history {targets}\n---\n{body}", hidden=True, **more)
 
 
 def old(*numbers):
@@ -49,7 +54,7 @@ def test_without_a_first_message_or_with_one_out_of_reach_it_goes_back_as_far_as
 
 def test_a_beginning_in_another_channel_than_the_end_counts_for_nothing():
     text = f".history\n---\nfirst: {link(3, channel=HERE)}\nlast: {link(5)}"
-    command = said(102, ALICE, text, hidden=True, may_manage=True)
+    command = said(102, MANAGER, text, hidden=True)
     assert resolved([command], {THERE: old(1, 2, 3, 4, 5)})[0] == [1, 2, 3, 4, 5]
 
 
@@ -129,7 +134,7 @@ def test_what_the_oldest_known_messages_begin_is_read_further_back_and_taken_as_
 
 
 def test_words_with_a_command_in_them_are_none_whatever_else_was_said():
-    words = said(2, ALICE, f"@everyone .history\n---\nlast: {link(5)}", may_manage=True)
+    words = said(2, MANAGER, f"@everyone .history\n---\nlast: {link(5)}")
     for other in ([], [history(3, last=7, targets="grok")]):
         assert resolved([said(1), words, *other, said(9)], {THERE: old(5)}) == ([], [1, 2, *ids(other), 9])
 

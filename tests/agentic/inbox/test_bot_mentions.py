@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agentic.chat.outlet import UNFINISHED
+from agentic.context.entries import Addressees
 from agentic.context.options import Options
 from agentic.inbox.triggers import CHAIN_END
 from agentic.state.silence import Scope
@@ -332,7 +333,9 @@ async def test_hidden_messages_call_nobody(scene, text):
 async def test_an_edit_of_what_was_complete_already_calls_nobody(scene):
     message_id = await from_grok(scene, "nothing for anybody")
     entry = scene.transcripts.of(LOUNGE).get(message_id)
-    scene.transcripts.of(LOUNGE).revise(replace(entry, text="@Claude?", mentions=frozenset({scene.me.id})))
+    scene.transcripts.of(LOUNGE).revise(
+        replace(entry, text="@Claude?", addressees=Addressees(frozenset({scene.me.id})))
+    )
     await scene.cog.host.bot_mentions.heard(LOUNGE, message_id, "casual", edited=True)
     await settle()
     assert scene.cog.asked == []

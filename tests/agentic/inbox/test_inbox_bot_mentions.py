@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.context.entries import Entry, Speaker
+from agentic.context.entries import Addressees, Entry, Speaker
 from agentic.inbox.triggers import called_already, calls, last_person, links, spoken_before
 
 CLAUDE, GROK, GEMINI, ALICE = 21, 22, 23, 11
 NAMES = {CLAUDE: "claude", GROK: "grok", GEMINI: "gemini"}
 
 
-def said(number, who, *mentions, reply_to=None, **more):
+def said(number, who, *mentions, reply_to=None, webhook=False, **more):
     agent = NAMES.get(who)
     kind = "agent" if agent else "person" if who == ALICE else "stranger"
-    speaker = Speaker(who, str(who), kind, agent)
-    return Entry(number, speaker, "…", float(number), mentions=frozenset(mentions), replied_to=reply_to, **more)
+    speaker = Speaker(who, str(who), kind, agent, webhook=webhook)
+    return Entry(number, speaker, "…", float(number), addressees=Addressees(frozenset(mentions), reply_to), **more)
 
 
 def depth(entries, instructed=()):

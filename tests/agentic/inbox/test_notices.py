@@ -8,6 +8,7 @@ import pytest
 
 from agentic.agent.notices import MAX_CHARACTERS, PersonNotices
 from agentic.chat.directory import Directory
+from agentic.context.entries import Addressees
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import StateUnavailable
@@ -67,17 +68,19 @@ async def test_a_later_bot_that_is_the_one_called_says_so_once(bus: Published, n
     assert [(each.message_id, each.calls) for each in bus.notices] == [(7, False), (7, True), (8, True)]
 
 
-@pytest.mark.parametrize("more", [{"mentions": (GROK,)}, {"replied_to": GROK, "reply_to": 5}])
+@pytest.mark.parametrize("called", [Addressees(frozenset({GROK})), Addressees(replied_to=GROK)])
 async def test_a_mention_and_a_reply_call_their_agent(
-    bus: Published, notices: PersonNotices, more: dict[str, Any]
+    bus: Published, notices: PersonNotices, called: Addressees
 ) -> None:
-    notices.note(said(7, ALICE, "Why?", **more), CHANNEL, calls=False)
+    notices.note(said(7, ALICE, "Why?", addressees=called), CHANNEL, calls=False)
     await until(lambda: bus.notices)
     assert bus.notices[0].calls
 
 
 async def test_a_reply_to_a_persona_s_post_names_it_and_calls_nobody(bus: Published, notices: PersonNotices) -> None:
-    notices.note(said(7, ALICE, "Claude, why?", reply_to=POST, replied_to=4242), CHANNEL, calls=False)
+    notices.note(
+        said(7, ALICE, "Claude, why?", reply_to=POST, addressees=Addressees(replied_to=4242)), CHANNEL, calls=False
+    )
     await until(lambda: bus.notices)
     heard = bus.notices[0]
     assert (heard.replied_to, heard.names, heard.calls) == ("historian", ("claude",), False)

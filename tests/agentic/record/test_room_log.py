@@ -43,7 +43,7 @@ def test_hidden_messages_other_bots_and_ignored_people_are_left_out() -> None:
         said(1, text="m continue"),
         replace(said(2), reactions=(Reaction("🫥"),)),
         said(3, POLL),
-        said(4, author_roles=frozenset({9})),
+        said(4, replace(EVE, roles=frozenset({9}))),
         said(5, Speaker(7, "Mallory", "person")),
         said(6),
     ]

@@ -15,7 +15,7 @@ from agentic.chat.outlet import CannotPost, Outlet, Post, Posted, ServiceInfo, S
 from agentic.chat.service import AgentChannels, ChannelInfo, IncomingMessage
 from agentic.chat.splitting import split_text
 from agentic.context.commands import order_in
-from agentic.context.entries import Entry, Speaker, hidden_by_text
+from agentic.context.entries import Addressees, Entry, Speaker, hidden_by_text
 from agentic.ids import EPOCH_MS, FIRST_ELSEWHERE, LOW_BITS
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.context import HostedService, ServiceContext
@@ -255,8 +255,7 @@ class LineService(HostedService):
             text=line["text"],
             created_at=line["at"] / 1000,
             reply_to=answered,
-            mentions=mentions,
-            replied_to=facts.replied_to,
+            addressees=Addressees(mentions, facts.replied_to),
             hidden=hidden_by_text(bare),
             order=order_in(bare) if agent is None else None,
         )

@@ -6,7 +6,7 @@ import pytest
 
 from agentic.chat.directory import Directory
 from agentic.chat.transcript import Transcripts
-from agentic.context.entries import Entry, Speaker
+from agentic.context.entries import Addressees, Entry, Speaker
 from agentic.services.discord.gateway import skip_echoes
 from tests.agentic.services.discord.test_unreadable_events import said
 from tests.support.discord.gateway_scene import scene
@@ -27,7 +27,7 @@ async def heard_of(different, **odd):
         data = said(s.server, **odd)
         me = s.bot.user.id
         if different is not None:
-            known(transcripts, data, **{name: me if value == "me" else value for name, value in different.items()})
+            known(transcripts, data, **(different(me) if callable(different) else different))
         s.bot._connection.parsers["MESSAGE_CREATE"](data)
         await s.hears("something later")
         assert s.channel.last_message_id >= int(data["id"])
@@ -42,7 +42,7 @@ async def test_an_agents_post_that_is_known_already_is_not_parsed_once_more():
     "different",
     [
         None,
-        {"replied_to": "me"},
+        lambda me: {"addressees": Addressees(replied_to=me)},
         {"text": "and so I think ▌"},
         {"text": ""},
         {"speaker": Speaker(5, "Alice", "person")},
@@ -59,7 +59,7 @@ async def test_a_post_that_mentions_the_bot_is_heard():
         transcripts = Transcripts(Directory())
         skip_echoes(s.bot, transcripts)
         data = said(s.server, "what do you say?")
-        known(transcripts, data, mentions=frozenset((s.bot.user.id,)))
+        known(transcripts, data, addressees=Addressees(frozenset((s.bot.user.id,))))
         s.bot._connection.parsers["MESSAGE_CREATE"](data)
         await s.hears("something later")
         assert s.heard[0].content == "what do you say?"

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from agentic.chat.directory import Directory
+from agentic.context.entries import NOBODY_CALLED
 from agentic.services.discord.messages import MAX_CHARACTERS, forwarded_files, to_entry
 from tests.support.doubles import attachment, message, user
 
@@ -37,7 +38,7 @@ def test_a_forward_has_words_files_and_whatever_else_it_forwards_and_mentions_no
     )
     assert entry.extras == ("forwarded message: see @Claude and @Bob", "forwarded sticker: Wave", "forwarded embed: T")
     assert [(file.id, file.media_type) for file in entry.attachments] == [(31, "image/png"), (32, "text/plain")]
-    assert (entry.mentions, entry.reply_to, entry.replied_to, entry.text) == (frozenset(), None, None, "")
+    assert (entry.addressees, entry.reply_to, entry.text) == (NOBODY_CALLED, None, "")
 
 
 def test_a_forward_of_a_forward_has_the_words_and_files_of_what_was_written_first():

@@ -33,7 +33,7 @@ def naming():
     )
     transcript = Transcript(31)
     transcript.add(Entry(1, Speaker(ALICE, "Alice", "person"), "hi", 1.0))
-    transcript.add(Entry(2, Speaker(900, "Ada", "stranger"), "hi", 1.0, webhook=True))
+    transcript.add(Entry(2, Speaker(900, "Ada", "stranger", webhook=True), "hi", 1.0))
     return general, transcript, {"Grok": 22}
 
 

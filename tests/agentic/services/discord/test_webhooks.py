@@ -398,8 +398,8 @@ async def test_a_pinned_command_has_its_authors_rights():
         await outlet.view.ensure_history()
         ((entry,),) = outlet.view.pins
         owner = h.server.world.guild.owner_id == entry.speaker.id
-        assert (entry.hidden, entry.pinned, entry.may_manage) == (True, True, owner)
-        assert entry.author_roles
+        assert (entry.hidden, entry.pinned, entry.speaker.may_manage) == (True, True, owner)
+        assert entry.speaker.roles
         later = await h.server.say("you", "debate", ".config\n---\nmode: prefill")
         await h.server.pin("you", "debate", int(later["id"]))
         await h.server.wait_for(lambda: not outlet.view.transcript.pins.known)

@@ -176,7 +176,7 @@ async def test_a_linked_person_speaks_as_their_discord_account():
         posted = await scene.sink(heard.chat).post(Post(text="hi", reply_to=heard.entry.id), "m1")
         assert server.sent[0].quotes == (ANNA, timestamp_of(heard.entry.id))
         assert scene.entries(heard.chat)[-1].id == posted.message_id
-        assert scene.entries(heard.chat)[-1].replied_to == 222
+        assert scene.entries(heard.chat)[-1].addressees.replied_to == 222
 
 
 # -- what is not heard ------------------------------------------------------------------------------------------------
