@@ -104,10 +104,6 @@ class ProviderModel:
             self.provider, self.profile = access.endpoint.name, profile_at(access.endpoint, access.model)
         self._retrier = retrier or Retrier()
 
-    @staticmethod
-    def load() -> None:
-        """Import the SDK, if there is one, and what its first call would import."""
-
     @property
     def name(self) -> str:
         """`provider/model`, for logs and prices."""

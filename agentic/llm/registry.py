@@ -22,7 +22,7 @@ from agentic.llm import pricing
 from agentic.llm.embeddings import Embedded, Embedder
 from agentic.llm.model import Access, ProviderModel
 from agentic.llm.profiles import Aws, Endpoint
-from agentic.llm.provider_table import KNOWN, PROVIDERS, Provider
+from agentic.llm.provider_table import KNOWN, PROVIDERS
 from agentic.llm.retry import Retrier
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 
@@ -71,18 +71,11 @@ def build_model(
         rates=rates,
     )
     with _importing, _gc_disabled():
-        adapter = _import_adapter(known)
+        module, _, name = known.adapter.partition(":")
+        adapter: type[ProviderModel] = getattr(import_module(module), name)
         if not access.free:
             pricing.load()
         return adapter(access, Retrier(attempts))
-
-
-def _import_adapter(known: Provider | Endpoint) -> type[ProviderModel]:
-    """Import an adapter and its SDK."""
-    module, _, name = known.adapter.partition(":")
-    adapter: type[ProviderModel] = getattr(import_module(module), name)
-    adapter.load()
-    return adapter
 
 
 @contextmanager

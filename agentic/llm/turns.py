@@ -24,7 +24,7 @@ from typing import Any
 
 from agentic.llm.profiles import Profile
 from agentic.llm.schemas import ConvertedSchemas, parts, text_for, without_keywords
-from agentic.llm.types import Message, Picture, Prompt, Role, Source, ToolCall, ToolResult, ToolRound
+from agentic.llm.types import Message, Picture, Prompt, Role, Source, Tool, ToolCall, ToolResult, ToolRound
 
 # Inserted if a conversation must begin with the user but begins with the model's own words.
 OPENING = "[the conversation so far]"
@@ -165,9 +165,11 @@ def unique_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
     return tuple(found.values())
 
 
-def parameters_of(parameters: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
-    """Convert a tool's parameters for a provider: one plain object at the top, no keyword that the model refuses."""
-    return _PARAMETERS.of(parameters, profile.unknown_in_parameters)
+def function_of(tool: Tool, profile: Profile, parameters: str = "parameters") -> dict[str, Any]:
+    """Return a tool as a provider takes it, with its `parameters` in a field of that name: one plain object at the top,
+    no keyword that the model refuses."""
+    schema = _PARAMETERS.of(tool.parameters, profile.unknown_in_parameters)
+    return {"name": tool.name, "description": tool.description, parameters: schema}
 
 
 def _plain(parameters: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, Any]:

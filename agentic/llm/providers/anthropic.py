@@ -10,7 +10,7 @@ totals, sent at the beginning and again at the end. https://docs.claude.com/en/d
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -69,13 +69,6 @@ class AnthropicModel(ProviderModel):
 
     provider = "anthropic"
 
-    @staticmethod
-    def load() -> None:
-        """Import the SDK and what its first call would import. Takes about a second."""
-        import anthropic  # noqa: F401
-
-        http.ssl_context()
-
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
         super().__init__(access, retrier)
         import anthropic
@@ -103,16 +96,13 @@ class AnthropicModel(ProviderModel):
         system = turns.system_parts(prompt)
         marks = turns.cache_marks(built, profile.cache_marks - len(system))
         mark = _EPHEMERAL[prompt.cache_ttl]
-        messages: list[dict[str, Any]] = []
-        for turn in built:
-            messages.append({"role": turn.role, "content": [_block(piece, marks, mark) for piece in turn.parts]})
+        messages: list[dict[str, Any]] = [
+            {"role": turn.role, "content": [_block(piece, marks, mark) for piece in turn.parts]} for turn in built
+        ]
         for place, step in enumerate(prompt.rounds):
             messages += _round(step, place, profile, self.name)
-        request: dict[str, Any] = {
-            "model": self.access.model,
-            "max_tokens": prompt.max_output_tokens,
-            "messages": messages,
-        }
+        request: dict[str, Any] = {"model": self.access.model, "max_tokens": prompt.max_output_tokens}
+        request["messages"] = messages
         if system:
             request["system"] = [{"type": "text", "text": piece, "cache_control": mark} for piece in system]
         if stops := turns.stops_for_request(prompt.stop, profile.max_stops):
@@ -120,9 +110,7 @@ class AnthropicModel(ProviderModel):
         if prompt.temperature is not None:
             request["temperature"] = prompt.temperature
         tools: list[dict[str, Any]] = [dict(profile.search)] if prompt.search else []
-        for tool in prompt.tools:
-            parameters = turns.parameters_of(tool.parameters, profile)
-            tools.append({"name": tool.name, "description": tool.description, "input_schema": parameters})
+        tools += [turns.function_of(tool, profile, "input_schema") for tool in prompt.tools]
         if tools:
             request["tools"] = tools
         request |= {**(profile.search_extra if prompt.search else {}), **(profile.tool_extra if prompt.tools else {})}
@@ -135,14 +123,6 @@ class AnthropicModel(ProviderModel):
         spent = Usage()
         said: list[Block] = []
 
-        def on_usage(answer: Mapping[str, Any]) -> None:
-            assert listener is not None
-            listener.billed = spent + usage_of(answer)
-
-        def on_blocks(blocks: Sequence[Block]) -> None:
-            assert listener is not None
-            listener(_join(_find_answer([*said, *blocks])))
-
         for left in range(MAX_CONTINUATIONS, -1, -1):
             before: list[Any] = [{"role": "assistant", "content": [*said]}] if said else []
             asked = {**request, "messages": [*request["messages"], *before]}
@@ -151,7 +131,7 @@ class AnthropicModel(ProviderModel):
                 answer = json_object(response.content)
             else:
                 async with http.stream(self._client, "/v1/messages", asked, seconds) as response:
-                    answer = await gather(response.aiter_bytes(), on_usage, on_blocks)
+                    answer = await gather(response.aiter_bytes(), listener, spent, said)
             spent += usage_of(answer)
             said += parts(answer, "content")
             if answer.get("stop_reason") != "pause_turn" or not said or not left:
@@ -246,12 +226,9 @@ class StreamedMessage:
 
 
 async def gather(
-    chunks: AsyncIterator[bytes],
-    on_usage: Callable[[Mapping[str, Any]], None],
-    on_blocks: Callable[[list[Block]], None],
+    chunks: AsyncIterator[bytes], listener: StreamListener, spent: Usage, said: Sequence[Block]
 ) -> Mapping[str, Any]:
-    """Return the whole message. `on_usage` gets the message each time new counts come, `on_blocks` its blocks as they
-    grow.
+    """Return the whole message. The turn has `spent` so much and `said` these blocks before it.
 
     Raises ConnectionFailed if the stream ends before the message does, and the error that an event reports.
     """
@@ -260,11 +237,11 @@ async def gather(
         async for event in events:
             message.add(event)
             if text(event, "type") in ("message_start", "message_delta"):
-                on_usage(message.answer)
+                listener.billed = spent + usage_of(message.answer)
             if message.ended:
                 await http.read_rest(events)
                 return message.answer
-            on_blocks(message.answer["content"])
+            listener(_join(_find_answer([*said, *message.answer["content"]])))
     raise ConnectionFailed("cut in mid-answer")
 
 

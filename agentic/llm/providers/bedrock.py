@@ -10,7 +10,6 @@ Calls are signed with AWS keys, which needs boto3, or carry a Bedrock API key.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,13 +38,6 @@ class BedrockModel(claude.AnthropicModel):
 
     provider = "bedrock"
     doubts_schema = True
-
-    @staticmethod
-    def load() -> None:
-        """Import the package and the signing library. Takes a second."""
-        claude.AnthropicModel.load()
-        with contextlib.suppress(NotInstalled):  # a Bedrock API key works without it; building a model raises if needed
-            _signing_errors("")
 
     def _connected(self, access: Access, transport: httpx2.AsyncClient) -> claude.Client:
         import anthropic

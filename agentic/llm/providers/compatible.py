@@ -95,11 +95,8 @@ def request_of(
     if prompt.prefill is not None and endpoint.prefill == "continue":
         body |= {"add_generation_prompt": False, "continue_final_message": True}
     if prompt.tools:
-        body["tools"] = []
-    for tool in prompt.tools:
-        parameters = turns.parameters_of(tool.parameters, profile)
-        function = {"name": tool.name, "description": tool.description, "parameters": parameters}
-        body["tools"].append({"type": "function", "function": function})
+        functions = (turns.function_of(tool, profile) for tool in prompt.tools)
+        body["tools"] = [{"type": "function", "function": function} for function in functions]
     if (schema := schema_for(prompt, profile)) is not None:
         wanted = {"name": prompt.schema_name, "schema": schema, "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": wanted}

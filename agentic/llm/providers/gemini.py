@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies
@@ -50,14 +50,6 @@ class GeminiModel(ProviderModel):
 
     provider = "google"
     draws = True
-
-    @staticmethod
-    def load() -> None:
-        """Import the SDK and build its options, which it defers to their first use. Takes a third of a second."""
-        from google import genai  # noqa: F401
-
-        _options(1.0, {})
-        http.ssl_context()
 
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
         super().__init__(access, retrier)
@@ -109,20 +101,18 @@ class GeminiModel(ProviderModel):
             config["stopSequences"] = stops
         if prompt.temperature is not None:
             config["temperature"] = prompt.temperature
-        contents: list[dict[str, Any]] = []
-        for turn in build_turns(prompt, history, profile):
-            role = "model" if turn.role == "assistant" else "user"
-            contents.append({"role": role, "parts": [_part(piece) for piece in turn.parts]})
+        contents: list[dict[str, Any]] = [
+            {"role": "model" if turn.role == "assistant" else "user", "parts": [_part(piece) for piece in turn.parts]}
+            for turn in build_turns(prompt, history, profile)
+        ]
         for place, step in enumerate(prompt.rounds):
             contents += _round(step, place, profile, self.name)
         request: dict[str, Any] = {"contents": contents, "generationConfig": config}
         tools: list[dict[str, Any]] = [dict(profile.search)] if prompt.search else []
-        functions = []
-        for tool in prompt.tools:
-            parameters = turns.parameters_of(tool.parameters, profile)
-            # An object without properties is refused.
-            taken = {"parametersJsonSchema": parameters} if parameters["properties"] else {}
-            functions.append({"name": tool.name, "description": tool.description, **taken})
+        functions = [turns.function_of(tool, profile, "parametersJsonSchema") for tool in prompt.tools]
+        for function in functions:
+            if not function["parametersJsonSchema"]["properties"]:  # an object without properties is refused
+                del function["parametersJsonSchema"]
         tools += [{"functionDeclarations": functions}] if functions else []
         if tools:
             request["tools"] = tools
@@ -136,14 +126,11 @@ class GeminiModel(ProviderModel):
         if listener is None:
             return _reply(await self._generate(self.access.model, request, seconds), self.name)
 
-        def on_usage(answer: Mapping[str, Any]) -> None:
-            listener.billed = _usage(answer, {})
-
         # The SDK's own stream fails on comments and has no size limit.
         method = "streamGenerateContent?alt=sse"
         response = await self._send(self.access.model, method, request, seconds, stream=True)
         try:
-            answer = await gather(response.content.iter_any(), on_usage, listener)
+            answer = await gather(response.content.iter_any(), listener)
         finally:
             response.close()  # a response that was read to its end has released its connection already
         return _reply(answer, self.name)
@@ -180,7 +167,7 @@ class GeminiModel(ProviderModel):
                 counted = Usage(calls=1, pictures=1, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
                 return Drawing(picture=picture_of(data), usage=counted)
         error = Refused() if _stop(candidate) == "refusal" else BadAnswer("no picture")
-        error.usage, error.request_id = usage, _request_id(answer)
+        error.usage, error.request_id = usage, text(answer, "responseId") or None
         raise error
 
     async def _look(self, seconds: float) -> None:
@@ -307,10 +294,8 @@ class StreamedAnswer:
         self.ended = "finishReason" in self._candidate or bool(text(part(event, "promptFeedback"), "blockReason"))
 
 
-async def gather(
-    chunks: AsyncIterator[bytes], on_usage: Callable[[Mapping[str, Any]], None], listener: StreamListener
-) -> Mapping[str, Any]:
-    """Return the whole answer. `on_usage` gets the answer each time new counts come.
+async def gather(chunks: AsyncIterator[bytes], listener: StreamListener) -> Mapping[str, Any]:
+    """Return the whole answer.
 
     After the end the stream is read for another moment, since counts and sources may come last. Raises ConnectionFailed
     if the stream ends before the answer does, and ErrorWithin.
@@ -321,7 +306,7 @@ async def gather(
             async for event in events:
                 streamed.add(event)
                 if "usageMetadata" in event:
-                    on_usage(streamed.answer)
+                    listener.billed = _usage(streamed.answer, {})
                 listener(streamed.said)
                 if streamed.ended and rest.when() is None:
                     rest.reschedule(asyncio.get_running_loop().time() + http.REST_SECONDS)
@@ -354,7 +339,7 @@ def _reply(answer: Mapping[str, Any], asked_by: str) -> Reply:
     return Reply(
         text="".join(text(piece, "text") for piece in pieces if not piece.get("thought")),
         usage=_usage(answer, candidate),
-        request_id=_request_id(answer),
+        request_id=text(answer, "responseId") or None,
         stop=_stop(candidate),
         sources=turns.unique_sources(Source(text(page, "title"), text(page, "uri")) for page in pages),
         tool_calls=calls,
@@ -368,8 +353,8 @@ def _candidate(answer: Mapping[str, Any]) -> Mapping[str, Any]:
         return candidates[0]
     reason = text(part(answer, "promptFeedback"), "blockReason")
     if reason:
-        raise Refused(reason, request_id=_request_id(answer))
-    raise BadAnswer("empty", request_id=_request_id(answer))
+        raise Refused(reason, request_id=text(answer, "responseId") or None)
+    raise BadAnswer("empty", request_id=text(answer, "responseId") or None)
 
 
 def _stop(candidate: Mapping[str, Any]) -> StopReason:
@@ -389,7 +374,3 @@ def _usage(answer: Mapping[str, Any], candidate: Mapping[str, Any]) -> Usage:
         reasoning_tokens=thoughts,
         searches=len(queries) if isinstance(queries, list) else 0,
     )
-
-
-def _request_id(answer: Mapping[str, Any]) -> str | None:
-    return text(answer, "responseId") or None

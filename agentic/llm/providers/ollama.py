@@ -56,13 +56,6 @@ class OllamaModel(ProviderModel):
     provider = "ollama"
     doubts_schema = True
 
-    @staticmethod
-    def load() -> None:
-        """Import what the first call needs."""
-        import ollama  # noqa: F401
-
-        http.ssl_context()
-
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
         assert access.endpoint is not None
         super().__init__(access, retrier)

@@ -39,13 +39,6 @@ class OpenAIModel(ProviderModel):
     home: str | None = None  # the SDK knows its own address
     draws = True
 
-    @staticmethod
-    def load() -> None:
-        """Import the SDK and what its first call would import. Takes a third of a second."""
-        import openai  # noqa: F401
-
-        http.ssl_context()
-
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
         super().__init__(access, retrier)
         import openai
@@ -197,10 +190,9 @@ def _tools(prompt: Prompt, profile: Profile) -> dict[str, Any]:
             included += extra.get("include", ())
     tools: list[dict[str, Any]] = [dict(profile.search)] if prompt.search else []
     for tool in prompt.tools:
-        parameters = turns.parameters_of(tool.parameters, profile)
+        function = turns.function_of(tool, profile)
         # Strict mode, the API's default, closes and requires everything: use it only if that changes nothing.
-        function = {"name": tool.name, "description": tool.description, "parameters": parameters}
-        tools.append({"type": "function", **function, "strict": turns.is_strict(parameters)})
+        tools.append({"type": "function", **function, "strict": turns.is_strict(function["parameters"])})
     return fields | ({"tools": tools} if tools else {}) | ({"include": included} if included else {})
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentic.llm.errors import BadAnswer
 from agentic.llm.provider_table import profile_of
-from agentic.llm.turns import RAW, arguments_of, arguments_text, is_strict, parameters_of
+from agentic.llm.turns import RAW, arguments_of, arguments_text, function_of, is_strict
 from agentic.llm.types import Message, Picture, Prompt, Reply, Tool, ToolCall, ToolResult, ToolRound
 from tests.support.models.model_doubles import SCHEMA, talking
 from tests.support.models.wire.values import SMALL_PNG, Answer
@@ -238,7 +238,11 @@ def test_parameters_are_one_plain_object_at_the_top() -> None:
     one = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
     two = {"properties": {"$schema": {"type": "string", "$id": "x"}}, "required": ["$schema"]}
     profile = profile_of("openai", "gpt-6-luna")
-    either = parameters_of({"anyOf": [one, two]}, profile)
+
+    def parameters_of(schema: dict[str, Any]) -> Any:
+        return function_of(Tool("t", "", schema), profile)["parameters"]
+
+    either = parameters_of({"anyOf": [one, two]})
     assert either == {"type": "object", "properties": {"a": {"type": "string"}, "$schema": {"type": "string"}}}
-    assert parameters_of({"allOf": [one, two]}, profile)["required"] == ["a", "$schema"]
-    assert parameters_of({}, profile) == {"type": "object", "properties": {}}
+    assert parameters_of({"allOf": [one, two]})["required"] == ["a", "$schema"]
+    assert parameters_of({}) == {"type": "object", "properties": {}}

@@ -28,7 +28,7 @@ from agentic.llm.providers import anthropic as anthropic_stream
 from agentic.llm.providers import gemini as gemini_stream
 from agentic.llm.providers import openai as openai_stream
 from agentic.llm.registry import LazyModel, build_model
-from agentic.llm.types import Message, Picture, Prompt, Reply
+from agentic.llm.types import Message, Picture, Prompt, Reply, Usage
 from tests.support.models.model_doubles import Script, talking
 from tests.support.models.model_server import ModelServer
 from tests.support.models.wire import anthropic, google, openai, streams
@@ -254,19 +254,8 @@ Gather = Callable[[AsyncIterator[bytes], StreamListener], Any]
 REQUEST = ModelRequest(provider="any", model="m")
 
 
-def _nothing_told(_answer: Mapping[str, Any]) -> None:
-    return None
-
-
 def _claude(chunks: AsyncIterator[bytes], hearing: StreamListener) -> Any:
-    def listen(blocks: list[anthropic_stream.Block]) -> None:
-        hearing("".join(block["text"] for block in blocks if block["type"] == "text"))
-
-    return anthropic_stream.gather(chunks, _nothing_told, listen)
-
-
-def _gemini(chunks: AsyncIterator[bytes], hearing: StreamListener) -> Any:
-    return gemini_stream.gather(chunks, _nothing_told, hearing)
+    return anthropic_stream.gather(chunks, hearing, Usage(), ())
 
 
 PLAIN = replace(FULL, searches=0)
@@ -280,7 +269,7 @@ BODIES = {
     "anthropic": streams.encoded(streams.message(WHOLE["anthropic"])),
     "google": streams.encoded(streams.content(WHOLE["google"])),
 }
-GATHER: dict[str, Gather] = {"openai": openai_stream.gather, "anthropic": _claude, "google": _gemini}
+GATHER: dict[str, Gather] = {"openai": openai_stream.gather, "anthropic": _claude, "google": gemini_stream.gather}
 
 
 async def _split(body: bytes, sizes: list[int]) -> AsyncIterator[bytes]:
