@@ -224,11 +224,6 @@ class InstructionEvent(TurnEvent):
         given = self.instruction
         return given.requested or given.trigger_message_id is not None or given.take_up is not None
 
-    @property
-    def room_number(self) -> int | None:
-        """The number of the turn in its room; None outside of one."""
-        return None if self.instruction.room is None else self.instruction.room.turn_number
-
     @classmethod
     def of(cls, instruction: Instruction, now: float) -> InstructionEvent:
         return cls(

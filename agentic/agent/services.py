@@ -100,9 +100,6 @@ class Record:
     def note(self, entry: RecordEntry) -> None:
         self.notes.note(entry)
 
-    def log(self, agent: str, entry: RecordEntry) -> None:
-        self.notes.log(agent, entry)
-
     @cached_property
     def gateway(self) -> GatewayNotes:
         return GatewayNotes(self.notes, self.transcripts, self.clock, self.state.context.summaries, self.memory)

@@ -30,6 +30,7 @@ from agentic.state.limits import LimitRequest
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import CallRecord, Phases
 from agentic.wire.messages import Result, TurnUsage
+from agentic.wire.reasons import TurnAborted
 
 USUAL_INPUT, USUAL_OUTPUT = 900, 20  # tokens, by which models are compared
 
@@ -74,14 +75,6 @@ def prices_of(model: ModelSettings) -> ModelPrices:
     return ModelPrices(model.provider, model.model, None, free=model.is_free, rates=model.rates)
 
 
-class CallRefused(Exception):
-    """A limit or a budget forbids the call; `reason` is one of docs/protocol.md's."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideCall:
     """A call to make. `kind` names the turn, `call_kind` the call in the record; `person_id` pays for it; with
@@ -113,7 +106,8 @@ class SideModel(Protocol):
 
 
 async def run_side_call(call: SideCall, model: SideModel, limits: AgentLimits) -> Reply:
-    """Reserve, call, settle. Raises CallRefused, also for a call that was made before, and ModelError."""
+    """Reserve, call, settle. Raises TurnAborted if a limit or a budget forbids the call, or it was made before, and
+    ModelError."""
     worst_case = model.prices.worst_case(expected_usage(call.prompt))
     request = LimitRequest(
         agent=limits.agent,
@@ -131,14 +125,14 @@ async def run_side_call(call: SideCall, model: SideModel, limits: AgentLimits) -
     request = limits.apply_to(request, cools_down=False, for_people=True)
     claim, verdict = await limits.state.turns.begin(limits.agent, call.turn_id, call.deadline, "", request)
     if claim.state != "new":
-        raise CallRefused("interrupted")
+        raise TurnAborted("interrupted")
     began, usage = limits.clock(), Usage()
     reason: str | None = None
     error: str | None = None
     try:
         if verdict not in ("ok", "closing", None):
             reason = verdict
-            raise CallRefused(verdict)
+            raise TurnAborted(verdict)
         usage, reason, error = worst_case, "interrupted", "cancelled"  # if it is cancelled
         try:
             reply = await model.complete(call.prompt, ())

@@ -310,9 +310,9 @@ class MessageCommands:
         state = TurnState(self._services.state, agent.key, event.id)
         turn = Turn(agent=agent, outlet=outlet, event=event, state=state)
         mode = mode_of(turn, await build_view(turn))
-        request = mode.request(0.0)
-        first = ToolUse(turn, mode).loop(request.prompt).first_prompt()
-        note, text = f"what {agent.identity.me.display_name} sees", format_request(first, request.history)
+        prompt, history = mode.request(0.0)
+        first = ToolUse(turn, mode).loop(prompt).first_prompt()
+        note, text = f"what {agent.identity.me.display_name} sees", format_request(first, history)
         await replies.send_file(f"context-{agent.key}.txt", text, note, f"{event.id}:context")
 
 

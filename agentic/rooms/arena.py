@@ -19,7 +19,7 @@ from typing import Protocol
 from agentic.agent.agent import Agent
 from agentic.agent.options import Pins
 from agentic.agent.services import Services
-from agentic.agent.side_calls import CallRefused, SideCall, run_side_call
+from agentic.agent.side_calls import SideCall, run_side_call
 from agentic.chat.outlet import CannotPost
 from agentic.llm.errors import ModelError
 from agentic.llm.markup import strip_reasoning
@@ -34,6 +34,7 @@ from agentic.turn.cleaning import clean_text
 from agentic.turn.decision import UnreadableDecision, parse_decision
 from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import Contender, ContestNote
+from agentic.wire.reasons import TurnAborted
 
 BOXES = ("🅰️", "🅱️")
 MAX_QUOTE = 300  # characters of the question
@@ -300,7 +301,7 @@ async def ask_contender(agent: Agent, arena: Arena) -> ArenaAnswer:
     )
     try:
         reply = await run_side_call(call, model, agent.limits)
-    except CallRefused as refused:
+    except TurnAborted as refused:
         raise NoAnswer(refused.reason) from refused
     except ModelError as error:
         raise NoAnswer(error.kind) from error

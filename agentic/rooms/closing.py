@@ -14,7 +14,7 @@ from datetime import datetime
 
 from agentic.agent.limits import AgentLimits
 from agentic.agent.services import Services
-from agentic.agent.side_calls import CallRefused, SideCall, run_side_call
+from agentic.agent.side_calls import SideCall, run_side_call
 from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.llm.errors import ModelError
 from agentic.llm.types import Prompt
@@ -24,6 +24,7 @@ from agentic.text import counted
 from agentic.turn.loose_json import objects
 from agentic.wire.connection import or_default
 from agentic.wire.entries import Contender, ContestNote
+from agentic.wire.reasons import TurnAborted
 
 MAX_NAME = 40  # characters of a member's name
 MAX_POSITION = 110
@@ -90,7 +91,7 @@ async def find_positions(services: Services, room: Room, posts: Sequence[RoomPos
     limits = AgentLimits(members_of(room)[0].name, services.state, services.clock)
     try:
         reply = await run_side_call(call, cheap, limits)
-    except CallRefused as refused:
+    except TurnAborted as refused:
         log.info("room %d: its card has first sentences, no model was asked: %s", room.thread_id, refused)
         return {}
     except ModelError as error:
@@ -124,7 +125,7 @@ def prompt_of(room: Room, posts: Sequence[RoomPost]) -> Prompt:
 
 def positions_in(text: str, room: Room) -> dict[str, str]:
     found = next(objects(text), None)
-    fields = found.fields if found is not None else {}
+    fields = found[0] if found is not None else {}
     names = {member.name for member in members_of(room)}
     return {name: said for name, said in fields.items() if name in names and isinstance(said, str) and said.strip()}
 

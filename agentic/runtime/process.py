@@ -289,7 +289,7 @@ class Runtime:
             clock=self.setup.clock,
             rng=self.setup.rng,
             silence=self.services.silence,
-            record=self.services.record,
+            record=self.services.record.notes,
         )
         self.coordinator = Coordinator(context, self._idle_memory)
         self.start(self.coordinator.run(), "coordinator")

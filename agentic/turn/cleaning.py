@@ -195,12 +195,8 @@ def _is_call(text: str) -> bool:
 
 # -- tables ------------------------------------------------------------------------------------------------------------
 
-FENCE = "```"
-BETWEEN = " · "
-
-_LEAD = re.compile(r"[ \t>]*")  # a table in a quotation keeps its mark
+_LEAD = " \t>"  # a table in a quotation keeps its mark
 _DASHES = re.compile(r"[ \t]*:?-+:?[ \t]*")
-_ESCAPED = re.compile(r"\\\|")
 _BAR = re.compile(r"(?<!\\)\|")
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
@@ -251,44 +247,37 @@ def _bullets(lines: Sequence[str]) -> list[str]:
     headings, *rows = [_cells(line) for line in lines if not _is_dashes(line)]
     if not rows:
         headings, rows = [], [headings]
-    bullets = []
+    bullets, lead = [], lines[0][: len(lines[0]) - len(lines[0].lstrip(_LEAD))]
     for row in rows:
         labels = [heading.strip("*_: ") for heading in headings] + [""] * len(row)
         alone = len(headings) < 2 or len(row) < 2
         pairs = zip(labels, row, strict=False)
-        said = BETWEEN.join(cell if alone or not label else f"{label}: {cell}" for label, cell in pairs if cell)
+        said = " · ".join(cell if alone or not label else f"{label}: {cell}" for label, cell in pairs if cell)
         if said:
-            bullets.append(f"{_lead(lines[0])}- {said}")
+            bullets.append(f"{lead}- {said}")
     return bullets
 
 
 def _cells(line: str) -> list[str]:
-    inner = line[len(_lead(line)) :].strip()
-    cells = _BAR.split(inner)
+    cells = _BAR.split(line.lstrip(_LEAD).strip())
     if cells and not cells[0].strip():
         del cells[0]
     if cells and not cells[-1].strip():
         del cells[-1]
-    return [" ".join(_BREAK.sub(" ", _ESCAPED.sub("|", cell)).split()) for cell in cells]
+    return [" ".join(_BREAK.sub(" ", cell.replace("\\|", "|")).split()) for cell in cells]
 
 
 def _is_dashes(line: str) -> bool:
     """Whether it is the line of dashes, with marks of alignment or not, between the headings and the rows."""
-    inner = line[len(_lead(line)) :].strip()
-    parts = _BAR.split(inner)
+    parts = _BAR.split(line.lstrip(_LEAD).strip())
     return len(parts) > 1 and any(parts) and all(_DASHES.fullmatch(part) for part in parts if part.strip())
-
-
-def _lead(line: str) -> str:
-    match = _LEAD.match(line)
-    return match[0] if match else ""
 
 
 def _in_code(lines: Sequence[str]) -> list[bool]:
     """Whether each line is in a code block, or has its beginning or end."""
     found, inside = [], False
     for line in lines:
-        fences = line.count(FENCE)
+        fences = line.count("```")
         found.append(inside or fences > 0)
         inside ^= fences % 2 == 1
     return found

@@ -94,17 +94,17 @@ async def _ask_with_tools(turn: Turn, mode: AnswerMode) -> Decision:
             await search.search(tools)
         after = mode if search is None else mode.searched()
         request = after.repair(seconds_left(turn), error.reason, tools.results)
-        return _read_decision(turn, mode, await call_model(turn, request.prompt, request.history), tools)
+        return _read_decision(turn, mode, await call_model(turn, *request), tools)
 
 
 async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: SearchFirst | None) -> Reply:
     """The model's answer; after a search, if one is wanted first."""
     found = await search.search(tools) if search is not None and not search.offered else None
-    request = (mode if found is None else mode.searched()).request(seconds_left(turn), found or "")
-    loop = tools.loop(request.prompt)
+    prompt, history = (mode if found is None else mode.searched()).request(seconds_left(turn), found or "")
+    loop = tools.loop(prompt)
     prompt = loop.first_prompt()
     while True:
-        reply = await call_model(turn, prompt if search is None else search.limit(prompt), request.history)
+        reply = await call_model(turn, prompt if search is None else search.limit(prompt), history)
         if search is not None:
             search.note(reply)
         if not await loop.take(reply):
@@ -129,8 +129,7 @@ async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: Searc
     found = await search.search(tools, own_words)
     if found is None or not await can_ask_again(turn):
         return reply
-    again = mode.searched().request(seconds_left(turn), found)
-    return await call_model(turn, again.prompt, again.history)
+    return await call_model(turn, *mode.searched().request(seconds_left(turn), found))
 
 
 def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -> Decision:
@@ -341,8 +340,8 @@ def skip_prompt(context: PromptContext, seconds: float, members: str) -> Prompt:
 
 
 def read_answer(text: str) -> str | None:
-    for found in objects(text):
-        said = found.fields.get("decision")
+    for fields, _ in objects(text):
+        said = fields.get("decision")
         if isinstance(said, str) and said.strip().lower() in (SPEAK, SKIP):
             return said.strip().lower()
     plain = text.strip().strip("\"'.`*").lower()

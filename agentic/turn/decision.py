@@ -134,7 +134,7 @@ def _unwrap_nested(decision: Decision) -> Decision:
     """The inner decision, if a decision's text is a decision again: the form itself must not be posted."""
     text = unfenced(decision.text or "")
     inner = next(objects(text), None) if text.startswith("{") else None
-    fields = _known(inner.fields) if inner is not None else {}
+    fields = _known(inner[0]) if inner is not None else {}
     return Decision(**fields) if {"skip", "text"} <= fields.keys() else decision
 
 
@@ -147,10 +147,10 @@ def _first_decision(text: str) -> Decision | None:
     fields = _known(read) if isinstance(read, dict) else {}
     if "skip" in fields:
         return Decision(**fields)
-    for found in objects(text):
-        fields = _known(found.fields)
+    for found, is_inner in objects(text):
+        fields = _known(found)
         # an object in another one, such as a tool's arguments, must say more than one thing to be taken for a decision
-        if "skip" in fields or len(fields) > (1 if found.inner else 0):
+        if "skip" in fields or len(fields) > is_inner:
             return Decision(**fields)
     return None
 

@@ -16,7 +16,6 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from agentic.turn.form import FIELDS
 
@@ -64,19 +63,12 @@ class CutString(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FoundObject:
-    """One object of a text. `inner`: it is inside of another one."""
-
-    fields: Mapping[str, object]
-    inner: bool
-
-
 _ABSENT = object()  # no value where one was expected
 
 
-def objects(text: str) -> Iterator[FoundObject]:
-    """Every object in `text`, in order of its opening brace, an outer one before those inside it.
+def objects(text: str) -> Iterator[tuple[Mapping[str, object], bool]]:
+    """Every object in `text`, in order of its opening brace, an outer one before those inside it; and whether it is
+    inside of another one.
 
     Values are str, int, float (finite), bool, None, list and dict. Of an object that is cut off or goes wrong, the
     fields up to there. Text beyond MAX_CHARS is not read.
@@ -87,7 +79,7 @@ def objects(text: str) -> Iterator[FoundObject]:
     while start >= 0 and effort < MAX_EFFORT:
         reader = _ObjectReader(text, start)
         fields = reader.fields(depth=0)
-        yield FoundObject(fields, inner=start < outer_end)
+        yield fields, start < outer_end
         effort += reader.pos - start
         outer_end = max(outer_end, reader.pos)
         start = text.find("{", start + 1)

@@ -162,7 +162,7 @@ class PrefillMode(AnswerMode):
             prefill=transcript.prefill,
             stop=(*self.view.options.stop, *transcript.stops, SYSTEM_SPEAKS),
         )
-        return ModelRequest(prompt, transcript.history)
+        return prompt, transcript.history
 
     def words(self, raw: str) -> str:
         others = (*self._transcript.others, *self.view.context.me.others)

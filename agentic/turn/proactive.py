@@ -16,12 +16,9 @@ from collections.abc import Mapping
 from itertools import chain
 
 from agentic.agent.events import ReflectionEvent
-from agentic.agent.limits import AFTER_DEADLINE, under_way
 from agentic.context.entries import one_line, words
 from agentic.context.render import INDENT
-from agentic.llm.pricing import expected
 from agentic.llm.types import Prompt
-from agentic.state.limits import LimitRequest
 from agentic.text import says_again
 from agentic.turn.cleaning import begins_a_form, clean_text, lines_of_prompt
 from agentic.turn.decide import call_model, seconds_left
@@ -88,24 +85,6 @@ def text_only(event: ReflectionEvent, decision: Decision) -> Decision:
     if says_again(decision.text, chain(given.avoid, given.material.splitlines())):
         raise TurnAborted("not_new")
     return Decision(text=decision.text, sources=decision.sources)
-
-
-def writing_request(turn: Turn, event: ReflectionEvent) -> LimitRequest:
-    """The request to the limits. It is counted apart from the day's turns, as those are whose model costs nothing."""
-    agent = turn.agent
-    most = turn.model.prices.worst_case(expected(prompt_of(event.reflection, agent.key)))
-    request = LimitRequest(
-        agent=agent.key,
-        channel_id=event.channel_id,
-        date=agent.today(),
-        turn_id=event.id,
-        is_free=True,
-        estimate=most.cost_usd,
-        until=event.deadline + AFTER_DEADLINE,
-        kind="idle",
-        under_way=under_way(most),
-    )
-    return turn.limits.apply_to(request, cools_down=False, for_people=False)
 
 
 async def write(turn: Turn, event: ReflectionEvent) -> str:

@@ -171,20 +171,17 @@ def notice_of(agent: str, event: TurnEvent, state: str, at: float) -> TurnNotice
 
 # Reactions, if words would be noise: they show that the message was read, and that there is a limit.
 HOURGLASS = "⏳"
-FAILED = "⚠️"  # it was tried, and failed like the last time
-ASLEEP = "💤"
 SPEECHLESS = "🙊"  # the bot may not write here
-MUTED = "🔇"
 FAILURES = (
     *("model_failed", "deadline", "session_lost", "refused", "unreadable", "picture_failed", "discord_failed"),
     *("signal_failed", "internal_error"),
 )
 SIGNS: Mapping[str, str] = {
-    **dict.fromkeys(FAILURES, FAILED),
+    **dict.fromkeys(FAILURES, "⚠️"),
     **dict.fromkeys(("cooldown", "daily_limit", "too_often", "busy"), HOURGLASS),
-    **dict.fromkeys(("budget", "agent_budget", "person_budget", "benched"), ASLEEP),
+    **dict.fromkeys(("budget", "agent_budget", "person_budget", "benched"), "💤"),
     "not_permitted": SPEECHLESS,
-    "muted": MUTED,
+    "muted": "🔇",
 }
 LINES: Mapping[str, str] = {
     "busy": "I have too many requests right now. Please ask me again in a minute.",
@@ -209,13 +206,11 @@ MEANINGS: Mapping[str, str] = {
     "too_often": "You have asked me often this minute. Please wait for the next; from now on ⏳ means this.",
 }
 
-OWNERS_LOG = "My owner's log has more."
-TRY_LATER = "Please try again later."
 ADVICE: Mapping[type[ModelError], str] = {
     RateLimited: "Please try again in a minute.",
     TimedOut: "Please ask again, or ask for less.",
     BadAnswer: "Please ask again.",
-    Final: OWNERS_LOG,
+    Final: "My owner's log has more.",
 }
 MAX_KIND = 60  # characters
 _NO_NAME = re.compile(r"\W+", re.ASCII)
@@ -233,7 +228,7 @@ def error_line(error: BaseException) -> str:
     if not isinstance(error, ModelError):
         return LINES["internal_error"]
     name = _NO_NAME.sub("", error.origin)[:MAX_KIND]
-    advice = next((text for kind, text in ADVICE.items() if isinstance(error, kind)), TRY_LATER)
+    advice = next((text for kind, text in ADVICE.items() if isinstance(error, kind)), "Please try again later.")
     return f"I can't answer right now: {type(error).kind}{f' ({name})' if name else ''}. {advice}"
 
 

@@ -41,9 +41,10 @@ async def read_room(rooms: RoomStore, event: TurnEvent) -> Room | None:
 
 def is_expected_turn(room: Room | None, event: TurnEvent) -> bool:
     """Whether the room waits for this turn; True outside of rooms."""
-    if not in_room(event):
+    brief = event.instruction.room if isinstance(event, InstructionEvent) else None
+    if brief is None:
         return True
-    return room is not None and room.status == "active" and event.room_number == room.turn_number + 1
+    return room is not None and room.status == "active" and brief.turn_number == room.turn_number + 1
 
 
 def ignore_own_lock(outlet: Outlet, room: Room | None) -> None:

@@ -50,8 +50,6 @@ NOTICE_SECONDS = 20.0  # for a post to the owner; the channel's next turn waits 
 
 log = logging.getLogger(__name__)
 
-TurnStatus = Literal["new", "running"]
-
 
 class TurnRunner:
     """The turns of one agent. `lease` says whether this process holds its lease."""
@@ -154,7 +152,7 @@ class TurnRunner:
                 await self.publish(former)
             return
         state.trace = TurnTrace(services.clock, earlier=state.spending.total)
-        state.trace.waited(services.clock() - event.at if event.at else 0.0)
+        state.trace.add("waiting", services.clock() - event.at if event.at else 0.0)
         if turn is None:
             view = self._channels.view_of(event.channel_id)
             state.guild_id = view.guild_id if view is not None else None
@@ -238,7 +236,7 @@ class TurnRegistry:
     def is_open(self, turn_id: str) -> bool:
         return turn_id in self._turns and self._turns[turn_id] is None
 
-    def begin(self, turn_id: str) -> TurnStatus | Result:
+    def begin(self, turn_id: str) -> Literal["new", "running"] | Result:
         """Enter a turn: "new", or "running" if it was entered before, or its result."""
         if turn_id in self._turns:
             kept = self._turns[turn_id]

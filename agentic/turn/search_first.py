@@ -34,7 +34,6 @@ FAILED = (
 NOTHING_NEW = (
     "The web was to be searched first, and that failed ({reason}). So you do not know of anything new: skip this turn."
 )
-NO_ENGINE = "the search failed: no engine is set up"
 
 
 class SearchFirst:
@@ -103,7 +102,7 @@ class SearchFirst:
         found = self.before
         if found is None:
             if self._tool is None:
-                return self._failed.format(reason=NO_ENGINE)
+                return self._failed.format(reason="the search failed: no engine is set up")
             self.look_for_picture(query)
             result = await tools.call(self._tool, ToolCall("search_first", WEB_SEARCH, {"query": query}))
             if result.is_error:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from agentic.context.blocks import Note, ToolLine
 from agentic.context.entries import Entry as Heard
 from agentic.context.prompt import PromptContext, persona_part
-from agentic.llm.types import Message, Picture, Prompt, Reply, ToolRound, Usage
+from agentic.llm.types import Message, Picture, Prompt, Reply, Usage
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import ImageLimits, fits, scale
 from agentic.state.turn_records import TurnRecord
@@ -121,9 +121,6 @@ class TurnTrace:
             while len(self._within) > depth:
                 self._leave()
 
-    def waited(self, seconds: float) -> None:
-        self._add("waiting", seconds)
-
     def _enter(self, name: Phase) -> None:
         self._count()
         self._within.append(name)
@@ -135,10 +132,10 @@ class TurnTrace:
     def _count(self) -> None:
         now = self.clock()
         if self._within:
-            self._add(self._within[-1], now - self._since)
+            self.add(self._within[-1], now - self._since)
         self._since = now
 
-    def _add(self, name: Phase, seconds: float) -> None:
+    def add(self, name: Phase, seconds: float) -> None:
         self._seconds[name] = self._seconds.get(name, 0.0) + max(0.0, seconds)  # clocks may be set back
 
     @contextmanager
@@ -332,7 +329,17 @@ def options_of(prompt: Prompt, reply: Reply | None = None) -> dict[str, Any]:
             {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in prompt.tools
         ]
     if prompt.rounds:
-        found["rounds"] = [_round_fields(step) for step in prompt.rounds]
+        found["rounds"] = [
+            {
+                "calls": [{"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in step.calls],
+                "results": [
+                    {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
+                    for result in step.results
+                ],
+                "text": step.text,
+            }
+            for step in prompt.rounds
+        ]
     if labels := {**prompt.labels, **(reply.labels if reply is not None else {})}:
         found["labels"] = labels
     return found
@@ -370,14 +377,3 @@ def authors(entries: Iterable[Heard]) -> dict[int, int | None]:
     """The channel's messages behind these entries, with their authors, None for an agent."""
     units = [unit for entry in entries for unit in entry.units]
     return {unit.id: None if unit.speaker.kind == "agent" else unit.speaker.id for unit in units}
-
-
-def _round_fields(step: ToolRound) -> dict[str, Any]:
-    return {
-        "calls": [{"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in step.calls],
-        "results": [
-            {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
-            for result in step.results
-        ],
-        "text": step.text,
-    }

@@ -33,12 +33,13 @@ from agentic.chat.outlet import CannotPost, Outlet
 from agentic.chat.transcript import Transcript
 from agentic.context.window import Depth
 from agentic.llm.errors import ModelError, Refused, SessionLost
+from agentic.llm.pricing import expected
 from agentic.state.limits import LimitRequest
 from agentic.state.rooms import Room
 from agentic.turn.actions import act
 from agentic.turn.decide import can_ask_again, decide, read_saved_decision
 from agentic.turn.decision import UnreadableDecision
-from agentic.turn.proactive import check_consent, text_only, write, writing_request
+from agentic.turn.proactive import check_consent, prompt_of, text_only, write
 from agentic.turn.progress import Done, Turn, TurnState
 from agentic.turn.result import error_line, log_turn, notice_of, reply_to_failure, result_of
 from agentic.turn.room_turns import admit_to_room, check_room, is_expected_turn
@@ -227,37 +228,30 @@ def blocking_reason(turn: Turn) -> str | None:
 
 
 def _request(turn: Turn) -> LimitRequest:
-    event = turn.event
-    request = writing_request(turn, event) if is_writing(event) else _request_for_turn(turn)
-    notice = notice_of(turn.agent.key, event, "began", turn.agent.now()).to_wire()
-    return replace(request, guild_id=turn.outlet.view.guild_id, notice=notice)
-
-
-def _request_for_turn(turn: Turn) -> LimitRequest:
+    """Texts for the coordinator are counted apart from the day's turns, as turns are whose model costs nothing."""
     agent, outlet, event = turn.agent, turn.outlet, turn.event
-    options, prices, trigger = agent.options_for(outlet), turn.model.prices, trigger_of(event)
-    depth = Depth.of(options)
-    most = first_call_usage(
-        event,
-        trigger,
-        prices,
-        outlet.view.transcript,
-        options,
-        window=depth.messages + depth.step,
-        overhead=turn.limits.overhead.tokens,
-    )
+    prices, trigger = turn.model.prices, trigger_of(event)
+    if is_writing(event):
+        most = prices.worst_case(expected(prompt_of(event.reflection, agent.key)))
+    else:
+        options, transcript, overhead = agent.options_for(outlet), outlet.view.transcript, turn.limits.overhead.tokens
+        depth = Depth.of(options)
+        window = depth.messages + depth.step
+        most = first_call_usage(event, trigger, prices, transcript, options, window=window, overhead=overhead)
     request = LimitRequest(
         agent=agent.key,
         channel_id=event.channel_id,
+        guild_id=outlet.view.guild_id,
         date=agent.today(),
         turn_id=event.id,
-        is_free=prices.free,
+        is_free=is_writing(event) or prices.free,
         estimate=most.cost_usd,
         until=event.deadline + AFTER_DEADLINE,
-        kind="idle" if is_proactive(event) else KINDS[trigger],
+        kind="idle" if isinstance(event, ReflectionEvent) else KINDS[trigger],
         person_id=event.person_id,
         message_id=event.asked.id if isinstance(event, MentionEvent) and event.by_person else None,
         under_way=under_way(most),
+        notice=notice_of(agent.key, event, "began", agent.now()).to_wire(),
     )
     return turn.limits.apply_to(
         request, cools_down=event.cools_down, for_people=event.for_people, is_private=outlet.view.is_private

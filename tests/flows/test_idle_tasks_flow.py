@@ -90,7 +90,7 @@ async def talk(f, runtime, tmp_path):
     chain = ((alice, None), (answer, int(alice["id"])), (last, int(answer["id"])))
     for message, reply_to in chain:
         bot = bool(message["author"].get("bot"))
-        runtime.services.record.log(
+        runtime.services.record.notes.log(
             "gemini",
             LoggedMessage(
                 message_id=int(message["id"]),

@@ -169,7 +169,7 @@ async def _posted_unasked(f: SignalFlow, runtime: Runtime) -> int:
     (turn,) = await written(lambda: services.state.turns.records.last("claude"))
     about: dict[str, Any] = {"task": "follow_up", "channel_id": turn.channel_id, "person_id": turn.asked_by}
     about |= {"cause": "Anna was not answered", "at": services.clock()}
-    services.record.log("claude", UnaskedNote(message_id=turn.posted[0], agent="claude", **about))
+    services.record.notes.log("claude", UnaskedNote(message_id=turn.posted[0], agent="claude", **about))
     await written(lambda: services.record.memory.unasked(turn.posted[0]))
     return f.signal.sent[0].timestamp
 

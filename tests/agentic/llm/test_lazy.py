@@ -57,7 +57,11 @@ async def test_what_somebody_waits_for_comes_next() -> None:
 
 def test_no_garbage_is_looked_for_during_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
-    monkeypatch.setattr("agentic.llm.providers.openai.OpenAIModel.load", lambda: seen.append(gc.isenabled()))
+
+    def build(_self: object, _access: object, _retrier: object) -> None:
+        seen.append(gc.isenabled())
+
+    monkeypatch.setattr("agentic.llm.providers.openai.OpenAIModel.__init__", build)
     build_model("openai", api_key="k", model="gpt-6-luna", base_url="http://127.0.0.1:9/v1")
     assert seen == [False]
     assert gc.isenabled()

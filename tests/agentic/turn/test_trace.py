@@ -143,7 +143,7 @@ def tool_event(kind: str, number: int, clock: Clock, output: str | None = None) 
 def test_each_second_of_a_turn_counts_for_one_phase():
     clock = Clock()
     trace = TurnTrace(clock)
-    trace.waited(3.0)
+    trace.add("waiting", 3.0)
     with trace.phase("waiting"):
         clock.now += 1
     with trace.call("scripted/one", Prompt(text=""), ()) as call:
