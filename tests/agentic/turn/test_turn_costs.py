@@ -7,7 +7,7 @@ import pytest
 from agentic.agent.limits import BACKOFF_SECONDS, REPLY_SECONDS
 from agentic.llm.errors import BadKey, ConnectionFailed
 from agentic.state.budgets import Caps
-from agentic.turn.result import FAILED, FAILED_AGAIN, LINES, MEANINGS, error_line
+from agentic.turn.result import FAILED_AGAIN, LINES, MEANINGS, error_line
 from agentic.wire.messages import HistoryEntry
 from tests.support.agent_scene import DEBATE, ELSEWHERE, LOUNGE, MEMES, Scene
 from tests.support.doubles import ALICE, BOB
@@ -164,7 +164,7 @@ async def test_a_person_gets_two_failure_replies_a_minute_and_then_a_sign(stage)
     for author in (None, None, None, BOB):
         await scene.ask(**({"author": author} if author else {}))
     line = error_line(ConnectionFailed())
-    assert (scene.texts(), signs(scene)) == ([line, FAILED_AGAIN + line, line], [FAILED])
+    assert (scene.texts(), signs(scene)) == ([line, FAILED_AGAIN + line, line], ["⚠️"])
     scene.clock.now += REPLY_SECONDS
     await scene.ask()
     assert len(scene.texts()) == 4
