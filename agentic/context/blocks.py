@@ -88,8 +88,8 @@ def in_blocks(opened: tuple[Line, ...], lines: Sequence[Line], marker: int | Non
     block = list(opened)
     for line in lines:
         block.append(line)
-        entry = line if isinstance(line, Entry) else None
-        if len(block) >= BLOCK or (entry is not None and (entry.has_pictures or entry.id == marker)):
+        ends = isinstance(line, Entry) and (line.id == marker or any(file.is_picture for file in line.attachments))
+        if ends or len(block) >= BLOCK:
             blocks.append(Block(tuple(block), closed=True))
             block = []
     if block:

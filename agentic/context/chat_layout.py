@@ -229,7 +229,6 @@ _TASKS: Mapping[Trigger, Callable[[PromptContext], str]] = {
 
 
 def _quote(entry: Entry | None, context: PromptContext) -> str:
-    """Quote the message with its id and author."""
     if entry is None:
         return "(the message is gone)"
     text = entry_body(entry).replace("\n", f"\n{INDENT}")

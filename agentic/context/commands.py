@@ -96,7 +96,6 @@ class CommandProblem:
 
 
 Command = History | Config | Malformed
-MCommand = Literal["continue", "context"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +191,9 @@ def is_whole_command(text: str) -> bool:
     return isinstance(command, Config)
 
 
-def parse_m(text: str) -> MCommand | None:
+def parse_m(text: str) -> Literal["continue", "context"] | None:
     """Recognise `m continue` or `m context` alone, with mentions before and after ignored."""
-    match = _M.match(text)
-    if match is None:
+    if (match := _M.match(text)) is None:
         return None
     return "continue" if match[1].lower() == "continue" else "context"
 

@@ -174,10 +174,6 @@ class Entry:
         """The channel's messages behind this entry: its parts, or itself."""
         return self.parts or (self,)
 
-    @property
-    def has_pictures(self) -> bool:
-        return any(attachment.is_picture for attachment in self.attachments)
-
 
 def units_of(entries: Iterable[Entry]) -> list[Entry]:
     """Return the channel's messages behind these entries."""

@@ -172,28 +172,22 @@ def join_consecutive(entries: Iterable[Entry]) -> list[Entry]:
     """
     found: list[Entry] = []
     groups: dict[int, list[Entry]] = {}  # of more than one, by their place among what is found
-    before: Speaker | None = None
+    before: object = None
     for entry in entries:
         speaker = entry.speaker
-        if before is not None and speaker.kind != "person" and _is_same_bot(before, speaker):
+        # An agent is itself under any account or webhook; a webhook is another one under another name.
+        who = speaker.agent or (speaker.id, speaker.name)
+        if before == who and speaker.kind != "person":
             groups.setdefault(len(found) - 1, [found[-1]]).append(entry)
         else:
             found.append(entry)
-        before = speaker
+        before = who
     if not groups:
         return found
     for place, group in groups.items():
         found[place] = join(group)
     aliases = {part.id: group[0].id for group in groups.values() for part in group[1:]}
     return [replace(e, reply_to=aliases[e.reply_to]) if e.reply_to in aliases else e for e in found]
-
-
-def _is_same_bot(one: Speaker, other: Speaker) -> bool:
-    """Whether both are the same bot. An agent is itself under any account or webhook; a webhook is another one under
-    another name."""
-    if one.agent != other.agent:
-        return False
-    return other.agent is not None or (one.id, one.name) == (other.id, other.name)
 
 
 def join(parts: Sequence[Entry]) -> Entry:

@@ -65,9 +65,7 @@ class Options(BaseModel):
     prefill_bare: _Switch = False
     model: _Models = ()  # tried in this order; empty: the agent's own
     max_messages: int = Field(default=40, ge=1, le=MAX_MESSAGES)
-    max_characters: Annotated[int | None, Field(ge=500, le=2_000_000), _Unlimited] = (
-        None  # none: no limit, as in the settings
-    )
+    max_characters: Annotated[int | None, Field(ge=500, le=2_000_000), _Unlimited] = None
     rolling_threshold: int | None = Field(default=None, ge=0, le=MAX_MESSAGES)
     marker_depth: int = Field(default=0, ge=0, le=100)
     include_images: _Switch = True

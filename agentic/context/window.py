@@ -21,9 +21,9 @@ from bisect import bisect_left
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any
 
 from cachetools import LRUCache
+from pydantic import TypeAdapter
 
 from agentic.context.blocks import (
     BLOCK,
@@ -99,14 +99,8 @@ class WindowState:
     cut_at: float
     marker: int | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return {"first": self.first, "cut_at": self.cut_at, "marker": self.marker}
 
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> WindowState:
-        """Raises KeyError, TypeError or ValueError for anything that `to_json` did not write."""
-        marker = raw["marker"]
-        return cls(int(raw["first"]), float(raw["cut_at"]), None if marker is None else int(marker))
+WINDOW_STATE: TypeAdapter[WindowState] = TypeAdapter(WindowState)
 
 
 @dataclass(frozen=True, slots=True)

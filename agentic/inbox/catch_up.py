@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 
 
 class CatchUp:
-    """Catches up for one agent."""
-
     def __init__(
         self,
         agent: str,

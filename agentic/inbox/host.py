@@ -240,8 +240,6 @@ class HostedChannels:
 
 
 class PersonaHost:
-    """A persona at work."""
-
     def __init__(self, settings: AgentSettings, services: Services, model: Model, hosted: HostedChannels) -> None:
         self.settings, self._services, self._model, self._is_heard = settings, services, model, hosted.is_heard
         self._tasks: list[asyncio.Task[None]] = []

@@ -258,8 +258,6 @@ class StopOrders:
 
 
 class MissedOrders:
-    """Obeys what was missed, for one agent."""
-
     def __init__(
         self,
         agent: str,

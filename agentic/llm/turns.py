@@ -325,9 +325,12 @@ def visible_result(result: ToolResult, profile: Profile) -> tuple[str, list[Pict
     return f"{result.text}\n{line}".lstrip("\n"), seen
 
 
-def stops_for_request(stops: Sequence[str], limit: int) -> list[str]:
-    """Return the first `limit` that a provider accepts: no duplicates, none of mere whitespace."""
-    return list(dict.fromkeys(stop for stop in stops if stop.strip()))[:limit]
+def sampling_of(prompt: Prompt, profile: Profile, stop: str = "stop") -> dict[str, Any]:
+    """Return the temperature, if one is set, and in the field `stop` the stop sequences that a provider accepts: no
+    duplicates, none of mere whitespace."""
+    stops = list(dict.fromkeys(text for text in prompt.stop if text.strip()))[: profile.max_stops]
+    fields = {stop: stops or None, "temperature": prompt.temperature}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def cut_at_stop(text: str, stops: Sequence[str]) -> str:

@@ -23,9 +23,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from cachetools import FIFOCache, LRUCache
+from pydantic import ValidationError
 from redis.asyncio.client import Pipeline
 
-from agentic.context.window import WindowMemory, WindowState
+from agentic.context.window import WINDOW_STATE, WindowMemory
 from agentic.process.tasks import BackgroundTasks
 from agentic.wire import keys
 from agentic.wire.bus import Bus
@@ -72,10 +73,10 @@ class KeptWindows:
         if kept is None:
             return
         try:
-            self.memory.restore(channel_id, kind, WindowState.from_json(kept))
-        except (KeyError, TypeError, ValueError) as error:
+            self.memory.restore(channel_id, kind, WINDOW_STATE.validate_python(kept))
+        except ValidationError as error:
             window = f"{self._agent}: the kept window of channel {channel_id}"
-            log.warning("%s cannot be used, a new one is laid: %r", window, error)
+            log.warning("%s cannot be used, a new one is laid: %d errors", window, error.error_count())
 
     def keep(self, channel_id: int, kind: str) -> None:
         """Note that a window was cut; the next `write` keeps it."""
@@ -87,7 +88,7 @@ class KeptWindows:
         for channel_id, kind in cut:
             state = self.memory.state(channel_id, kind)
             if state is not None:
-                writing = self._store.keep(self._agent, channel_id, kind, state.to_json())
+                writing = self._store.keep(self._agent, channel_id, kind, WINDOW_STATE.dump_python(state))
                 self._background.start(writing, f"window {self._agent} {channel_id}")
 
 

@@ -105,10 +105,7 @@ class AnthropicModel(ProviderModel):
         request["messages"] = messages
         if system:
             request["system"] = [{"type": "text", "text": piece, "cache_control": mark} for piece in system]
-        if stops := turns.stops_for_request(prompt.stop, profile.max_stops):
-            request["stop_sequences"] = stops
-        if prompt.temperature is not None:
-            request["temperature"] = prompt.temperature
+        request |= turns.sampling_of(prompt, profile, "stop_sequences")
         tools: list[dict[str, Any]] = [dict(profile.search)] if prompt.search else []
         tools += [turns.function_of(tool, profile, "input_schema") for tool in prompt.tools]
         if tools:

@@ -85,10 +85,7 @@ def request_of(
 ) -> tuple[str, dict[str, Any]]:
     """Return a request's path and body: /chat/completions, or /completions if a base model is to continue a text."""
     body: dict[str, Any] = {"model": model, "max_tokens": prompt.max_output_tokens}
-    if stops := turns.stops_for_request(prompt.stop, profile.max_stops):
-        body["stop"] = stops
-    if prompt.temperature is not None:
-        body["temperature"] = prompt.temperature
+    body |= turns.sampling_of(prompt, profile)
     if prompt.prefill is not None and endpoint.prefill == "completions":
         return "/completions", body | {"prompt": _plain_text(prompt, history, profile)}
     body["messages"] = _messages(endpoint, prompt, history, profile)

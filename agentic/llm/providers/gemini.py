@@ -46,8 +46,6 @@ _ODD_ANSWERS = (AttributeError, KeyError, TypeError)  # what the SDK raises for 
 
 
 class GeminiModel(ProviderModel):
-    """A Gemini model, and its image model."""
-
     provider = "google"
     draws = True
 
@@ -97,10 +95,7 @@ class GeminiModel(ProviderModel):
         if (schema := schema_for(prompt, profile)) is not None:
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = schema
-        if stops := turns.stops_for_request(prompt.stop, profile.max_stops):
-            config["stopSequences"] = stops
-        if prompt.temperature is not None:
-            config["temperature"] = prompt.temperature
+        config |= turns.sampling_of(prompt, profile, "stopSequences")
         contents: list[dict[str, Any]] = [
             {"role": "model" if turn.role == "assistant" else "user", "parts": [_part(piece) for piece in turn.parts]}
             for turn in build_turns(prompt, history, profile)

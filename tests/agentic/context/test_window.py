@@ -6,7 +6,7 @@ from agentic.context.blocks import BLOCK, Note, ToolLine
 from agentic.context.entries import Reaction
 from agentic.context.history import join_consecutive
 from agentic.context.options import Options
-from agentic.context.window import MAX_WINDOWS, Depth, WindowMemory, WindowState, conversation_entries
+from agentic.context.window import MAX_WINDOWS, WINDOW_STATE, Depth, WindowMemory, WindowState, conversation_entries
 from tests.support.said import ALICE, CLAUDE, GROK, PICTURE, ids, said
 
 FIRE = (Reaction("🔥", ("Bob",), 1),)
@@ -115,9 +115,9 @@ def test_the_marker_is_set_at_a_cut_and_stays_until_the_next(depth, marker):
 def test_a_restart_keeps_first_entry_cut_and_marker():
     before = Channel(Depth(10, 10))
     before.build(entries(*range(1, 11)), 100.0)
-    kept = before.memory.state(7, "recent").to_json()
+    kept = WINDOW_STATE.dump_json(before.memory.state(7, "recent"))
     after = Channel(Depth(10, 10))
-    after.memory.restore(7, "recent", WindowState.from_json(kept))
+    after.memory.restore(7, "recent", WINDOW_STATE.validate_json(kept))
     window = after.build(entries(*range(1, 15)), 500.0)
     assert (window.entries[0].id, window.cut_at, window.marker, window.fresh) == (1, 100.0, 10, False)
     again = before.build(entries(*range(1, 15)), 500.0)
