@@ -49,7 +49,7 @@ def test_prefill_mode_has_it_too_unless_it_is_bare():
 @pytest.mark.parametrize("memory", ["", MEMORY])
 async def test_a_cache_may_end_before_what_was_noted(memory):
     context = a_context(persona=PERSONA, memory=memory)
-    prompt = ChatMode(TurnView(context=context, options=Options(), newest=0), "key").request(10).prompt
+    prompt = ChatMode(TurnView(context=context, options=Options(), newest=0), "key").request(10)[0]
     parts = system_parts(prompt)
     assert "".join(parts) == prompt.system
     assert len(parts) == 1 + bool(memory)
