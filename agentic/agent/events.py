@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, TypeGuard
+from typing import Any, ClassVar, Self, TypeGuard, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -27,6 +27,8 @@ from agentic.context.prompt import AutomationTask, Trigger, proactive_task
 from agentic.wire.messages import DEFAULT_DEADLINE_SECONDS, Instruction, Reflection
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MENTION_SECONDS = 120.0  # for a mention's turn, where TURN_TIMEOUT_SECONDS is not set
 LONGEST_TURN = 600.0  # seconds; a deadline comes over the wire, and clocks may be set
@@ -43,7 +45,7 @@ MOMENTS = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEvent:
     """An event in a lane. Nothing is posted after `deadline`, in unix seconds; with `seconds` the deadline is that long
-    after the turn begins.
+    after the turn begins. `on_behalf` is the person on whose account it is, if that is known.
 
     The inbox sets `seq`, a number that only grows, and `at`, the time of its arrival in unix seconds.
     """
@@ -58,6 +60,7 @@ class TurnEvent:
     seconds: float = 0.0
     seq: int = 0
     at: float = 0.0
+    on_behalf: int | None = None
 
     @property
     def lane(self) -> int | str:
@@ -77,7 +80,7 @@ class TurnEvent:
     @property
     def person_id(self) -> int | None:
         """The person who brought it about, where that is known before the turn has read the channel."""
-        return None
+        return self.on_behalf
 
     @property
     def for_people(self) -> bool:
@@ -167,11 +170,6 @@ class HookEvent(AutomationEvent):
     instruction: str
     around: str = ""
     aside: bool = False
-    on_behalf: int | None = None
-
-    @property
-    def person_id(self) -> int | None:
-        return self.on_behalf
 
     @property
     def task(self) -> AutomationTask:
@@ -197,17 +195,12 @@ class WebhookEvent(AutomationEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionEvent(TurnEvent):
     """The coordinator gives a turn: in a conversation or room, with a trigger message in reaction to a person, or
-    because an owner asked for it. `on_behalf` is the person on whose account it is, where that is known."""
+    because an owner asked for it."""
 
     kind: ClassVar[str] = "instruction"
     origin: ClassVar[str] = "coordinator"
 
     instruction: Instruction
-    on_behalf: int | None = None
-
-    @property
-    def person_id(self) -> int | None:
-        return self.on_behalf
 
     @property
     def forced(self) -> bool:
@@ -261,7 +254,6 @@ class MentionEvent(TurnEvent):
     pieces: tuple[Entry, ...] = ()
     heard_at: float = 0.0
     continues: bool = False
-    on_behalf: int | None = None
     signs_at: int | None = None
 
     @property
@@ -452,11 +444,19 @@ class SavedEvent:
 
     @property
     def event(self) -> TurnEvent | None:
-        called = self.mention or self.instruction or self.reflection
-        return called or self.heartbeat or self.cron or self.webhook
+        return self.mention or self.instruction or self.reflection or self.heartbeat or self.cron or self.webhook
 
 
 _SAVED: TypeAdapter[SavedEvent] = TypeAdapter(SavedEvent)
+
+
+def read_kept(kind: TypeAdapter[T], text: str | None, what: str) -> T | None:
+    """Read what is kept of a turn in Redis; None if it is empty or can't be read, which the log says."""
+    try:
+        return kind.validate_json(text) if text else None
+    except ValidationError as error:
+        log.warning("%s of an unfinished turn cannot be read and is ignored: %d errors", what, error.error_count())
+        return None
 
 
 def save_event(event: TurnEvent, after: int) -> str:
@@ -474,8 +474,4 @@ def save_event(event: TurnEvent, after: int) -> str:
 
 def read_saved_event(text: str | None) -> SavedEvent:
     """Read what `save_event` wrote; without an event if it can't be read."""
-    try:
-        return _SAVED.validate_json(text or "{}")
-    except ValidationError as error:
-        log.warning("a turn's event cannot be read, so the turn is not continued: %d errors", error.error_count())
-        return SavedEvent()
+    return read_kept(_SAVED, text, "the event") or SavedEvent()

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cachetools import TTLCache
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from agent_config import AgentSettings
-from agentic.agent.events import InstructionEvent, TurnEvent, looks_things_up, searches_first
+from agentic.agent.events import InstructionEvent, TurnEvent, looks_things_up, read_kept, searches_first
 from agentic.chat.transcript import Transcript
 from agentic.context.blocks import is_text
 from agentic.context.entries import Entry
@@ -225,11 +225,7 @@ def under_way(usage: Usage) -> str:
 
 def read_under_way(text: str | None) -> Usage | None:
     """Decode what `under_way` wrote; None if empty or unreadable."""
-    try:
-        return _USAGE.validate_json(text) if text else None
-    except ValidationError as error:
-        log.warning("cost of an unfinished call not read: %d errors; counted as none", error.error_count())
-        return None
+    return read_kept(_USAGE, text, "the cost")
 
 
 class TurnSpending:

@@ -154,7 +154,7 @@ class TurnQueue:
     async def stop(self, channels: Collection[int], which: Callable[[TurnEvent], bool]) -> None:
         """End the turns of these channels that `which` picks, running and waiting ones."""
         self._runner.cancel_running(lambda event: event.channel_id in channels and which(event), "stopped")
-        waited = [each for one in channels for each in self.inbox.cancel(one, keep=lambda event: not which(event))]
+        waited = [each for one in channels for each in self.inbox.cancel(one, which)]
         for event in waited:
             await self._runner.cancel_waiting(event, "stopped")
 
@@ -162,7 +162,7 @@ class TurnQueue:
         """End one turn, running or waiting. One that has not come yet is not taken when it comes."""
         self._runner.cancel_running(lambda event: event.id == turn_id, reason)
         for lane in self.inbox.lanes:
-            for event in self.inbox.cancel(lane, keep=lambda event: event.id != turn_id):
+            for event in self.inbox.cancel(lane, lambda event: event.id == turn_id):
                 await self._runner.cancel_waiting(event, reason)
         self.registry.refuse_unknown(turn_id, reason)
 
@@ -338,17 +338,16 @@ class Inbox:
         self._schedule(lane)
         return stamped
 
-    def cancel(self, name: Hashable, *, keep: Callable[[TurnEvent], bool] = lambda _: False) -> list[TurnEvent]:
-        """Remove what waits in a lane, but for what `keep` picks; the lane's running turn continues."""
+    def cancel(self, name: Hashable, which: Callable[[TurnEvent], bool] = lambda _: True) -> list[TurnEvent]:
+        """Remove what waits in a lane, as far as `which` picks it; the lane's running turn continues."""
         lane = self._lanes.get(name)
         if lane is None:
             return []
-        waiting = list(lane)
-        lane.clear()
-        lane.extend(event for event in waiting if keep(event))
-        gone = [event for event in waiting if not keep(event)]
+        gone = [event for event in lane if which(event)]
+        for event in gone:
+            lane.remove(event)
         self._waiting -= len(gone)
-        if name in self._next and not keep(self._next[name]):
+        if name in self._next and which(self._next[name]):
             gone.insert(0, self._next.pop(name))
         self._tidy(name)
         self._schedule(name)

@@ -11,17 +11,15 @@ turn looks for its own posts before it posts. Costs are saved too, and charged o
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from agentic.agent.agent import Agent, ModelBinding
-from agentic.agent.events import TurnEvent, is_writing, read_saved_event
+from agentic.agent.events import TurnEvent, is_writing, read_kept, read_saved_event
 from agentic.agent.limits import AgentLimits, TurnSpending, read_under_way
 from agentic.chat.outlet import CannotPost, Outlet
 from agentic.llm.types import Picture, Source, Usage
@@ -34,10 +32,6 @@ from agentic.state.turns import Checkpoint, Claim
 from agentic.turn.form import Decision, as_json
 from agentic.turn.trace import TurnTrace
 from agentic.wire.reasons import TurnAborted
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 class Cancellation:
@@ -148,8 +142,8 @@ class TurnState:
         self.continued = True
         self.after = read_saved_event(left.event).after
         self.closing = bool(left.closing)
-        self.answer = _read(_ANSWER, left.answer)
-        self.done = _read(_DONE, left.posted) or Done()
+        self.answer = read_kept(_ANSWER, left.answer, "the answer")
+        self.done = read_kept(_DONE, left.posted, "the post") or Done()
         self.spending.total = read_under_way(left.under_way) or (self.answer.usage if self.answer else Usage())
 
     def begin(self, request: LimitRequest | None, verdict: Verdict | None) -> None:
@@ -199,14 +193,6 @@ class TurnState:
         self.lost = not await self.shared.turns.checkpoint(self._agent, self._turn_id, name, text)
         if self.lost:
             raise CannotPost("not_ours")
-
-
-def _read(kind: TypeAdapter[T], text: str | None) -> T | None:
-    try:
-        return kind.validate_json(text) if text else None
-    except ValidationError as error:
-        log.warning("a turn's kept progress cannot be read and is ignored: %d errors", error.error_count())
-        return None
 
 
 class TurnHooks:

@@ -33,7 +33,6 @@ from agentic.llm.types import Drawing, Message, Prompt, Reply, Tool, ToolCall, T
 SDK = "claude_agent_sdk"
 PROVIDER = "anthropic"
 OURS = "agent"  # the MCP server of our tools: mcp__agent__memory
-FOLDER_MODE = 0o700
 IN_FOLDER: Mapping[str, str] = {
     **dict.fromkeys(("Read", "Glob", "Grep"), "Read(./**)"),
     **dict.fromkeys(("Write", "Edit", "NotebookEdit"), "Edit(./**)"),
@@ -99,7 +98,7 @@ class AgentSdkModel:
 
     def _load(self) -> ModuleType:
         for folder in (self.config.workspace, self.config.home):
-            os.makedirs(folder, mode=FOLDER_MODE, exist_ok=True)
+            os.makedirs(folder, mode=0o700, exist_ok=True)
         try:
             return import_module(SDK)
         except ImportError:

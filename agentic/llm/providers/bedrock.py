@@ -24,7 +24,6 @@ from agentic.llm.types import Message, Prompt, Reply
 if TYPE_CHECKING:
     import httpx2
 
-OLD_VERSION = "bedrock-2023-05-31"
 _VERSIONED = re.compile(r"-v\d+(:\d+)?(:\w+)?$")
 
 
@@ -75,7 +74,8 @@ class BedrockModel(claude.AnthropicModel):
 
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         request = super()._request(prompt, history)
-        return {**request, "anthropic_version": OLD_VERSION} if is_invoked(self.access.model) else request
+        invoked = {"anthropic_version": "bedrock-2023-05-31"} if is_invoked(self.access.model) else {}
+        return {**request, **invoked}
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
         """Return one answer. The older API streams in AWS's own binary format, so `on_text` gets the answer only when

@@ -20,7 +20,7 @@ from agentic.llm import http, turns
 from agentic.llm.errors import BadAnswer, ConnectionFailed, error_of_body
 from agentic.llm.markup import strip_reasoning
 from agentic.llm.model import Access, StreamListener
-from agentic.llm.profiles import Endpoint, Prefill, Profile
+from agentic.llm.profiles import Endpoint, Profile
 from agentic.llm.providers.openai import OpenAIModel
 from agentic.llm.retry import Retrier
 from agentic.llm.schemas import json_object, number, part, parts, schema_for, text
@@ -40,7 +40,6 @@ _STOPS: Mapping[str, StopReason] = {
     "length": "length",
     "content_filter": "refusal",
 }
-_PREFILL_MARKS: Mapping[Prefill, str] = {"prefix": "prefix", "partial": "partial"}
 
 
 class CompatibleModel(OpenAIModel):
@@ -129,8 +128,8 @@ def _messages(endpoint: Endpoint, prompt: Prompt, history: Sequence[Message], pr
     if prompt.prefill is None:
         for place, step in enumerate(prompt.rounds):
             messages += _round(step, place, endpoint.name, profile)
-    elif endpoint.prefill in _PREFILL_MARKS:
-        messages[-1][_PREFILL_MARKS[endpoint.prefill]] = True
+    elif endpoint.prefill in ("prefix", "partial"):
+        messages[-1][endpoint.prefill] = True
     return messages
 
 

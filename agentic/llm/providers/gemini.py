@@ -119,7 +119,8 @@ class GeminiModel(ProviderModel):
 
     async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
         if listener is None:
-            return _reply(await self._generate(self.access.model, request, seconds), self.name)
+            (body,) = await self._send(self.access.model, "generateContent", request, seconds)
+            return _reply(json_object(body), self.name)
 
         # The SDK's own stream fails on comments and has no size limit.
         method = "streamGenerateContent?alt=sse"
@@ -129,10 +130,6 @@ class GeminiModel(ProviderModel):
         finally:
             response.close()  # a response that was read to its end has released its connection already
         return _reply(answer, self.name)
-
-    async def _generate(self, model: str, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
-        bodies = await self._send(model, "generateContent", request, seconds)
-        return json_object(bodies[0])
 
     async def _send(
         self, model: str, method: str, request: Mapping[str, Any], seconds: float, *, stream: bool = False
@@ -153,7 +150,8 @@ class GeminiModel(ProviderModel):
             "contents": [{"role": "user", "parts": [{"text": prompt}]}],
             "generationConfig": {"responseModalities": ["IMAGE"], **self.profile.image},
         }
-        answer = await self._generate(self.access.image_model, request, seconds)
+        (body,) = await self._send(self.access.image_model, "generateContent", request, seconds)
+        answer = json_object(body)
         candidate = _candidate(answer)
         usage = _usage(answer, candidate)
         for piece in parts(part(candidate, "content"), "parts"):

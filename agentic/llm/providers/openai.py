@@ -10,7 +10,7 @@ pictures take no size.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from agentic.llm.model import Access, ProviderModel, StreamListener
 from agentic.llm.profiles import Profile, with_max_searches
 from agentic.llm.retry import Retrier
 from agentic.llm.schemas import json_object, number, part, parts, picture_of, schema_for, text
-from agentic.llm.turns import Part, Turn, build_turns
+from agentic.llm.turns import Part, build_turns
 from agentic.llm.types import Drawing, Message, Prompt, Reply, Source, StopReason, ToolCall, ToolRound, Usage
 
 if TYPE_CHECKING:
@@ -64,7 +64,12 @@ class OpenAIModel(ProviderModel):
         profile = with_max_searches(self.profile, prompt.max_searches)
         built = build_turns(prompt, history, profile)
         marks = turns.cache_marks(built, profile.cache_marks, roles=("user",))
-        items = [_item(turn, marks) for turn in built]
+        items: list[dict[str, Any]] = []
+        for turn in built:
+            content: Any = [_input(piece, id(piece) in marks) for piece in turn.parts]
+            if turn.role == "assistant":  # the model's own turns are plain text: they take no input parts
+                content = "\n\n".join(piece.text for piece in turn.parts)
+            items.append({"role": turn.role, "content": content})
         for place, step in enumerate(prompt.rounds):
             items += _round(step, place, profile, self.name)
         request: dict[str, Any] = {
@@ -142,13 +147,6 @@ async def _remove_key(request: httpx2.Request) -> None:
 # --- requests -------------------------------------------------------------------------------------------------------
 
 
-def _item(turn: Turn, marks: Container[int]) -> dict[str, Any]:
-    """Return a turn. The model's own turns are plain text: they take no input parts."""
-    if turn.role == "assistant":
-        return {"role": "assistant", "content": "\n\n".join(piece.text for piece in turn.parts)}
-    return {"role": "user", "content": [_input(piece, id(piece) in marks) for piece in turn.parts]}
-
-
 def _input(piece: Part, marked: bool) -> dict[str, Any]:
     if piece.picture is None:
         content: dict[str, Any] = {"type": "input_text", "text": piece.text}
@@ -210,8 +208,8 @@ class StreamedResponse:
     @property
     def said(self) -> str:
         """The texts in order without commentary, joined as `_reply` joins them."""
-        places = (place for place in sorted(self._texts) if not _is_commentary(self._items.get(place[0], {})))
-        return "\n\n".join(self._texts[place] for place in places)
+        commentary = {place for place, item in self._items.items() if item.get("phase") == "commentary"}
+        return "\n\n".join(self._texts[place] for place in sorted(self._texts) if place[0] not in commentary)
 
     def add(self, event: Mapping[str, Any]) -> None:
         kind = text(event, "type")
@@ -242,10 +240,6 @@ async def gather(chunks: AsyncIterator[bytes], listener: StreamListener) -> Mapp
     raise errors.ConnectionFailed("cut in mid-answer")
 
 
-def _is_commentary(item: Mapping[str, Any]) -> bool:
-    return item.get("phase") == "commentary"
-
-
 def _reply(answer: Mapping[str, Any], request_id: str | None, asked_by: str) -> Reply:
     """Return the Reply in a response object. Raises the error of a failed response."""
     _raise_if_failed(answer, request_id)
@@ -255,7 +249,7 @@ def _reply(answer: Mapping[str, Any], request_id: str | None, asked_by: str) -> 
         for item in parts(answer, "output")
         if item.get("type") != "function_call" or item.get("status") != "incomplete"
     ]
-    messages = [item for item in output if item.get("type") == "message" and not _is_commentary(item)]
+    messages = [item for item in output if item.get("type") == "message" and item.get("phase") != "commentary"]
     contents = [content for message in messages for content in parts(message, "content")]
     texts = [content for content in contents if content.get("type") == "output_text"]
     stop: StopReason = "stop"

@@ -153,7 +153,7 @@ async def test_what_waits_in_a_channel_can_be_taken_back_and_the_running_turn_go
     for channel, name in ((1, "a"), (1, "b"), (1, "c"), (2, "d"), (2, "e")):
         box.put(Event(channel, name))
     await settle()
-    gone = box.cancel(1, keep=lambda event: event.name == "c")
+    gone = box.cancel(1, lambda event: event.name != "c")
     assert [event.name for event in gone] == ["b"]
     assert (box.size(), box.cancel(3)) == (2, [])
     for name in ("a", "c", "d", "e"):
