@@ -268,7 +268,6 @@ async def can_afford_calls(turn: Turn, calls: int) -> bool:
 GATE_MESSAGES = 8  # the last ones
 GATE_CHARACTERS = 300  # of each
 GATE_PERSONA_CHARACTERS = 700
-GATE_OUTPUT_TOKENS = 200  # models that reason need some for it
 GATE_SECONDS = 10.0
 SPEAK, SKIP = "speak", "skip"
 GATE_SCHEMA: Mapping[str, Any] = {
@@ -332,7 +331,7 @@ def skip_prompt(context: PromptContext, seconds: float, members: str) -> Prompt:
         system=system,
         schema=GATE_SCHEMA,
         schema_name="speak_or_skip",
-        max_output_tokens=GATE_OUTPUT_TOKENS,
+        max_output_tokens=200,  # models that reason need some for it
         timeout=seconds,
         retries=0,
         labels={"agent": me.key, "gate": "1"},

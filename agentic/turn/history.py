@@ -237,44 +237,40 @@ class ChainPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownChain:
-    """`entries`: the parents that the transcript has, oldest first. `missing`: the next one, which it does not have;
-    `unlinked`: an agent's post, of which it does not know what it answers; `left`: how many further ones are wanted."""
-
-    entries: tuple[Entry, ...] = ()
-    missing: int | None = None
-    unlinked: int | None = None
-    left: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class FoundChain:
-    """The parents, oldest first, and a `summary` of what lies before, made of messages `sources` by `people`."""
+    """The parents, oldest first, and a `summary` of what lies before, made of messages `sources` by `people`.
+
+    Where the transcript ends: `missing` is the next parent, which it does not have; `unlinked` an agent's post of which
+    it does not know what it answers; `left` how many further ones are wanted.
+    """
 
     entries: tuple[Entry, ...] = ()
     summary: str = ""
     sources: tuple[int, ...] = ()
     people: frozenset[int] = frozenset()
+    missing: int | None = None
+    unlinked: int | None = None
+    left: int = 0
 
 
 async def find_reply_chain(asked: Entry, place: ChainPlace, limit: int, memory: MemoryReader) -> FoundChain:
     """The parents of `asked`, at most so many. Waits only if they go further back than the transcript."""
     known = known_chain(asked, place, limit)
     if (known.missing is None and known.unlinked is None) or known.left <= 0:
-        return FoundChain(known.entries)
+        return known
     try:
         async with asyncio.timeout(READ_SECONDS):
             logged = await memory.chain(known.unlinked or asked.id, known.left, known.missing)
     except TimeoutError:
         log.info("message %d: its reply chain is shown in part, the record did not answer in time", asked.id)
-        return FoundChain(known.entries)
+        return known
     # A message that was forwarded refers to another channel.
     if logged.channel_id not in {each.channel_id for each in place.transcripts}:
-        return FoundChain(known.entries)
+        return known
     return _with_older_part(known, logged, place, private=asked.private)
 
 
-def _with_older_part(known: KnownChain, logged: Chain, place: ChainPlace, *, private: bool) -> FoundChain:
+def _with_older_part(known: FoundChain, logged: Chain, place: ChainPlace, *, private: bool) -> FoundChain:
     """The chain with what the record has of it, up to a message that is gone."""
     older: list[Entry] = []
     is_broken = any(map(place.gone, logged.sources))
@@ -293,7 +289,7 @@ def _with_older_part(known: KnownChain, logged: Chain, place: ChainPlace, *, pri
     return FoundChain(entries, logged.summary, logged.sources, logged.people)
 
 
-def known_chain(asked: Entry, place: ChainPlace, limit: int) -> KnownChain:
+def known_chain(asked: Entry, place: ChainPlace, limit: int) -> FoundChain:
     """The parents of `asked`, at most so many, as far as the transcript reaches."""
     parents: list[Entry] = []
     passed = {asked.id}
@@ -304,13 +300,13 @@ def known_chain(asked: Entry, place: ChainPlace, limit: int) -> KnownChain:
         passed.add(parent_id)
         entry = place.known(parent_id)
         if entry is None:
-            return KnownChain(tuple(parents[::-1]), parent_id, left=limit - count)
+            return FoundChain(tuple(parents[::-1]), missing=parent_id, left=limit - count)
         if place.may_show(entry):
             parents.append(entry)
         parent_id = place.parent_of(entry)
         if parent_id is None and entry.speaker.kind == "agent":
-            return KnownChain(tuple(parents[::-1]), unlinked=entry.id, left=limit - count - 1)
-    return KnownChain(tuple(parents[::-1]))
+            return FoundChain(tuple(parents[::-1]), unlinked=entry.id, left=limit - count - 1)
+    return FoundChain(tuple(parents[::-1]))
 
 
 # -- resets and sessions ----------------------------------------------------------------------------------------------

@@ -230,7 +230,3 @@ class Turn:
         """Notes have the budgets alone, and prompts of a size of their own."""
         limits = self.agent.limits
         return limits.budgets_alone() if is_writing(self.event) else limits
-
-    @property
-    def can_draw(self) -> bool:
-        return self.model.can_draw and self.outlet.sink.may_attach

@@ -28,7 +28,6 @@ _TRANSCRIPT_MARK = re.compile(r"\[(?:msg:|note:|tool\]|system\]|reactions:|poste
 _OTHER_FORM = ("{", "[", "```")  # perhaps a tool call, or a block that holds one
 
 Take = Callable[[str], None]
-Read = Callable[[str], str]
 
 
 def certain_part(text: str, names: Collection[str] = (), prompt: Collection[str] = ()) -> str:
@@ -55,7 +54,7 @@ class StreamFilter:
     def __init__(self, grow: Take, names: Collection[str]) -> None:
         self._grow, self._names = grow, names
 
-    def listener(self, read: Read, prompt: Collection[str] = ()) -> Take:
+    def listener(self, read: Callable[[str], str], prompt: Collection[str] = ()) -> Take:
         """A listener for one completion. `read` finds the words in what the model has written so far."""
         taken = 0
 

@@ -39,7 +39,6 @@ MIN_SECONDS = 3.0
 MESSAGE_CHARACTERS = 600
 INPUT_CHARACTERS = 24_000  # of messages; of more the newest
 MAX_CHARACTERS = 1_800
-OUTPUT_TOKENS = 900
 SYSTEM = (
     "You keep the notes of a conversation of several members and their audience in a chat room. Write down what was"
     " said, for members who no longer see it: who holds which view and why, what was agreed, what was conceded, which"
@@ -131,7 +130,7 @@ def summary_prompt(entries: Sequence[Entry], former: Summary | None, turn: Turn,
     return Prompt(
         text="\n\n".join(parts),
         system=SYSTEM,
-        max_output_tokens=OUTPUT_TOKENS,
+        max_output_tokens=900,
         timeout=seconds,
         retries=0,
         labels={"agent": turn.agent.key, "summary": "1"},

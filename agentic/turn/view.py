@@ -231,7 +231,7 @@ def _build_abilities(turn: Turn, theme: Theme, options: Options, room: RoomTurn 
     may_search = may_look_up and is_allowed(WEB_SEARCH, options.tools)  # by the provider's search or by our tool
     return Abilities(
         contract=form_in(room).on(turn.outlet.view.service),
-        can_draw=turn.can_draw,
+        can_draw=turn.model.can_draw and turn.outlet.sink.may_attach,
         searches=(may_search and not closing) or search_first,
         search_first=search_first,
         frugal=closing,

@@ -249,66 +249,47 @@ def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list
 # --- answers --------------------------------------------------------------------------------------------------------
 
 
-class StreamedAnswer:
-    """Collects the events. `answer` has the shape of a whole one, `said` is its text, `ended` says whether it is
-    complete."""
-
-    def __init__(self) -> None:
-        self._answer: dict[str, Any] = {}
-        self._candidate: dict[str, Any] = {}
-        self._pieces: list[dict[str, Any]] = []
-        self.said = ""
-        self.ended = False
-
-    @property
-    def answer(self) -> dict[str, Any]:
-        """The answer. It has no candidate if none has come, as for a blocked prompt."""
-        if not self._candidate:
-            return self._answer
-        content = {"role": "model", "parts": self._pieces}
-        return {**self._answer, "candidates": [{**self._candidate, "content": content}]}
-
-    def add(self, event: Mapping[str, Any]) -> None:
-        """Add one event. Counts of tokens are totals, so the last ones are kept."""
-        if "error" in event:
-            raise ErrorWithin(part(event, "error"))
-        self._answer |= {key: value for key, value in event.items() if key != "candidates"}
-        for candidate in parts(event, "candidates")[:1]:
-            self._candidate |= {key: value for key, value in candidate.items() if key != "content"}
-            for piece in parts(part(candidate, "content"), "parts"):
-                if not piece.get("thought"):
-                    self.said += text(piece, "text")
-                # Consecutive texts become one part, unless one of them carries further fields.
-                last = self._pieces[-1] if self._pieces else {}
-                if last.keys() == piece.keys() and "text" in piece and piece.keys() <= {"text", "thought"}:
-                    self._pieces[-1] = {**last, "text": text(last, "text") + text(piece, "text")}
-                else:
-                    self._pieces.append(dict(piece))
-        self.ended = "finishReason" in self._candidate or bool(text(part(event, "promptFeedback"), "blockReason"))
-
-
 async def gather(chunks: AsyncIterator[bytes], listener: StreamListener) -> Mapping[str, Any]:
-    """Return the whole answer.
+    """Return the whole answer. It has no candidate if none has come, as for a blocked prompt.
 
     After the end the stream is read for another moment, since counts and sources may come last. Raises ConnectionFailed
     if the stream ends before the answer does, and ErrorWithin.
     """
-    streamed = StreamedAnswer()
+    answer, candidate, pieces = dict[str, Any](), dict[str, Any](), list[dict[str, Any]]()
+    said, ended = "", False
     try:
         async with aclosing(http.objects_in(chunks)) as events, asyncio.timeout(None) as rest:
             async for event in events:
-                streamed.add(event)
-                if "usageMetadata" in event:
-                    listener.billed = _usage(streamed.answer, {})
-                listener(streamed.said)
-                if streamed.ended and rest.when() is None:
+                if "error" in event:
+                    raise ErrorWithin(part(event, "error"))
+                answer |= {key: value for key, value in event.items() if key != "candidates"}
+                for more in parts(event, "candidates")[:1]:
+                    candidate |= {key: value for key, value in more.items() if key != "content"}
+                    for piece in parts(part(more, "content"), "parts"):
+                        said += "" if piece.get("thought") else text(piece, "text")
+                        _add_piece(pieces, piece)
+                if "usageMetadata" in event:  # totals, so the last ones count
+                    listener.billed = _usage(answer, {})
+                listener(said)
+                ended = "finishReason" in candidate or bool(text(part(event, "promptFeedback"), "blockReason"))
+                if ended and rest.when() is None:
                     rest.reschedule(asyncio.get_running_loop().time() + http.REST_SECONDS)
     except TimeoutError:
-        if not streamed.ended:
+        if not ended:
             raise
-    if not streamed.ended:
+    if not ended:
         raise ConnectionFailed("cut in mid-answer")
-    return streamed.answer
+    content = {"role": "model", "parts": pieces}
+    return {**answer, "candidates": [{**candidate, "content": content}]} if candidate else answer
+
+
+def _add_piece(pieces: list[dict[str, Any]], piece: Mapping[str, Any]) -> None:
+    """Add a part. Consecutive texts become one part, unless one of them carries further fields."""
+    last = pieces[-1] if pieces else {}
+    if last.keys() == piece.keys() and "text" in piece and piece.keys() <= {"text", "thought"}:
+        pieces[-1] = {**last, "text": text(last, "text") + text(piece, "text")}
+    else:
+        pieces.append(dict(piece))
 
 
 class ErrorWithin(Exception):

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     import httpx2
 
 _EXPLICIT = {"mode": "explicit"}
-_LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 _STOPS: Mapping[str, StopReason] = {"max_output_tokens": "length", "content_filter": "refusal"}
 
 
@@ -197,46 +196,31 @@ def _tools(prompt: Prompt, profile: Profile) -> dict[str, Any]:
 # --- answers --------------------------------------------------------------------------------------------------------
 
 
-class StreamedResponse:
-    """Collects the events. `said` is the text so far; `answer` is the whole response, None until it has come."""
-
-    def __init__(self) -> None:
-        self._items: dict[int, Mapping[str, Any]] = {}
-        self._texts: dict[tuple[int, int], str] = {}
-        self.answer: Mapping[str, Any] | None = None
-
-    @property
-    def said(self) -> str:
-        """The texts in order without commentary, joined as `_reply` joins them."""
-        commentary = {place for place, item in self._items.items() if item.get("phase") == "commentary"}
-        return "\n\n".join(self._texts[place] for place in sorted(self._texts) if place[0] not in commentary)
-
-    def add(self, event: Mapping[str, Any]) -> None:
-        kind = text(event, "type")
-        place = number(event, "output_index")
-        if kind in _LAST_EVENTS:
-            self.answer = part(event, "response")
-            if not self.answer.get("output"):
-                self.answer = {**self.answer, "output": [self._items[place] for place in sorted(self._items)]}
-        elif kind == "error":
-            self.answer = {"status": "failed", "error": part(event, "error") or event}
-        elif kind in ("response.output_item.added", "response.output_item.done"):
-            self._items[place] = part(event, "item")
-        elif kind == "response.output_text.delta":
-            at = (place, number(event, "content_index"))
-            self._texts[at] = self._texts.get(at, "") + text(event, "delta")
-
-
 async def gather(chunks: AsyncIterator[bytes], listener: StreamListener) -> Mapping[str, Any]:
     """Return the whole response. Raises ConnectionFailed if the stream ends before it has come."""
-    response = StreamedResponse()
+    items: dict[int, Mapping[str, Any]] = {}
+    texts: dict[tuple[int, int], str] = {}
+    answer: Mapping[str, Any] | None = None
     async with aclosing(http.objects_in(chunks)) as events:
         async for event in events:
-            response.add(event)
-            if response.answer is not None:
+            kind, place = text(event, "type"), number(event, "output_index")
+            if kind in ("response.completed", "response.incomplete", "response.failed"):
+                answer = part(event, "response")
+                if not answer.get("output"):
+                    answer = {**answer, "output": [items[at] for at in sorted(items)]}
+            elif kind == "error":
+                answer = {"status": "failed", "error": part(event, "error") or event}
+            elif kind in ("response.output_item.added", "response.output_item.done"):
+                items[place] = part(event, "item")
+            elif kind == "response.output_text.delta":
+                at_text = (place, number(event, "content_index"))
+                texts[at_text] = texts.get(at_text, "") + text(event, "delta")
+            if answer is not None:
                 await http.read_rest(events)
-                return response.answer
-            listener(response.said)
+                return answer
+            # The texts in order without commentary, joined as `_reply` joins them.
+            commentary = {at for at, item in items.items() if item.get("phase") == "commentary"}
+            listener("\n\n".join(texts[at] for at in sorted(texts) if at[0] not in commentary))
     raise errors.ConnectionFailed("cut in mid-answer")
 
 

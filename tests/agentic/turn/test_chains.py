@@ -11,7 +11,7 @@ from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry, Reaction, Speaker
 from agentic.record.memories import Chain
 from agentic.turn import history as chains
-from agentic.turn.history import ChainPlace, FoundChain, KnownChain, find_reply_chain, known_chain
+from agentic.turn.history import ChainPlace, FoundChain, find_reply_chain, known_chain
 from agentic.wire.entries import LoggedMessage
 from tests.support.remembered import Remembered
 
@@ -34,7 +34,7 @@ def place(*entries: Entry, reset: int = 0) -> ChainPlace:
     return ChainPlace(transcripts=(transcript,), reset=reset)
 
 
-def ids(found: KnownChain) -> list[int]:
+def ids(found: FoundChain) -> list[int]:
     return [entry.id for entry in found.entries]
 
 
@@ -42,7 +42,7 @@ def test_each_reply_leads_to_the_message_before_it() -> None:
     there = place(said(1), said(2, 1), said(3), said(4, 2))
     assert ids(known_chain(said(5, 4), there, 20)) == [1, 2, 4]
     assert ids(known_chain(said(5, 4), there, 2)) == [2, 4]
-    assert known_chain(said(5), there, 20) == known_chain(said(5, 4), there, 0) == KnownChain()
+    assert known_chain(said(5), there, 20) == known_chain(said(5, 4), there, 0) == FoundChain()
 
 
 @pytest.mark.promise(485)
