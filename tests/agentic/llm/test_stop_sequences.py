@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentic.llm.turns import cut_at_stop, listen_until_stop, settled_text, stops_for_request
+from agentic.llm.profiles import Profile
+from agentic.llm.turns import cut_at_stop, listen_until_stop, sampling_of, settled_text
+from agentic.llm.types import Prompt
 
 TEXTS = st.text("ab:\n", max_size=30)
 STOPS = st.lists(st.text("ab:\n", max_size=4), max_size=4)
@@ -18,8 +20,9 @@ def test_the_first_that_begins_ends_the_text() -> None:
 
 
 def test_a_request_gets_as_many_as_it_takes_each_once_and_none_of_whitespace() -> None:
-    assert stops_for_request(("Ann:", "\n\n", "Bo:", "Ann:", "Cy:"), 2) == ["Ann:", "Bo:"]
-    assert stops_for_request(("Ann:",), 0) == []
+    prompt = Prompt(text="", stop=("Ann:", "\n\n", "Bo:", "Ann:", "Cy:"))
+    assert sampling_of(prompt, Profile(max_stops=2)) == {"stop": ["Ann:", "Bo:"]}
+    assert sampling_of(prompt, Profile(max_stops=0)) == {}
 
 
 def test_what_may_still_become_a_stop_sequence_is_held_back() -> None:
