@@ -57,15 +57,8 @@ def main(arguments: Sequence[str]) -> int:
     from agent_config import SettingsError, load_settings, process_environment
     from agentic.agent.persona import read_fronts
     from agentic.local.settings import LOCAL
-    from agentic.replay import command as replay
 
-    parser = argparse.ArgumentParser(
-        prog="python -m agentic.record", description="Work with the record of the bots' turns."
-    )
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for add in (add_export, add_import_costs, add_migrate, replay.add):
-        add(commands)
-    options = parser.parse_args(arguments)
+    options = build_parser().parse_args(arguments)
     try:
         settings = load_settings(process_environment(), fronts=read_fronts)
     except SettingsError as error:
@@ -88,6 +81,18 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
     return 1
+
+
+def build_parser() -> argparse.ArgumentParser:
+    from agentic.replay import command as replay
+
+    parser = argparse.ArgumentParser(
+        prog="python -m agentic.record", description="Work with the record of the bots' turns."
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for add in (add_export, add_import_costs, add_migrate, replay.add):
+        add(commands)
+    return parser
 
 
 def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

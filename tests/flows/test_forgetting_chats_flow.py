@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from agentic.record.memories import everywhere
 from agentic.runtime.process import Runtime
 from tests.flows.test_signal_flow import told
 from tests.support.asking import config
@@ -56,7 +55,7 @@ def is_recorded(record: Path, answers: list[str]) -> Callable[[], bool]:
 
 
 async def recalled(runtime: Runtime) -> list[str]:
-    found = await runtime.services.record.memory.recall("Hyperion", lambda _: True, 50, everywhere, ())
+    found = await runtime.services.record.memory.recall("Hyperion", lambda _: True, 50)
     return [memory.text for memory in found]
 
 

@@ -105,7 +105,7 @@ class OnDiscord(Service):
     ) -> Said:
         text = text.replace("@Claude", f"<@{self.f.user_id('claude')}>")
         files = [("cat.png", picture, "image/png")] if picture is not None else []
-        answered = {"reply_to": reply_to.ref, "ping_reply": True} if reply_to is not None else {}
+        answered = {"reply_to": reply_to.ref} if reply_to is not None else {}
         said = await self.f.discord.say(ON_DISCORD[who], PLACE, text, attachments=files, **answered)
         return Said(int(said["id"]), text)
 

@@ -98,7 +98,7 @@ _WORDS = (
     (re.compile(r"\bsquared\b", re.I), "^2"),
     (re.compile(r"(?:%|\bper ?cent)\s*of\b", re.I), "/100*"),
 )
-_SUM = re.compile(r"(?=\s*\S\s*.*[-+*/^])[\d\s.+*/^()-]+")  # with a sign behind its beginning
+_SUM = re.compile(r"(?=.+[-+*/^])[\d\s.+*/^()-]+")  # with a sign behind its beginning
 _LEADING_ZEROS = re.compile(r"(?<![\d.])0+(?=\d)")
 _OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -120,9 +120,10 @@ def worked_out(text: str) -> tuple[str, str] | None:
     plain = _COMMA.sub(".", _THOUSANDS.sub("", written))
     for pattern, sign in _WORDS:
         plain = pattern.sub(sign, plain)
+    plain = plain.strip()
     if not _SUM.fullmatch(plain):
         return None
-    sum_of = _LEADING_ZEROS.sub("", plain.strip()).replace("^", "**")
+    sum_of = _LEADING_ZEROS.sub("", plain).replace("^", "**")
     try:
         value = _value(ast.parse(sum_of, mode="eval").body, sum_of)
     except SyntaxError:

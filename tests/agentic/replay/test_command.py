@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 
 from agent_config import load_settings
-from agentic.record.__main__ import main, parser
+from agentic.record.__main__ import build_parser, main
 from agentic.replay.command import replay
 from agentic.state.shared_state import SharedState
 from agentic.wire.connection import RedisConnection
@@ -57,7 +57,7 @@ def settings(tmp_path, models, redis):
 
 
 def options(*arguments):
-    return parser().parse_args(["replay", *arguments])
+    return build_parser().parse_args(["replay", *arguments])
 
 
 async def booked(settings, agent):

@@ -347,7 +347,7 @@ async def test_a_call_is_tried_again_as_often_as_is_set(retries: str, attempts: 
     assert isinstance(lazy, LazyModel)
     model = await lazy.get_ready()
     assert isinstance(model, OllamaModel)
-    assert model._retrier.policy.attempts == attempts
+    assert model._retrier.attempts == attempts
     await lazy.aclose()
 
 
