@@ -56,10 +56,10 @@ async def test_a_room_is_created_by_its_menu_and_by_names_steered_and_exported(t
             ("claude", "type 2 to all of these numbers; /cancel leaves it"),
             ("2 1", "The room is open: #room-1"),
             ("#room-1", "you are in #room-1"),
-            ("/room stop", "is paused"),
-            ("/room resume turns: 4", "continues"),
+            ("/room stop", "#room-1 is paused"),
+            ("/room resume turns: 4", "#room-1 continues"),
             ("#debate", "you are in #debate"),
-            ("/room stop is P equal", "is paused"),
+            ("/room stop is P equal", "#room-1 is paused"),
             ("/room create topic: Tea? personas: claude, chatgpt turns: 2", "The room is open: #room-2"),
         )
         await until(lambda: recorded(tmp_path, "SELECT 1 FROM rooms JOIN room_messages USING (thread_id)"))
