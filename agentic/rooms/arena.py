@@ -14,7 +14,6 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from agentic.agent.agent import Agent
 from agentic.agent.options import Pins
@@ -25,6 +24,7 @@ from agentic.llm.errors import ModelError
 from agentic.llm.markup import strip_reasoning
 from agentic.llm.types import Prompt
 from agentic.rooms.closing import cut, plain
+from agentic.rooms.room_bot import RoomBot
 from agentic.rooms.threads import HIDDEN
 from agentic.state.leases import AnyLease
 from agentic.state.rooms import Arena, ArenaAnswer
@@ -69,7 +69,7 @@ class ArenaKeeper:
     def __init__(
         self,
         services: Services,
-        bots: Callable[[], Sequence[ArenaBot]],
+        bots: Callable[[], Sequence[RoomBot]],
         agents: Callable[[], Sequence[Agent]],
         answer: Answer,
         *,
@@ -212,23 +212,12 @@ class ArenaKeeper:
     async def _post(self, arena: Arena, text: str, what: str, *, since: float) -> int:
         return await self._bot(arena).post(arena.channel_id, text, f"arena {arena.id} {what}", since=since)
 
-    def _bot(self, arena: Arena) -> ArenaBot:
+    def _bot(self, arena: Arena) -> RoomBot:
         """Always the same of those that see the channel. Raises CannotPost if none does."""
         near = [bot for bot in self._bots() if bot.may_write(arena.channel_id)]
         if not near:
             raise CannotPost("unknown_channel")
         return min(near, key=lambda bot: bot.agent)
-
-
-class ArenaBot(Protocol):
-    """A bot; agentic.services.discord.room_threads. Its requests raise CannotPost."""
-
-    @property
-    def agent(self) -> str: ...
-    def may_write(self, channel_id: int) -> bool: ...
-    async def post(self, channel_id: int, text: str, key: str, *, since: float) -> int: ...
-    async def offer(self, channel_id: int, message_id: int, emojis: Sequence[str]) -> None: ...
-    async def voters(self, channel_id: int, message_id: int, emojis: Sequence[str]) -> Sequence[frozenset[int]]: ...
 
 
 def _quoted_question(arena: Arena) -> str:

@@ -18,7 +18,8 @@ from agentic.agent.side_calls import SideCall, run_side_call
 from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.llm.errors import ModelError
 from agentic.llm.types import Prompt
-from agentic.rooms.threads import VOTE, RoomPost, closed_line
+from agentic.rooms.room_bot import VOTE, RoomPost
+from agentic.rooms.threads import closed_line
 from agentic.state.rooms import Room, RoomMember
 from agentic.text import counted
 from agentic.turn.loose_json import objects

@@ -16,7 +16,6 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 import pydantic
 
@@ -24,6 +23,7 @@ from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost
 from agentic.context.entries import one_line
 from agentic.policies import PolicyName
+from agentic.rooms.room_bot import RoomBot
 from agentic.state.leases import AnyLease
 from agentic.state.rooms import (
     DEFAULT_ARCHIVE_MINUTES,
@@ -136,14 +136,6 @@ def escaped(text: str) -> str:
     return _MARKS.sub(r"\\\1", text)
 
 
-class Threads(Protocol):
-    """Implemented by agentic.services.discord.room_threads. Every method raises CannotPost."""
-
-    async def post(self, channel_id: int, text: str, request: int, *, again: bool) -> int: ...
-    async def start(self, channel_id: int, message_id: int, name: str, minutes: int) -> None: ...
-    async def revise(self, channel_id: int, message_id: int, text: str) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Opening:
     """How far it came: `outcome` is the coordinator's, AWAY, or CannotPost's reason; `continues`: it is tried again."""
@@ -156,8 +148,8 @@ class Opening:
 class RoomOpener:
     """Opens rooms by the bot of `agent`. `lease`: whether this process holds its lease."""
 
-    def __init__(self, agent: str, services: Services, threads: Threads, *, lease: AnyLease) -> None:
-        self._agent, self._threads, self._lease = agent, threads, lease
+    def __init__(self, agent: str, services: Services, bot: RoomBot, *, lease: AnyLease) -> None:
+        self._agent, self._bot, self._lease = agent, bot, lease
         self._openings, self._orders, self._clock = (
             services.state.coordination.room_openings,
             services.bus.orders,
@@ -198,14 +190,14 @@ class RoomOpener:
             self._under_way.discard(opening.request)
 
     async def _make(self, opening: RoomOpening, *, again: bool) -> Opening:
-        room, threads = opening.room, self._threads
+        room, bot = opening.room, self._bot
         try:
             if not room.thread_id:  # the message's id will be the thread's
-                message_id = await threads.post(room.channel_id, opening.text, opening.request, again=again)
+                message_id = await bot.post_opening(room.channel_id, opening.text, opening.request, again=again)
                 room = room.model_copy(update={"thread_id": message_id})
                 opening = opening.model_copy(update={"room": room})
                 await or_default(None, "a room's message is found in the channel")(self._openings.keep)(opening)
-            await threads.start(room.channel_id, room.thread_id, opening.name, room.archive_minutes)
+            await bot.start_thread(room.channel_id, room.thread_id, opening.name, room.archive_minutes)
         except CannotPost as error:
             log.warning("%s: no thread in channel %d: %s", self._agent, room.channel_id, error.reason)
             if error.is_final:
@@ -228,7 +220,7 @@ class RoomOpener:
         await self._forget(opening)
         if message_id := opening.room.thread_id:
             with suppress(CannotPost):  # logged there; the message may be gone
-                await self._threads.revise(opening.room.channel_id, message_id, f"{opening.text}\n{NOT_OPENED}")
+                await self._bot.edit_opening(opening.room.channel_id, message_id, f"{opening.text}\n{NOT_OPENED}")
 
     async def _forget(self, opening: RoomOpening) -> None:
         await self._openings.drop(opening.request)

@@ -20,16 +20,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 from agentic.agent.roster import LOOK_EVERY
 from agentic.agent.services import Services
 from agentic.chat.outlet import CannotPost
 from agentic.process.tasks import wait_at_most
 from agentic.rooms.opening import escaped
+from agentic.rooms.room_bot import RoomBot, RoomPost
 from agentic.state.leases import AnyLease
 from agentic.state.rooms import MAX_FAILURES, MIN_MEMBERS, Marks, Room, RoomLine
 from agentic.text import counted
@@ -86,31 +86,10 @@ NOT_LOCKED = (
     " Manage Threads. Anybody may write at any time, and the room continues."
 )
 
-VOTE = "👍"
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Step = Literal["unarchive", "settle", "unlock", "announce", "lock", "warn", "line", "report", "card", "archive"]
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadNow:
-    """A thread as its service has it."""
-
-    archived: bool = False
-    locked: bool = False
-    deleted: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RoomPost:
-    """A post of an agent in a thread. `voters` are the people who gave it a VOTE of any color."""
-
-    message_id: int
-    agent: str
-    text: str
-    voters: frozenset[int] = frozenset()
 
 
 CloseRoom = Callable[[Room, Sequence[RoomPost]], Awaitable[str]]
@@ -428,33 +407,17 @@ def _because(room: Room) -> str:
 # -- the bots that do it ----------------------------------------------------------------------------------------------
 
 
-class ThreadBot(Protocol):
-    """A bot; agentic.services.discord.room_threads. Its requests raise CannotPost."""
-
-    @property
-    def agent(self) -> str: ...
-    def sees(self, channel_id: int) -> bool: ...
-    def may_lock(self, channel_id: int) -> bool: ...
-    async def say(
-        self, channel_id: int, thread_id: int | None, text: str, key: str, *, since: float | None = None
-    ) -> None: ...
-    async def is_gone(self, channel_id: int, thread_id: int) -> bool: ...
-    async def lock(self, channel_id: int, thread_id: int, *, locked: bool) -> None: ...
-    async def archive(self, channel_id: int, thread_id: int, *, archived: bool) -> None: ...
-    async def posts(self, channel_id: int, thread_id: int) -> Sequence[RoomPost]: ...
-
-
 class ThreadBots:
     """`online` gives the bots that are online; `has_bot` says whether an agent has an account of its own, here or in
     another process. What fails in a way that may pass raises CannotPost."""
 
-    def __init__(self, online: Callable[[], Sequence[ThreadBot]], has_bot: Callable[[str], bool]) -> None:
+    def __init__(self, online: Callable[[], Sequence[RoomBot]], has_bot: Callable[[str], bool]) -> None:
         self._online, self._has_bot = online, has_bot
 
     def any(self) -> bool:
         return bool(self._online())
 
-    def near(self, room: Room) -> list[ThreadBot]:
+    def near(self, room: Room) -> list[RoomBot]:
         """The bots that see the room's channel, in a fixed order, so that a repeated notice has the same author."""
         near = sorted((bot for bot in self._online() if bot.sees(room.channel_id)), key=lambda bot: bot.agent)
         if not near:
@@ -469,7 +432,7 @@ class ThreadBots:
         return not elsewhere and all(bot.may_lock(room.channel_id) for bot in near)
 
     async def say(self, room: Room, text: str, key: str, *, outside: bool = False, since: float | None = None) -> bool:
-        """Post in the thread, or `outside` in the channel above it; `since` as in ThreadBot.say. False if none may."""
+        """Post in the thread, or `outside` in the channel above it; `since` as in RoomBot.say. False if none may."""
         thread_id, key = None if outside else room.thread_id, f"room {room.thread_id} {key}"
         first = self.near(room)[:1]
         return bool(await self._by_any(first, lambda bot: bot.say(room.channel_id, thread_id, text, key, since=since)))
@@ -494,7 +457,7 @@ class ThreadBots:
         place = room.channel_id, room.thread_id
         return bool(await self._by_any(bots, lambda bot: bot.archive(*place, archived=archived)))
 
-    async def _by_any(self, bots: Sequence[ThreadBot], request: Callable[[ThreadBot], Awaitable[T]]) -> Sequence[T]:
+    async def _by_any(self, bots: Sequence[RoomBot], request: Callable[[RoomBot], Awaitable[T]]) -> Sequence[T]:
         """Have the first of them do it that may. Returns what it answered; nothing if none may."""
         for bot in bots:
             try:
@@ -509,21 +472,11 @@ class ThreadBots:
 
 
 class ThreadWatch:
-    """The rooms of one bot's servers. `lease`: whether this process acts for it; `may_write`: whether the bot may
-    write in a room's thread, and `look`: how that thread is now, both None if it is not known."""
+    """Watch the rooms of one bot's servers. `lease`: whether this process acts for the bot."""
 
-    def __init__(
-        self,
-        agent: str,
-        services: Services,
-        *,
-        lease: AnyLease,
-        may_write: Callable[[Room], bool | None],
-        look: Callable[[Room], Awaitable[ThreadNow | None]],
-    ) -> None:
-        self._agent, self._orders = agent, services.bus.orders
+    def __init__(self, services: Services, bot: RoomBot, *, lease: AnyLease) -> None:
+        self._bot, self._lease, self._orders = bot, lease, services.bus.orders
         self._rooms, self._marks = services.state.coordination.rooms, services.state.coordination.room_marks
-        self._lease, self._may_write, self._look = lease, may_write, look
 
     @or_default(None, "changes of threads and channels are not followed")
     async def changed(self, thread_id: int, *, archived: bool, locked: bool) -> None:
@@ -554,7 +507,8 @@ class ThreadWatch:
     async def permissions_changed(self, guild_id: int) -> None:
         """Other rights of a channel, a role or the bot: only the rooms count in which the bot takes part."""
         for room in await self._rooms.list("active", limit=None) if self._lease.is_held else ():
-            if room.guild_id == guild_id and self._agent in room.names and self._may_write(room) is False:
+            takes_part = room.guild_id == guild_id and self._bot.agent in room.names
+            if takes_part and self._bot.may_write_in_threads(room.channel_id) is False:
                 await self._pause(room, "no_access")
 
     @or_default(None, "changes of threads and channels are not followed")
@@ -563,7 +517,7 @@ class ThreadWatch:
         for room in await self._rooms.list(limit=None) if self._lease.is_held else ():
             if room.status == "closed" or room.why == "deleted":
                 continue
-            now = await self._look(room)
+            now = await self._bot.read_thread(room.channel_id, room.thread_id)
             if now is not None and now.deleted:
                 await self._pause(room, "deleted")
             elif now is not None and now.locked:
@@ -573,6 +527,6 @@ class ThreadWatch:
         order = Command(command="room-pause", channel_id=room.thread_id, room=RoomOrder(reason=reason))
         outcome = await self._orders.give(order)
         if outcome == NOBODY:
-            log.warning("%s: room %d is %s, but no coordinator answered", self._agent, room.thread_id, reason)
+            log.warning("%s: room %d is %s, but no coordinator answered", self._bot.agent, room.thread_id, reason)
         else:
-            log.info("%s: room %d is %s: %s", self._agent, room.thread_id, reason, outcome)
+            log.info("%s: room %d is %s: %s", self._bot.agent, room.thread_id, reason, outcome)

@@ -36,7 +36,7 @@ from agentic.services.discord.gateway import GatewayConnection, SessionLimit, sh
 from agentic.services.discord.odd_payloads import tolerate_unreadable_events
 from agentic.services.discord.place import DiscordPlace
 from agentic.services.discord.rate_limit import STEADY_SECONDS, backoff, count_refusals, log_in, retry_requests
-from agentic.services.discord.room_threads import RoomThreads
+from agentic.services.discord.room_threads import DiscordRoomBot
 from agentic.services.discord.service import DiscordService
 from agentic.state.leases import ConditionalLease, Lease
 from agentic.text import listed
@@ -111,18 +111,12 @@ class BotRun:
     def _add_rooms(self) -> DiscordPlace:
         """Open rooms by this bot, and follow their threads."""
         services, name = self._services, self.agent.spec.name
-        threads = RoomThreads(self.client, self.cog.gate, self._lease)
+        posts = self.cog.discord.webhooks.posts
+        self.room_bot = DiscordRoomBot(name, self.client, self.cog.gate, services.chats.directory, posts, self._lease)
         online = ConditionalLease(lambda: self.online)
-        self._room_opener = RoomOpener(name, services, threads, lease=online)
-        watch = ThreadWatch(
-            name,
-            services,
-            lease=online,
-            may_write=lambda room: threads.may_write(room.channel_id),
-            look=lambda room: threads.now(room.channel_id, room.thread_id),
-        )
-        self.client.add_cog(ThreadEvents(self.client, watch))
-        return DiscordPlace(self.client, self.cog.gate, threads, self._room_opener)
+        self._room_opener = RoomOpener(name, services, self.room_bot, lease=online)
+        self.client.add_cog(ThreadEvents(self.client, ThreadWatch(services, self.room_bot, lease=online)))
+        return DiscordPlace(self.client, self.cog.gate, self.room_bot, self._room_opener)
 
     @property
     def online(self) -> bool:
@@ -326,6 +320,10 @@ class BotSupervisor:
     @property
     def cog(self) -> BaseAgentCog:
         return self._run.cog
+
+    @property
+    def room_bot(self) -> DiscordRoomBot:
+        return self._run.room_bot
 
     @property
     def place(self) -> DiscordPlace:

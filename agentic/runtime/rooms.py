@@ -19,7 +19,7 @@ from agentic.rooms.threads import RoomThreadManager, ThreadBots
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime
 from agentic.services.discord.channels import Audience
-from agentic.services.discord.room_threads import RoomBot
+from agentic.services.discord.room_threads import DiscordRoomBot
 from agentic.services.discord.service import DiscordChannels, DiscordService, PersonaChannels
 from agentic.state.leases import ConditionalLease, Lease
 from agentic.wire import keys
@@ -94,12 +94,8 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
     """Keep the threads of rooms and the arenas, by the bots of this process that are connected."""
     services = runtime.services
 
-    def online() -> Sequence[RoomBot]:
-        return [
-            RoomBot(name, bot.client, bot.cog.gate, services.chats.directory, bot.cog.discord.webhooks.posts, bot.lease)
-            for name, bot in runtime.bots.items()
-            if bot.online
-        ]
+    def online() -> Sequence[DiscordRoomBot]:
+        return [bot.room_bot for bot in runtime.bots.values() if bot.online]
 
     def has_bot(agent: str) -> bool:
         entry = services.agents.roster.of(agent)

@@ -79,17 +79,17 @@ class Channel:
     def why_not(self, _: int, webhooks: bool) -> str | None:
         return self.problem or (self.webhook_problem if webhooks else None)
 
-    async def post(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
+    async def post_opening(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
         if self.fault is not None:
             raise self.fault
         message_id = 10**15 + len(self.messages)
         self.messages[message_id] = text
         return message_id
 
-    async def start(self, channel_id: int, message_id: int, name: str, minutes: int) -> None:
+    async def start_thread(self, channel_id: int, message_id: int, name: str, minutes: int) -> None:
         self.names[message_id] = (name, minutes)
 
-    async def revise(self, channel_id: int, message_id: int, text: str) -> None:
+    async def edit_opening(self, channel_id: int, message_id: int, text: str) -> None:
         self.messages[message_id] = text
 
 

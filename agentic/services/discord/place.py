@@ -14,7 +14,7 @@ from agentic.personas.memory import MaySee
 from agentic.rooms.opening import RoomOpener
 from agentic.services.discord.channels import Audience, parent_of
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
-from agentic.services.discord.room_threads import RoomThreads
+from agentic.services.discord.room_threads import DiscordRoomBot
 
 KEPT_SECONDS = 600.0
 
@@ -28,11 +28,11 @@ class DiscordPlace(Place):
         self,
         client: discord.Client,
         gate: Gate,
-        threads: RoomThreads,
+        room_bot: DiscordRoomBot,
         opener: RoomOpener,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client, self._gate, self._threads, self._opener = client, gate, threads, opener
+        self._client, self._gate, self._room_bot, self._opener = client, gate, room_bot, opener
         self._audience, self._clock = Audience(client.get_channel), clock
         self._owners, self._owners_until = frozenset[int](), clock()
 
@@ -59,7 +59,7 @@ class DiscordPlace(Place):
         return self._owners
 
     def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
-        return self._threads.problem(channel_id, webhooks=webhooks)
+        return self._room_bot.room_problem(channel_id, webhooks=webhooks)
 
     @property
     def opener(self) -> RoomOpener:

@@ -16,7 +16,7 @@ from agentic.chat.directory import Directory
 from agentic.chat.outlet import CannotPost
 from agentic.chat.splitting import MAX_MESSAGE, length, split_text
 from agentic.context.entries import hidden_by_text
-from agentic.rooms.threads import VOTE, RoomPost, ThreadNow
+from agentic.rooms.room_bot import VOTE, RoomPost, ThreadNow
 from agentic.services.discord.channels import Channel, GuildChannel, permissions_in, refusal_in
 from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind, nonce
 from agentic.services.discord.messages import is_said
@@ -44,81 +44,7 @@ def lacking(channel: discord.TextChannel, wanted: Mapping[str, str]) -> Iterator
     return (shown for name, shown in wanted.items() if not getattr(permissions, name))
 
 
-class RoomThreads:
-    """`lease` is asked before each request: whether this process acts for the bot."""
-
-    def __init__(self, bot: discord.Bot, gate: Gate, lease: AnyLease) -> None:
-        self._bot, self._gate = bot, gate.under(lease)
-
-    def problem(self, channel_id: int, *, webhooks: bool) -> str | None:
-        """Why no room can be opened there, for people; None if it can. `webhooks`: some of it speak by webhook."""
-        channel = self._bot.get_channel(channel_id)
-        if channel is None:
-            return "the bot does not see that channel"
-        if not isinstance(channel, discord.TextChannel):
-            return "a room is a thread of a text channel, and that is none"
-        missing = list(lacking(channel, {**PERMISSIONS, **WEBHOOKS} if webhooks else PERMISSIONS))
-        return f"the bot lacks the permission {' and '.join(missing)} there" if missing else None
-
-    def may_write(self, channel_id: int) -> bool | None:
-        """Whether the bot may write in the threads of the channel; None if it is not known."""
-        channel = self._bot.get_channel(channel_id)
-        if not isinstance(channel, discord.TextChannel):
-            return None
-        return not list(lacking(channel, IN_THREADS))
-
-    async def now(self, channel_id: int, thread_id: int) -> ThreadNow | None:
-        """A thread of the channel; None if it cannot be known. Only one that the bot does not see is asked for: an
-        archived one, or one that is gone."""
-        channel = self._bot.get_channel(channel_id)
-        if not isinstance(channel, discord.TextChannel):
-            return None
-        try:
-            thread = self._bot.get_channel(thread_id) or await self._gate.channel(channel.guild, thread_id)
-        except discord.NotFound:
-            return ThreadNow(deleted=True)
-        except REQUEST_ERRORS as error:
-            log.info("channel %d: the thread of a room cannot be looked at: %s", channel_id, kind(error))
-            return None
-        return ThreadNow(thread.archived, thread.locked) if isinstance(thread, discord.Thread) else None
-
-    async def post(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
-        """Post the message above the thread, pinging nobody, and return its id. `request` is older than the message;
-        `again`: it may be there already."""
-        channel = _text_channel(self._bot, channel_id)
-        with _explain(channel_id, what="message of a room in"):
-            if again:
-                wanted, own_id = self._gate.clean(text).strip(), channel.guild.me.id
-                for each in await self._gate.history(channel, NEWEST, None):
-                    if each.author.id == own_id and each.id > request and each.content.strip() == wanted:
-                        return each.id
-            message = await self._gate.send(channel, text, nonce=nonce(f"room {request}", 0))
-        return message.id
-
-    async def start(self, channel_id: int, message_id: int, name: str, minutes: int) -> None:
-        """Start the thread of the message, which has the message's id; one that is there already will do."""
-        channel = _text_channel(self._bot, channel_id)
-        with _explain(channel_id, what="thread of a room in"):
-            try:
-                await self._gate.start_thread(channel, message_id, name, minutes)
-            except discord.HTTPException as error:
-                if error.code != THREAD_EXISTS:
-                    raise
-
-    async def revise(self, channel_id: int, message_id: int, text: str) -> None:
-        message = _text_channel(self._bot, channel_id).get_partial_message(message_id)
-        with _explain(channel_id, what="message of a room in"):
-            await self._gate.edit_by_id(message, text)
-
-
-def _text_channel(bot: discord.Bot, channel_id: int) -> discord.TextChannel:
-    channel = bot.get_channel(channel_id)
-    if not isinstance(channel, discord.TextChannel):
-        raise CannotPost("unknown_channel")  # its server may still arrive
-    return channel
-
-
-class RoomBot:
+class DiscordRoomBot:
     """One bot in rooms and arenas; `agent` is its key. `lease` is asked before each request: whether this process acts
     for it."""
 
@@ -134,6 +60,66 @@ class RoomBot:
         self.agent = agent
         self._bot, self._gate = bot, gate.under(lease)
         self._directory, self._posts = directory, posts
+
+    def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
+        """Why no room can be opened there, for people; None if it can. `webhooks`: some of it speak by webhook."""
+        channel = self._bot.get_channel(channel_id)
+        if channel is None:
+            return "the bot does not see that channel"
+        if not isinstance(channel, discord.TextChannel):
+            return "a room is a thread of a text channel, and that is none"
+        missing = list(lacking(channel, {**PERMISSIONS, **WEBHOOKS} if webhooks else PERMISSIONS))
+        return f"the bot lacks the permission {' and '.join(missing)} there" if missing else None
+
+    def may_write_in_threads(self, channel_id: int) -> bool | None:
+        """Whether the bot may write in the threads of the channel; None if it is not known."""
+        channel = self._bot.get_channel(channel_id)
+        if not isinstance(channel, discord.TextChannel):
+            return None
+        return not list(lacking(channel, IN_THREADS))
+
+    async def read_thread(self, channel_id: int, thread_id: int) -> ThreadNow | None:
+        """A thread of the channel; None if it cannot be known. Only one that the bot does not see is asked for: an
+        archived one, or one that is gone."""
+        channel = self._bot.get_channel(channel_id)
+        if not isinstance(channel, discord.TextChannel):
+            return None
+        try:
+            thread = self._bot.get_channel(thread_id) or await self._gate.channel(channel.guild, thread_id)
+        except discord.NotFound:
+            return ThreadNow(deleted=True)
+        except REQUEST_ERRORS as error:
+            log.info("channel %d: the thread of a room cannot be looked at: %s", channel_id, kind(error))
+            return None
+        return ThreadNow(thread.archived, thread.locked) if isinstance(thread, discord.Thread) else None
+
+    async def post_opening(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
+        """Post the message above the thread, pinging nobody, and return its id. `request` is older than the message;
+        `again`: it may be there already."""
+        channel = _text_channel(self._bot, channel_id)
+        with _explain(channel_id, what="message of a room in"):
+            if again:
+                wanted, own_id = self._gate.clean(text).strip(), channel.guild.me.id
+                for each in await self._gate.history(channel, NEWEST, None):
+                    if each.author.id == own_id and each.id > request and each.content.strip() == wanted:
+                        return each.id
+            message = await self._gate.send(channel, text, nonce=nonce(f"room {request}", 0))
+        return message.id
+
+    async def start_thread(self, channel_id: int, message_id: int, name: str, minutes: int) -> None:
+        """Start the thread of the message, which has the message's id; one that is there already will do."""
+        channel = _text_channel(self._bot, channel_id)
+        with _explain(channel_id, what="thread of a room in"):
+            try:
+                await self._gate.start_thread(channel, message_id, name, minutes)
+            except discord.HTTPException as error:
+                if error.code != THREAD_EXISTS:
+                    raise
+
+    async def edit_opening(self, channel_id: int, message_id: int, text: str) -> None:
+        message = _text_channel(self._bot, channel_id).get_partial_message(message_id)
+        with _explain(channel_id, what="message of a room in"):
+            await self._gate.edit_by_id(message, text)
 
     def sees(self, channel_id: int) -> bool:
         """Whether it may read the text channel."""
@@ -254,3 +240,10 @@ class RoomBot:
     async def _voters(self, reactions: Iterable[discord.Reaction]) -> frozenset[int]:
         users = [user for one in reactions for user in await self._gate.givers(one, MAX_GIVERS)]
         return frozenset(user.id for user in users if not user.bot)
+
+
+def _text_channel(bot: discord.Bot, channel_id: int) -> discord.TextChannel:
+    channel = bot.get_channel(channel_id)
+    if not isinstance(channel, discord.TextChannel):
+        raise CannotPost("unknown_channel")  # its server may still arrive
+    return channel

@@ -4,7 +4,7 @@ import pytest
 
 from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.rooms.closing import closing_card, cut, first_sentences, votes_of
-from agentic.rooms.threads import RoomPost
+from agentic.rooms.room_bot import RoomPost
 from agentic.state.rooms import MAX_MEMBERS, Room, RoomMember
 
 ROOM = Room(

@@ -57,7 +57,7 @@ class World:
         if name in self.fails:
             raise self.fails[name]
 
-    async def post(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
+    async def post_opening(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
         self._check("post")
         if again and (there := [number for number, said in self.messages.items() if said == text]):
             return there[0]
@@ -66,12 +66,12 @@ class World:
         self._step("post")
         return message_id
 
-    async def start(self, channel_id: int, message_id: int, name: str, minutes: int) -> None:
+    async def start_thread(self, channel_id: int, message_id: int, name: str, minutes: int) -> None:
         self._check("start")
         self.threads[message_id] = (name, minutes)
         self._step("start")
 
-    async def revise(self, channel_id: int, message_id: int, text: str) -> None:
+    async def edit_opening(self, channel_id: int, message_id: int, text: str) -> None:
         self.messages[message_id] = text
 
     async def give(self, command: Command) -> str:

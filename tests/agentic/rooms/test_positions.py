@@ -13,7 +13,7 @@ from agentic.llm.errors import ServerFailed
 from agentic.llm.pricing import expected
 from agentic.llm.types import Reply, Usage
 from agentic.rooms.closing import close_room, find_positions, positions_in, prompt_of
-from agentic.rooms.threads import RoomPost
+from agentic.rooms.room_bot import RoomPost
 from agentic.state.budgets import Caps
 from agentic.state.rooms import Room, RoomMember
 from tests.support.agent_scene import KeptNotes

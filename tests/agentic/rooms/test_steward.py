@@ -13,12 +13,12 @@ import pytest
 
 from agentic.chat.outlet import CannotPost
 from agentic.rooms.closing import close_room
+from agentic.rooms.room_bot import RoomPost
 from agentic.rooms.threads import (
     MAX_RETRY_SECONDS,
     NOT_LOCKED,
     RETRY_SECONDS,
     SETTLE_SECONDS,
-    RoomPost,
     RoomThreadManager,
     ThreadBots,
 )

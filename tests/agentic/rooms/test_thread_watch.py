@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from agentic.rooms.threads import ThreadNow, ThreadWatch
+from agentic.rooms.room_bot import ThreadNow
+from agentic.rooms.threads import ThreadWatch
 from agentic.state.leases import ConditionalLease
 from agentic.state.rooms import Room, RoomMarks, RoomStore
 from agentic.wire.bus import NOBODY
@@ -30,17 +31,14 @@ class Scene:
         self.paused, self.outcome = list[tuple[int, str]](), "room_paused"
         state = SimpleNamespace(coordination=SimpleNamespace(rooms=RoomStore(link), room_marks=self.marks))
         services: Any = SimpleNamespace(state=state, bus=SimpleNamespace(orders=self))
-        self.watch = ThreadWatch(
-            "grok",
-            services,
-            lease=ConditionalLease(lambda: self.acts),
-            may_write=lambda _: self.writes,
-            look=self.look,
+        bot: Any = SimpleNamespace(
+            agent="grok", may_write_in_threads=lambda _: self.writes, read_thread=self.read_thread
         )
+        self.watch = ThreadWatch(services, bot, lease=ConditionalLease(lambda: self.acts))
         self.now = dict[int, ThreadNow]()
 
-    async def look(self, room: Room) -> ThreadNow | None:
-        return self.now.get(room.thread_id)
+    async def read_thread(self, channel_id: int, thread_id: int) -> ThreadNow | None:
+        return self.now.get(thread_id)
 
     async def give(self, command: Command) -> str:
         assert command.command == "room-pause"

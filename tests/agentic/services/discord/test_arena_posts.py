@@ -13,7 +13,7 @@ from agentic.chat.outlet import CannotPost
 from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.process.redaction import Redactor
 from agentic.services.discord.gate import Gate, OutboundShared
-from agentic.services.discord.room_threads import RoomBot
+from agentic.services.discord.room_threads import DiscordRoomBot
 from agentic.state.leases import ALWAYS_HELD
 from tests.support.discord.discord_standin_bots import one_bot
 from tests.support.doubles import MemoryPosts
@@ -23,12 +23,12 @@ BOXES = ("🅰️", "🅱️")
 
 
 @asynccontextmanager
-async def scene() -> AsyncIterator[tuple[Any, Any, RoomBot]]:
+async def scene() -> AsyncIterator[tuple[Any, Any, DiscordRoomBot]]:
     async with one_bot() as (server, bot, channel):
         directory = Directory()
         directory.learn("claude", bot.user.id)
         gate = Gate(shared=OutboundShared(Redactor([SECRET])))
-        yield server, channel, RoomBot("claude", bot, gate, directory, MemoryPosts(), ALWAYS_HELD)
+        yield server, channel, DiscordRoomBot("claude", bot, gate, directory, MemoryPosts(), ALWAYS_HELD)
 
 
 async def test_a_message_is_posted_once_pings_nobody_and_has_no_secret():

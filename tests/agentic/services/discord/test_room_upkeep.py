@@ -15,7 +15,7 @@ from agentic.local.discord.world import MANAGE_THREADS
 from agentic.process.redaction import Redactor
 from agentic.services.discord.channels import refusal_in
 from agentic.services.discord.gate import Gate, OutboundShared
-from agentic.services.discord.room_threads import RoomBot
+from agentic.services.discord.room_threads import DiscordRoomBot
 from agentic.state.leases import ALWAYS_HELD
 from tests.support.discord.discord_standin_bots import one_bot
 from tests.support.discord.faults import RestFault
@@ -32,7 +32,7 @@ class Scene:
     channel: Any
     thread: Any
     posts: MemoryPosts
-    upkeep: RoomBot
+    upkeep: DiscordRoomBot
 
     @property
     def place(self) -> Any:
@@ -58,7 +58,7 @@ async def scene() -> AsyncIterator[Scene]:
         message = await channel.send("Is P equal to NP?")
         thread = await message.create_thread(name="P and NP")
         gate = Gate(shared=OutboundShared(Redactor([SECRET])))
-        upkeep = RoomBot("claude", bot, gate, directory, posts, ALWAYS_HELD)
+        upkeep = DiscordRoomBot("claude", bot, gate, directory, posts, ALWAYS_HELD)
         yield Scene(server, bot, channel, thread, posts, upkeep)
 
 

@@ -1,0 +1,62 @@
+"""What rooms and arenas need of a bot on its chat service; agentic.services.discord.room_threads implements it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+VOTE = "👍"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadNow:
+    """A thread as its service has it."""
+
+    archived: bool = False
+    locked: bool = False
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RoomPost:
+    """A post of an agent in a thread. `voters` are the people who gave it a VOTE of any color."""
+
+    message_id: int
+    agent: str
+    text: str
+    voters: frozenset[int] = frozenset()
+
+
+class RoomBot(Protocol):
+    """A bot. Every request raises CannotPost, except `read_thread`."""
+
+    @property
+    def agent(self) -> str: ...
+
+    # To open a room
+
+    async def post_opening(self, channel_id: int, text: str, request: int, *, again: bool) -> int: ...
+    async def start_thread(self, channel_id: int, message_id: int, name: str, minutes: int) -> None: ...
+    async def edit_opening(self, channel_id: int, message_id: int, text: str) -> None: ...
+
+    # To look after its thread
+
+    def sees(self, channel_id: int) -> bool: ...
+    def may_lock(self, channel_id: int) -> bool: ...
+    def may_write_in_threads(self, channel_id: int) -> bool | None: ...
+    async def read_thread(self, channel_id: int, thread_id: int) -> ThreadNow | None: ...
+    async def say(
+        self, channel_id: int, thread_id: int | None, text: str, key: str, *, since: float | None = None
+    ) -> None: ...
+    async def is_gone(self, channel_id: int, thread_id: int) -> bool: ...
+    async def lock(self, channel_id: int, thread_id: int, *, locked: bool) -> None: ...
+    async def archive(self, channel_id: int, thread_id: int, *, archived: bool) -> None: ...
+    async def posts(self, channel_id: int, thread_id: int) -> Sequence[RoomPost]: ...
+
+    # To hold an arena
+
+    def may_write(self, channel_id: int) -> bool: ...
+    async def post(self, channel_id: int, text: str, key: str, *, since: float) -> int: ...
+    async def offer(self, channel_id: int, message_id: int, emojis: Sequence[str]) -> None: ...
+    async def voters(self, channel_id: int, message_id: int, emojis: Sequence[str]) -> Sequence[frozenset[int]]: ...
