@@ -17,11 +17,11 @@ from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.engine import Engine
 from agent_coordinator.events import ConversationNotes, ConversationReport, save_choices
 from agent_coordinator.idle.background import BackgroundScheduler
-from agent_coordinator.idle.tasks import IdleStore
 from agent_coordinator.policies.by_name import Policies
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.rooms import RoomKeeper
 from agent_coordinator.scheduler import Scheduler, plan_date
+from agentic.record.idle_queries import IdleMemory
 from agentic.state.conversation_state import ConversationState, PersonMessage
 from agentic.state.leases import DEAD_HOLDER_SECONDS, Lease
 from agentic.themes import theme_named
@@ -36,7 +36,7 @@ ONLINE_POLL_SECONDS = 0.25
 class Coordinator:
     """`idle_store` has what idle tasks are about; None if nothing is recorded."""
 
-    def __init__(self, context: CoordinatorContext, idle_store: IdleStore | None = None) -> None:
+    def __init__(self, context: CoordinatorContext, idle_store: IdleMemory | None = None) -> None:
         self._context, self._tasks, self._leadership = context, context.tasks, context.leadership
         self.engine = Engine(context, Policies(context.config))
         self.engine.observers += (save_choices(context), ConversationNotes(context.record))

@@ -59,6 +59,7 @@ ONLY: dict[str, frozenset[str]] = {
             "agent_config",
             "agentic.wire",
             "agentic.state",
+            "agentic.record.idle_queries",
         }
     ),
     "agentic.console": frozenset(
@@ -113,7 +114,7 @@ NAMES_SERVICES = {
     "agentic.wire.reasons": "the meaning of signal_failed",
 }
 MAX_PARAMETERS, MAX_FIELDS = 8, 15
-MAX_PROTOCOLS = 31  # may only shrink
+MAX_PROTOCOLS = 30  # may only shrink
 # Dataclasses of messages, rows, and settings have the fields that they have.
 WIDE_PLACES = ("agentic.wire", "agentic.record", "agentic.local.discord.world")
 WIDE_CLASSES = frozenset({"Prompt", "Profile", "CoordinatorConfig"})

@@ -26,7 +26,6 @@ from agent_coordinator.idle.tasks import (
     HOUR,
     SENT_DAYS,
     Blocked,
-    IdleStore,
     TaskInputs,
     TaskPlan,
     about_of,
@@ -41,6 +40,7 @@ from agent_coordinator.idle.tasks import (
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
 from agentic.ids import id_at
+from agentic.record.idle_queries import IdleMemory
 from agentic.state.idle import Candidate, RunningTask, Sent
 from agentic.state.silence import ChannelRef, SilenceChange, Silenced
 from agentic.wire import keys
@@ -66,7 +66,7 @@ class BackgroundScheduler:
     nothing is recorded; `busy` gives the channels with a conversation."""
 
     def __init__(
-        self, context: CoordinatorContext, store: IdleStore | None, busy: Callable[[], Collection[int]]
+        self, context: CoordinatorContext, store: IdleMemory | None, busy: Callable[[], Collection[int]]
     ) -> None:
         self._context, self._config, self._store, self._busy = context, context.config.idle, store, busy
         self._clock, self._state = context.clock, context.state
@@ -107,7 +107,7 @@ class BackgroundScheduler:
         silence, place = self._context.silence, ChannelRef(about.channel_id, guild_id=about.guild_id)
         return silence.check(place, agent) if silence is not None else None
 
-    async def tick(self, store: IdleStore) -> None:
+    async def tick(self, store: IdleMemory) -> None:
         """Do what is due: one look, and one turn at most. Raises StateUnavailable."""
         now, board = self._clock(), self._board
         if not self._context.leadership.is_held:
@@ -134,7 +134,7 @@ class BackgroundScheduler:
     # Gates
 
     async def _plan(
-        self, store: IdleStore, task: str, agent: str, schedule: Schedule, now: float
+        self, store: IdleMemory, task: str, agent: str, schedule: Schedule, now: float
     ) -> TaskPlan | Blocked:
         """The gates in their order. Raises StateUnavailable."""
         config, settings, context = self._config, self._context.config, self._context

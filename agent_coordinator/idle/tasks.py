@@ -16,11 +16,12 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Any, Protocol
+from typing import Any
 
 from agent_coordinator.config import IdleConfig
 from agent_coordinator.scheduler import active_window, local_date
 from agentic.background_tasks import BACKGROUND_TASKS, PROACTIVE
+from agentic.record.idle_queries import IdleMemory
 from agentic.state.idle import Candidate, RunningTask, Sent
 from agentic.state.silence import Silenced
 from agentic.text import says_again, tokens
@@ -82,40 +83,8 @@ class TaskPlan:
     cause: str = ""
 
 
-class IdleStore(Protocol):
-    """The record, as idle tasks read it; agentic/record/idle_queries.py implements it.
-
-    An agent takes part in a channel where the log has a message of its own. Times are unix seconds. Unlike the stores
-    of Redis it raises nothing: a record that cannot be read has nothing.
-    """
-
-    async def newest(self, agent: str, task: str) -> int:
-        """The newest thing that a task may be about, as an id: the newest logged message where the agent takes part, or
-        for `discover` a profile that changed after it. 0 without a message."""
-
-    async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:
-        """A reply chain of three or more messages whose newest, older than `before`, is in no summary, and none of
-        `skip`."""
-
-    async def to_profile(self, agent: str, skip: Collection[int] = ()) -> Candidate | None:
-        """A person with messages that are newer than what their profile knows, the newest none of `skip`; the material
-        is those messages."""
-
-    async def hanging(self, agent: str, before: float, count: int) -> tuple[Candidate, ...]:
-        """The newest conversations of a person with the agent that ended before then, with no follow-up since."""
-
-    async def people(self, agent: str, count: int) -> tuple[Candidate, ...]:
-        """People with a profile, and the channel where they last talked with the agent; the newest first."""
-
-    async def sent(self, since: float) -> tuple[Sent, ...]:
-        """Messages that agents posted unasked since then, the oldest first."""
-
-    async def consents(self) -> Mapping[int, bool]:
-        """People who said whether they want messages that nobody asked for."""
-
-
 async def look(
-    store: IdleStore,
+    store: IdleMemory,
     task: str,
     agent: str,
     *,

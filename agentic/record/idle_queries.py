@@ -105,16 +105,26 @@ class Exchange:
 
 
 class IdleMemory(QuestionThread):
-    """Implements IdleStore (agent_coordinator/idle/tasks.py). `exchanges`: a message with its answer counts too."""
+    """The record, as the coordinator's idle tasks read it. `exchanges`: a message with its answer is
+    enough for a summary.
+
+    An agent takes part in a channel if the log has a message of its own there. Times are unix seconds. A record that
+    can't be read has nothing, and raises nothing.
+    """
 
     def __init__(self, path: Path, *, exchanges: bool = False) -> None:
         super().__init__(path)
         self._exchanges = exchanges
 
     async def newest(self, agent: str, task: str) -> int:
+        """Return the id of the newest thing that a task may be about: the newest logged message in a channel in which
+        the agent takes part, or for `discover` a profile that changed after it. 0 without a message."""
         return await self.ask(lambda db: newest_of(db, agent, profiles=task == "discover"), 0)
 
     async def to_summarise(self, agent: str, before: float, skip: Collection[int] = ()) -> Candidate | None:
+        """Return a reply chain of three or more messages whose newest, older than `before`, is in no summary, and none
+        of `skip`."""
+
         def query(db: sqlite3.Connection) -> Candidate | None:
             for channel_id in channels_of(db, agent):
                 where = (channel_id, id_at(before), json.dumps([*skip]), self._exchanges)
@@ -126,6 +136,9 @@ class IdleMemory(QuestionThread):
         return await self.ask(query, None)
 
     async def to_profile(self, agent: str, skip: Collection[int] = ()) -> Candidate | None:
+        """Return a person with messages that are newer than their profile, the newest none of `skip`; the material is
+        those messages."""
+
         def query(db: sqlite3.Connection) -> Candidate | None:
             channels = channels_of(db, agent)
             for person_id, upto, _ in db.execute(_UNPROFILED).fetchall() if channels else ():
@@ -139,6 +152,9 @@ class IdleMemory(QuestionThread):
         return await self.ask(query, None)
 
     async def hanging(self, agent: str, before: float, count: int) -> tuple[Candidate, ...]:
+        """Return the newest conversations of a person with the agent that ended before then, with no follow-up
+        since."""
+
         def query(db: sqlite3.Connection) -> tuple[Candidate, ...]:
             found: list[Candidate] = []
             for exchange in _exchanges(db, agent):
@@ -158,6 +174,8 @@ class IdleMemory(QuestionThread):
         return await self.ask(query, ())
 
     async def people(self, agent: str, count: int) -> tuple[Candidate, ...]:
+        """Return people with a profile, and the channel in which they last talked with the agent; the newest first."""
+
         def query(db: sqlite3.Connection) -> tuple[Candidate, ...]:
             found: dict[int, Candidate] = {}
             for exchange in _exchanges(db, agent):
@@ -180,6 +198,8 @@ class IdleMemory(QuestionThread):
         return await self.ask(query, ())
 
     async def sent(self, since: float) -> tuple[Sent, ...]:
+        """Return the unprompted messages of all agents since then, the oldest first."""
+
         def query(db: sqlite3.Connection) -> tuple[Sent, ...]:
             found = map(dict, db.execute(_SENT, (since,)))
             return tuple(Sent(**{**row, "answered": bool(row["answered"])}) for row in found)
@@ -187,6 +207,7 @@ class IdleMemory(QuestionThread):
         return await self.ask(query, ())
 
     async def consents(self) -> Mapping[int, bool]:
+        """Return the people who said whether they want unprompted messages."""
         query = "SELECT user_id, unasked FROM consents"
         return await self.ask(lambda db: {row[0]: bool(row[1]) for row in db.execute(query)}, {})
 

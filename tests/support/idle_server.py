@@ -32,8 +32,8 @@ def idle_config(
 
 @dataclass
 class Record:
-    """What the record has: one talk of Ada's with each agent. It is an IdleStore, and takes notes; `asked` counts its
-    queries."""
+    """What the record has: one talk of Ada's with each agent. It stands in for IdleMemory, and takes notes; `asked` is
+    the number of its queries."""
 
     clock: Callable[[], float]
     talk_at: float = 0.0  # 0: nobody has ever written
@@ -63,7 +63,7 @@ class Record:
             case UnaskedNote():
                 self.unasked.append(entry)
 
-    # IdleStore
+    # IdleMemory
 
     async def newest(self, agent: str, task: str) -> int:
         self.asked += 1
