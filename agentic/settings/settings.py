@@ -175,13 +175,14 @@ class Settings(Keys):
         return {channel: self.channel_theme_map.get(channel, DEFAULT_THEME) for channel in ids}
 
     def is_on(self, service: str) -> bool:
-        """Whether the program is on a chat service: CHANNEL says so, or there are credentials. It is on Discord if
+        """Whether the program is on a chat service: CHANNEL names it, or there are credentials. It is on Discord if
         there is nothing else."""
-        if self.channel is not None:
-            return self.channel in (service, ALL)
+        if self.channel not in (None, ALL):
+            return self.channel == service
         if service != DISCORD:
             return bool(self.accounts.get(service))
-        return not any(self.accounts.values()) or any(agent.token for agent in self.agents.values())
+        has_token = any(agent.token for agent in self.agents.values())
+        return self.channel == ALL or has_token or not any(self.accounts.values())
 
     @property
     def on_discord(self) -> bool:

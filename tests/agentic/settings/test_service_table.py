@@ -29,6 +29,7 @@ def row(monkeypatch: pytest.MonkeyPatch) -> None:
         (TOKEN | ON_LINES, ["discord", "lines"]),
         (TOKEN | ON_LINES | {"CHANNEL": "discord"}, ["discord"]),
         (TOKEN | ON_LINES | {"CHANNEL": "Lines"}, ["lines"]),
+        (TOKEN | ON_LINES | {"CHANNEL": "both"}, ["discord", "lines"]),  # nobody has an account on Signal
     ],
 )
 def test_a_service_is_used_if_channel_names_it_or_an_agent_has_an_account(
