@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -147,6 +148,7 @@ class LineService(HostedService):
         self._handlers: dict[str, AccountHandler] = {}
         self.is_connected = False
         self._echoes: dict[str, asyncio.Future[int]] = {}
+        self._numbers = itertools.count()
         self._handling = BackgroundTasks()
 
     async def open(self, context: ServiceContext) -> None:
@@ -160,7 +162,7 @@ class LineService(HostedService):
 
     def listen(self) -> None:
         self.is_connected = True
-        for agent in self.context.accounts:
+        for agent in (agent for agent in self.context.accounts if agent in self.names):
             channels = LineChannels(self, agent)
             commands = LineCommands(agent, self, channels)
             self._handlers[agent] = AccountHandler(agent, self.context, channels, commands, THEME)
@@ -189,7 +191,7 @@ class LineService(HostedService):
 
     async def send(self, agent: str, view: LineView, text: str, reply_to: int | None) -> int:
         """Send a line; return its message's number once the server has shown it."""
-        key = f"{agent} {len(self._echoes)}"
+        key = f"{agent} {next(self._numbers)}"
         self._echoes[key] = echo = asyncio.get_running_loop().create_future()
         answered = (reply_to >> LOW_BITS) + EPOCH_MS if reply_to is not None else None
         line = {"room": view.name, "author": self.names[agent], "text": text, "reply_to": answered, "key": key}
@@ -199,6 +201,8 @@ class LineService(HostedService):
                 return await echo
         except TimeoutError as error:
             raise CannotPost("unknown_channel") from error
+        finally:
+            self._echoes.pop(key, None)
 
     async def _listen(self) -> None:
         try:
