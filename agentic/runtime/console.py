@@ -326,8 +326,8 @@ class ConsolePlace(Place):
         return everywhere
 
     def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
-        bot = next(iter(self._bots()), self)
-        return None if bot is self else bot.room_problem(channel_id, webhooks=webhooks)
+        bot = next(iter(self._bots()), None)
+        return bot.room_problem(channel_id, webhooks=webhooks) if bot is not None else None
 
     @property
     def opener(self) -> RoomOpener | None:

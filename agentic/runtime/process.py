@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
 
@@ -59,8 +59,6 @@ log = logging.getLogger(__name__)
 REDIS_START_SECONDS = 4.0  # for a Redis that is starting too, or a machine that is busy with our own start
 REDIS_PAUSE_SECONDS = 0.2
 PING_SECONDS = 2.0
-
-T = TypeVar("T")
 
 
 class Runtime:

@@ -223,9 +223,7 @@ class ToolDisplay:
     and left out; the record of the call is kept elsewhere (agentic.tools.call_log). `spot` gives the place, None if
     nothing may be shown now."""
 
-    def __init__(
-        self, poster: Webhooks, gate: Gate, spot: Callable[[int], tuple[Channel, WebhookIdentity] | None]
-    ) -> None:
+    def __init__(self, poster: Webhooks, gate: Gate, spot: Spot) -> None:
         self._poster, self._gate, self._spot = poster, gate, spot
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._shown: LRUCache[str, int] = LRUCache(REMEMBERED)  # the post of a call, by the record's id
