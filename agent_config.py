@@ -45,7 +45,7 @@ from agentic.settings.loading import (
     with_other_names,
 )
 from agentic.settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
-from agentic.settings.services import loaded, service_settings, services_in_use, settings_class, with_accounts
+from agentic.settings.services import load_class, service_settings, services_in_use, settings_class, with_accounts
 from agentic.settings.settings import ALL, DEFAULT_BUDGET, USER_SHARE, Settings
 from agentic.settings.validation import conflicts, shared_tokens, warnings_of, with_ranges
 

@@ -1,4 +1,4 @@
-"""Bases for a service without servers, threads, and a past to read: what was heard is all that there is."""
+"""Bases for a service without servers, threads, and a past to read: there are only the messages that were heard."""
 
 from __future__ import annotations
 

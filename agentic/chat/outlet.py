@@ -35,7 +35,7 @@ _PLAIN = str.maketrans("[]", "()", "`")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceInfo:
-    """A chat service. Words of prompts continue a sentence, which stands behind each."""
+    """A chat service. The words for prompts complete a sentence, which the comment beside each quotes."""
 
     key: str  # in the record
     name: str
@@ -83,7 +83,7 @@ class TurnCost:
 class Post:
     """A text, a picture, or both. `ping` is the user id of the person who is answered, `asked` their message.
 
-    `after` is set where an earlier run of the program may have posted it, or some of it, behind that message.
+    `after` is set if an earlier run of the program may have posted it, or some of it, behind that message.
     `reply_to` is the message that it answers as a reply; `sources` are shown below the text.
     `split_at` is the length of a message, in UTF-16 units, at which the next one begins; 2,000 at most.
     """
@@ -109,7 +109,7 @@ class Posted:
 
 
 def ignored(_: Posted) -> None:
-    """For callers that wait for the end."""
+    """Do nothing: for callers that wait for the end."""
 
 
 def is_unfinished(text: str) -> bool:
@@ -195,7 +195,7 @@ class Outlet:
 
 
 def silent_outlet(agent: str, where: ChannelView | ServiceInfo) -> Outlet:
-    """An outlet that posts nothing. It reads a channel, or none at all: then the agent is one of a service."""
+    """Return an outlet that posts nothing. It reads a channel; with a service instead of a channel it reads nothing."""
     view = EmptyView(agent, where) if isinstance(where, ServiceInfo) else where
     return Outlet(view, SilentSink(agent))
 
@@ -235,7 +235,7 @@ class SinkWithoutSigns:
         return nullcontext(UnreadPost())
 
     def ignore_lock(self) -> None:
-        """No lock holds for it."""
+        """Do nothing: no lock applies to it."""
 
     def set_channel_names(self, channel_names: Mapping[str, str]) -> None:
         """Nobody is mentioned."""
@@ -298,7 +298,7 @@ class SilentSink(SinkWithoutSigns):
         return None
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
-        """Returns the message id 0: the post counts as made, and is in no channel."""
+        """Return the message id 0: the turn is recorded as posted, and nothing is in a channel."""
         length = len(post.text or "")
         log.info("%s: %s said %d characters without a channel, they are not kept", self._agent, turn_id, length)
         return Posted(message_id=0)
@@ -310,6 +310,6 @@ def unlinked(text: str, sources: Sequence[Source]) -> list[Source]:
 
 
 def title_of(source: Source) -> str:
-    """The page's title on one line, without marks of markdown; its host where it has none."""
+    """The page's title on one line, without marks of markdown; its host if it has no title."""
     cleaned = " ".join(source.title.translate(_PLAIN).split())
     return cleaned[:MAX_TITLE] or source.url.split("/")[2]

@@ -87,7 +87,7 @@ class AgentChannels(Protocol):
 
     @property
     def arriving(self) -> bool: ...  # channels of some guild are not known yet
-    def own_id(self, channel_id: int) -> int | None: ...  # the agent's user id there; None where nobody can mention it
+    def own_id(self, channel_id: int) -> int | None: ...  # the agent's user id there; None if nobody can mention it
     def known(self) -> Sequence[ChannelInfo]: ...
     def place(self, channel_id: int) -> ChannelRef: ...  # with a thread's channel and the server, as far as known
     def view_of(self, channel_id: int) -> ReactionView | None: ...
@@ -97,8 +97,8 @@ class AgentChannels(Protocol):
 
 
 class ChatService(ABC):
-    """A chat service: what the rest of the program asks it. The default of a method is that of a service that has
-    nothing to say about it. agentic.services.context adds how the runtime opens one."""
+    """A chat service as the rest of the program asks it. A service overrides the methods that it has something to say
+    about. agentic.services.context adds how the runtime opens it."""
 
     info: ClassVar[ServiceInfo]
 
@@ -170,8 +170,8 @@ class ServedChannels:
 
 
 class ServiceRegistry:
-    """The chat services in use, and what is the same for all of them. The first one's words stand in prompts if there
-    is no channel. `redact` removes secrets from what is posted."""
+    """The chat services in use, and what they share. Without a channel, prompts use the words of the first service.
+    `redact` removes secrets from posts."""
 
     def __init__(
         self,

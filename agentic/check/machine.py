@@ -218,7 +218,7 @@ def check_record(settings: Settings, found: Findings) -> None:
 
 
 def _period(days: float | None) -> str:
-    return "for ever" if days is None else f"for {days:g} days"
+    return "forever" if days is None else f"for {days:g} days"
 
 
 def check_clock(settings: Settings, found: Findings, clock: Callable[[], float]) -> None:

@@ -22,7 +22,7 @@ from agent_cogs.slash import Slash
 from agent_cogs.slash_definitions import command_list
 from agent_cogs.slash_sync import CommandOwnership, CommandSync, priority_of
 from agent_cogs.thread_events import ThreadEvents
-from agent_config import AgentSettings, Settings, loaded, missing_key_message, shared_tokens
+from agent_config import AgentSettings, Settings, load_class, missing_key_message, shared_tokens
 from agentic.actions.base import ActionContext
 from agentic.actions.registry import Actions
 from agentic.agent.limits import share_backoff
@@ -73,7 +73,7 @@ def intents(*, direct: bool = False) -> discord.Intents:
 
 def cog_class(path: str) -> type[BaseAgentCog]:
     """Import the cog class of an agent, given as "module:Class"."""
-    found = loaded(path)
+    found = load_class(path)
     if not (isinstance(found, type) and issubclass(found, BaseAgentCog)):
         raise TypeError(f"{path} is not a BaseAgentCog")
     return found
@@ -282,7 +282,7 @@ def end_of(error: Exception, token_setting: str) -> RunEnd:
 
 
 class BotSupervisor:
-    """Run one bot until cancelled, starting it again after failures. `guild_models`: by guild, where another is set.
+    """Run one bot until cancelled, starting it again after failures. `guild_models`: by guild, if it has its own.
     `others`: the other chat services on which the agent is in this process."""
 
     def __init__(
@@ -342,8 +342,8 @@ class BotSupervisor:
 
     async def run(self) -> None:
         """Log in and stay online until cancelled. Returns after a rejected token or intent; after any other error it
-        starts again, with growing pauses. An agent that is on another service too goes on there meanwhile, or for
-        good."""
+        starts again, with growing pauses. An agent that is on another service too keeps running there meanwhile, or
+        for good."""
         pauses = backoff(self.services.rng)
         while True:
             began = self._clock()
@@ -355,18 +355,18 @@ class BotSupervisor:
                 return
             if end.final:
                 log.error("%s is %s: %s. It keeps running on %s", name, offline, end.reason, self._others)
-                await self._go_on_elsewhere(None)
+                await self._stay_elsewhere(None)
             if self._clock() - began >= STEADY_SECONDS:
                 pauses = backoff(self.services.rng)
             pause = next(pauses)
             is_known = isinstance(end.error, (discord.DiscordException, aiohttp.ClientError, OSError))
             fault = None if is_known else end.error  # with its traceback
             log.error("%s is %s: %s; it starts again in %.0f s", name, offline, end.reason, pause, exc_info=fault)
-            await (self._go_on_elsewhere(pause) if self._others else self._sleep(pause))
+            await (self._stay_elsewhere(pause) if self._others else self._sleep(pause))
             self._run = self._new_run()
 
-    async def _go_on_elsewhere(self, seconds: float | None) -> None:
-        """Run on the other services alone for so long, None for ever. Running turns end before it returns."""
+    async def _stay_elsewhere(self, seconds: float | None) -> None:
+        """Run on the other services alone for this long; None: forever. Running turns end before it returns."""
         pauses = backoff(self.services.rng)
         try:
             async with asyncio.timeout(seconds):

@@ -1,10 +1,10 @@
-"""Health checks over HTTP on loopback, served where HEALTH_PORT is set, and the command that asks them.
+"""Health checks over HTTP on loopback, served if HEALTH_PORT is set, and the command that asks them.
 
 /healthz  200 while the process responds; restart it when it does not
 /metrics  the metrics of the process, for Prometheus
 /readyz   200 when a bot is online, or an account on another service connected (the coordinator alone needs none),
           and Redis answers; 503 otherwise, and while it stops. The body names the bots that failed, with the reason,
-          and the watchers that failed and start again, and says how the record goes
+          and the watchers that failed and start again, and the state of the record
 
 A restart does not help when Discord or Redis is down, so restart on /healthz only.
 

@@ -30,8 +30,8 @@ class ServiceContext(Protocol):
     @property
     def accounts(self) -> tuple[str, ...]: ...
     def host_of(self, agent: str) -> AgentHost | None:
-        """Return the host of an agent in this process; None while there is none. What is heard then is answered by the
-        process that acts for the agent."""
+        """Return the host of an agent in this process; None while there is none. The process that acts for the agent
+        answers what is heard meanwhile."""
 
     def lease_of(self, agent: str) -> AnyLease:
         """Return the lease that says whether this process acts for an agent."""

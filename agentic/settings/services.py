@@ -1,4 +1,4 @@
-"""The table of chat services, and what the settings of one are.
+"""The table of chat services, and the base of their settings.
 
 A service is a package with two classes: `service` is what the runtime opens (agentic.services.context.HostedService),
 `settings` is mixed into the program's settings. Discord's are among the program's own.
@@ -33,8 +33,8 @@ SERVICES: tuple[ServiceRow, ...] = (
 
 
 class ServiceSettings(Keys):
-    """The settings of a service on which agents have accounts of their own. They are a part of the program's, so each
-    question is asked of the class, about all settings."""
+    """The settings of a service on which agents have accounts of their own. They are mixed into the program's settings,
+    so class methods answer questions about them."""
 
     accounts_field: ClassVar[str]  # agent → its account
     accounts_example: ClassVar[str]
@@ -57,8 +57,8 @@ class ServiceSettings(Keys):
         yield from ()
 
 
-def loaded(path: str) -> Any:
-    """Import "module:Class"."""
+def load_class(path: str) -> Any:
+    """Import a class, given as "module:Class"."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)
 
@@ -69,21 +69,21 @@ def service_keys() -> list[str]:
 
 def services_in_use(settings: Settings) -> Iterator[Any]:
     """Import the classes of the chat services that the settings use."""
-    yield from (loaded(row.service) for row in SERVICES if settings.is_on(row.key))
+    yield from (load_class(row.service) for row in SERVICES if settings.is_on(row.key))
 
 
 def service_settings() -> Mapping[str, type[ServiceSettings]]:
     """Return the settings of each service that has some, by its key."""
-    return {row.key: loaded(row.settings) for row in SERVICES if row.settings}
+    return {row.key: load_class(row.settings) for row in SERVICES if row.settings}
 
 
 def settings_class() -> type[Settings]:
     """Return the class of all settings, with those of the chat services."""
-    return _mixed(tuple(service_settings().values()))
+    return _mix(tuple(service_settings().values()))
 
 
 @cache  # pydantic takes longer to make a model than to fill it
-def _mixed(services: tuple[type[ServiceSettings], ...]) -> type[Settings]:
+def _mix(services: tuple[type[ServiceSettings], ...]) -> type[Settings]:
     return cast("type[Settings]", new_class("Settings", (*services, Settings)))
 
 

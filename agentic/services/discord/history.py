@@ -43,7 +43,7 @@ PinReader = Callable[[], Awaitable[Sequence[discord.Message] | None]]  # None: t
 class HistoryFetcher:
     """Makes transcripts whole. `aclose` ends the reads that still run.
 
-    `posts` has the ids of our webhook posts. Pins are read only where a reader of pins is given.
+    `posts` has the ids of our webhook posts. Pins are read only if a reader of pins is given.
     """
 
     def __init__(self, transcripts: Transcripts, posts: WebhookPosts | None = None) -> None:
@@ -70,7 +70,7 @@ class HistoryFetcher:
         return end
 
     def catch_up(self, channel_id: int, last: int | None, reader: Reader, pins: PinReader | None = None) -> None:
-        """Marks the transcript as whole where nothing is missing, else reads the history. `last` is the id of the
+        """Marks the transcript as complete if nothing is missing, else reads the history. `last` is the id of the
         channel's newest message."""
         transcript = self._transcripts.of(channel_id)
         if last is None:
@@ -190,7 +190,7 @@ class HistoryFetcher:
         transcript.is_complete = transcript.depth == depth and not newer  # a turn may want more by now
 
     async def _read_pages(self, transcript: Transcript, reader: Reader) -> int:
-        """Adds the pages to the transcript; returns the newest message's id, 0 where there is none."""
+        """Adds the pages to the transcript; returns the newest message's id, 0 if there is none."""
         before: int | None = None
         seen = 0
         for _ in range(-(-transcript.depth // PAGE)):

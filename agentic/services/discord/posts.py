@@ -220,7 +220,7 @@ def _same(message: discord.Message, text: str | None) -> bool:
 
 
 class MessageWriter:
-    """Every method raises CannotPost where it fails.
+    """Every method raises CannotPost if it fails.
 
     `posting` is asked before each request, since the lease may go to another process and a person may stop the
     channel while a bot thinks; permissions are checked before each new message. `lease` is asked before a deletion

@@ -137,7 +137,7 @@ def count_refusals(
     succeed. py-cord has no hook for answers and creates its HTTP session at login, so each request first makes sure
     that the session is watched.
     """
-    trace = counting(refused)
+    trace = trace_answers(refused)
     http, send = client.http, client.http.request
 
     async def request(*arguments: Any, **options: Any) -> Any:
@@ -154,8 +154,8 @@ def count_refusals(
     http.request = request  # type: ignore[method-assign]
 
 
-def counting(refused: RefusedRequests) -> aiohttp.TraceConfig:
-    """Return what counts each answer over a session."""
+def trace_answers(refused: RefusedRequests) -> aiohttp.TraceConfig:
+    """Return a trace that counts each answer over a session."""
     trace = aiohttp.TraceConfig()
 
     async def ended(_: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams) -> None:

@@ -115,7 +115,7 @@ class DiscordSink:
         return self._streaming
 
     async def withdraw(self, turn_id: str, after: int | None = None) -> None:
-        """Deletes the streaming post of a turn that came to nothing. `after` is set where an earlier run of the program
+        """Deletes the streaming post of a turn that came to nothing. `after` is set if an earlier run of the program
         may have begun it, behind that message."""
         streaming, self._streaming = self._streaming, None
         parts = None

@@ -55,7 +55,7 @@ from agentic.services.discord.posts import (
     text_limit,
     text_with_sources,
 )
-from agentic.services.discord.rate_limit import RefusedRequests, counting
+from agentic.services.discord.rate_limit import RefusedRequests, trace_answers
 from agentic.services.discord.view import DiscordView, split_cleaned
 from agentic.state.leases import AnyLease, ConditionalLease
 from agentic.state.posts import WebhookPosts
@@ -104,7 +104,7 @@ class Webhooks:
         self._known: dict[int, discord.Webhook] = {}  # by channel
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._warned: set[int] = set()
-        session.trace_configs.append(counting(refused))
+        session.trace_configs.append(trace_answers(refused))
 
     async def send(self, gate: Gate, channel: Channel, text: str, face: WebhookIdentity) -> int | None:
         """Posts, pings nobody, and returns the post's id; None if it failed, which is logged."""
