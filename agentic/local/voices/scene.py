@@ -249,8 +249,8 @@ def _content(path: Path) -> list[str]:
 
 
 def new_room_lines() -> Callable[[str], Marks]:
-    """What returns the lines that were said in a room, by its topic. The voices of a process share one, so that no line
-    is said twice in a room by anybody."""
+    """Return a function that gives the lines said in a room, by its topic. The voices of a process share it, so that
+    nobody says a line twice in a room."""
     return lru_cache(MAX_ROOMS)(lambda _: {})
 
 
