@@ -169,7 +169,7 @@ class OwnMemory:
                 columns = [name for each in STORED if each.table == row.table for name in each.export.split()]
                 found = [{name: _readable(name, each.get(name)) for name in dict.fromkeys(columns)} for each in rows]
                 sent.append({**about, "rows": found})
-            elif why := row.why_withheld or self.problem:
+            elif why := self.problem if kind.exported == "yes" else row.why_withheld:
                 withheld.append({**about, "why": why})
         left_out = _shorten([each["rows"] for each in sent])
         made = datetime.fromtimestamp(self._clock(), UTC).isoformat()

@@ -106,6 +106,8 @@ async def test_an_export_without_the_record_says_so_and_a_large_one_leaves_out_t
         assert ELSEWHERE in reply.text
         assert reply.file is not None
         assert "🔥" not in reply.file[1]
+        left = {each["what"]: each["why"] for each in json.loads(reply.file[1])["kept, but not in this file"]}
+        assert [why for what, why in left.items() if what.startswith("a record of each turn")] == [ELSEWHERE]
         place.memory.is_here = True
         place.memory.exported = [{"emoji": f"{'x' * 90}{number}", "at": 0.0, "message_id": 1} for number in range(99)]
         monkeypatch.setattr(privacy, "MAX_EXPORT", 3_000)
