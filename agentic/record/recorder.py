@@ -32,7 +32,6 @@ from agentic.record.writing import Overtaken, read_positions, transaction, write
 from agentic.state.forget_requests import ForgetRequests
 from agentic.state.leases import Lease
 from agentic.wire import keys
-from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection, StateUnavailable
 
 POLL_SECONDS = 1.0  # with nothing to do
@@ -230,7 +229,6 @@ def explain_error(error: Exception) -> str:
 async def recording(
     settings: Settings,
     link: RedisConnection,
-    bus: Bus,
     *,
     holder: str,
     clock: Callable[[], float] = time.time,

@@ -412,7 +412,7 @@ async def serve(settings: Settings) -> int:
         meaning = meaning_of(settings, embedder_of(settings), state.limits.replay_costs)
         if meaning is not None:
             stack.push_async_callback(meaning.aclose)
-        record = recording(settings, link, bus, holder=this_process(), meaning=meaning)
+        record = recording(settings, link, holder=this_process(), meaning=meaning)
         read_record = await stack.enter_async_context(record)
         writer = RecordWriter(link, Redactor(settings.secrets()).secrets) if settings.records else None
         if writer is not None:

@@ -49,7 +49,6 @@ async def running(setup: ProcessConfig) -> AsyncIterator[Runtime]:
             record = recording(
                 setup.settings,
                 link,
-                services.bus,
                 holder=services.state.turns.holder,
                 clock=setup.clock,
                 meaning=services.models.embeddings,

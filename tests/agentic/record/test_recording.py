@@ -7,7 +7,6 @@ from agent_config import load_settings
 from agentic.record import recorder as module
 from agentic.record.recorder import OFF, recording
 from agentic.wire import keys
-from agentic.wire.bus import Bus
 from tests.support.recording import turn
 from tests.support.redis_server import until
 
@@ -19,14 +18,14 @@ def settings(tmp_path, **values):
 async def test_with_record_days_0_nothing_is_read_and_no_file_is_made(scene, tmp_path):
     await scene.put(turn("m1"))
     off = settings(tmp_path, RECORD_DAYS="0")
-    async with recording(off, scene.link, Bus(scene.link), holder="me") as read_state:
+    async with recording(off, scene.link, holder="me") as read_state:
         assert read_state() == OFF
     assert list(tmp_path.iterdir()) == []
     assert await scene.link.call(lambda redis: redis.exists(keys.RECORDER_OWNER)) == 0
 
 
 async def test_the_last_turn_of_a_process_is_recorded_before_it_ends(scene, tmp_path):
-    async with recording(settings(tmp_path), scene.link, Bus(scene.link), holder="me") as read_state:
+    async with recording(settings(tmp_path), scene.link, holder="me") as read_state:
         await until(lambda: read_state() == "recording")
         await scene.put(turn("m1"))
     assert scene.rows("SELECT id FROM turns") == [("m1",)]
