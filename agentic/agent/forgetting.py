@@ -1,11 +1,11 @@
-"""/forget me: remove what the program keeps of a person, as STORED says (agentic/record/personal_data.py).
+"""/forget me: remove the data that the program stores about a person, as STORED says (agentic/record/personal_data.py).
 
-    /forget me → a request in Redis ─┬─ this process: what is in Redis, and this machine's files
+    /forget me → a request in Redis ─┬─ this process: its data in Redis, and this machine's files
                                      ├─ every other process: its own files, immediately or when it is back
                                      └─ the recorder (agentic.record): the durable record
 
 The rows of STORED name the stores of what is not in the record. The time of the last completed request is kept beside
-the files, so that no request removes what came after it. What fails is logged and retried at the next start.
+the files, so that no request removes newer data. What fails is logged and retried at the next start.
 
 The reply lists what stays: counts against today's limits, since removing them would refill them; an ignore by the
 owner; notes on other people's words too; and what this program cannot remove.
@@ -123,7 +123,7 @@ class ForgetOutcome:
 
     @property
     def whole(self) -> bool:
-        """Return whether all that can be removed was; otherwise the log says what remained."""
+        """Whether everything that can be removed was; otherwise the log says what remained."""
         return not self.counts[FAILED]
 
     def text(self, messages: str = IN_DISCORD) -> str:
@@ -154,8 +154,8 @@ class ForgetOutcome:
 class Forgetting:
     """Carry out forget requests in one process. Call `start` before the bus runs, and `run()` in a task.
 
-    `names` are the agents, also those that come later; `personas` holds a folder for each persona, or is None if
-    none are read. `stores` are those that STORED names.
+    `names` has the agents, including agents that come later; `personas` has a folder for each persona, or is None if
+    none are read. `stores` has the stores that STORED names.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class Forgetting:
         self._forgets.start(bus)
 
     async def run(self) -> None:
-        """Carry out requests of other processes, also those made while this one was away, until cancelled."""
+        """Carry out requests from other processes, even from before this process started, until canceled."""
         while True:
             await self._forgets.news.wait()
             self._forgets.news.clear()
@@ -209,7 +209,7 @@ class Forgetting:
         return [user_id, *sorted(others - {user_id})]
 
     async def forget(self, user_id: int) -> ForgetOutcome:
-        """Remove what is kept of the person in all processes, by each id of theirs; in this one before it returns.
+        """Remove the person's data in all processes, for each of their ids; in this process before it returns.
 
         Raises StateUnavailable, possibly after a part was removed.
         """

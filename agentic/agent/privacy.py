@@ -1,4 +1,4 @@
-"""`/profile` and `/privacy`: what is kept about the person who asks, who reads a channel, and how that ends.
+"""`/profile` and `/privacy`: the data stored about the person who asks, who reads a channel, and how that ends.
 
 Profiles and consents are for their person alone to see and change: topics, and whether bots may write unprompted. A
 change travels to the recorder, in this process or another one, and is in the record seconds later; until then it is
@@ -32,10 +32,10 @@ MAX_ON_THE_WAY = 1_000
 NO_RECORD = "This program keeps no record, so it notes nothing about you, and no bot writes to you unprompted."
 ELSEWHERE = (
     "The record is kept by a process on another machine, so it cannot be read here. `/profile delete` and `/forget me`"
-    " reach it all the same."
+    " still work."
 )
 NO_PROFILE = "No topics are noted about you."
-DELETED = "Your profile is removed, and what you wrote before now makes no other one."
+DELETED = "Your profile is removed, and no new one is made from your earlier messages."
 MORE = (
     "`/privacy export` sends you what is kept about you as a file, `/forget me` removes it, `/profile` shows and"
     " changes your topics."
@@ -74,7 +74,7 @@ class OwnMemory:
 
     @property
     def problem(self) -> str:
-        """Why nothing can be read, a sentence for people; "" where it can."""
+        """Why nothing can be read, a sentence for people; "" if it can."""
         if not self._records:
             return NO_RECORD
         return "" if self._memory.is_here else ELSEWHERE
@@ -127,7 +127,7 @@ class OwnMemory:
         self._new_profiles[note.user_id] = Profile(note.user_id, note.name, note.topics, note.by, note.at)
 
     async def consent(self, user_id: int) -> bool | None:
-        """Whether the person wants messages that nobody asked for; None if they have not said."""
+        """Whether the person wants unprompted messages; None if they have not said."""
         if (new := self._new_consents.get(user_id)) is not None:
             return new
         return await self._memory.consent(user_id)
@@ -207,7 +207,7 @@ def _shorten(lists: Sequence[list[Any]]) -> int:
 
 class Privacy:
     """Answers people who ask. `online` reads which bots run in other processes, as far as known; `names` maps
-    agents to shown names; `fronts` gives the front matter of those that act by themselves."""
+    agents to shown names; `fronts` gives the front matter of agents that act by themselves."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class Privacy:
         hearing_here = listed(readers, "no agent of this process")
         return "\n".join(
             (
-                f"**Read here by** {hearing_here}: what is written can go to their models' providers.{more}",
+                f"**Read here by** {hearing_here}: messages can go to their models' providers.{more}",
                 f"**Message log**: {self.log_line(channel_id) or 'off here'}.",
                 await self._kept_line(user_id),
                 await self._unasked_line(user_id),
@@ -259,7 +259,7 @@ class Privacy:
         since = ""
         if kept.since is not None:
             oldest = datetime.fromtimestamp(kept.since, self._settings.timezone)
-            since = f". The oldest logged message is of {oldest:%Y-%m-%d}"
+            since = f". The oldest logged message is from {oldest:%Y-%m-%d}"
         return f"**Kept about you** in all channels: {listed(counts, 'nothing')}{since}."
 
     async def _unasked_line(self, user_id: int) -> str:
@@ -279,7 +279,7 @@ class Privacy:
 
 
 def unasked_writers(fronts: Mapping[str, FrontMatter], settings: Settings) -> dict[str, bool]:
-    """The agents, by key, whose idle tasks post; true where they write to everybody who did not refuse."""
+    """The agents, by key, whose idle tasks post; true if they write to everybody who did not refuse."""
     found = {}
     for agent, front in fronts.items():
         tasks = front.idle_tasks if front.idle_tasks is not None else settings.idle_tasks

@@ -180,7 +180,7 @@ async def last_turns(turns: Mapping[str, Coroutine[Any, Any, None]], grace: floa
     while not hurried.done() and len(waiting) > 1 and (left := end - loop.time()) > 0:
         _, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
     if late := [name for name, task in tasks.items() if not task.done()]:
-        log.warning("turns did not end in time and are cancelled: %s", ", ".join(late))
+        log.warning("turns did not end in time and are canceled: %s", ", ".join(late))
     for task in waiting:
         task.cancel()
     for outcome in await asyncio.gather(*tasks.values(), return_exceptions=True):

@@ -120,7 +120,7 @@ class Embeddings:
         seconds = CALL_SECONDS + SETTLED_AFTER
         if await self._costs.reserve(self._agent, call_id, date, most.cost_usd, seconds) is not None:
             return None
-        spent = most  # if it is cancelled
+        spent = most  # if it is canceled
         try:
             made = await self._embedder.embed(texts, timeout=CALL_SECONDS)
             spent = made.usage

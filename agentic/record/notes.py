@@ -114,7 +114,7 @@ class MessageLog:
         transcripts.on_change(lambda _, message_ids: self._edited.update(dict.fromkeys(message_ids)))
 
     async def run(self) -> None:
-        """Follow the transcripts until cancelled; what has changed by then is logged."""
+        """Follow the transcripts until canceled; what has changed by then is logged."""
         unwatch = self._transcripts.watch(self.changed)
         try:
             while True:
@@ -191,8 +191,8 @@ class RoomLog:
         self._noted: LRUCache[int, dict[int, int]] = LRUCache(MAX_ROOMS)  # thread → message → hash of its text
 
     def news(self, agent: str, thread_id: int, guild: int | None, entries: Sequence[Entry]) -> RoomWords | None:
-        """Return the room's new and edited messages; None for none. Hidden messages are left out, and those of people
-        whom the bots ignore, of other bots and of other webhooks."""
+        """Return the room's new and edited messages; None if there are none. Messages that are hidden, or from ignored
+        people, other bots, or other webhooks, are left out."""
         noted = self._noted.setdefault(thread_id, {})
         of_the_room = (each for each in entries[-MAX_ROOM_MESSAGES:] if self._is_of_the_room(each, guild))
         shown = [RoomMessage.model_construct(**_fields_of(each)) for each in of_the_room]

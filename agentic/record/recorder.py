@@ -81,7 +81,7 @@ class Recorder:
         return self.problem or (RECORDING if self.acting else STANDING_BY)
 
     async def run(self) -> None:
-        """Record while this process holds the lease, until `finish` or cancelled."""
+        """Record while this process holds the lease, until `finish` or canceled."""
         while not self._wake.is_set():
             try:
                 async with asyncio.TaskGroup() as tasks:

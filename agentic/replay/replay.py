@@ -201,7 +201,7 @@ class Replayer:
             return compare(prepared.recorded, problem=refused, pictures_missing=prepared.pictures_missing)
         try:
             answer, problem = await replaying.answer()
-        finally:  # even if it is cancelled
+        finally:  # even if it is canceled
             spent = replaying.usage + (prepared.call if replaying.asking else Usage())
             if prepared.most_usd:
                 await self._settle(agent, replay_id, date, spent, prepared.model.name)
@@ -364,7 +364,7 @@ class Replaying:
     async def answer(self) -> tuple[Answer, str]:
         """Return the answer, and what it lacks in one line ("" for nothing). Raises NotReplayable.
 
-        If it is cancelled during a call, that call's cost is not in `usage`.
+        If it is canceled during a call, that call's cost is not in `usage`.
         """
         inputs = inputs_of(self.recorded[0], least_seconds=self.least_seconds)
         results = RecordedResults(self.recorded)

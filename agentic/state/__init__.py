@@ -1,1 +1,1 @@
-"""What is kept in Redis, one store per subject."""
+"""State in Redis, one store per subject."""

@@ -2,14 +2,14 @@
 
 Money is counted for scopes (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`, and `idle` for what agents do while
 nobody writes), each kind with a cap of its own, in whole millionths of a US dollar. A free turn is never refused.
-Scheduled turns stop before mentions do: the last CLOSING_SHARE of the day's and the channel's money is for mentions and
-for one closing turn of each conversation.
+Scheduled turns stop before mentions do: the last CLOSING_SHARE of the daily and the channel's budget is for mentions
+and for one closing turn of each conversation.
 
 A turn reserves its estimated cost before the model is called (in the script that takes its limits) and is settled by
-its real cost when it ends. A reservation counts as spent until then. One that expires unsettled (its process was
-killed, and no other resumed the turn) is booked as spent, in the budgets and on the agent's day, since its call may
-have been made; a late end takes this back. An owner may raise a budget for the day: what was added stands beside what
-was spent, so every process obeys it at once. While Redis is unavailable a process has a small allowance
+its real cost when it ends. A reservation counts as spent until then. If it expires unsettled (its process was
+killed, and no other resumed the turn), it is booked as spent, in the budgets and on the agent's day, since its call may
+have been made; a late end takes this back. An owner may raise a budget for the day: the sum added is stored beside the
+sum spent, so every process obeys it immediately. While Redis is unavailable a process has a small allowance
 (limits.Allowance); what it spends is written when Redis is back.
 """
 
@@ -242,8 +242,8 @@ class Budgets:
     def reserve_args(
         self, name: str, reservation: Reservation, kind: Kind = "mention", *, now: float
     ) -> tuple[list[str], list[object]]:
-        """Keys and arguments for RESERVE. What a running turn needs more may come from the last of the day's money, as
-        for a mention."""
+        """Keys and arguments for RESERVE. What a running turn needs more may come from the last of the daily budget,
+        as for a mention."""
         redis_keys = [keys.budget(reservation.date), keys.budget_holds(reservation.date)]
         arguments: list[object] = [now, reservation.until, name, reservation.amount, kind]
         for scope in reservation.scopes:
@@ -253,7 +253,7 @@ class Budgets:
 
     async def used_up(self, agent: str, channel_id: int, date: str, *, idle: bool = False) -> list[str]:
         """Which of the day's budgets that the agent needs there are used up, or nearly so: "all", "agent", "channel",
-        and "idle" where it is for something that it does while nobody writes."""
+        and "idle" if it is for something that it does while nobody writes."""
         wanted = scopes_of(agent, channel_id, None, idle=idle)
         scopes = [scope for scope in wanted if self.caps.of(scope) is not None]
         if not scopes:
@@ -381,7 +381,7 @@ class ReplayCosts:
         """Reserve for so many seconds; or return the budget that is too small."""
         name, now = reservation_name(agent, replay_id), self._clock()
         reservation = Reservation(date, now + seconds, millionths(dollars), ("all", f"agent:{agent}"))
-        # The owner asks for it, as for a mention, so the last of the day's money may be spent.
+        # The owner asks for it, as for a mention, so the last of the daily budget may be spent.
         verdict, *_ = await self._link.script(MORE, *self._budgets.reserve_args(name, reservation, now=now))
         refused = REFUSED.get(verdict)
         return None if refused is None else "agent_budget" if refused == "agent_budget" else "budget"

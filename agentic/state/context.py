@@ -286,7 +286,7 @@ class Summaries(Store):
         await self._link.call(lambda redis: redis.delete(*names))
 
     async def drop_covering(self, thread_id: int, message_ids: Collection[int] | None) -> None:
-        """Remove the thread's summary where one of these messages went into it, or may; None: in any case."""
+        """Remove the thread's summary if one of these messages went into it, or may have; None: in any case."""
         summary = await self.read(thread_id)
         if summary is None or message_ids is None or any(map(summary.covers, message_ids)):
             await self.drop(thread_id)

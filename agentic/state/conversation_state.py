@@ -113,7 +113,7 @@ class SpeakerQueue:
 
     @property
     def coming(self) -> tuple[str, ...]:
-        """Those who come after the speaker in this round, the one that an owner asked for first."""
+        """The agents after the speaker in this round; the agent that an owner asked for comes first."""
         if self.requested is None:
             return self.pending[1:]
         return (self.requested, *_without(self.requested, self.pending[1:]))
@@ -142,15 +142,15 @@ class SpeakerQueue:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """What was said, and what the next speaker is given for it."""
+    """What was said, and the hints for the next speaker."""
 
     history: tuple[AgentPost, ...] = ()
     heard: tuple[PersonMessage, ...] = ()  # people's newest messages, if the policy hears them
     answered: int = 0  # the newest message of a person that a turn has answered
     topic: str | None = None
     last_speaker: str | None = None
-    chosen_because: str | None = None  # the first of those who are pending
-    suggested_topic: str | None = None  # what that one is to bring in, since nothing calls for anybody
+    chosen_because: str | None = None  # why the first pending agent was chosen
+    suggested_topic: str | None = None  # for that agent to bring in, since nothing calls for anybody
     perspective: str | None = None  # what the next speaker is to bring in, since the talk repeats itself
     perspectives: int = 0  # turns that had one, since the last message that was new
 
@@ -306,8 +306,8 @@ class ConversationState:
         return replace(self, queue=replace(self.queue, requested=agent))
 
     def grant_request(self) -> ConversationState:
-        """The state with the requested agent first in the round. One that has had its turn in this round has another
-        one, in its place; one that has not has no second one by that."""
+        """The state with the requested agent first in the round. An agent that already had its turn in this round has
+        another; an agent still to come only has its turn earlier."""
         queue, agent = self.queue, self.queue.requested
         if agent is None:
             return self
@@ -324,7 +324,7 @@ class ConversationState:
         return self if self.queue.asking else replace(self, queue=replace(self.queue, asking=instruction_id))
 
     def take_turn(self, agent: str, result: Result) -> ConversationState:
-        """Records an answer: a message, a reaction, both, or a skip (an answer with nothing in it is one too)."""
+        """Record an answer: a message, a reaction, both, or a skip (an answer with nothing in it is one too)."""
         state = self._after_turn(agent, counts_of(result))
         counts, talk = state.counts, state.talk
         if result.skipped and result.reason == OVERTAKEN:  # not a skip: it wanted to speak

@@ -50,7 +50,7 @@ MAX_ROOMS = 10_000
 LISTED = 100
 PAGE = 200  # rooms read at once
 FORGIVEN = frozenset({"policy", "archive_minutes", "audience_seconds", "left", "moderator", "slot_until"})
-"""Fields that count as missing where another version wrote what this one does not know."""
+"""Fields that count as missing if another version wrote a value that this version does not know."""
 
 # write_room(at): KEYS[at] is the room, KEYS[at + 1] the index. The arguments are those of `room_args`. A room that is
 # as it was is written too, in case Redis lost it, but is no change.
@@ -342,5 +342,5 @@ class RoomOpenings(Store):
         return await self._text(keys.room_opening(str(request)))
 
     async def take_draft(self, request: int) -> bool:
-        """Remove it; false where it is gone already, so that one choice makes one room."""
+        """Remove it; false if it is gone already, so that one choice makes one room."""
         return bool(await self._link.call(lambda redis: redis.delete(keys.room_opening(str(request)))))

@@ -74,8 +74,8 @@ class TurnRecord(StoredValue):
     v: Literal[1] = 1
     id: str  # the turn's: an instruction's id, or `m` and the message's
     agent: str
-    at: float = 0.0  # unix seconds: when it ended; `Turns.settle` says it
-    day: str = ""  # YYYY-MM-DD: the one that has its costs; `Turns.settle` says it
+    at: float = 0.0  # unix seconds: when it ended; set by `Turns.settle`
+    day: str = ""  # YYYY-MM-DD: the day that has its costs; set by `Turns.settle`
     kind: str  # instruction, mention; an open set
     trigger: str  # round, starter, reactive, mention, call, continue; an open set
     conversation_id: str | None = None  # opaque
@@ -112,7 +112,7 @@ class Records(Store):
     """The turns of all agents. What reads raises StateUnavailable."""
 
     async def of_message(self, message_id: int, agents: Iterable[str]) -> TurnRecord | None:
-        """The turn in which one of `agents` posted this message; None when there is none, or it is too old."""
+        """The turn in which one of `agents` posted this message; None if there is none, or it is too old."""
         made = round(sent_at(message_id) * 1000)
         start, end = made - BEFORE_MS, made + AFTER_MS
         pages = await self._link.batch(lambda pipe: [pipe.xrange(keys.turns(name), start, end) for name in agents])
@@ -123,7 +123,7 @@ class Records(Store):
         return None
 
     async def last(self, agent: str, channel_id: int | None = None, count: int = 1) -> list[TurnRecord]:
-        """The agent's last turns, the newest first: `count` at most, of one channel where it is given."""
+        """The agent's last turns, the newest first: `count` at most, of one channel if it is given."""
         found: list[TurnRecord] = []
         end = "+"
         while len(found) < count:
@@ -140,7 +140,7 @@ class Records(Store):
         return [record for agent in agents async for _, record in self._asked_by(keys.turns(agent), user_id)]
 
     async def forget_person(self, user_id: int, agents: Iterable[str]) -> int:
-        """Removes the records of the turns that a person asked for; how many there were."""
+        """Remove the records of the turns that a person asked for; return how many there were."""
         forgotten = 0
         for stream in map(keys.turns, agents):
             theirs = [entry async for entry, _ in self._asked_by(stream, user_id)]

@@ -113,7 +113,7 @@ end
 # the channel's posts by instruction, the records' count. ARGV: the result, who did the turn, the state's lifetime in
 # ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, the turn's id, its record ("" for
 # none), the time, its posts by instruction, its notice ("" for none), then the costs as pairs of field and amount, and
-# last the charge for the budgets. Where another process took the turn over, its end is that process's to report, and so
+# last the charge for the budgets. If another process took the turn over, its end is that process's to report, and so
 # are the costs of what it resumes: an answer, or a call that was in progress. A process that has settled the turn does
 # so once; a claim of its own makes it new to it.
 SETTLE = f"""{RECORD}{MARK}
@@ -229,7 +229,7 @@ class Turns(Store):
         return claim, self._limits.read_verdict(request, outcome) if outcome else None
 
     async def claim(self, agent: str, turn_id: str, deadline: float, event: str = "") -> Claim:
-        """Claim a turn, atomically among all processes; `event` is what another process would need to go on."""
+        """Claim a turn, atomically among all processes; `event` is what another process would need to resume it."""
         try:
             outcome = await self._link.script(CLAIM, *self._claim_args(agent, turn_id, deadline, event))
         except StateUnavailable as away:
@@ -296,7 +296,7 @@ class Turns(Store):
         return None
 
     async def known(self, agent: str, turn_ids: Sequence[str]) -> set[str]:
-        """Return those of the turns that have a record: begun, waiting, or ended."""
+        """Return the turns that have a record: begun, waiting, or ended."""
         found = await self._link.batch(lambda pipe: [pipe.exists(keys.turn(agent, turn_id)) for turn_id in turn_ids])
         return {turn_id for turn_id, there in zip(turn_ids, found, strict=True) if there}
 
@@ -334,8 +334,8 @@ class Turns(Store):
     ) -> bool:
         """End a turn in one step: store its result for later claims, book its costs, replace its budget reservation by
         them, publish `say` on the agent's results channel and `notice` on `coordinator:turns`, add its record, and mark
-        its posts where they came by instruction. The costs are of the reservation's day, or of `date` (YYYY-MM-DD)
-        where this process knows of none.
+        its posts if they came by instruction. The costs are of the reservation's day, or of `date` (YYYY-MM-DD) if
+        this process knows of none.
 
         False while Redis is unavailable: the end is kept in memory and written as soon as Redis is back.
         Raises ValueError for costs that are not finite.

@@ -90,7 +90,7 @@ class Metrics:
         return b"\n".join(line for line in lines if b"_created" not in line)
 
     async def run(self) -> None:
-        """Measure the event loop and Redis until cancelled."""
+        """Measure the event loop and Redis until canceled."""
         loop, count = asyncio.get_running_loop(), 0
         while True:
             if count % PING_EVERY == 0:

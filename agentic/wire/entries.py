@@ -120,7 +120,7 @@ class CallWords(Entry):
     """The words of one call: everything that agentic.llm.types.Prompt had, so that the call can be made again.
 
     `stable` and `cache` mark the part that a provider caches. `persona` is the persona's part of `system`, to the
-    byte, so that a replay can put another one there. `decision` is the parsed decision where this call gave it.
+    byte, so that a replay can put another one there. `decision` is the parsed decision if this call gave it.
     """
 
     agent: str
@@ -181,7 +181,7 @@ class PostWords(Entry):
 
 
 class RoomMessage(Entry):
-    """A message in a room's thread. `author`: person, agent. `agent` is the author's key where it is an agent."""
+    """A message in a room's thread. `author`: person, agent. `agent` is the author's key if it is an agent."""
 
     message_id: int
     author: str
@@ -318,7 +318,7 @@ class LoggedMessage(Entry):
     service: str = "discord"  # discord, signal; an open set
     author: str
     author_id: int | None = None  # a person's, or a stranger's
-    agent: str | None = None  # the author's key, where it is an agent
+    agent: str | None = None  # the author's key, if it is an agent
     name: str = ""
     text: str = ""
     reply_to: int | None = None  # the message that it answers: its parent in a reply chain

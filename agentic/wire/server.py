@@ -203,7 +203,7 @@ class EmbeddedServer:
         await self.leave()
 
     async def supervise(self) -> None:
-        """Restart the server whenever it died. Until cancelled."""
+        """Restart the server whenever it died. Until canceled."""
         pause = self._check_every
         while True:
             await asyncio.sleep(pause)

@@ -79,7 +79,7 @@ async def test_a_turn_that_outlasts_its_grace_is_given_up(tmp_path, caplog):
         await f.models.wait_for(1)
         os.kill(os.getpid(), signal.SIGTERM)
         assert await asyncio.wait_for(serving, 30) == 0
-        assert "are cancelled: claude" in caplog.text
+        assert "are canceled: claude" in caplog.text
         assert f.said("debate", "claude") == []
 
 

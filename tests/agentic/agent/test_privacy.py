@@ -76,7 +76,7 @@ async def test_it_counts_what_is_kept_about_the_person() -> None:
     kept = Kept({"reaction": 0, "turn": 1, "logged message": 12}, 5, 1_780_000_000.0)
     line = (await lines(privacy(kept={ALICE: kept})))[2]
     assert line.endswith(
-        "1 turn, 12 logged messages and a profile of 5 topics. The oldest logged message is of 2026-05-28."
+        "1 turn, 12 logged messages and a profile of 5 topics. The oldest logged message is from 2026-05-28."
     )
     assert (await lines(privacy()))[2].endswith("in all channels: nothing.")
     assert (await lines(privacy(is_here=False)))[2] == f"**Kept about you**: {ELSEWHERE}"

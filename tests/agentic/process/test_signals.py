@@ -44,7 +44,7 @@ async def test_a_turn_that_takes_too_long_is_given_up_and_named(caplog):
     assert ending.done()
     assert quick.ended
     assert not slow.ended
-    assert "are cancelled: grok" in caplog.text
+    assert "are canceled: grok" in caplog.text
 
 
 async def test_hurry_ends_the_wait_at_once():
