@@ -108,7 +108,7 @@ class Posted:
     message_ids: tuple[int, ...] = ()
 
 
-def ignored(_: Posted) -> None:
+def ignore_post(_: Posted) -> None:
     """Do nothing: for callers that wait for the end."""
 
 
@@ -297,15 +297,15 @@ class SilentSink(SinkWithoutSigns):
     def refusal(self) -> str | None:
         return None
 
-    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
+    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignore_post) -> Posted:
         """Return the message id 0: the turn is recorded as posted, and nothing is in a channel."""
         length = len(post.text or "")
         log.info("%s: %s said %d characters without a channel, they are not kept", self._agent, turn_id, length)
         return Posted(message_id=0)
 
 
-def unlinked(text: str, sources: Sequence[Source]) -> list[Source]:
-    """The sources to show below a text: the first ones that it does not link itself and that are plain links."""
+def pick_sources(text: str, sources: Sequence[Source]) -> list[Source]:
+    """Return the sources to show below a text: the first of them with a plain link that the text does not have."""
     return [source for source in sources if _LINK.fullmatch(source.url) and source.url not in text][:MAX_SOURCES]
 
 

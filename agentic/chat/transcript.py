@@ -1,8 +1,8 @@
 """The transcript of each channel: its messages and pins, kept true by gateway events, shared by all bots of the
 process.
 
-A transcript is whole or not. For a whole one nothing is read and nothing awaited. For another one the history is read
-once for all bots, and a turn waits for it a short while (agentic.services.discord.history). Every bot of the process
+For a complete transcript nothing is read and nothing awaited. Otherwise the history is read once for all bots, and a
+turn waits for it a short while (agentic.services.discord.history). Every bot of the process
 delivers the same gateway events, so each operation here may be repeated without harm, and in any order: a deletion
 leaves a mark, since another bot's event may bring the message later.
 
@@ -139,7 +139,7 @@ class Transcript:
         return any(entry.speaker.kind == "person" for entry in newer)
 
     def deepen(self, depth: int) -> None:
-        """Raises the depth to this many messages; a transcript that is not that deep is no longer whole."""
+        """Raises the depth to this many messages; a transcript that is not that deep is no longer complete."""
         depth = min(depth, MAX_DEPTH)
         if depth <= self.depth:
             return

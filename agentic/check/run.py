@@ -23,7 +23,7 @@ from agentic.check.report import ReportSection
 from agentic.findings import Findings, Level
 from agentic.process.logs import version_line
 from agentic.services.context import load_services
-from agentic.settings.services import account_setting_of
+from agentic.settings.services import account_setting_of, services_in_use
 from agentic.settings.settings import DISCORD
 from agentic.text import listed
 
@@ -103,7 +103,8 @@ def _check_discord(settings: Settings, shared: Findings) -> None:
 
 def _others(settings: Settings) -> str:
     """The services in use besides Discord."""
-    return listed([service.info.name for service in load_services(settings) if service.info.key != DISCORD])
+    infos = (service.info for service in services_in_use(settings))
+    return listed([info.name for info in infos if info.key != DISCORD])
 
 
 async def _check_agent(

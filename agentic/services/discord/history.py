@@ -1,4 +1,4 @@
-"""Read each channel's history and pins once, so that turns find a whole transcript; and other channels' for `.history`.
+"""Read each channel's history and pins once, so that transcripts are complete; and other channels' for `.history`.
 
 All bots share one read of a channel. A read that a turn waits for begins immediately, the others follow one after
 another at a gentle pace. Every read has a timeout: py-cord lets a history read and a post in one channel wait for each
@@ -41,7 +41,7 @@ PinReader = Callable[[], Awaitable[Sequence[discord.Message] | None]]  # None: t
 
 
 class HistoryFetcher:
-    """Makes transcripts whole. `aclose` ends the reads that still run.
+    """Makes transcripts complete. `aclose` ends the reads that still run.
 
     `posts` has the ids of our webhook posts. Pins are read only if a reader of pins is given.
     """
@@ -91,8 +91,8 @@ class HistoryFetcher:
         if self._idle is None or self._idle.done():
             self._idle = asyncio.create_task(self._read_waiting(), name="history")
 
-    async def whole(self, channel_id: int, reader: Reader, pins: PinReader | None = None) -> None:
-        """Returns when the transcript is whole and its pins are known, or after `TURN_WAIT` seconds."""
+    async def ensure_complete(self, channel_id: int, reader: Reader, pins: PinReader | None = None) -> None:
+        """Returns when the transcript is complete and its pins are known, or after `TURN_WAIT` seconds."""
         if not self._lacks(channel_id, pins):
             return
         task = self._tasks.get(channel_id) or self._start(channel_id, reader, pins)
@@ -104,7 +104,7 @@ class HistoryFetcher:
         return not transcript.is_complete or (pins is not None and not transcript.pins.known)
 
     async def known(self, channel_id: int) -> bool:
-        """Waits for a queued or running read of the channel's history; returns whether the transcript is whole then."""
+        """Waits for a queued or running read of the channel's history; returns whether the transcript is complete."""
         while (transcript := self._transcripts.known(channel_id)) is None or not transcript.is_complete:
             task = self._tasks.get(channel_id)
             if task is None and channel_id not in self._waiting:

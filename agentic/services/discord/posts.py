@@ -25,10 +25,10 @@ from agentic.chat.outlet import (
     CannotPost,
     Post,
     Posted,
-    ignored,
+    ignore_post,
     is_unfinished,
+    pick_sources,
     title_of,
-    unlinked,
 )
 from agentic.chat.splitting import MAX_MESSAGE
 from agentic.chat.transcript import Transcript, Transcripts
@@ -148,7 +148,7 @@ class PostParts:
 
 
 async def put_all(
-    parts: PostParts, texts: Sequence[str | None], last: Extras, noted: Callable[[Posted], None] = ignored
+    parts: PostParts, texts: Sequence[str | None], last: Extras, noted: Callable[[Posted], None] = ignore_post
 ) -> Posted:
     """Makes the post consist of these texts, with `last` in its last part.
 
@@ -346,7 +346,7 @@ def text_with_sources(post: Post) -> str:
     """The post's text, "" for none, with a line of the sources that it does not link; addresses in <> so that none has
     a preview."""
     text = post.text or ""
-    shown = unlinked(text, post.sources) if text else []
+    shown = pick_sources(text, post.sources) if text else []
     if not shown:
         return text
     links = " · ".join(f"[{title_of(source)}](<{source.url}>)" for source in shown)

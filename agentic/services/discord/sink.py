@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 import discord
 
 from agentic.chat.directory import clean_name
-from agentic.chat.outlet import SPLIT_AT, UNFINISHED, CannotPost, Post, Posted, TypingSign, ignored, without_mark
+from agentic.chat.outlet import SPLIT_AT, UNFINISHED, CannotPost, Post, Posted, TypingSign, ignore_post, without_mark
 from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.discord.channels import Channel, me_in, parent_in, permissions_in
@@ -85,7 +85,7 @@ class DiscordSink:
         """Sets further names of agents, by key: `@name` in what the bot writes is then a mention."""
         self._channel_names = channel_names
 
-    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
+    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignore_post) -> Posted:
         """Posts text and picture as one message, or as several if the text is too long. It completes the turn's
         streaming post, if there is one. If the message that it replies to is gone, it is an ordinary post.
 

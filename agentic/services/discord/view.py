@@ -149,7 +149,7 @@ class DiscordView:
     async def ensure_history(self) -> None:
         """Waits, a short while at most, for the history and the pins of the channel, and of a thread's parent."""
         above = self.parent
-        own = self._fetcher.whole(self.channel.id, self.read_page, self.read_pins)
+        own = self._fetcher.ensure_complete(self.channel.id, self.read_page, self.read_pins)
         if above is None:
             await own
         else:

@@ -26,7 +26,7 @@ import discord
 from cachetools import LRUCache
 
 from agentic.chat.directory import BLANK_LETTERS, Directory
-from agentic.chat.outlet import CannotPost, ChannelView, Post, Posted, SinkWithoutSigns, ignored, without_mark
+from agentic.chat.outlet import CannotPost, ChannelView, Post, Posted, SinkWithoutSigns, ignore_post, without_mark
 from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.discord.channels import Channel
@@ -365,7 +365,7 @@ class WebhookSink(SinkWithoutSigns):
         """Sets further names of agents, by key: `@name` in what the persona writes is then a mention."""
         self._channel_names = channel_names
 
-    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
+    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignore_post) -> Posted:
         """Posts text and picture as one message, or as several if the text is too long. It pings nobody.
 
         `noted` gets what is in the channel as soon as it is there. Raises CannotPost when nothing could be posted; when

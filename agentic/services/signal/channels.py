@@ -18,9 +18,9 @@ from agentic.chat.outlet import (
     ServiceInfo,
     SinkWithoutSigns,
     TypingSign,
-    ignored,
+    ignore_post,
+    pick_sources,
     title_of,
-    unlinked,
 )
 from agentic.chat.service import ChannelInfo
 from agentic.context.entries import Addressees, Attachment, Entry, Speaker
@@ -114,7 +114,7 @@ class SignalSink(SinkWithoutSigns):
             return "not_permitted"
         return None
 
-    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
+    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignore_post) -> Posted:
         """Post text and picture as one message, or as several if the text is too long. It mentions nobody.
 
         `noted` gets what is in the chat as soon as it is there. Raises CannotPost if nothing could be posted; if only a
@@ -124,7 +124,7 @@ class SignalSink(SinkWithoutSigns):
         """
         text = self._clean(post.text or "").strip()  # before it is split: half a secret is not recognized
         text_runs = parse(text) if text else []
-        below = [Run(f"{title_of(source)}: {source.url}") for source in unlinked(text, post.sources)]
+        below = [Run(f"{title_of(source)}: {source.url}") for source in pick_sources(text, post.sources)]
         for line in (*below, *([Run(str(post.cost), Style.ITALIC)] if post.cost is not None else ())):
             if text_runs:
                 text_runs.append(Run("\n" if text_runs[-1].text.endswith("\n") else "\n\n"))

@@ -388,7 +388,7 @@ class SignalAccount:
 
     def transcript(self, chat: Chat) -> Transcript:
         """Return a chat's transcript. There is no history to read: it has what was heard since the program runs, so it
-        is whole from the beginning."""
+        is complete from the beginning."""
         transcript = self.transcripts.of(chat.channel_id)
         transcript.is_complete = True
         return transcript

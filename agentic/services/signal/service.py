@@ -42,7 +42,6 @@ class SignalService(HostedService):
     def __init__(self) -> None:
         self._stack = AsyncExitStack()
         self._accounts: dict[str, SignalAccount] = {}
-        self._handlers: dict[str, AccountHandler] = {}
         self._listeners: dict[str, SignalListener] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -73,10 +72,10 @@ class SignalService(HostedService):
             account, channels = self._accounts[agent], self._channels_of(agent)
             commands = SignalCommands(agent, account, services, channels)
             handler = AccountHandler(agent, context, channels, commands, theme)
-            self._handlers[agent] = handler
             listener = SignalListener(account, handler, vanishing=VanishingMessages(services.state.link))
             self._listeners[agent] = listener
-            self._tasks.append(context.start(self._listen(agent, listener), f"{agent}: Signal", essential=False))
+            listening = _listen(agent, listener, handler)
+            self._tasks.append(context.start(listening, f"{agent}: Signal", essential=False))
 
     async def stop_listening(self) -> None:
         """Listen no more. What comes while no process listens is probably lost: in json-rpc mode the server hands it to
@@ -87,17 +86,6 @@ class SignalService(HostedService):
 
     async def aclose(self) -> None:
         await self._stack.aclose()
-
-    async def _listen(self, agent: str, listener: SignalListener) -> None:
-        try:
-            while True:
-                try:
-                    await listener.run()
-                except Exception:  # the outermost edge of the task: one account must not end the others
-                    log.exception("%s: listening on Signal failed, it begins again in %.0f s", agent, AGAIN_SECONDS)
-                await asyncio.sleep(AGAIN_SECONDS)
-        finally:
-            await self._handlers[agent].aclose()
 
     def owns(self, channel_id: int) -> bool:
         return self._chats.get(channel_id) is not None
@@ -137,3 +125,15 @@ class SignalService(HostedService):
     async def knows_history(self, channel_id: int) -> bool:
         """What was heard since the start is all that there is."""
         return self._context.services.chats.transcripts.known(channel_id) is not None
+
+
+async def _listen(agent: str, listener: SignalListener, handler: AccountHandler) -> None:
+    try:
+        while True:
+            try:
+                await listener.run()
+            except Exception:  # the outermost edge of the task: one account must not end the others
+                log.exception("%s: listening on Signal failed, it begins again in %.0f s", agent, AGAIN_SECONDS)
+            await asyncio.sleep(AGAIN_SECONDS)
+    finally:
+        await handler.aclose()

@@ -64,7 +64,7 @@ class Place:
         return await self.gate.history(self.channel, limit, before)
 
     async def ensure_history(self):
-        await self.fetcher.whole(CHANNEL, self.page, lambda: self.gate.pins(self.channel))
+        await self.fetcher.ensure_complete(CHANNEL, self.page, lambda: self.gate.pins(self.channel))
 
     async def edited(self, message_id, text, **more):
         made = self.said(message_id, text, **more)
@@ -114,7 +114,7 @@ async def test_pins_that_change_while_they_are_read_are_read_again():
             place.transcript.pins.mark_stale()
         return found
 
-    await place.fetcher.whole(CHANNEL, place.page, read)
+    await place.fetcher.ensure_complete(CHANNEL, place.page, read)
     assert pinned(place.transcript) == [(2, "old"), (3, "new")]
 
 

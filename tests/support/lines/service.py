@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from agentic.actions.base import File
 from agentic.chat.heard import HeardChannels, HeardMessage, HeardView
-from agentic.chat.outlet import CannotPost, Outlet, Post, Posted, ServiceInfo, SinkWithoutSigns, ignored
+from agentic.chat.outlet import CannotPost, Outlet, Post, Posted, ServiceInfo, SinkWithoutSigns, ignore_post
 from agentic.chat.service import AgentChannels, ChannelInfo, IncomingMessage
 from agentic.chat.splitting import split_text
 from agentic.context.commands import order_in
@@ -73,7 +73,7 @@ class LineSink(SinkWithoutSigns):
     def set_channel_names(self, channel_names: Mapping[str, str]) -> None:
         """Nobody is mentioned by a line."""
 
-    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
+    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignore_post) -> Posted:
         services = self._lines.context.services
         below = [f"{source.title}: {source.url}" for source in post.sources]
         text = services.chats.redact("\n".join((post.text or "", *below)))

@@ -60,23 +60,23 @@ def ids(transcripts):
 
 async def test_the_whole_past_is_read_page_by_page_and_then_nothing_more(fetcher, transcripts):
     past = Past(PAGE + 50)
-    await fetcher.whole(CHANNEL, past.read)
+    await fetcher.ensure_complete(CHANNEL, past.read)
     assert (ids(transcripts), past.reads) == (list(range(1, PAGE + 51)), [None, 51])
     assert transcripts.of(CHANNEL).is_complete
-    await fetcher.whole(CHANNEL, past.read)
+    await fetcher.ensure_complete(CHANNEL, past.read)
     assert len(past.reads) == 2
 
 
 async def test_of_a_long_past_the_newest_part_is_read(fetcher, transcripts):
     past = Past(MAX_ENTRIES + 250)
-    await fetcher.whole(CHANNEL, past.read)
+    await fetcher.ensure_complete(CHANNEL, past.read)
     assert (len(past.reads), min(ids(transcripts))) == (MAX_ENTRIES // PAGE, 251)
 
 
 async def test_concurrent_turns_share_one_read(fetcher):
     past = Past(3)
     past.hold = asyncio.Event()
-    turns = [asyncio.create_task(fetcher.whole(CHANNEL, past.read)) for _ in range(4)]
+    turns = [asyncio.create_task(fetcher.ensure_complete(CHANNEL, past.read)) for _ in range(4)]
     await settle()
     assert (len(past.reads), [turn.done() for turn in turns]) == (1, [False] * 4)
     past.hold.set()
@@ -87,7 +87,7 @@ async def test_concurrent_turns_share_one_read(fetcher):
 async def test_a_turn_waits_a_short_while_and_the_read_continues_without_it(fetcher, transcripts):
     loop, past = LoopTime(), Past(3)
     past.hold = asyncio.Event()
-    turn = asyncio.create_task(fetcher.whole(CHANNEL, past.read))
+    turn = asyncio.create_task(fetcher.ensure_complete(CHANNEL, past.read))
     await loop.run(TURN_WAIT - 0.1, step=0.1)
     assert not turn.done()
     await loop.run(0.2, step=0.1)
@@ -103,11 +103,11 @@ async def test_a_turn_waits_a_short_while_and_the_read_continues_without_it(fetc
 async def test_a_past_that_cannot_be_read_holds_nobody_and_is_tried_again_later(fetcher, transcripts, error):
     loop, past = LoopTime(), Past(3)
     past.wrong = [error]
-    await fetcher.whole(CHANNEL, past.read)
-    await fetcher.whole(CHANNEL, past.read)
+    await fetcher.ensure_complete(CHANNEL, past.read)
+    await fetcher.ensure_complete(CHANNEL, past.read)
     assert (len(past.reads), transcripts.of(CHANNEL).is_complete) == (1, False)
     await loop.run(MAX_RETRY_AFTER, step=10)
-    await fetcher.whole(CHANNEL, past.read)
+    await fetcher.ensure_complete(CHANNEL, past.read)
     assert ids(transcripts) == [1, 2, 3]
 
 
@@ -136,7 +136,7 @@ async def test_a_channel_that_another_try_would_not_open_is_read_again_for_a_tur
     fetcher.want(CHANNEL, past.read)
     await loop.run(10 * MAX_RETRY_AFTER, step=10)
     assert len(past.reads) == 1
-    await fetcher.whole(CHANNEL, past.read)
+    await fetcher.ensure_complete(CHANNEL, past.read)
     assert ids(transcripts) == [1, 2, 3]
 
 
@@ -183,13 +183,13 @@ async def test_a_newest_message_that_was_deleted_is_not_looked_for(fetcher, tran
 async def test_a_turn_that_wants_more_than_is_being_read_gets_another_read(fetcher, transcripts):
     past, transcript = Past(2 * MAX_ENTRIES + 50), transcripts.of(CHANNEL)
     past.hold = asyncio.Event()
-    turn = asyncio.create_task(fetcher.whole(CHANNEL, past.read))
+    turn = asyncio.create_task(fetcher.ensure_complete(CHANNEL, past.read))
     await settle()
     transcript.deepen(2 * MAX_ENTRIES)
     past.hold.set()
     await turn
     assert not transcript.is_complete
-    await fetcher.whole(CHANNEL, past.read)
+    await fetcher.ensure_complete(CHANNEL, past.read)
     assert (transcript.is_complete, len(ids(transcripts))) == (True, 2 * MAX_ENTRIES)
 
 
@@ -200,12 +200,12 @@ async def test_a_removed_listener_is_not_notified_of_history(fetcher, transcript
         heard.append((channel_id, transcripts.of(CHANNEL).entries() != []))
 
     end = fetcher.on_read(hear)
-    await fetcher.whole(CHANNEL, Past(3).read)
+    await fetcher.ensure_complete(CHANNEL, Past(3).read)
     assert heard == [(CHANNEL, True)]
     for _ in range(2):
         end()
     transcripts.of(CHANNEL).is_complete = False
-    await fetcher.whole(CHANNEL, Past(3).read)
+    await fetcher.ensure_complete(CHANNEL, Past(3).read)
     await loop.run(1)
     assert (len(heard), transcripts.of(CHANNEL).is_complete) == (1, True)
 
@@ -220,7 +220,7 @@ async def test_what_could_not_be_read_is_named_once_a_row_of_failures(fetcher, t
 
     with caplog.at_level("WARNING", "agentic.services.discord"):
         for _ in range(2):
-            await fetcher.whole(CHANNEL, past.read if whole else fails, fails)
+            await fetcher.ensure_complete(CHANNEL, past.read if whole else fails, fails)
             await loop.run(MAX_RETRY_AFTER, step=10)
     assert caplog.messages == [
         f"channel {CHANNEL}: its {named} could not be read (HTTP 500, code 0), turns see what is known"
@@ -237,7 +237,7 @@ async def test_pins_are_kept_as_pinned_as_they_are_when_the_read_ends(fetcher, t
             pins.mark_stale()  # somebody pins another one meanwhile
         return past.messages[: len(seen)]
 
-    await fetcher.whole(CHANNEL, past.read, read)
+    await fetcher.ensure_complete(CHANNEL, past.read, read)
     pinned = transcripts.of(CHANNEL).pinned()
     assert ([entry.id for entry in pinned], {entry.pinned for entry in pinned}, pins.known) == ([2, 3], {True}, True)
 
@@ -265,7 +265,7 @@ async def test_pins_that_a_bot_may_not_know_are_asked_for_once(fetcher, transcri
 async def test_a_read_that_hangs_is_given_up(fetcher, transcripts):
     loop, past = LoopTime(), Past(3)
     past.hold = asyncio.Event()
-    turn = asyncio.create_task(fetcher.whole(CHANNEL, past.read))
+    turn = asyncio.create_task(fetcher.ensure_complete(CHANNEL, past.read))
     await loop.run(PAGE_TIMEOUT + 1)
     past.hold.set()
     await settle()
@@ -278,7 +278,7 @@ async def test_a_gap_is_read_down_to_what_is_known_and_no_further(fetcher, trans
         transcript.add(live(number))
     transcript.is_complete = True
     transcript.note_gap()
-    await fetcher.whole(CHANNEL, past.read)
+    await fetcher.ensure_complete(CHANNEL, past.read)
     assert (ids(transcripts)[-250:], past.reads) == (list(range(251, 501)), [None, 401, 301])
     assert transcript.is_complete
 
@@ -290,7 +290,7 @@ async def test_a_message_that_comes_before_the_read_does_not_hide_the_gap(fetche
     transcript.is_complete = True
     transcript.note_gap()
     transcript.add(live(500))
-    await fetcher.whole(CHANNEL, past.read)
+    await fetcher.ensure_complete(CHANNEL, past.read)
     assert ids(transcripts)[-200:] == list(range(301, 501))
 
 
@@ -302,7 +302,7 @@ async def test_a_second_gap_before_the_first_is_closed_leaves_none_open(fetcher,
     transcript.note_gap()
     transcript.add(live(250))
     transcript.note_gap()
-    await fetcher.whole(CHANNEL, past.read)
+    await fetcher.ensure_complete(CHANNEL, past.read)
     assert ids(transcripts) == list(range(1, 401))
 
 
@@ -312,7 +312,7 @@ async def test_a_gap_that_is_closed_leaves_the_beginning_known(fetcher, transcri
         transcript.add(live(number))
     transcript.is_complete = transcript.begins = True
     transcript.note_gap()
-    await fetcher.whole(CHANNEL, past.read)
+    await fetcher.ensure_complete(CHANNEL, past.read)
     assert (len(past.reads), transcript.begins, ids(transcripts)) == (1, True, list(range(1, 251)))
 
 
@@ -322,13 +322,13 @@ async def test_a_gap_that_is_too_wide_to_be_closed_leaves_no_hole(fetcher, trans
         transcript.add(live(number))
     transcript.is_complete = transcript.begins = True
     transcript.note_gap()
-    await fetcher.whole(CHANNEL, past.read)
+    await fetcher.ensure_complete(CHANNEL, past.read)
     assert (transcript.begins, ids(transcripts)) == (False, list(range(501, 901)))
 
 
 async def test_what_was_deleted_meanwhile_stays_away(fetcher, transcripts):
     transcripts.of(CHANNEL).delete(2)
-    await fetcher.whole(CHANNEL, Past(3).read)
+    await fetcher.ensure_complete(CHANNEL, Past(3).read)
     assert ids(transcripts) == [1, 3]
 
 
@@ -355,7 +355,7 @@ async def test_a_turns_channel_does_not_wait_for_the_others_and_is_not_read_agai
     slow.hold = asyncio.Event()
     fetcher.want(1, slow.read)
     fetcher.want(CHANNEL, quick.read)
-    await fetcher.whole(CHANNEL, quick.read)
+    await fetcher.ensure_complete(CHANNEL, quick.read)
     assert ids(transcripts) == [1, 2]
     slow.hold.set()
     await loop.run(2 * READ_PACE)

@@ -234,7 +234,7 @@ async def test_an_odd_message_among_the_past_is_left_out_of_the_record():
         async def read(limit, before):
             return await Gate().history(s.channel, limit, before)
 
-        await fetcher.whole(s.channel.id, read)
+        await fetcher.ensure_complete(s.channel.id, read)
         await fetcher.aclose()
         transcript = transcripts.of(s.channel.id)
         assert ([entry.text for entry in transcript.entries()], transcript.is_complete) == (["m5"], True)
