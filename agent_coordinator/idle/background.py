@@ -98,7 +98,8 @@ class BackgroundScheduler:
         self._cancel(self._board.asking)
 
     async def on_silence(self, _: SilenceChange) -> None:
-        """A person stopped some bots: end the turn under way if it is one of theirs."""
+        """A person stopped or paused bots: end the turn under way if it is for a channel that this is about."""
+        await self._context.learn_servers()
         asking = self._board.asking
         if asking is not None and self._context.silenced(asking.channel_id) is not None:
             self._cancel(asking)
@@ -234,7 +235,6 @@ class BackgroundScheduler:
         """Cancel the turn, in whichever process it runs, once; nothing without one."""
         if asking is None or self._canceled.is_set():
             return
-
         notice = CancelNotice(agent_name=asking.agent, instruction_id=asking.instruction_id)
         self._canceled.set()
         sending = self._context.bus.announce(keys.COORDINATOR_CANCELS, notice)

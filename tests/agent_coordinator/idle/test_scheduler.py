@@ -200,7 +200,7 @@ async def test_a_person_who_writes_while_the_task_is_chosen_wins() -> None:
 @pytest.mark.parametrize("where", [Scope.channel(CHANNEL), EVERYTHING, Scope("all", guild=SERVER)], ids=str)
 async def test_a_stop_cancels_what_runs_there(where: Scope) -> None:
     scene = await begun("follow_up")
-    scene.idle._context.servers[CHANNEL] = SERVER
+    scene.state.coordination.presence.in_servers[CHANNEL] = SERVER
     scene.bus.hangs = True
     running = asyncio.create_task(scene.tick(3 * HOUR))
     await scene.bus.under_way.wait()
