@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class CoordinatorContext:
-    """Without a `lease` this coordinator is the only one. `silence` knows what people stopped, `record`
-    takes notes of conversations and idle tasks. `tasks` end when this process no longer leads."""
+    """Without a `lease` this coordinator is the only one. `silence` knows which bots people stopped,
+    `record` takes notes of conversations and idle tasks. `tasks` end when this process no longer leads."""
 
     config: CoordinatorConfig
     bus: Bus

@@ -1,8 +1,8 @@
 """Reactive rounds: after a bot answered a person, one or two other agents may join in.
 
 With a probability, once per channel in five minutes, and never beside a conversation, whose agents see the person's
-message anyway. Only in channels of Discord: elsewhere nobody joins in. An agent may skip. The round is
-stored like a conversation, so that the next leader can resume it.
+message anyway. Only in channels of Discord: elsewhere nobody joins in. An agent may skip. The round is stored
+like a conversation, so that the next leader can resume it.
 """
 
 from __future__ import annotations

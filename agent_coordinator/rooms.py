@@ -105,7 +105,7 @@ class RoomKeeper:
             await self._context.sleep(BUSY_THREAD_SECONDS)
         room = await self.read(thread_id)
         if room is not None and room.status == "active":
-            log.warning("the room in thread %d stalled for %.0f s and goes on", thread_id, STALLED_SECONDS)
+            log.warning("the room in thread %d stalled for %.0f s and resumes", thread_id, STALLED_SECONDS)
             await self.resume(await self._conversation_of(room))
 
     async def change(self, room: Room, change: Change) -> bool:
@@ -122,7 +122,7 @@ class RoomKeeper:
         return False
 
     async def _conversation_of(self, room: Room) -> ConversationState:
-        """The room's conversation as it was saved, or one that begins where the room is."""
+        """The room's conversation as it was saved, or else a new one at the room's current turn."""
         saved = await self.engine.saved.of(room.thread_id)
         return rooms.conversation_of(room) if saved is None else replace(saved, room=room)
 
@@ -197,9 +197,8 @@ class RoomCommands:
         if agent is not None and room.member(agent) is None:
             return "no_member"
         # only bots with an account of their own have a known presence
-        if agent in self._context.config.agents and agent not in await self._context.state.coordination.presence.online(
-            [agent]
-        ):
+        presence = self._context.state.coordination.presence
+        if agent in self._context.config.agents and agent not in await presence.online([agent]):
             return "offline"
         if agent is not None and command.room is not None and (message_id := command.room.message_id) is not None:
             message = PersonMessage(message_id, names=(agent,))

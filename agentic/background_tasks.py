@@ -23,7 +23,7 @@ class BackgroundTask:
 
 
 BACKGROUND_TASKS: Mapping[str, BackgroundTask] = {
-    "summarise": BackgroundTask("summaries", "there is nothing to summarise"),
+    "summarise": BackgroundTask("summaries", "there is nothing to summarize"),
     "profile": BackgroundTask("profiles", "nobody has written anything new for a profile"),
     "follow_up": BackgroundTask(
         "follow-ups", "no conversation was left hanging", "followed up on a talk, while nobody wrote"

@@ -386,7 +386,7 @@ def test_the_note_of_the_background_task_of_the_page_is_made_where_it_wrote_some
     note = results.note_of(asking, wrote, 10.0)
     assert isinstance(note, SummaryNote)
     assert (note.text, note.message_id, note.agent) == ("They talked of bees.", 7, "penny")
-    assert results.failed(asking, wrote.model_copy(update={"text": ""}), 10.0)
+    assert results.has_failed(asking, wrote.model_copy(update={"text": ""}), 10.0)
 
 
 def test_the_schedule_of_the_page_runs_once_a_day_while_nobody_writes() -> None:

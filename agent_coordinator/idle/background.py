@@ -30,9 +30,9 @@ from agent_coordinator.idle.tasks import (
     TaskPlan,
     about_of,
     choose,
-    failed,
+    find_candidates,
+    has_failed,
     instruction_for,
-    look,
     note_of,
     running_task,
     sent_of,
@@ -90,7 +90,7 @@ class BackgroundScheduler:
             except StateUnavailable as away:
                 log.debug("idle tasks wait, Redis is unavailable: %s", away)
             except Exception:  # the edge of the loop: a mistake here must not end the coordinator
-                log.exception("an idle task failed, the next tick goes on")
+                log.exception("an idle task failed; the next tick continues")
 
     def person_wrote(self) -> None:
         """A person wrote somewhere: all timers start over, and a turn under way is cancelled."""
@@ -158,7 +158,9 @@ class BackgroundScheduler:
             return blocked
         failing = self._failed.get((task, agent), ())
         before, silenced = now - config.after, partial(self._silenced, agent)
-        candidates = await look(store, task, agent, now=now, before=before, failed=failing, silenced=silenced)
+        candidates = await find_candidates(
+            store, task, agent, now=now, before=before, failed=failing, silenced=silenced
+        )
         if not candidates:
             schedule.note(seen=min(newest, id_at(now - config.after if task == "follow_up" else now)))
             return Blocked(BACKGROUND_TASKS[task].nothing)
@@ -270,7 +272,7 @@ class BackgroundScheduler:
         if reason in BUDGETS:
             schedule.postpone(now, "its share of the day is used up", self._midnight(now))
             return
-        if in_vain := failed(asking, result, now):
+        if in_vain := has_failed(asking, result, now):
             pair = asking.task, asking.agent
             self._failed[pair] = (*self._failed.get(pair, ()), asking.upto)[-MAX_FAILED:]
         schedule.mark_complete(now, failed=in_vain)
@@ -290,7 +292,7 @@ class BackgroundScheduler:
             await self._save()
 
     async def _save(self) -> bool:
-        """Write the state; False where another process leads. Raises StateUnavailable."""
+        """Write the state; False if another process leads. Raises StateUnavailable."""
         self._board.unsaved = False
         try:
             return await self._state.coordination.idle.write(self._board.kept(), self._context.leadership.epoch)

@@ -59,7 +59,7 @@ class Blocked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInputs:
     """All that the choice depends on. `sent`: unprompted messages, the oldest first; `did`: what the task's last run
-    was about. `silenced` are channels where people silenced the bots or this one, `busy` those with a conversation."""
+    was about. `silenced`: channels in which people silenced all bots or this one; `busy`: those with a conversation."""
 
     now: float
     timezone: tzinfo = UTC
@@ -83,7 +83,7 @@ class TaskPlan:
     cause: str = ""
 
 
-async def look(
+async def find_candidates(
     store: IdleMemory,
     task: str,
     agent: str,
@@ -176,7 +176,7 @@ def nothing_new(newest: int, seen: int, *, again: bool = False) -> Blocked | Non
     """`newest`: the newest message where the agent takes part; `seen`: the newest one when it last ran out of work.
     `again`: the owner wants the task to be done again by now all the same."""
     if newest == 0:
-        return Blocked("no message is logged where it takes part")
+        return Blocked("no message is logged in its channels")
     if again:
         return None
     return Blocked("nothing was written since it last looked") if newest <= seen else None
@@ -234,9 +234,7 @@ def novel(material: str, sent: Sequence[Sent]) -> Blocked | None:
     """Blocked if a talk ended with what was sent unprompted before, so that an agent would follow up itself."""
     last = material.strip().rpartition("\n")[2].partition(": ")[2]
     return (
-        Blocked("what was said there was sent unprompted before")
-        if says_again(last, [one.text for one in sent if one.text])
-        else None
+        Blocked("that was sent unprompted before") if says_again(last, [one.text for one in sent if one.text]) else None
     )
 
 
@@ -330,7 +328,7 @@ def sent_of(note: UnaskedNote) -> Sent:
     return Sent(**_fields(note, "message_id", "agent", "task", "channel_id", "person_id", "text", "at"))
 
 
-def failed(asking: RunningTask, result: Result | None, now: float) -> bool:
+def has_failed(asking: RunningTask, result: Result | None, now: float) -> bool:
     """Whether the turn failed, so that the next one waits longer. Without a result it did."""
     if result is None:
         return True

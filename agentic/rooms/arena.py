@@ -3,7 +3,7 @@
     asked (/arena) ─ both answer ─ answers and vote are posted ─ the time is over: names, votes, record
 
 The next step follows from the arena as it is in Redis, so that a process that takes over continues it; only answers
-that nobody has heard are not asked for again. It is no conversation: the coordinator knows nothing of it, and bots do
+that nobody has heard are not asked for again. It isn't a conversation: the coordinator knows nothing of it, and bots do
 not read its messages.
 """
 
@@ -76,11 +76,8 @@ class ArenaKeeper:
         lease: AnyLease,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
-        self._arenas, self._silence, self._record = (
-            services.state.coordination.arenas,
-            services.silence,
-            services.record,
-        )
+        self._arenas = services.state.coordination.arenas
+        self._silence, self._record = services.silence, services.record
         self._bots, self._agents, self._answer, self._lease = bots, agents, answer, lease
         self._clock, self._rng, self._poll_seconds = services.clock, services.rng, poll_seconds
         self._busy: set[int] = set()  # ids
@@ -148,7 +145,7 @@ class ArenaKeeper:
             await self._arenas.drop(arena.channel_id)
 
     async def _begin(self, arena: Arena) -> None:
-        self._bot(arena)  # no money is spent where nobody could post the answers
+        self._bot(arena)  # no money is spent if nobody could post the answers
         pair = draw_pair(self._agents(), arena.guild_id, self._rng)
         if pair is None:
             await self._give_up(arena, TOO_FEW)

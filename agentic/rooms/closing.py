@@ -1,4 +1,4 @@
-"""Close a room for its readers: what each member holds, the lines that people liked best, who convinced most.
+"""Close a room for its readers: each member's position, the lines that people liked best, who convinced most.
 
 The card goes into the thread, and people's votes into the record. A vote is a person's 👍 on a member's post, one for
 each post. The members' positions come from one call of the cheap model.
@@ -49,8 +49,8 @@ log = logging.getLogger(__name__)
 
 
 async def close_room(services: Services, room: Room, posts: Sequence[RoomPost]) -> str:
-    """Note the contest and return the card. If no model says what a member holds, the first sentence of its last post
-    stands for that."""
+    """Note the contest and return the card. If no model states a member's position, the card has the first sentence of
+    the member's last post."""
     positions = {**first_sentences(room, posts), **await find_positions(services, room, posts)}
     votes, models = votes_of(room, posts), dict[str, str]()
     last = or_default((), "the models of a room's members are not recorded")(services.state.turns.records.last)

@@ -150,11 +150,8 @@ class RoomOpener:
 
     def __init__(self, agent: str, services: Services, bot: RoomBot, *, lease: AnyLease) -> None:
         self._agent, self._bot, self._lease = agent, bot, lease
-        self._openings, self._orders, self._clock = (
-            services.state.coordination.room_openings,
-            services.bus.orders,
-            services.clock,
-        )
+        self._openings = services.state.coordination.room_openings
+        self._orders, self._clock = services.bus.orders, services.clock
         self._under_way: set[int] = set()
 
     async def open(self, request: int, room: Room, name: str, text: str) -> Opening:

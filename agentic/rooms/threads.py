@@ -1,6 +1,6 @@
 """Look after the threads of rooms: notices, lock, archive; pause a room whose thread was changed by others.
 
-RoomThreadManager says once why a room stands still, locks its thread between the breaks for the audience, posts the
+RoomThreadManager says once why a room is paused, locks its thread between the breaks for the audience, posts the
 closing card, archives the thread, and removes members whose personas were deleted:
 
     notice that a room changed ─┐
@@ -228,7 +228,7 @@ class RoomThreadManager:
 
     async def _do(self, step: Step, room: Room, marks: Marks) -> None:
         bots, mark, now = self._bots, partial(self._marks.set, room.thread_id), self._clock()
-        is_done = True  # False if no bot may do it: then it counts as done, or it would be tried forever
+        is_done = True  # False if no bot may do it: then it's marked as done, or it would be tried forever
         match step:
             case "settle":
                 await mark(standing=ACTIVE)
@@ -380,7 +380,7 @@ def slot_line(room: Room, now: float) -> str:
 
 
 def why_line(room: Room) -> str:
-    """Why the room stands still, and what to do."""
+    """Why the room is paused, and what to do."""
     because, turns = _because(room), f" after {counted(room.turn_number, 'turn')}" if room.turn_number else ""
     return f"{HIDDEN}This room is paused{turns}{because}. {WHAT_TO_DO.get(room.why, GO_ON)}"
 

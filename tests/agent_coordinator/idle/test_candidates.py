@@ -79,6 +79,6 @@ def test_each_gate_holds_an_unasked_message_back(task: str, given: dict[str, Any
 
 def test_what_was_sent_unasked_before_is_neither_followed_up_nor_looked_for_again() -> None:
     before = [sent(50, person=ADA, channel=CHANNEL, text="When will the tall ships sail from Bergen?")]
-    assert chosen("follow_up", sent=before) == "what was said there was sent unprompted before"
+    assert chosen("follow_up", sent=before) == "that was sent unprompted before"
     assert chosen("discover", sent=before) == "there was an unprompted message on each of the person's topics"
     assert chosen("discover", sent=before, again_hours=40.0) is None, "sent 50 hours ago"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_coordinator.idle.tasks import failed, note_of, safe_topics
+from agent_coordinator.idle.tasks import has_failed, note_of, safe_topics
 from agentic.state.idle import RunningTask
 from agentic.wire.entries import ProfileNote, SummaryNote, UnaskedNote
 from agentic.wire.messages import Result
@@ -82,11 +82,11 @@ def test_a_person_without_topics_has_an_empty_profile_so_that_the_same_messages_
 def test_a_turn_without_its_note_failed_unless_somebody_chose_so(
     task: str, fields: dict[str, object], is_failure: bool
 ) -> None:
-    assert failed(asking(task), result(**fields), 9.0) is is_failure
+    assert has_failed(asking(task), result(**fields), 9.0) is is_failure
 
 
 def test_no_result_is_a_failure() -> None:
-    assert failed(asking("profile"), None, 9.0)
+    assert has_failed(asking("profile"), None, 9.0)
 
 
 def test_topics_are_cleaned_before_they_come_back_into_prompts() -> None:

@@ -223,7 +223,7 @@ async def test_a_stop_elsewhere_cancels_nothing() -> None:
 
 GATES: list[tuple[str, Callable[[Scene], object], str]] = [
     ("summarise", lambda scene: scene.silence.stop(EVERYTHING), "all bots are paused"),
-    ("summarise", lambda scene: setattr(scene.record, "talk_at", 0.0), "no message is logged where it takes part"),
+    ("summarise", lambda scene: setattr(scene.record, "talk_at", 0.0), "no message is logged in its channels"),
     ("summarise", lambda scene: scene.silence.stop(Scope.agent("claude"), 99 * HOUR), "it is muted"),
     (
         "profile",
@@ -249,7 +249,7 @@ GATES: list[tuple[str, Callable[[Scene], object], str]] = [
         "people muted it in that server",
     ),
     ("profile", lambda scene: scene.silence.stop(Scope("all", guild=SERVER)), "nobody has written anything new"),
-    ("summarise", lambda scene: scene.silence.stop(Scope("all", guild=SERVER)), "there is nothing to summarise"),
+    ("summarise", lambda scene: scene.silence.stop(Scope("all", guild=SERVER)), "there is nothing to summarize"),
     ("follow_up", lambda scene: scene.busy.add(CHANNEL), "a conversation is running in that channel"),
     ("follow_up", lambda scene: scene.record.agreed.update({ADA: False}), "they want no unprompted messages"),
 ]
