@@ -1,13 +1,13 @@
 """/why and /why-not: explain why a bot posted a message, or why it is silent, from turn records and current state.
 
-`why` and `why_not` read and raise StateUnavailable; the rest is pure. Texts have at most 2,000 characters and quote
-nobody. People are shown as mentions, so a caller must post with pings off.
+Texts have at most 2,000 characters and quote nobody. They show people as mentions, so a caller must post them with
+pings off.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from urllib.parse import quote
 
@@ -64,17 +64,17 @@ async def explain_post(context: ActionContext, request: ActionRequest, values: M
         return refused("no_message")
     services, message_id, here = context.services, int(found[1]), request.channel_id
     names, may_see = services.agents.roster.names, context.place.may_see(here)
-    record = await services.state.turns.records.of_message(message_id, names)
-    if record is not None and (record.guild_id not in (None, request.guild_id) or not may_see(record.channel_id)):
-        return refused("no_record")
-    text = await why(services.state, names, message_id, services.clock())
-    if text is None:  # Redis no longer has its turn
+    record = await find_turn(services.state, names, message_id, services.clock())
+    if record is None:  # Redis no longer has its turn
         sent = await services.record.memory.unasked(message_id)
         if sent is None or not context.is_here(sent.channel_id, request) or not may_see(sent.channel_id):
             return refused("no_record")
         return report(unasked_text(sent, names))
+    if record.guild_id not in (None, request.guild_id) or not may_see(record.channel_id):
+        return refused("no_record")
+    text = why_text(record, names)
     base = services.settings.console_link
-    if record is None or base is None or request.surface == "text" or not may_moderate(context, request):
+    if base is None or request.surface == "text" or not may_moderate(context, request):
         return report(text)
     return report(f"{text}\nIn the console: <{turn_link(base, record)}>")
 
@@ -86,18 +86,16 @@ async def explain_silence(context: ActionContext, request: ActionRequest, values
     return report(await why_not(services, values.agent, request.place, services.clock()))
 
 
-async def why(state: SharedState, names: Mapping[str, str], message_id: int, now: float) -> str | None:
-    """Say why a message was posted, in two or three lines; None if no turn is known that posted it.
-
-    `names` maps agents' keys to shown names; `now` in unix seconds. A message older than any record is not looked up.
-    """
+async def find_turn(state: SharedState, agents: Iterable[str], message_id: int, now: float) -> TurnRecord | None:
+    """Return the turn of one of these agents that posted a message; None if there is none, or the message is older than
+    any record. `now` in unix seconds. Raises StateUnavailable."""
     if now - sent_at(message_id) > KEEP_SECONDS:
         return None
-    record = await state.turns.records.of_message(message_id, names)
-    return None if record is None else why_text(record, names)
+    return await state.turns.records.of_message(message_id, agents)
 
 
 def why_text(record: TurnRecord, names: Mapping[str, str]) -> str:
+    """Say why a message was posted, in two or three lines. `names` maps agents' keys to shown names."""
     name = names.get(record.agent, record.agent)
     because = "because" if record.kind == "reflection" else "chosen because"
     chosen = f", {because}: {_word(record.chosen_because)}" if record.chosen_because else ""

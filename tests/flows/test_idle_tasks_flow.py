@@ -7,9 +7,9 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 
-from agentic.actions.explain import why
 from agentic.ids import sent_at
 from agentic.wire.entries import LoggedMessage
+from tests.support.asking import explained
 from tests.support.flow import decision, flow
 from tests.support.moved_clock import MovedClock
 from tests.support.recorded import recorded
@@ -134,7 +134,7 @@ async def test_while_nobody_writes_the_tasks_come_in_their_order_each_once(tmp_p
         assert int(first["message_reference"]["message_id"]) == last
         assert second["content"].startswith(DISCOVERY)
         assert (second.get("message_reference"), first["mentions"], second["mentions"]) == (None, [], [])
-        said = await why(runtime.services.state, runtime.services.agents.names, sent[0][0], time.time())
+        said = await explained(runtime.services, {"id": sent[0][0]})
         assert "followed up on a talk, while nobody wrote, because: a talk of" in said
         calls = len(model.kinds)
         for _ in range(24):

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import logging
-import time
 
 from agent_config import AGENTS, load_settings
-from agentic.actions.explain import why
 from agentic.llm.pricing import price
 from agentic.llm.registry import LazyModel
 from agentic.llm.types import Usage
 from agentic.local.discord import channels as worlds
 from agentic.runtime.services import provider_model
-from tests.support.asking import ask, config
+from tests.support.asking import ask, config, explained
 from tests.support.flow import QUICK, decision, flow
 from tests.support.models.wire.values import Answer
 
 HOME, ABROAD = f"anthropic/{AGENTS['claude'].model}", "xai/grok-4.7"
-
-
-async def explained(services, message):
-    return await why(services.state, services.agents.names, int(message["id"]), time.time())
 
 
 def abroad(f):

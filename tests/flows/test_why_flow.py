@@ -3,18 +3,15 @@
 import time
 
 from agent_coordinator.config import from_settings
-from agentic.actions.explain import why, why_not
+from agentic.actions.explain import why_not
 from agentic.services.discord.gateway import BACKOFF_TEXT
 from agentic.state.silence import ChannelRef
 from agentic.turn.result import LINES
 from agentic.wire import keys
+from tests.support.asking import explained
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.redis_server import RedisServer, until
-
-
-async def explained(services, message):
-    return await why(services.state, services.agents.names, int(message["id"]), time.time())
 
 
 async def test_a_mention_and_a_conversations_turns_leave_records_that_explain_them(tmp_path):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import io
 import re
+import time
 
 from PIL import Image
+
+from agentic.actions.explain import find_turn, why_text
 
 
 def link(f, channel, message):
@@ -45,6 +48,12 @@ async def ask(f, channel="debate", text="what now?", bot="claude", **more):
     await f.models.wait_for(before + 1)
     await f.discord.wait_for(lambda: len(f.said(channel, bot)) > said)
     return f.models.requests[before]
+
+
+async def explained(services, message):
+    """Why a bot posted a message, as /why says it; None if no turn is known that did."""
+    record = await find_turn(services.state, services.agents.names, int(message["id"]), time.time())
+    return None if record is None else why_text(record, services.agents.names)
 
 
 async def context_file(f, channel="debate"):

@@ -5,12 +5,7 @@ import pytest
 
 from agent_config import load_settings
 from agentic.actions.base import REPLY_CHARACTERS
-from agentic.actions.explain import (
-    BUDGETS,
-    why,
-    why_not,
-    why_text,
-)
+from agentic.actions.explain import BUDGETS, find_turn, why_not, why_text
 from agentic.state.budgets import Caps
 from agentic.state.conversation_state import ConversationState
 from agentic.state.conversations import ScorePart, SpeakerChoice, SpeakerScore
@@ -294,12 +289,12 @@ async def test_an_agent_that_never_writes_unasked_has_no_line_about_it(services,
 
 async def test_a_message_without_a_record_and_one_that_is_too_old_are_said_to_be_unknown(services):
     ids = Snowflakes(services.clock)
-    assert await why(services.state, NAMES, ids(), services.clock()) is None
+    assert await find_turn(services.state, NAMES, ids(), services.clock()) is None
     old = ids()
     services.server.kill()
-    assert await why(services.state, NAMES, old, services.clock() + KEEP_SECONDS + 1) is None
+    assert await find_turn(services.state, NAMES, old, services.clock() + KEEP_SECONDS + 1) is None
     with pytest.raises(StateUnavailable):
-        await why(services.state, NAMES, old, services.clock())
+        await find_turn(services.state, NAMES, old, services.clock())
     with pytest.raises(StateUnavailable):
         await why_not(services, "claude", ChannelRef(1), services.clock())
 
