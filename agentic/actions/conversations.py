@@ -123,15 +123,18 @@ async def give(context: ActionContext, command: Command, detail: str = "", **fie
 
 
 async def move(context: ActionContext, _: ActionRequest, values: Move) -> Outcome:
-    return await give(context, Command(command="move", at=values.at, to=_next_moment(context, values.time)))
+    to = _next_moment(context, values.time)
+    detail = f"{format_time(context, values.at)} to {format_time(context, to)}"
+    return await give(context, Command(command="move", at=values.at, to=to), detail)
 
 
 async def skip(context: ActionContext, _: ActionRequest, values: ScheduledTime) -> Outcome:
-    return await give(context, Command(command="skip", at=values.at))
+    return await give(context, Command(command="skip", at=values.at), format_time(context, values.at))
 
 
 async def add(context: ActionContext, _: ActionRequest, values: NewTime) -> Outcome:
-    return await give(context, Command(command="add", at=_next_moment(context, values.time)))
+    at = _next_moment(context, values.time)
+    return await give(context, Command(command="add", at=at), format_time(context, at))
 
 
 def _next_moment(context: ActionContext, written: str) -> float:
@@ -139,6 +142,13 @@ def _next_moment(context: ActionContext, written: str) -> float:
     now = datetime.fromtimestamp(context.services.clock(), context.services.settings.timezone)
     moment = datetime.combine(now.date(), time.fromisoformat(written), now.tzinfo)
     return (moment if moment > now else moment + timedelta(days=1)).timestamp()
+
+
+def format_time(context: ActionContext, at: float) -> str:
+    """Format a time by the owner's clock: "13:30", or "Saturday 13:30" if it isn't today."""
+    zone = context.services.settings.timezone
+    moment, now = datetime.fromtimestamp(at, zone), datetime.fromtimestamp(context.services.clock(), zone)
+    return f"{moment:%H:%M}" if moment.date() == now.date() else f"{moment:%A %H:%M}"
 
 
 async def raise_budget(context: ActionContext, request: ActionRequest, values: RaiseBudget) -> Outcome:

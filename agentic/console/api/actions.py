@@ -13,6 +13,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict
 
 from agentic.actions.base import OWNER, ActionRequest, Outcome
+from agentic.actions.conversations import format_time
 from agentic.actions.registry import TABLE
 from agentic.actions.texts import Style
 from agentic.console.json_values import Json, cursor_text, id_text, person_name, query_cursor
@@ -65,9 +66,7 @@ class ConsoleStyle(Style):
         return self._parts.live.people().get(user_id, "a person")
 
     def time(self, at: int, mark: str) -> str:
-        zone = self._parts.settings.timezone
-        moment, now = datetime.fromtimestamp(at, zone), datetime.fromtimestamp(self._parts.clock(), zone)
-        return f"{moment:%H:%M}" if moment.date() == now.date() else f"{moment:%A %H:%M}"
+        return format_time(self._parts.actions.context, at)
 
 
 def routes(parts: ConsoleContext) -> web.RouteTableDef:

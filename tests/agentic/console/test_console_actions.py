@@ -264,12 +264,21 @@ async def test_a_budget_is_raised_once_by_a_click_that_comes_twice_and_from_two_
 
 
 @pytest.mark.parametrize(
-    ("time", "at"), [("13:30", NOON + 5400), ("12:00", NOON + 86400), ("00:30", NOON + 45000), ("23:59", NOON + 43140)]
+    ("time", "at", "noted"),
+    [
+        ("13:30", NOON + 5400, "13:30"),
+        ("12:00", NOON + 86400, "Saturday 12:00"),
+        ("00:30", NOON + 45000, "Saturday 00:30"),
+        ("23:59", NOON + 43140, "23:59"),
+    ],
 )
-async def test_a_time_is_the_next_moment_when_the_owners_clock_shows_it(time, at):
+async def test_a_time_is_the_next_moment_when_the_owners_clock_shows_it(time, at, noted):
     async with console("moved") as here:
         status, _ = await here.act("move", at=NOON + 60, time=time)
         assert (status, here.commands[0].at, here.commands[0].to) == (200, NOON + 60, at)
+        await here.act("add", time=time)
+        await here.act("skip", at=at)
+        assert [note.detail for note in here.notes] == [f"12:01 to {noted}", noted, noted]
 
 
 @pytest.mark.promise(127)
