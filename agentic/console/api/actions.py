@@ -36,7 +36,11 @@ STATUS = {
     **dict.fromkeys(("nobody", "redis_unavailable"), 503),
 }
 """The HTTP status of refusals; of all others 409."""
-WHAT = {action.record: action.about for action in reversed(TABLE) if action.about}
+WHAT = {
+    "replay": "Replay a turn",  # not in the table: a page's own button
+    "go_on": "Let all bots speak again after a pause",  # "resume_all" as earlier versions noted it
+    **{action.record: action.about for action in reversed(TABLE) if action.about},
+}
 """Actions of the record, for people."""
 
 _ID = re.compile(r"[0-9A-Za-z-]{8,64}", re.ASCII)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, closing
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -350,11 +351,18 @@ async def test_the_schedule_of_today_is_shown_with_what_is_over_and_what_was_add
 async def test_what_was_done_is_listed_from_the_record(tmp_path):
     path = tmp_path / "record.db"
     fill(path, 200)
+    with closing(sqlite3.connect(path)) as db, db:
+        rows = [(name, name, 4e9) for name in ("replay", "go_on")]
+        db.executemany("INSERT INTO actions (id, action, at, by) VALUES (?, ?, ?, 'console')", rows)
     store = RecordFile(path)
     async with console_client(store=store) as client, aclosing(store):
         first = await (await client.get("/api/actions")).json()
         assert first["items"]
         assert {"by", "action", "what", "outcome", "detail", "at", "agent", "channel_id"} <= first["items"][0].keys()
+        assert {one["what"] for one in first["items"][:2]} == {
+            "Replay a turn",
+            "Let all bots speak again after a pause",
+        }
         assert first["items"] == sorted(first["items"], key=lambda one: -one["at"])
         refused = await client.get("/api/actions", params={"before": "yesterday"})
         assert (await refused.json())["error"] == "before: expected what the page before it gave as `next`"
