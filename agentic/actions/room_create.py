@@ -49,15 +49,12 @@ from agentic.text import listed
 from agentic.themes import THEMES
 from agentic.wire.messages import MAX_TOPIC
 
-Seat = RosterEntry  # who may take part
-
 ROOM = "room"  # the form and the menu of the members, as their ids begin
 FORM_NAME, MENU_NAME = f"{FORM} {ROOM}", f"{MENU} {ROOM}"
 FORM_RULES, FORM_QUESTION = 700, 200  # characters of the form; both together are a room's rules
 MAX_SLOT = 3600  # seconds in which a room is open to its audience
 MAX_NAMES = 400  # characters: the members of a room
 ARCHIVES = {"60": "after an hour", "1440": "after a day", "4320": "after three days", "10080": "after a week"}
-NO_BOT = "no bot of this process is online, and a bot makes the thread of a room"
 FILE = "room.txt"
 OPENING = "opening_"  # before the outcome of an opening, in its code
 

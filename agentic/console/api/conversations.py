@@ -10,7 +10,6 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from agentic.actions.room_create import NO_BOT, Seat
 from agentic.console.json_values import (
     Json,
     channel_json,
@@ -46,6 +45,7 @@ from agentic.themes import THEMES
 from agentic.wire.messages import MAX_TOPIC
 
 PAGE = 50
+NO_BOT = "no bot of this process is online, and a bot makes the thread of a room"
 GONE = "the record has no such conversation: it is too old, or has not arrived yet"
 MEDIA_TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json"}
 ROOM_BOUNDS: Json = {
@@ -118,8 +118,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         with suppress(Refused):  # no record
             story = await read_room_story(await parts.store.open(), room.thread_id, _look(parts))
             messages = [_message_json(each, story.look) for each in story.messages] if story is not None else []
-        roster = parts.actions.context.services.agents.roster
-        others = [_seat_json(seat) for seat in roster if room.member(seat.key) is None]
+        others = [seat for seat in _seats_json(parts) if room.member(seat["key"]) is None]
         return web.json_response({**_room_json(parts, room), "messages": messages, "others": others})
 
     @table.get("/api/rooms/{thread}/export")
@@ -134,8 +133,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     @table.get("/api/new-room")
     async def show_room_choices(_: web.Request) -> web.Response:
         """List who may take part in a new room, and its bounds."""
-        roster = parts.actions.context.services.agents.roster
-        return web.json_response({**ROOM_BOUNDS, "seats": [_seat_json(seat) for seat in roster]})
+        return web.json_response({**ROOM_BOUNDS, "seats": _seats_json(parts)})
 
     @table.get("/api/pulls/{channel}")
     async def show_pulls(request: web.Request) -> web.Response:
@@ -174,12 +172,12 @@ def _room_json(parts: ConsoleContext, room: Room) -> Json:
     }
 
 
-def _seat_json(seat: Seat) -> Json:
-    return {
-        **pick(seat, "key model why_not shown"),
-        "bot": seat.is_bot,
-        "about": ", ".join(seat.member.interests),
-    }
+def _seats_json(parts: ConsoleContext) -> list[Json]:
+    """Return who may take part in a room."""
+    return [
+        {**pick(seat, "key model why_not shown"), "bot": seat.is_bot, "about": ", ".join(seat.member.interests)}
+        for seat in parts.actions.context.services.agents.roster
+    ]
 
 
 def _message_json(message: Message, look: Look) -> Json:
