@@ -1,6 +1,6 @@
 """The slash commands as sent to Discord, made from the table of actions, and their comparison with the registered ones.
 
-Definitions hold no permissions: Discord can require one for a whole command only, and `/bots` has sub-commands for
+Definitions have no permissions: Discord can require one for a whole command only, and `/bots` has sub-commands for
 everyone and for server managers. Rights are checked when a command is used.
 
 https://discord.com/developers/docs/interactions/application-commands
@@ -25,7 +25,6 @@ SUB_COMMAND, TEXT, WHOLE, YES_NO, USER, CHANNEL = 1, 3, 4, 5, 6, 7  # types of o
 BOT_DM = 1  # a context: a direct message to the bot
 TEXT_CHANNEL, NEWS = 0, 5  # types of channels
 WHY = "Why?"  # the command of a message's menu
-FOR = {"manager": " (server managers)", "owner": " (server managers)"}
 TYPED = ("agent", "room", "option")  # choices are offered while they are typed
 GROUPS: Mapping[str, str] = {
     "bots": "The bots of this server",
@@ -55,7 +54,7 @@ def command_list(agents: Mapping[str, str]) -> list[Json]:
         if "slash" not in action.surfaces or group in (FORM, MENU):
             continue
         options = _options(action, agents)
-        about = f"{action.about}{FOR.get(action.right, '')}"
+        about = f"{action.about} (server managers)" if action.right in ("manager", "owner") else action.about
         if part:
             command = commands.setdefault(group, _slash(group, GROUPS[group]))
             command["options"].append({"type": SUB_COMMAND, "name": part, "description": about, "options": options})

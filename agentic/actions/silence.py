@@ -7,12 +7,12 @@ from typing import Any
 from agentic.actions.base import ActionContext, ActionRequest, Outcome, done, refused
 from agentic.actions.rights import may_moderate, scopes
 from agentic.actions.values import Snowflake, Values, option
-from agentic.state.silence import ChannelRef, Scope
+from agentic.state.silence import MAX_MUTE_SECONDS, MAX_STOP_SECONDS, ChannelRef, Scope
 from agentic.text import lasting
 from agentic.turn.history import reset_conversation
 
-MAX_STOP_MINUTES, MAX_MUTE_MINUTES = 24 * 60, 7 * 24 * 60
-MUTE_MINUTES = 60  # if nothing else is asked for
+MAX_STOP_MINUTES, MAX_MUTE_MINUTES = int(MAX_STOP_SECONDS / 60), int(MAX_MUTE_SECONDS / 60)
+MUTE_MINUTES = 60  # by default
 
 
 class ConsoleChannel(Values):
@@ -83,8 +83,8 @@ def _place(context: ActionContext, request: ActionRequest, values: ConsoleChanne
     return place if served else None
 
 
-async def pause(context: ActionContext, request: ActionRequest, __: Values) -> Outcome:
-    (scope, *_) = await scopes(context, request, "all")
+async def pause(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
+    scope = (await scopes(context, request, "all"))[0]
     await context.services.silence.stop(scope, source=request.source)
     return _done(context, "paused_all", where=_where(scope))
 
@@ -145,7 +145,7 @@ def _where(scope: Scope) -> str:
 
 
 def _done(context: ActionContext, code: str, detail: str = "", **fields: Any) -> Outcome:
-    """The end of an order. It takes effect here immediately, and in other processes when Redis is there."""
+    """Return the outcome of an order. It takes effect here immediately, and in other processes once Redis has it."""
     is_delayed = context.services.silence.is_out_of_sync
     return Outcome(code=code, fields=fields, detail=detail, is_delayed=is_delayed)
 
