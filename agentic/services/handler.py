@@ -14,8 +14,8 @@ from agentic.services.text_commands import TextCommands
 class AccountHandler:
     """Hands over what an account hears, and decides nothing. The transcript has it already.
 
-    What people may do there follows from the chat: each person who is heard may stop the agent in it. What is heard
-    while this process has no host for the agent is in the transcript, and answered by the process that acts for it.
+    Everyone in a chat may stop the agent there. If this process has no host for the agent, the process that acts for
+    it answers from the transcript.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class AccountHandler:
             who = Person(facts.author_id, manages_messages=True)
             if await host.on_order(entry.order, facts, lambda: who, entry.created_at):
                 return
-        if await self._commands.answered(heard):
+        if await self._commands.handle(heard):
             return
         await host.on_message(facts, self._theme)
 

@@ -38,7 +38,7 @@ STOP – I am silent here; STOP 30 for 30 minutes. RESUME – I speak again. A �
 /help – Show this list"""
 ORDERS = {"stop": "STOP", "resume": "RESUME"}  # actions that are words without a slash
 ABOUT_DATA = ("forget", "privacy")
-"""What begins like this is not left to the model, which might claim that it was done."""
+"""A command that begins like this is not left to the model, which might claim that it was done."""
 
 TAKE_OVER_SECONDS = 15.0  # within which another process takes an agent over
 LOOK_SECONDS = 0.1
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class TextStyle(Style):
-    """People by name, times by the owner's clock, orders by their words."""
+    """Shows people by name, times by the owner's clock, and STOP and RESUME as words."""
 
     def __init__(self, services: Services, name_of: Callable[[int], str]) -> None:
         self._services, self._name_of = services, name_of
@@ -91,18 +91,18 @@ class TextCommands(ABC):
 
     @abstractmethod
     def is_mine(self, heard: HeardMessage) -> bool:
-        """Return whether a command is for this agent: of those in a group one answers."""
+        """Return whether a command is for this agent: in a group, one agent answers."""
 
     @abstractmethod
     async def send_file(self, heard: HeardMessage, text: str, file: File) -> None:
         """Answer with a file."""
 
     async def aclose(self) -> None:
-        """Carry out none of those that wait: another process takes the agent over."""
+        """Cancel the commands that wait: another process takes over the agent."""
         await self._waiting.cancel()
 
-    async def answered(self, heard: HeardMessage) -> bool:
-        """Whether the message was a command; this agent answers it, unless it is another's."""
+    async def handle(self, heard: HeardMessage) -> bool:
+        """Answer a command that is for this agent. Return whether the message was a command, for whichever agent."""
         words = self._words(heard)
         wanted = _wanted(words)
         # in a private chat only a known one is a command
@@ -119,7 +119,7 @@ class TextCommands(ABC):
         return True
 
     async def _take_over(self, heard: HeardMessage, words: str) -> None:
-        """Carry it out where this process acts for the agent soon, and the one before it has not done so."""
+        """Carry out a command if this process soon acts for the agent and the process before it hasn't done so."""
         with suppress(TimeoutError):
             async with asyncio.timeout(TAKE_OVER_SECONDS):
                 while not self._channels.lease.is_held:  # noqa: ASYNC110 - a lease has no event for it
@@ -183,8 +183,8 @@ class TextCommands(ABC):
         return "\n".join((NEARLY, *rows)) if rows and about != "help" else UNKNOWN
 
     def _read(self, words: str) -> tuple[Action, Mapping[str, Any]] | None:
-        """Return the action that a message is, with its values; None if it is none, or has more than the action
-        takes."""
+        """Return the action that a message names, with its values; None if it names none, or has more words than the
+        action takes."""
         wanted, known = _wanted(words), self._actions.on("text")
         names = [name for name in known if f"{wanted} ".startswith(f"{name} ")]
         if not names:
