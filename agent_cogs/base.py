@@ -169,8 +169,8 @@ def channel_problems(bot: discord.Client, channel_ids: Iterable[int], guild_ids:
 
 
 class BaseAgentCog(TranscriptCog):
-    """The bot of one agent. Turns reach its models, `model` and those of `guild_models`, only by its subclass's
-    `_call_ai` and `_generate_image`. `lease` says whether this process holds the agent's lease."""
+    """The bot of one agent. A turn calls `model`, or the model that `guild_models` has for its server, only through the
+    subclass's `_call_ai` and `_generate_image`. `lease` says whether this process acts for the agent."""
 
     provider: ClassVar[str] = ""
 
@@ -215,7 +215,7 @@ class BaseAgentCog(TranscriptCog):
         raise TypeError(f"{type(self).__name__} has no _call_ai()")
 
     async def _generate_image(self, prompt: ImagePrompt | str) -> Drawing:
-        """One picture. Raises agentic.llm.errors.ModelError, CannotDraw where the provider has none."""
+        """One picture. Raises agentic.llm.errors.ModelError, CannotDraw if the provider has no image model."""
         raise TypeError(f"{type(self).__name__} has no _generate_image()")
 
     def model_for(self, prompt: Prompt | str) -> Model:
@@ -238,7 +238,7 @@ class BaseAgentCog(TranscriptCog):
 
     @discord.Cog.listener()
     async def on_ready(self) -> None:
-        """Also after each new session."""
+        """Runs after each new session, not only after the first one."""
         assert self.bot.user is not None
         self.services.chats.directory.learn(self.host.name, self.bot.user.id)
         self._read_missed()

@@ -56,7 +56,7 @@ STYLE = Style()
 
 
 class Slash(discord.Cog):
-    """Listen for one bot's interactions. `lease`: whether this process holds the bot's lease; only one may answer."""
+    """Listen for one bot's interactions. Only the process that has the bot's `lease` answers them."""
 
     def __init__(self, bot: discord.Bot, gate: Gate, actions: Actions, lease: AnyLease) -> None:
         self.bot, self.gate, self._actions, self._lease = bot, gate, actions, lease
@@ -177,7 +177,7 @@ def read_form(data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_interaction(interaction: discord.Interaction) -> ActionRequest | None:
-    """Return the command of an interaction, complete or being typed; None for other kinds, such as a button."""
+    """Return the command of an interaction, complete or being typed; None for another kind, such as a button."""
     data: Mapping[str, Any] = interaction.data or {}
     if interaction.channel_id is None or interaction.user is None:
         return None

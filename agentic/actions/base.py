@@ -37,12 +37,13 @@ _PART = "part"  # of a text that is split into fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRequest:
-    """An action as a person wants it: "bots mute" with {"bot": "grok", "minutes": 5}. `id` is that of the interaction,
-    message, or moment; `source` tells processes that hear of the same request that it is one.
+    """An action as a person wants it: "bots mute" with {"bot": "grok", "minutes": 5}. `id` is the id of the
+    interaction or message, or made from the time; if several processes hear of a request, it has the same `source` in
+    all of them.
 
     An action from a message's menu has the message's id as `message`. A form that was submitted is "form" with the
     first part of the form's id; the values are its whole `id` and the texts of its fields. A choice from a menu is
-    "menu" in the same way, its values are `chosen`. Without a `place` it comes from the console, which is nowhere.
+    "menu" in the same way, its values are `chosen`. A request from the console has no `place`.
     """
 
     id: int
@@ -54,7 +55,7 @@ class ActionRequest:
     chosen: tuple[str, ...] = ()
     source: str = ""
     is_shared: bool = False  # others read the answer
-    agent: str = ""  # who was asked, on a service where a request is for one agent
+    agent: str = ""  # who was asked, if the service sends a request to one agent
 
     @property
     def channel_id(self) -> int:
@@ -132,7 +133,7 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of an action. `code` is a word for the record and the key of its text, which `fields` fill; `detail`
+    """The result of an action. `code` is a word for the record and the key of its text, which `fields` fill; `detail`
     goes into the record. A form or menu is shown in place of the text, a file with it."""
 
     code: str
@@ -176,7 +177,7 @@ class Place:
         return lambda channel_id: channel_id == here
 
     async def owners(self) -> Collection[int]:
-        """Return who owns the bots, besides those of OWNER_USER_IDS."""
+        """Return the owners of the bots, in addition to OWNER_USER_IDS."""
         return ()
 
     def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
@@ -215,10 +216,10 @@ class ActionContext:
 
 
 def text_form(form_id: str, title: str, text: str) -> Form:
-    """A form to edit one text, split into fields between lines. Raises ValueError if it does not fit."""
+    """Return a form to edit one text, split into fields between lines. Raises ValueError if it does not fit."""
     parts = tuple(_parts(text)) or ("",)
     if len(parts) > MAX_FIELDS:
-        raise ValueError(f"a form holds {MAX_FIELDS} fields of {FIELD_CHARACTERS} characters")
+        raise ValueError(f"a form has at most {MAX_FIELDS} fields of {FIELD_CHARACTERS} characters")
     label = "Text" if len(parts) == 1 else f"Text, part {{}} of {len(parts)}"
     fields = (
         FormField(id=f"{_PART}{number}", label=label.format(number), text=part, long=True)
@@ -228,7 +229,7 @@ def text_form(form_id: str, title: str, text: str) -> Form:
 
 
 def read_text(values: Mapping[str, object]) -> str:
-    """The text of such a form that came back."""
+    """Return the text of a submitted text_form."""
     parts = (values.get(f"{_PART}{number}") for number in range(1, MAX_FIELDS + 1))
     return "\n".join(str(part) for part in parts if part is not None)
 
@@ -248,6 +249,6 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def give_back(refusal: Outcome, values: Mapping[str, Any], name: str) -> Outcome:
-    """The refusal, with all that was written in a form, which would be lost, as a file of that name."""
+    """Attach everything that was written in a form to its refusal, as a file of that name, so that nothing is lost."""
     written = "\n\n".join(f"{field}:\n{text}" for field, text in values.items() if field != "id")
     return replace(refusal, reply=File(name, written))

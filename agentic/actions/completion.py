@@ -11,9 +11,9 @@ from agentic.context.options import LIVE, Options
 
 
 async def complete(context: ActionContext, typed: Completion) -> Sequence[Choice]:
-    """Return what fits. Raises StateUnavailable if rooms can't be read."""
+    """Return the choices that fit. Raises StateUnavailable if rooms can't be read."""
     request, roster = typed.request, context.services.agents.roster
-    if typed.option == "option":  # all of them to show, and those that may be set
+    if typed.option == "option":  # /config show takes all options
         letters = typed.typed.strip().casefold().replace(" ", "_").replace("-", "_")
         names = sorted(LIVE if request.name == "config set" else Options.model_fields)
         return _fitting(letters, (Choice(name, name) for name in names))
@@ -39,7 +39,7 @@ def _agents(typed: str, entries: Iterable[RosterEntry]) -> Sequence[Choice]:
 
 
 def _fitting(typed: str, choices: Iterable[Choice]) -> Sequence[Choice]:
-    """Those that have the letters typed so far; what begins with them first."""
+    """Return the choices that contain the typed letters, with those that begin with them first."""
     letters = typed.casefold()
     found = [choice for choice in choices if letters in choice.label.casefold()]
     return sorted(found, key=lambda choice: not choice.label.casefold().startswith(letters))[:MAX_CHOICES]

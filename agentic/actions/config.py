@@ -189,7 +189,7 @@ def _above(context: ActionContext, request: ActionRequest, name: str, agent: Ros
     if any(source is not None and source.kind == "pin" for source in sources):
         return "; a pinned .config here still wins"
     narrower = any(source is not None and source.kind == "live" and source.place != now_set for source in sources)
-    return "; here, what was set for a narrower place or for one bot still wins" if narrower else ""
+    return "; here, a value for a narrower place or for one bot still wins" if narrower else ""
 
 
 def _agent(context: ActionContext, written: str) -> RosterEntry | None:

@@ -46,7 +46,7 @@ async def show_profile(context: ActionContext, request: ActionRequest, _: Values
 
 
 async def edit_profile(context: ActionContext, request: ActionRequest, values: Topics) -> Outcome:
-    """Show a form, or where there are no forms save the topics that came with the request."""
+    """Show a form, or save the topics that came with the request if the service has no forms."""
     if request.is_shared:
         return refused("in_our_chat")
     own, who = context.services.record.own_memory, request.who.user_id
@@ -93,7 +93,7 @@ async def privacy(context: ActionContext, request: ActionRequest, values: Consen
 
 
 async def forget_me(context: ActionContext, request: ActionRequest, values: Confirmation) -> Outcome:
-    """Remove what is kept of the person. Where a word is typed easily, it has to be confirmed."""
+    """Remove everything that is kept about the person. In a text command they have to confirm it."""
     if request.surface == "text" and not values.yes:
         return refused("confirm_forget")
     forgotten = await context.services.record.forgetting.forget(request.who.user_id)

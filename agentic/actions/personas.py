@@ -6,8 +6,8 @@ stand there. A deleted persona is moved aside, where the owner finds it.
 
 An edit is parsed before it is saved: a text with problems is given back with the reasons. The version before stays in
 the persona's history. A form's id carries a digest of the text it was made from, so that an edit never overwrites one
-made in the meantime. Managers of one server have no rights in another: of a memory only entries are shown that readers
-of this channel may see, and a memory that holds others can't be edited from here.
+made in the meantime. Managers of one server have no rights in another: only the entries of a memory that readers of
+this channel may see are shown, and a memory with other entries can't be edited from here.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ async def _visible_text(
     if back:
         versions = await asyncio.to_thread(versions_of, folder, values.file)
         if back > len(versions):
-            raise NotFound(f"its history holds {len(versions)} changes")
+            raise NotFound(f"its history has {len(versions)} changes")
         text = versions[-back].text
     else:
         found, error = await asyncio.to_thread(FileCache().read, folder / values.file)
@@ -280,7 +280,7 @@ async def _create(context: ActionContext, values: Mapping[str, str]) -> str:
 async def _change(context: ActionContext, key: str, digest: str, values: Mapping[str, str]) -> str:
     entry = context.services.agents.roster.of(key)
     if entry is None or entry.is_bot:
-        raise NotFound("there is no such persona any more")
+        raise NotFound("there is no such persona anymore")
     name = " ".join(values.get("name", "").split())
     _check_name(context, name, key, entry)
     soul_before, identity_before = await asyncio.to_thread(_texts, context, key)
@@ -308,7 +308,7 @@ def _files(context: ActionContext, key: str, name: str, values: Mapping[str, str
     context.services.settings.persona_models.settings_of(key, front_of(card))
     soul = values.get("who", "").strip()
     if not soul:
-        raise ValueError("who it is, is empty")
+        raise ValueError("“Who it is” is empty")
     return f"{soul}\n", text
 
 

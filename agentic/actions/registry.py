@@ -50,7 +50,7 @@ class Action:
     """What people may do. `name` is what they type, without the slash; `about` is one line for lists and help.
 
     People type it in `chats`, and `button` starts it on the console. `record` is its name in the record, if it has one,
-    and in the console's address. Its options are those that the annotation of `run` names.
+    and in the console's address. The annotation of `run` names its options.
     """
 
     name: str
@@ -218,7 +218,7 @@ class Actions:
         request = await with_rights(context, request)
         if (no_right := await refusal(context, action.right, request)) is not None:
             return no_right
-        is_form = action.name.startswith((FORM, MENU))  # what it brings is its own
+        is_form = action.name.startswith((FORM, MENU))  # its handler checks the values
         values = Values() if is_form else read_values(context, action.values, request)
         if isinstance(values, Outcome):
             return values
@@ -237,7 +237,7 @@ class Actions:
 
 
 def _note(context: ActionContext, action: Action, request: ActionRequest, values: Any, outcome: Outcome) -> ActionNote:
-    """Return the note of what somebody did. It has no ids of people besides the one who acted."""
+    """Return the note of what somebody did. Its only id of a person is the id of the one who acted."""
     room = str(getattr(values, "room", ""))
     channel = getattr(values, "channel", None) or (int(room) if room.isdecimal() else request.channel_id)
     return ActionNote(

@@ -60,8 +60,8 @@ async def acts_everywhere(context: ActionContext, request: ActionRequest) -> boo
 
 
 async def scopes(context: ActionContext, request: ActionRequest, kind: Kind, subject: int | str = "") -> list[Scope]:
-    """Return what this person may silence, and resume: first the scope of a new order. Orders of those who act
-    everywhere have no server, those of other managers have theirs."""
+    """Return the scopes that this person may silence and resume, the scope of a new order first: everywhere if the
+    person may act everywhere, otherwise the server of the request."""
     everywhere = await acts_everywhere(context, request)
     guilds = (None, request.guild_id) if everywhere else (request.guild_id,)
     return [Scope(kind, subject, guild) for guild in dict.fromkeys(guilds)]

@@ -27,7 +27,7 @@ WAIT = "wait: "  # before the reason of a task that was due and did not run
 
 
 async def status(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
-    """Show the state of all bots, with stopped channels as far as the people here may know of them."""
+    """Show the state of all bots. People without the right to manage see only stopped channels that all may see."""
     services, place = context.services, request.place
     assert place is not None
     silence, coordination, now = services.silence, services.state.coordination, services.clock()

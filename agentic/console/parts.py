@@ -187,7 +187,7 @@ class LiveChannels(Protocol):
         is not shown."""
 
     def message(self, channel_id: int, message_id: int) -> Message | None:
-        """Return None if the message is gone, or not kept any more."""
+        """Return None if the message is gone, or not kept anymore."""
 
     def is_shown(self, channel_id: int) -> bool:
         """Return whether the channel is one of `channels()`, or would be with its first message."""

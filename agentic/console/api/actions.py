@@ -26,7 +26,7 @@ from agentic.wire.entries import ActionNote
 
 MAX_CLICKS = 1_000  # that are remembered
 PAGE = 50
-LATE_SECONDS = 900.0  # a time that is later than this begins no conversation any more
+LATE_SECONDS = 900.0  # a time that is later than this begins no conversation anymore
 STATUS = {
     **dict.fromkeys(
         ("bad_value", "missing_value", "unknown_option", "unknown_value", "unknown_scope", "unknown_order"),
@@ -55,7 +55,7 @@ class Click(BaseModel):
 
 
 class ConsoleStyle(Style):
-    """Channels and people by name, times by the owner's clock, actions by their buttons."""
+    """Shows channels and people by name, times by the owner's clock, and actions by their buttons."""
 
     def __init__(self, parts: ConsoleContext) -> None:
         self._parts, self._buttons = parts, {name: one.button for name, one in parts.actions.on("console").items()}

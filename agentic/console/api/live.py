@@ -116,7 +116,7 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
         message_id, file_id = (snowflake(request.match_info[name]) for name in ("message", "file"))
         found = await parts.live.picture(message_id, file_id) or await ask_record(picture_of, message_id)
         if found is None or found.media_type not in PICTURE_TYPES:
-            raise Refused(404, "this picture cannot be read any more")
+            raise Refused(404, "this picture cannot be read anymore")
         return web.Response(body=found.data, headers={"Content-Type": found.media_type})
 
     @table.get("/api/live/why/{message}")

@@ -1,7 +1,7 @@
 """Stream events to open pages, and follow what runs now.
 
 Server-sent events, each encoded once for all readers. Events have ids, `{start}-{number}`; the newest are kept, so that
-a page that lost its connection resumes where it was. If that isn't possible any more, it gets a `reset`.
+a page that lost its connection resumes where it was. If that isn't possible anymore, it gets a `reset`.
 
 | event | data |
 | --- | --- |

@@ -77,7 +77,7 @@ def test_a_folder_has_a_name_that_any_disk_takes(name: str, key: str):
         ({"name": "S y s t e m"}, "the program uses that name"),
         ({"name": "GROK"}, "the name is too much like Grok; choose another one"),
         ({"name": "Cl4ude"}, ""),
-        ({"who": " \n"}, "who it is, is empty"),
+        ({"who": " \n"}, "“Who it is” is empty"),
     ],
 )
 async def test_what_would_not_be_understood_is_given_back_and_nothing_is_made(tmp_path, changes, why):

@@ -64,7 +64,7 @@ export function scheduleActions(slots) {
     button("Add a time", () => timeDialog("Add a conversation today", "add", {}, "Add")));
 }
 
-// Pause all bots, for the header of every page. While they are paused a bar below the header says so, and lifts it.
+// Pause all bots, for the header of every page. While they are paused a bar below the header says so and has a button to resume them.
 export function pauseAll() {
   const root = group("All bots");
   const bar = h("p", { class: "pause-bar", role: "status" });
@@ -194,7 +194,7 @@ export function button(text, run, attributes = {}) {
   return node;
 }
 
-// One click is one action, however often it arrives: it has an id of its own, and is sent once more where no answer came.
+// One click is one action, however often it arrives: it has an id of its own, and is sent once more if no answer came.
 export async function act(name, fields) {
   const body = { id: crypto.randomUUID?.() || randomId(), ...fields };
   try {

@@ -51,7 +51,7 @@ export function onlineChip(agent) {
   return elsewhere.length ? chip(`on ${elsewhere.join(", ")}`, "good") : chip("offline", "bad");
 }
 
-// Why it is silent, the gravest first; nothing where all is well.
+// Why it is silent, the gravest first; nothing if all is well.
 export function hindrances(agent) {
   const now = Date.now() / 1000;
   const cooling = agent.cooldowns.filter((each) => each.until > now);

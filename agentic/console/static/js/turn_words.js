@@ -11,7 +11,7 @@ const TASKS = {
 
 // tasks for while nobody writes
 const IDLE = {
-  summarise: "was to summarise a talk while nobody wrote",
+  summarise: "was to summarize a talk while nobody wrote",
   profile: "was to note what a person talks about while nobody wrote",
   follow_up: "was to follow up on a talk, unprompted",
   discover: "was to look for something new for a person, unprompted",
