@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from agentic.agent.forgetting import IN_DISCORD
+from agentic.agent.roster import without_mentions
 from agentic.agent.services import Services
 from agentic.chat.service import Person
 from agentic.personas.memory import MaySee
@@ -199,6 +200,10 @@ class ActionContext:
 
     def name_of(self, agent: str) -> str:
         return self.services.agents.roster.names.get(agent, agent)
+
+    def without_mentions(self, text: str) -> str:
+        """Return the text with the key of each mentioned bot instead of the mention."""
+        return without_mentions(text, self.services.chats.directory.agent_of)
 
     def ref(self, channel_id: int, request: ActionRequest) -> ChannelRef:
         guild_id = request.guild_id if request.place is not None else self.place.guild_of(channel_id)

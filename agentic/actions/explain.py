@@ -38,7 +38,7 @@ MAX_WORD = 100  # characters of a model name or an unknown trigger: another prog
 
 _MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
 
-SILENCED: Mapping[str, str] = {
+SILENCE_REASONS: Mapping[str, str] = {
     "paused": "all bots are paused until /bots resume",
     "stopped": "a person stopped the bots in this channel",
     "muted": "it is muted until {when}",
@@ -50,11 +50,11 @@ BUDGETS: Mapping[str, str] = {
 }
 
 
-class Message(Values):
+class OfMessage(Values):
     message: str = option("Link or id of the message", kind="message")
 
 
-async def explain_post(context: ActionContext, request: ActionRequest, values: Message) -> Outcome:
+async def explain_post(context: ActionContext, request: ActionRequest, values: OfMessage) -> Outcome:
     """Say why a bot posted a message, to those who may read it."""
     written = values.message.strip()
     if not written and request.surface == "text":
@@ -190,7 +190,7 @@ async def _obstacles(services: Services, agent: str, place: ChannelRef) -> list[
     if agent not in await state.coordination.presence.online([agent]):
         found.append("it is offline")
     reasons = services.silence.reasons(place, agent)
-    found += dict.fromkeys(SILENCED[each.kind].format(when=_when(each.until)) for each in reasons)
+    found += dict.fromkeys(SILENCE_REASONS[each.kind].format(when=_when(each.until)) for each in reasons)
     if (backoff_until := await state.coordination.backoffs.until(agent)) is not None:
         found.append(f"its AI provider rejects its requests (key or quota); it tries again {_when(backoff_until)}")
     found += [BUDGETS[budget] for budget in await state.limits.budgets.used_up(agent, place.channel_id, date)]

@@ -42,7 +42,7 @@ from agentic.actions.base import (
 )
 from agentic.actions.values import Values, option
 from agentic.agent.persona import front_of
-from agentic.agent.roster import KEY, RosterEntry, find, without_mentions
+from agentic.agent.roster import KEY, RosterEntry, find
 from agentic.chat.splitting import length
 from agentic.context.entries import RESERVED, skeleton
 from agentic.personas.files import PERSONA_FILES, Ambiguous, FileCache, NotFound, PersonaError
@@ -332,10 +332,8 @@ def _texts(context: ActionContext, key: str) -> tuple[str, str | None]:
 
 
 def _entry(context: ActionContext, written: str) -> RosterEntry | str:
-    """The agent that the option names, or why there is none."""
-    return find(
-        tuple(context.services.agents.roster), without_mentions(written, context.services.chats.directory.agent_of)
-    )
+    """Return the agent that the option names, or why there is none."""
+    return find(tuple(context.services.agents.roster), context.without_mentions(written))
 
 
 def _persona(context: ActionContext, written: str) -> RosterEntry | Outcome:

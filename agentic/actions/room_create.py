@@ -83,9 +83,9 @@ async def create(context: ActionContext, request: ActionRequest, values: NewRoom
     length = len(topic_of(values.topic))
     if length > MAX_TOPIC:
         return refused("topic_too_long", length=length)
-    draft = _readable(context, _draft(context, request, values))
+    draft = _clean_draft(context, _draft(context, request, values))
     entries = tuple(context.services.agents.roster)
-    moderator = find(entries, _plain(context, draft.moderator)) if draft.moderator else None
+    moderator = find(entries, context.without_mentions(draft.moderator)) if draft.moderator else None
     if isinstance(moderator, str):
         return refused("no_such_moderator", why=moderator)
     if moderator is not None and draft.policy != "moderated":
@@ -99,10 +99,10 @@ async def create(context: ActionContext, request: ActionRequest, values: NewRoom
 
 
 async def from_form(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
-    """The form was filled in. What can't be used is given back with the reason."""
+    """Open a room from a submitted form. If that fails, give back the texts with the reason."""
     values = {name: str(value) for name, value in request.values.items()}
     try:
-        draft = _readable(context, draft_from_form(context, request, values))
+        draft = _clean_draft(context, draft_from_form(context, request, values))
     except ValueError:
         return give_back(refused("bad_turns"), values, FILE)
     refusal = _refuse_channel(context, request, draft) if draft.topic else refused("no_topic")
@@ -113,7 +113,7 @@ async def from_form(context: ActionContext, request: ActionRequest, _: Values) -
 
 
 async def from_menu(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
-    """The members were chosen."""
+    """Open a room with the members that were chosen from the menu."""
     openings, roster = context.services.state.coordination.room_openings, context.services.agents.roster
     number = str(request.values.get("id", "")).partition(":")[2]
     opening_id = int(number) if number.isdecimal() else 0
@@ -134,7 +134,7 @@ async def from_menu(context: ActionContext, request: ActionRequest, _: Values) -
 
 
 async def _with_names(context: ActionContext, request: ActionRequest, draft: RoomDraft, names: str) -> Outcome:
-    found, problems = members_of(tuple(context.services.agents.roster), _plain(context, names))
+    found, problems = members_of(tuple(context.services.agents.roster), context.without_mentions(names))
     if problems:
         return refused("no_such_agent", why=" ".join(problems))
     if not found and request.place is not None:
@@ -229,9 +229,9 @@ async def _refuse_budget(context: ActionContext, draft: RoomDraft, chosen: Seque
     return None
 
 
-def _readable(context: ActionContext, draft: RoomDraft) -> RoomDraft:
-    """The draft as it may be kept in Redis and shown to models: without secrets, and with the names of mentioned
-    bots instead of their ids."""
+def _clean_draft(context: ActionContext, draft: RoomDraft) -> RoomDraft:
+    """Return the draft without secrets, and with the names of mentioned bots instead of their ids: Redis keeps it, and
+    models read it."""
     redact, directory = context.services.chats.redact, context.services.chats.directory
 
     def name_of(user_id: int) -> str | None:
@@ -240,10 +240,6 @@ def _readable(context: ActionContext, draft: RoomDraft) -> RoomDraft:
     texts = {name: getattr(draft, name) for name in ("topic", "rules", "question", "asked_by_name")}
     texts = {name: redact(without_mentions(text, name_of)) for name, text in texts.items()}
     return draft.model_copy(update={**texts, "topic": texts["topic"][:MAX_TOPIC]})
-
-
-def _plain(context: ActionContext, names: str) -> str:
-    return without_mentions(names, context.services.chats.directory.agent_of)
 
 
 def _draft(context: ActionContext, request: ActionRequest, values: NewRoom) -> RoomDraft:
@@ -268,7 +264,7 @@ def _draft(context: ActionContext, request: ActionRequest, values: NewRoom) -> R
 
 
 def draft_from_form(context: ActionContext, request: ActionRequest, values: Mapping[str, str]) -> RoomDraft:
-    """The draft that a filled-in form makes. Raises ValueError for turns that are none."""
+    """Return the draft that a submitted form describes. Raises ValueError if the turns aren't a number."""
     names = ("channel", "archive", "policy", "audience", "goodbye_ends", "moderator", "theme")
     _, *parts = values.get("id", "").split(":")
     given: dict[str, Any] = {name: value for name, value in zip(names, parts, strict=False) if value}
@@ -284,7 +280,7 @@ def draft_from_form(context: ActionContext, request: ActionRequest, values: Mapp
 
 
 def build_form(draft: RoomDraft, names: str) -> Form:
-    """The long version. Its id carries what it does not show."""
+    """Return the form for a new room. Its id carries the options that it does not show."""
     options = (draft.channel_id, draft.archive_minutes, draft.policy, round(draft.audience_seconds))
     return Form(
         id=":".join(map(str, (ROOM, *options, int(draft.goodbye_ends), draft.moderator or "", draft.theme))),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from agentic.actions.base import ActionContext, ActionRequest, File, Outcome, done, refused, report
 from agentic.actions.values import Values, option
-from agentic.agent.roster import Called, find, without_mentions
+from agentic.agent.roster import Called, find
 from agentic.policies import POLICY_TEXTS
 from agentic.record.database import RecordError
 from agentic.record.export.render import room_page
@@ -61,7 +61,7 @@ async def resume(context: ActionContext, request: ActionRequest, values: Resume)
 
 
 async def add(context: ActionContext, request: ActionRequest, values: OfMember) -> Outcome:
-    entry = find(tuple(context.services.agents.roster), _agent_in(context, values))
+    entry = find(tuple(context.services.agents.roster), context.without_mentions(values.agent))
     if isinstance(entry, str):
         return refused("no_such_agent", why=entry)
     if entry.why_not is not None:
@@ -82,16 +82,12 @@ async def _order_member(context: ActionContext, request: ActionRequest, values: 
     """Give an order about a member, even one whose persona was deleted since."""
     room = await find_room(context, request, values)
     members = [Called(one.name, one.shown) for one in room.members] if room is not None else []
-    member = find(members, _agent_in(context, values))
+    member = find(members, context.without_mentions(values.agent))
     if room is not None and isinstance(member, str):
         return refused(
             "no_such_member", why=member, channel=room.thread_id, members=listed([one.shown for one in members])
         )
     return await _order(context, room, name, RoomOrder(), None if isinstance(member, str) else member)
-
-
-def _agent_in(context: ActionContext, values: OfMember) -> str:
-    return without_mentions(values.agent, context.services.chats.directory.agent_of)
 
 
 async def _order(
