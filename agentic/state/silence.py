@@ -399,7 +399,7 @@ class Silence(Mirror):
         try:
             outcome, there = await self._write(order, "late" if late else "live")
         except StateUnavailable as away:
-            log.warning("an order for %s counts in this process only: Redis is unavailable (%s)", scope.name, away)
+            log.warning("an order for %s takes effect here only: Redis is unavailable (%s)", scope.name, away)
             self._unwritten.add(scope)
             self._behind.set()
             await self._learn(order)
@@ -409,7 +409,7 @@ class Silence(Mirror):
         if self._orders.get(scope) is order:
             self._orders[scope] = there
         await self._learn(there)
-        if outcome == "first":
+        if outcome == "first" and not 0 < there.until <= now:  # a late order may be over already
             level = logging.WARNING if scope.kind == "all" else logging.INFO
             if scope.kind in ("all", "person") and there.until:
                 log.log(level, "a person silenced %s until an order to resume", scope.name)

@@ -398,7 +398,10 @@ async def unreachable(*_: object, **__: object) -> int:
 # -- orders that are found late ----------------------------------------------------------------------------------------
 
 
-async def test_a_stop_that_is_found_late_holds_from_when_it_was_said(link: RedisConnection, clock: Clock):
+async def test_a_stop_that_is_found_late_holds_from_when_it_was_said(
+    link: RedisConnection, clock: Clock, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO")
     here, there = Process(link, clock), Process(link, clock)
     said = clock.now - 40
     assert await here.silence.stop(Scope.channel(CHANNEL), 60.0, source="m1", at=said, late=True) == "first"
@@ -412,6 +415,8 @@ async def test_a_stop_that_is_found_late_holds_from_when_it_was_said(link: Redis
     assert (here.heard, there.heard) == ([Scope.channel(CHANNEL)], [Scope.channel(CHANNEL)])
     assert await here.silence.stop(Scope.channel(OTHER), 60.0, source="m2", at=clock.now - 61, late=True) != "first"
     assert not here.is_stopped(OTHER), "it has run out"
+    silenced = [message for message in caplog.messages if "silenced" in message]
+    assert silenced == [f"a person silenced channel {CHANNEL} for 0 minutes"]
 
 
 @pytest.mark.promise(108)
