@@ -2,6 +2,8 @@
 
 The logs follow the transcripts, so it does not matter which service brought a message, or which of several bots. After
 a restart they know nothing and give the newest messages again: the record has them by id, so nothing is in it twice.
+
+Turns are reported to TurnWatchers: the writer of the record, traces, metrics.
 """
 
 from __future__ import annotations
@@ -306,7 +308,7 @@ class Consents:
 class TurnWatcher(Protocol):
     """Hears of turns that begin, once no limit forbids them, and of all that end. Neither method waits for anything.
 
-    The methods of `words` take their time and belong into a thread.
+    The methods of `words` take their time and belong in a thread.
     """
 
     def began(self, notice: TurnNotice) -> None: ...

@@ -211,7 +211,7 @@ class ProactiveMessages(Store):
         self._unwritten.pop(user_id, None)
         return first
 
-    @or_default(None, "a person's no to unprompted messages counts in this process only")
+    @or_default(None, "a person's no to unprompted messages takes effect in this process only")
     async def _refuse_first(self, user_id: int) -> bool | None:
         key = keys.unwanted(user_id)
         return bool(await self._link.call(lambda redis: redis.set(key, "1", nx=True, ex=KEEP_SECONDS)))

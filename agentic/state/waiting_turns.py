@@ -34,11 +34,11 @@ local function keep(k, a)
 end
 """
 
-# Sets the field's new time if the stored one is one that the caller knows, and stores the run's turn if it has one.
-# Returns 1 and the new time, or 0 and the stored one.
+# Sets the field's new time if the caller knows the stored time, and stores the run's turn if it has one.
+# Returns 1 and the new time, or 0 and the stored time.
 SWAP = f"""{KEEPING}
-local stands = redis.call('HGET', KEYS[1], ARGV[1])
-if stands and stands ~= ARGV[2] and stands ~= ARGV[3] then return {{0, stands}} end
+local stored = redis.call('HGET', KEYS[1], ARGV[1])
+if stored and stored ~= ARGV[2] and stored ~= ARGV[3] then return {{0, stored}} end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
 redis.call('EXPIRE', KEYS[1], ARGV[5])
 if #KEYS > 1 then keep(1, 5) end
@@ -70,7 +70,7 @@ class LastRuns(Store):
 
     def __init__(self, link: RedisConnection, clock: Callable[[], float] = time.time) -> None:
         super().__init__(link, clock)
-        self._stands: dict[tuple[str, str], str] = {}  # in Redis, as far as this process knows
+        self._stored: dict[tuple[str, str], str] = {}  # in Redis, as far as this process knows
         self._ours: dict[tuple[str, str], str] = {}  # set by this process, maybe missing in Redis
 
     @or_default(None, "the times of last runs are not known")
@@ -78,18 +78,18 @@ class LastRuns(Store):
         """The stored times by field; None if nobody knows."""
         kept = await self._link.call(lambda redis: redis.hgetall(keys.ticks(agent)))
         found = {str(field): str(text) for field, text in kept.items()}
-        for memory in (self._stands, self._ours):
+        for memory in (self._stored, self._ours):
             for place in [place for place in memory if place[0] == agent]:
                 del memory[place]
         times = {field: time for field, text in found.items() if (time := finite_number(text)) is not None}
         if len(times) < len(found):
             log.warning("the times of some last runs of %s cannot be read and are ignored", agent)
-        self._stands.update({(agent, field): found[field] for field in times})
+        self._stored.update({(agent, field): found[field] for field in times})
         return times
 
     def last(self, agent: str, field: str) -> float | None:
         """The last time, as this process knows it."""
-        text = self._ours.get((agent, field)) or self._stands.get((agent, field))
+        text = self._ours.get((agent, field)) or self._stored.get((agent, field))
         return finite_number(text) if text else None
 
     async def run(
@@ -104,26 +104,26 @@ class LastRuns(Store):
         """Take the run `at` that time; its turn, which begins with `event`, is stored until it begins, at most for
         `keep_seconds`. False: another process has taken this or a later run."""
         place, new = (agent, field), repr(float(at))
-        known, own = self._stands.get(place, ""), self._ours.get(place, "")
+        known, own = self._stored.get(place, ""), self._ours.get(place, "")
         kept = waiting_turn(agent, turn_id, event, keep_seconds, self._clock()) if event else ([], [])
         asked, args = [keys.ticks(agent), *kept[0]], [field, known, own, new, RUN_SECONDS, *kept[1]]
         try:
-            done, stands = await self._link.script(SWAP, asked, args)
+            done, stored = await self._link.script(SWAP, asked, args)
         except StateUnavailable as away:
             log.debug("a run is taken in memory: %s", away)
             self._ours[place] = new
             return True
-        self._stands[place] = str(stands)
+        self._stored[place] = str(stored)
         self._ours.pop(place, None)
         return bool(int(done))
 
     @or_default(None, "old times of last runs stay")
     async def prune(self, agent: str, known: Collection[str]) -> None:
         """Delete fields that are not among `known`, once there are too many."""
-        if len(fields := [field for name, field in self._stands if name == agent]) <= MAX_FIELDS:
+        if len(fields := [field for name, field in self._stored if name == agent]) <= MAX_FIELDS:
             return
         gone = [field for field in fields if field not in known]
         if gone:
             await self._link.call(lambda redis: redis.hdel(keys.ticks(agent), *gone))
         for field in gone:
-            self._stands.pop((agent, field), None)
+            self._stored.pop((agent, field), None)
