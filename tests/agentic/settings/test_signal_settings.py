@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_config import Settings, SettingsError, load_settings, missing_tokens_message
+from agentic.services.signal.settings import SignalSettings
 
 NUMBER = "+4915112345678"
 TOKEN = {"BOT_TOKEN_CLAUDE": "a-token-of-claude", "ANTHROPIC_API_KEY": "a-key"}
@@ -59,7 +60,9 @@ def test_a_number_belongs_to_an_agent_or_to_a_personas_folder(tmp_path: Path) ->
     assert line.startswith("SIGNAL_NUMBERS: penny is no agent: expected one of chatgpt, claude, ")
     (tmp_path / "penny").mkdir()
     (tmp_path / "penny" / "soul.md").write_text("Curious.")
-    assert load(**given).account_agents == ("penny",)
+    settings = load(**given)
+    assert settings.account_agents == ("penny",)
+    assert SignalSettings.of(settings).signal_numbers == settings.accounts["signal"] == {"penny": NUMBER}
 
 
 @pytest.mark.parametrize(
