@@ -237,7 +237,7 @@ def _begun(word: str) -> str:
     return "(?:".join(re.escape(char) for char in word) + ")?" * (len(word) - 1)
 
 
-_SAVED = re.compile(  # at the end of a growing text, perhaps the beginning of a mark
+_BEGUN = re.compile(  # at the end of a growing text, perhaps the beginning of a mark
     r"(?:!\[[^\n]{0,1000}|!|<[/\s]?[|｜](?![\s>)])[^<>\n]{0,330}|<[/\s]?[|｜]?\[?|</?[a-z][\w:,.-]{0,60}(?:[\s=/][^<>]{0,330})?|\[[/|a-z_]{0,20}(?:[:‡†][^\[\]\n]{0,200})?"
     r"|\{[^{}\n]{0,300}|【[^【】\n]{0,300}|◁[^▷]{0,20}|\ue200[^\ue201]{0,1000}|`{1,3}\w{0,20}"
     rf"|{_begun(']<]minimax[>[')}|\](?:~!?b?)?|\[e~|{_begun(':contentReference')}|:?contentReference\[[^\[\]\n]{{0,40}}|✿\w{{0,20}}✿?\s?|<role>\w{{0,12}}<?/?\w{{0,4}}"
@@ -366,7 +366,7 @@ class _Scanner:
             at = self._step(found.start())
         rest = self._text[self._copied :]
         if self._growing and not self._in_form:
-            begun = _SAVED if self._in_forms else _REASONING_BEGUN
+            begun = _BEGUN if self._in_forms else _REASONING_BEGUN
             if held := begun.search(rest, max(0, len(rest) - _MAX_BEGUN)):
                 self.changes, rest = True, rest[: held.start()]
         return "".join((*self._kept, rest))
