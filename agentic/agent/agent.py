@@ -50,8 +50,8 @@ class ToolDisplay(Protocol):
 
 
 class AgentModel(Protocol):
-    """What a turn asks: the models of one agent, of which a prompt's `guild_id` names one. Its answers are without
-    secrets, since they are kept in Redis as well as posted."""
+    """The models of one agent, as turns ask them: a prompt's `guild_id` selects one. Answers contain no secrets: they
+    are kept in Redis as well as posted."""
 
     async def complete(self, prompt: Prompt, history: Sequence[Message]) -> Reply: ...
     async def draw(self, prompt: ImagePrompt) -> Drawing: ...
@@ -122,7 +122,7 @@ class AgentModels:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentIdentity:
     """Who an agent is: `me` as prompts name it, and the color of its embeds. `names` maps the keys of all agents to
-    their shown names, and `directory` knows their user ids."""
+    their display names, and `directory` knows their user ids."""
 
     me: Identity
     names: Mapping[str, str]
@@ -130,16 +130,16 @@ class AgentIdentity:
     colour: int
 
     def ids(self, agents: Iterable[str]) -> dict[int, str]:
-        """The user ids of those agents that have one: id → key."""
+        """Map the user ids of these agents to their keys, without agents that have no id."""
         found = {agent: self.directory.id_of(agent) for agent in agents}
         return {user_id: agent for agent, user_id in found.items() if user_id is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentMemory:
-    """What an agent knows of channels beside their transcripts, and what of that may be shown to whom.
+    """What an agent knows about channels beside their transcripts, and who may be shown which of it.
 
-    `resets` say which messages are context no longer, `record` finds old ones, and `audience` knows who reads which
+    `resets` say which messages are no longer context, `record` finds old ones, and `audience` knows who reads which
     channel.
     """
 
@@ -181,7 +181,7 @@ class AgentTools:
             return True
         if options.always_search and WEB_SEARCH not in self.reported:
             self.reported.add(WEB_SEARCH)
-            log.warning("%s: always_search has no effect where the tool %s is not allowed", self.agent, WEB_SEARCH)
+            log.warning("%s: always_search has no effect: the tool %s is not allowed", self.agent, WEB_SEARCH)
         return False
 
 
@@ -217,17 +217,17 @@ class Agent:
 def build_agent(
     settings: AgentSettings,
     services: Services,
-    asked: AgentModel,
+    agent_model: AgentModel,
     model: Model,
     guild_models: Mapping[int, Model],
     *,
     audience: ChannelAudience,
     display: ToolDisplay | None = None,
 ) -> Agent:
-    """Build the agent as its turns know it. Turns reach `model` and `guild_models` only by `asked`; `audience`
-    knows the readers of its channels. A persona's tool calls have no `display`: only the record has them."""
+    """Build the agent as its turns know it. Turns reach `model` and `guild_models` only through `agent_model`;
+    `audience` knows the readers of its channels. A persona's tool calls have no `display`: only the record has them."""
     spec, shared = settings.spec, services.settings
-    bind = partial(bind_model, asked=asked, clock=services.clock)
+    bind = partial(bind_model, agent_model=agent_model, clock=services.clock)
     persona = build_persona_memory(spec.name, services, audience)
     others = tuple(name for key, name in services.agents.names.items() if key != spec.name)
     personality = shared.personality_of(spec.name) if spec.name in shared.agents else spec.personality
@@ -274,14 +274,16 @@ def build_agent(
     )
 
 
-def bind_model(settings: AgentSettings, model: Model, *, asked: AgentModel, clock: Callable[[], float]) -> ModelBinding:
-    """Build the model that these settings name, which turns reach by `asked`."""
+def bind_model(
+    settings: AgentSettings, model: Model, *, agent_model: AgentModel, clock: Callable[[], float]
+) -> ModelBinding:
+    """Build the model that these settings name, which turns reach through `agent_model`."""
     profiles = [one.profile for one in settings.usable or settings.models]
     coding = model if isinstance(model, AgentSdkModel) else None
     return ModelBinding(
         name=model.name,
-        complete=asked.complete,
-        draw=asked.draw,
+        complete=agent_model.complete,
+        draw=agent_model.draw,
         can_draw=model.can_draw,
         prices=ModelPrices.of(settings, free=model.free, query=coding.config.max_usd if coding else None),
         image_limits=ImageLimits(  # for all of these models, since any of them may answer
