@@ -24,7 +24,7 @@ from agentic.agent.limits import (
     under_way,
 )
 from agentic.llm.errors import ModelError
-from agentic.llm.pricing import expected as expected_usage
+from agentic.llm.pricing import expected
 from agentic.llm.types import Message, Model, Prompt, Reply, Usage
 from agentic.state.limits import LimitRequest
 from agentic.state.turn_records import TurnRecord
@@ -108,7 +108,7 @@ class SideModel(Protocol):
 async def run_side_call(call: SideCall, model: SideModel, limits: AgentLimits) -> Reply:
     """Reserve, call, settle. Raises TurnAborted if a limit or a budget forbids the call, or it was made before, and
     ModelError."""
-    worst_case = model.prices.worst_case(expected_usage(call.prompt))
+    worst_case = model.prices.worst_case(expected(call.prompt))
     request = LimitRequest(
         agent=limits.agent,
         channel_id=call.channel_id,
