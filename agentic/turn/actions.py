@@ -100,11 +100,11 @@ async def _draw(turn: Turn, decision: Decision) -> Picture | None:
     cost = turn.model.prices.picture()  # until more is known of it
     together = spending.total + cost
     if not await turn.limits.reserve_more(event.id, together.cost_usd):
-        log.info("%s: no picture is drawn, there is no money for it", agent.key)
+        log.info("%s: no picture is drawn: the budget is used up", agent.key)
         return None
     seconds = event.deadline - agent.now() - POST_SECONDS
     if seconds <= 0:
-        log.info("%s: no picture is drawn, there is no time for it", agent.key)
+        log.info("%s: no picture is drawn: no time is left", agent.key)
         return None
     await spending.reserve(together)
     try:
