@@ -45,7 +45,7 @@ MOMENTS = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEvent:
     """An event in a lane. Nothing is posted after `deadline`, in unix seconds; with `seconds` the deadline is that long
-    after the turn begins. `on_behalf` is the person on whose account it is, if that is known.
+    after the turn begins. `on_behalf` is the person whose budget pays for it, if that is known.
 
     The inbox sets `seq`, a number that only grows, and `at`, the time of its arrival in unix seconds.
     """
@@ -79,7 +79,7 @@ class TurnEvent:
 
     @property
     def person_id(self) -> int | None:
-        """The person who brought it about, where that is known before the turn has read the channel."""
+        """The person who brought it about, if that is known before the turn has read the channel."""
         return self.on_behalf
 
     @property
@@ -94,7 +94,7 @@ class TurnEvent:
 
     @property
     def cools_down(self) -> bool:
-        """Whether the channel's cooldown holds for it."""
+        """Whether the channel's cooldown applies to it."""
         return False
 
     @property
@@ -323,8 +323,8 @@ class ReflectionEvent(AutomationEvent):
     """The coordinator gives a task for while nobody writes. Either it writes a text for the coordinator (WRITTEN) by
     one call of a model, or it may post what nobody asked for (PROACTIVE).
 
-    A post is on the account of the person that it is for, but no turn for people: these do not wait for it. What is
-    written is on nobody's account.
+    The person whom a post is for pays for it from their budget, but it is not a turn for people: nobody waits for it.
+    Nobody pays for a text for the coordinator.
     """
 
     kind: ClassVar[str] = "reflection"
@@ -451,7 +451,7 @@ _SAVED: TypeAdapter[SavedEvent] = TypeAdapter(SavedEvent)
 
 
 def read_kept(kind: TypeAdapter[T], text: str | None, what: str) -> T | None:
-    """Read what is kept of a turn in Redis; None if it is empty or can't be read, which the log says."""
+    """Read what Redis has of a turn. Return None if that is empty, or can't be read, which is logged."""
     try:
         return kind.validate_json(text) if text else None
     except ValidationError as error:

@@ -93,16 +93,16 @@ class AgentLimits:
 
     @cached_property
     def replies(self) -> ReplyThrottle:
-        """Of lines that say why there is no answer."""
+        """Throttle the lines that say why there is no answer."""
         return ReplyThrottle(self.clock)
 
     @cached_property
     def explanations(self) -> ReplyThrottle:
-        """Of lines that say what a reaction means."""
+        """Throttle the lines that say what a reaction means."""
         return ReplyThrottle(self.clock, EXPLAINED_SECONDS)
 
     def budgets_alone(self) -> AgentLimits:
-        """The same without a cooldown and a daily maximum."""
+        """Return limits without a cooldown and a daily maximum."""
         return AgentLimits(self.agent, self.state, self.clock)
 
     def apply_to(

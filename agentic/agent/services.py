@@ -73,8 +73,8 @@ class AgentBook:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedModels:
-    """The models that are no agent's own. `cheap` answers small questions, `embeddings` makes vectors of texts; None if
-    there is none. `prefill` knows which models continue a transcript."""
+    """The models that don't belong to one agent. `cheap` answers small questions, `embeddings` makes vectors of texts;
+    None if there is none. `prefill` knows which models continue a transcript."""
 
     cheap: CheapModel | None = None
     embeddings: Embeddings | None = None

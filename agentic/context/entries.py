@@ -70,7 +70,7 @@ _OWN_LABELS = (
 class Speaker:
     """The author of a message. `agent`: the key of one of our agents ("claude"), None for anyone else. `audience`: a
     person in a room of agents. `roles` and `may_manage` (Manage Messages in its channel) decide what they may command;
-    empty if unknown. `webhook`: the message came by one, ours or another's."""
+    empty if unknown. `webhook`: the message came through a webhook, ours or another's."""
 
     id: int
     name: str
@@ -140,11 +140,10 @@ class Entry:
     """One message. `created_at` is in unix seconds. In `text`, mentions, channels and roles are already names.
 
     `hidden`: its own text hides it (a command, or text not meant for bots); a reaction may show it again or hide
-    another (`visible`).
-    `order`: the stop order that it consists of. `parts`: the messages joined into this one, the first included
-    (history.py); empty for a single message. `extras`: what the service keeps outside of the text (a forward, a
-    sticker, a poll, an embed), one line each ("sticker: Wave"), in strangers' words as they came. `private`: it is in a
-    chat of one person with an agent.
+    another (`visible`). `order`: the stop order that it consists of. `parts`: the messages joined into this one, the
+    first included (history.py); empty for a single message. `extras`: what the service keeps outside of the text (a
+    forward, a sticker, a poll, an embed), one line each ("sticker: Wave"), in strangers' words as they came. `private`:
+    it is in a chat of one person with an agent.
     """
 
     id: int

@@ -173,7 +173,7 @@ class TalkContext:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
     """What the agent can do in the turn. `contract`: the form of its answer; `search_first`: the web is searched once,
-    before the answer; `frugal`: there is money for one call, so no tools."""
+    before the answer; `frugal`: the budget allows one call, so no tools."""
 
     contract: str
     can_draw: bool = False

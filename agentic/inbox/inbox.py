@@ -339,7 +339,7 @@ class Inbox:
         return stamped
 
     def cancel(self, name: Hashable, which: Callable[[TurnEvent], bool] = lambda _: True) -> list[TurnEvent]:
-        """Remove what waits in a lane, as far as `which` picks it; the lane's running turn continues."""
+        """Remove the events that wait in a lane and that `which` picks; the lane's running turn continues."""
         lane = self._lanes.get(name)
         if lane is None:
             return []

@@ -41,7 +41,7 @@ class OptOutReactions:
 
     def __init__(self, services: Services, channels: AgentChannels) -> None:
         self._consents, self._notices, self._channels = services.record.consents, services.state.posts.notices, channels
-        self._unasked, self._memory = services.state.posts.proactive, services.record.memory
+        self._proactive, self._memory = services.state.posts.proactive, services.record.memory
 
     async def on_reaction(self, sign: PersonReaction) -> None:
         if sign.emoji == MUTE_SIGN and await self._person_of(sign.message_id) == sign.who.user_id:
@@ -58,7 +58,7 @@ class OptOutReactions:
 
     async def _person_of(self, message_id: int) -> int | None:
         """The person whom an unprompted message was for. Of an old one only the record knows."""
-        sent = await self._unasked.read(message_id) or await self._memory.unasked(message_id)
+        sent = await self._proactive.read(message_id) or await self._memory.unasked(message_id)
         return sent.person_id if sent is not None else None
 
     async def _end(self, person_id: int, channel_id: int, message_id: int) -> None:

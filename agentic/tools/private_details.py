@@ -22,7 +22,7 @@ _DOT = r"\s?[\[(]\s?(?:dot|\.)\s?[\])]\s?"
 _SEPARATOR = r"[ \u00a0().\-/]"
 _STREET = r"street|st\.|avenue|ave\.?|road|rd\.|lane|boulevard|blvd\.?|drive|square|terrace|court|crescent|highway"
 _NO_ADDRESS = r"(?:food|art|artists?|style|view|fighter|wear|photo\w*|map|trip|test|race|games?)\b"
-_NO_STREET_WORD = (  # what stands between a number and a street's name only if the number is no house's
+_NO_STREET_WORD = (  # if one of these words is between a number and a street's name, the number isn't that of a house
     r"(?:of|the|an?|in|on|at|about|for|from|to|and|with|best|top|most|famous|things?|facts?|songs?|years?|hours?|days?"
     r"|min(?:utes?)?|miles?|km|people)\b"
 )
@@ -82,7 +82,7 @@ _WORD = re.compile(r"\w")
 
 
 def without_private(query: str, redact: Redact = str, *, asked: str = "") -> str:
-    """The query on one line without private details; "" where no word is left. `redact` removes known secrets, and
+    """The query on one line without private details; "" if no word is left. `redact` removes known secrets, and
     writes [redacted] for each. `asked`: what the person wrote, whose street addresses may be searched for."""
     text = _REDACTED.sub(_GONE, redact(_on_one_line(query)))
     text = _SHAPES.sub(_GONE, text)
@@ -112,7 +112,7 @@ def _is_asked_about(address: str, asked: str) -> bool:
 
 
 def _is_plain_number(text: str) -> bool:
-    """Whether a run of digits is a date, several years, or a number, not one that is dialled or charged."""
+    """Whether a run of digits is a date, several years, or a plain number: not one of a phone or a card."""
     digits = re.sub(r"\D", "", text)
     if _YEARS.fullmatch(text):
         return True

@@ -124,7 +124,7 @@ async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: Searc
     if search.made:
         return reply
     if not await can_ask_again(turn):
-        log.info("%s: answers without a search, there is no money or time for one", turn.agent.key)
+        log.info("%s: answers without a search: the budget or the time is used up", turn.agent.key)
         return reply
     found = await search.search(tools, own_words)
     if found is None or not await can_ask_again(turn):
@@ -188,15 +188,15 @@ async def call_model(
     kind: CallKind = "text",
     cheap: CheapModel | None = None,
 ) -> Reply:
-    """Ask the turn's model, or a cheap one, at the turn's expense. Raises ModelError, UnreadableDecision for an answer
-    of its own model that is none, and what `_reserve` does."""
+    """Ask the turn's model, or a cheap one, at the turn's expense. Raises ModelError, and what `_reserve` does. Raises
+    UnreadableDecision if the turn's own model gives no usable answer."""
     model, event = turn.model if cheap is None else cheap, turn.event
     cost = model.prices.worst_case(expected(prompt, history))  # until more is known of it
     await _reserve(turn, cost)
     if cheap is None:
         turn.limits.overhead.note(input_tokens(prompt, ()))
+        # Automation isn't part of a conversation.
         continues = event.channel_id if isinstance(event, MentionEvent | InstructionEvent) else None
-        # automation is no part of a conversation
         prompt = replace(prompt, conversation=continues, guild_id=turn.outlet.view.guild_id)
     try:
         with turn.state.trace.call(model.name, prompt, history, kind=kind) as call:

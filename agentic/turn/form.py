@@ -16,7 +16,7 @@ from typing import Any, Literal
 from agentic.chat.outlet import ServiceInfo
 from agentic.llm.types import Source
 
-MARKUP = "{markup}"  # stands for that of the service in the contract
+MARKUP = "{markup}"  # in the contract; replaced by the service's markup
 REPAIR = (
     "Your last answer could not be read ({reason}). "
     "Answer once more, with nothing but the JSON object that was asked for."
@@ -60,7 +60,7 @@ def _field(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The actions of a turn. With `skip` no other field counts. A starter sets `topic`."""
+    """The actions of a turn. With `skip` all other fields are ignored. A starter sets `topic`."""
 
     skip: bool = _field(
         "flag",

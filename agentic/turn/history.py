@@ -240,8 +240,8 @@ class ChainPlace:
 class FoundChain:
     """The parents, oldest first, and a `summary` of what lies before, made of messages `sources` by `people`.
 
-    Where the transcript ends: `missing` is the next parent, which it does not have; `unlinked` an agent's post of which
-    it does not know what it answers; `left` how many further ones are wanted.
+    If the transcript ends before the chain does: `missing` is the next parent, which it does not have; `unlinked` an
+    agent's post of which it does not know what it answers; `left` how many further parents are wanted.
     """
 
     entries: tuple[Entry, ...] = ()

@@ -68,7 +68,7 @@ _ABSENT = object()  # no value where one was expected
 
 def objects(text: str) -> Iterator[tuple[Mapping[str, object], bool]]:
     """Every object in `text`, in order of its opening brace, an outer one before those inside it; and whether it is
-    inside of another one.
+    inside another one.
 
     Values are str, int, float (finite), bool, None, list and dict. Of an object that is cut off or goes wrong, the
     fields up to there. Text beyond MAX_CHARS is not read.

@@ -153,7 +153,7 @@ class TurnState:
             self.spending.reserved = request.estimate
 
     def end(self, reason: str) -> None:
-        """The turn ends for this reason, with what is done by now."""
+        """End the turn for this reason, with what is done by now."""
         self.done = replace(self.done, reason=reason)
 
     async def save_closing(self) -> None:
@@ -227,6 +227,6 @@ class Turn:
 
     @cached_property
     def limits(self) -> AgentLimits:
-        """Notes have the budgets alone, and prompts of a size of their own."""
+        """Return the agent's limits. For notes only the budgets apply, and their prompts have a size of their own."""
         limits = self.agent.limits
         return limits.budgets_alone() if is_writing(self.event) else limits

@@ -1,4 +1,4 @@
-"""One search of the web before an answer: what makes it, and what the model is told of it."""
+"""One search of the web before an answer: who makes it, and what the model is told about it."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def found_pages(records: Sequence[ToolRecord]) -> list[Source]:
 
 
 def fallback_source(text: str | None, pages: Sequence[Source]) -> tuple[Source, ...]:
-    """The page to show below a text that names the address of none: the first whose site it names, else the first."""
+    """The page to show below a text without the address of a page: the first whose site it names, else the first."""
     if not text or not pages or any(page.url.rstrip("/") in text for page in pages):
         return ()
     said = text.casefold()

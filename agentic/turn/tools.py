@@ -60,8 +60,7 @@ def words_of_asker(context: PromptContext) -> str:
 
 
 class ToolUse:
-    """Run the tools of one turn. Calls of the mode's tools,
-    those of the turn itself, are neither saved nor shown."""
+    """Run the tools of one turn. Calls of the mode's tools, those of the turn itself, are neither saved nor shown."""
 
     def __init__(self, turn: Turn, mode: AnswerMode) -> None:
         self._turn, self._mode, self._view = turn, mode, mode.view
@@ -69,7 +68,7 @@ class ToolUse:
         self._records: dict[str, ToolRecord] = {}
 
     def loop(self, prompt: Prompt) -> ToolLoop:
-        """What the model is asked, beginning with this prompt."""
+        """Return the loop in which the model is asked, beginning with this prompt."""
         box, context, model = self.box, self._context(), self._turn.model
         if self._mode.tools and not model.runs_own_tools:
             box, _ = collect_tools((*self._mode.tools, *(tool for name in box.names if (tool := box.get(name)))))

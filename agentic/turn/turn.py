@@ -228,7 +228,7 @@ def blocking_reason(turn: Turn) -> str | None:
 
 
 def _request(turn: Turn) -> LimitRequest:
-    """Texts for the coordinator are counted apart from the day's turns, as turns are whose model costs nothing."""
+    """Texts for the coordinator don't count toward the daily turns, nor do turns whose model costs nothing."""
     agent, outlet, event = turn.agent, turn.outlet, turn.event
     prices, trigger = turn.model.prices, trigger_of(event)
     if is_writing(event):

@@ -68,7 +68,7 @@ class TurnView:
     `names` are those of agents that go by another one in this channel. `pictures` by message id and `files` (their
     texts) by attachment id are shown beside the words. `newest` is the channel's newest message, `wording` a person's
     question, `about` the words of the messages that an unprompted post is about, by id, all as they were when the view
-    was built. `reset` is the last message that no longer is context.
+    was built. `reset` is the last message that is no longer context.
     """
 
     context: PromptContext
