@@ -187,7 +187,7 @@ async def test_what_came_before_a_call_must_be_known_for_it_may_be_the_end_of_a_
         transcript.is_complete = transcript.begins = False
 
     transcript = scene.transcripts.of(LOUNGE)
-    monkeypatch.setattr(scene.discord.fetcher, "whole", unread)
+    monkeypatch.setattr(scene.discord.fetcher, "ensure_complete", unread)
     await from_grok(scene)
     assert scene.cog.asked == []
     await scene.hear("talk to each other")
