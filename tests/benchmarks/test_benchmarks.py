@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import math
 import time
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from agentic.process.root import ROOT
 from tests.benchmarks import run as running
 from tests.benchmarks.compare import render as compared
+from tests.benchmarks.compare import values_of
 from tests.benchmarks.measures.context import EFFECTIVE_SHARE, PUBLIC_PROGRAM, conversation
 from tests.benchmarks.processes import Broken
 from tests.benchmarks.sides.call_counter import CallCounter
@@ -154,6 +157,23 @@ def test_two_checkouts_are_compared_round_by_round() -> None:
     Console(width=160, file=written).print(compared(rounds))
     (line,) = (line for line in written.getvalue().splitlines() if line.startswith("│"))
     assert [cell.strip() for cell in line.strip("│").split("│")] == ["posts", "3 s", "4 s", "0.50", "0.75", "1.00"]
+
+
+def test_a_checkout_is_measured_by_its_own_benchmarks() -> None:
+    values = values_of(ROOT, ["context"], quick=True)
+    assert values["effective input for each turn of it"][1] == "characters"
+
+
+def test_a_checkout_from_before_the_benchmarks_moved_is_measured_too(tmp_path: Path) -> None:
+    for folder in ("benchmarks", "tests/benchmarks"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "__init__.py").touch()
+    report = {"rows": [{"metric": "posts", "value": 2.0, "unit": "s"}, {"metric": "lost", "value": None, "unit": ""}]}
+    program = (
+        f"import pathlib, sys\npathlib.Path(sys.argv[sys.argv.index('--json') + 1]).write_text({json.dumps(report)!r})"
+    )
+    (tmp_path / "benchmarks" / "__main__.py").write_text(program)
+    assert values_of(tmp_path, ["start"], quick=False) == {"posts": (2.0, "s")}
 
 
 @pytest.mark.parametrize(
