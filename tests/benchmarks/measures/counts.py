@@ -1,7 +1,7 @@
 """What one mention and one instruction cost in counts: calls on the loop's thread, callbacks, Redis commands, bytes.
 
-Counts vary far less from run to run than times do, on one version of Python. What the program does while idle is
-measured first and subtracted.
+Counts vary far less from run to run than times do, on one version of Python. Each count ends when the
+history is written, and what the program does while idle is measured first and subtracted.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from tests.benchmarks.stage import Bench
 from tests.benchmarks.table import Row, milliseconds
 
 THREADS = "processor time of other threads"
+REST = 2.0  # seconds until the history of the last turn is written
 
 
 async def counts(bench: Bench) -> list[Row]:
     """Count over single mentions, then over single instructions."""
-    size = bench.size(80, 16)
+    size = bench.size(80, 40)
     async with (
         bench.stage("counts", channels=CHANNELS, people=10, history=HISTORY) as stage,
         stage.settled_program() as program,
@@ -30,7 +31,8 @@ async def counts(bench: Bench) -> list[Row]:
     ):
         await ask_one_by_one(stage, program, 4 * CHANNELS)
         await instruct(stage, bus, 4 * CHANNELS)
-        idle = await _count(program, redis, lambda: asyncio.sleep(bench.size(5, 1)))
+        await asyncio.sleep(REST)
+        idle = await _count(program, redis, lambda: asyncio.sleep(bench.size(7, 1)))
         mentions = await _count(program, redis, lambda: ask_one_by_one(stage, program, size))
         instructions = await _count(program, redis, lambda: instruct(stage, bus, size))
     return [*_rows("mention", mentions, idle, size), *_rows("instruction", instructions, idle, size)]
@@ -40,18 +42,19 @@ async def _count(program: Child, redis: RedisConnection, work: Callable[[], Awai
     before = await _redis_counts(redis)
     await program.ask("count_calls")
     await work()
+    await asyncio.sleep(REST)
     counted: dict[str, float] = await program.ask("counted")
     after = await _redis_counts(redis)
     return counted | {name: after[name] - before[name] for name in after}
 
 
 async def _redis_counts(redis: RedisConnection) -> dict[str, float]:
-    """Commands, scripts' own included, and bytes that Redis received."""
-    commands = await redis.call(lambda client: client.info("commandstats"))
-    stats = await redis.call(lambda client: client.info("stats"))
+    """Commands, scripts' own included, and bytes and socket reads by which Redis received them."""
+    found = await redis.call(lambda client: client.info("all"))
     return {
-        "Redis commands": sum(each["calls"] for each in commands.values()),
-        "bytes to Redis": stats["total_net_input_bytes"],
+        "Redis commands": sum(value["calls"] for name, value in found.items() if name.startswith("cmdstat_")),
+        "bytes to Redis": found["total_net_input_bytes"],
+        "socket reads by Redis": found["total_reads_processed"],
     }
 
 
