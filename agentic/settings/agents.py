@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -279,16 +280,21 @@ class PersonaModels:
         shared = [self._named(name) for name in self.shared]
         if any(model.lacks is None for model in shared):
             return shared
+        return [self._least_expensive]
+
+    @cached_property
+    def _least_expensive(self) -> ModelSettings:
+        """The default of a provider whose key is set, by the price of a million tokens in and as many out. Prices are
+        compared once, since personas are read every few seconds."""
         defaults = [self._default_of(spec.provider) for spec in self.specs]
         if not defaults:
             raise NoModel("identity.md: provider: no agent is configured, so there is no default")
 
         def rank(model: ModelSettings) -> tuple[bool, float]:
-            """First those with a key, by the price of a million tokens in and as many out."""
             listed = list_price(model.provider, model.model)
             return model.lacks is not None, 0.0 if model.lacks else listed.input + listed.output
 
-        return [min(defaults, key=rank)]
+        return min(defaults, key=rank)
 
     def _named(self, name: str) -> ModelSettings:
         provider, model = self.sources.split_model_name(name, "")
