@@ -42,7 +42,7 @@ from agentic.local.settings import (
 from agentic.local.terminal.commands import TypedCommand
 from agentic.local.terminal.terminal import LocalConversations, Screen, Terminal
 from agentic.local.terminal.view import Header, Names, SavedFiles
-from agentic.local.voices.scene import new_room_lines
+from agentic.local.voices.scenes import Heard
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.process.logs import version_line
 from agentic.runtime.bot import cancel
@@ -86,7 +86,7 @@ class _Local:
         self.once, self.topic = once, topic
         self.setting_warnings = setting_warnings_here(settings)  # before any folder is created
         self.pace = ONCE if once else WATCHING
-        self.rng, self.rooms = random.Random(), new_room_lines()
+        self.rng, self.heard = random.Random(), Heard()
         self.console = Console(highlight=False)
         self.with_model = {} if scripted else {name: a for name, a in settings.agents.items() if a.usable}
         self.looks_for_servers = len(self.with_model) < len(settings.agents) and not (once and scripted)
@@ -117,8 +117,8 @@ class _Local:
             rng=random.Random(self.rng.random()),
             delay=lambda: self.rng.uniform(*self.pace.thinking),
             can_draw=bool(agent.image_model),
-            remedy=f"{step} and {agent.display_name} answers itself",  # after which its model speaks
-            rooms=self.rooms,
+            remedy=f"for real answers from {agent.display_name}, {step}",
+            heard=self.heard,
         )
 
     async def run(self) -> int:

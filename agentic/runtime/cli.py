@@ -292,7 +292,7 @@ def _parser() -> argparse.ArgumentParser:
         help="with --local: all bots use this model, such as ollama/llama3.3 (docs/providers.md)",
     )
     voices.add_argument(
-        "--scripted", action="store_true", help="with --local: use prepared lines, even if an API key is set"
+        "--scripted", action="store_true", help="with --local: use scripted lines, even if an API key is set"
     )
     return parser
 

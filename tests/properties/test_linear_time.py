@@ -48,8 +48,7 @@ REPEATS = 2
 METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "finditer", "findall")
 MEETS_NO_OUTSIDE_TEXT = ("agentic.setup.",)  # who types there is the owner of the machine
 BOUNDED = {
-    "agentic.local.voices.answering._OR": "longer messages are answered before it (LONG)",
-    "agentic.local.voices.answering._ABOUT": "longer messages are answered before it (LONG)",
+    "agentic.local.voices.answering._OR": "reads at most 100 characters",
     "agentic.services.signal.styled_text._INLINE": "each alternative reads at most 2,000 characters",
     "agentic.record.export.render._INLINE": "reads one message at a time, of at most 4,000 characters",
 }

@@ -305,7 +305,7 @@ class Header:
         else:
             what = ("once", f"{'one short room' if self.room else 'one conversation'}; without --once you can join in")
         rows = (
-            ("scripted", scripted and f"{', '.join(scripted)}: prepared lines, no model, no cost"),
+            ("scripted", scripted and f"{', '.join(scripted)}: scripted lines, no model, no cost"),
             ("local", free and f"{', '.join(free)}: a model on your own machines, no cost"),
             ("paid", paid and f"{', '.join(paid)}: calls cost money"),
             ("browser", self.console),

@@ -558,7 +558,7 @@ async def test_the_header_shows_which_bots_are_scripted_or_paid_and_how_to_talk(
     screen, out = terminal("/who", header=header)
     await screen.run()
     text = out.getvalue()
-    assert "Claude: prepared lines" in text
+    assert "Claude: scripted lines" in text
     assert "Grok (xai/grok-4.7): calls cost money" in text
     assert "Gemini (ollama/llama3.3): a model on your own machines, no cost" in text
     for word in ("data/local", "@claude hello", "#debate", "/fire", "/quit"):

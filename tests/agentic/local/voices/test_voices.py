@@ -15,16 +15,17 @@ import pytest
 from agentic.llm.pricing import tokens_of
 from agentic.llm.types import Message, Prompt
 from agentic.local.voices.answering import NOTE, understand
-from agentic.local.voices.scene import PERSONAS, known_themes, persona, theme_lines, topic_in
-from agentic.local.voices.voice import ScriptedVoice, wish_to_end
+from agentic.local.voices.scenes import DEBATES, PERSONAS, Heard, scenes_of
+from agentic.local.voices.voice import STATE, ScriptedVoice
 from agentic.themes import THEMES
 from agentic.turn.decision import parse_decision
 
 NAMES = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}
+ROOM = ("Historian", "Engineer", "Sceptic", "Claude")
 
 
-def voice(agent: str = "claude", seed: int = 1) -> ScriptedVoice:
-    return ScriptedVoice(agent, rng=random.Random(seed), delay=None)
+def voice(agent: str = "claude", seed: int = 1, heard: Heard | None = None) -> ScriptedVoice:
+    return ScriptedVoice(agent, rng=random.Random(seed), heard=heard)
 
 
 async def decision(speaker: ScriptedVoice, **labels: str) -> dict[str, Any]:
@@ -38,6 +39,7 @@ async def decision(speaker: ScriptedVoice, **labels: str) -> dict[str, Any]:
     }
     reply = await speaker.complete(Prompt(text="decide", labels=known | labels))
     answer: dict[str, Any] = json.loads(reply.text)
+    assert parse_decision(reply.text).skip == answer["skip"]
     return answer
 
 
@@ -47,194 +49,156 @@ async def ask(text: str, agent: str = "claude", seed: int = 1) -> str:
     return str(answer["text"])
 
 
-def four_voices(rng: random.Random) -> dict[str, ScriptedVoice]:
-    return {agent: voice(agent, rng.randrange(1 << 30)) for agent in NAMES}
+def four_voices(seed: int) -> dict[str, ScriptedVoice]:
+    heard = Heard()
+    return {agent: voice(agent, seed + number, heard) for number, agent in enumerate(NAMES)}
 
 
 async def converse(
-    theme: str, seed: int, rounds: int, topic: str = "", voices: dict[str, ScriptedVoice] | None = None
-) -> list[tuple[str, str, dict[str, Any]]]:
-    """(agent, name of who spoke before, decision) of each turn."""
+    theme: str, seed: int, topic: str = "", voices: dict[str, ScriptedVoice] | None = None
+) -> list[tuple[str, dict[str, Any]]]:
+    """(agent, decision) of each turn, in any order, until two in a row asked for the end or ten rounds are over."""
     rng = random.Random(seed)
-    voices = voices or four_voices(rng)
-    turns: list[tuple[str, str, dict[str, Any]]] = []
-    last, last_text = "", ""
-    for number in range(1, rounds + 1):
+    voices = voices or four_voices(seed)
+    turns: list[tuple[str, dict[str, Any]]] = []
+    last, streak = "", 0
+    for number in range(1, 11):
         for agent in sorted(NAMES, key=lambda _: rng.random()):
-            trigger = "round" if turns else "starter"
-            answer = await decision(
-                voices[agent],
-                theme=theme,
-                trigger=trigger,
-                topic=topic,
-                round=str(number),
-                last_speaker=last,
-                last_text=last_text,
-                last_message_id="77" if last else "",
-            )
-            turns.append((agent, last, answer))
+            labels = {"topic": topic, "round": str(number), "last_speaker": last, "last_message_id": "77"}
+            answer = await decision(voices[agent], theme=theme, trigger="round" if turns else "starter", **labels)
+            turns.append((agent, answer))
             topic = topic or answer["topic"] or ""
-            if answer["text"]:
-                last, last_text = NAMES[agent], answer["text"]
+            last = NAMES[agent] if answer["text"] else last
+            streak = streak if answer["skip"] else (streak + 1) * bool(answer["end_conversation"])
+            if streak == 2:
+                return turns
     return turns
 
 
-def sentences(text: str) -> list[str]:
-    return [part.strip(" -") for part in re.split(r"(?<=[.!?])\s+|\n", text) if part.strip(" -")]
+def texts(turns: list[tuple[str, dict[str, Any]]]) -> list[str]:
+    return [turn["text"] for _, turn in turns if turn["text"]]
 
 
 @pytest.mark.parametrize("theme", sorted(THEMES))
-async def test_a_conversation_of_eight_rounds_repeats_no_sentence(theme: str) -> None:
+async def test_four_conversations_play_four_scenes_whole_and_then_ask_to_end(theme: str) -> None:
+    voices = four_voices(7)
+    heard: list[str] = []
+    topics = set()
     for seed in range(4):
-        turns = await converse(theme, seed, rounds=8)
-        said = Counter(sentence for _, _, turn in turns if turn["text"] for sentence in sentences(turn["text"]))
-        assert [sentence for sentence, times in said.items() if times > 1] == []
+        turns = await converse(theme, seed, voices=voices)
+        topics.add(turns[0][1]["topic"])
+        scene = next(scene for scene in scenes_of(theme) if scene.topic == turns[0][1]["topic"])
+        assert turns[0][1]["text"] == scene.opening
+        assert len(texts(turns)) >= len(scene.lines) - 1, "the scene is played, perhaps without its very last line"
+        assert [turn["end_conversation"] for _, turn in turns if turn["text"]][-2:] == [True, True]
+        heard += texts(turns)
+    assert len(topics) == 4
+    assert max(Counter(heard).values()) == 1
+    again = await converse(theme, 9, voices=voices)
+    assert texts(again)[0] in heard, "once all were heard, one of them is played again"
+    assert len(texts(again)) > 6
 
 
-BROKEN = re.compile(r"[{}]|[^\n]  |\.\.|,,|!!|\?\?|::|[?!,;]\.|:$|\b(\w+) \1\b")
+async def test_lines_come_nearly_in_their_order_though_voices_are_asked_in_any() -> None:
+    scene = scenes_of("casual")[0]
+    places = []
+    for seed in range(20):
+        turns = await converse("casual", seed, topic=scene.topic)
+        said = [line.format_map(NAMES) for _, line in scene.lines]
+        order = [said.index(text) for text in texts(turns)]
+        places += [abs(place - at) for at, place in enumerate(order)]
+    assert sum(distance <= 1 for distance in places) / len(places) > 0.8
 
 
-@pytest.mark.parametrize("theme", sorted(THEMES))
-async def test_no_turn_has_doubled_or_loose_pieces(theme: str) -> None:
-    for seed in range(10, 14):
-        for _, _, turn in await converse(theme, seed, rounds=8):
-            assert not BROKEN.search(turn["text"] or ""), turn["text"]
-            asks = [name for name in NAMES.values() if re.search(rf"\b{name}\b[^.]*\?$", turn["text"] or "")]
-            assert not (turn["end_conversation"] and asks), "a farewell and a question"
-
-
-@pytest.mark.parametrize("agent", PERSONAS)
-def test_an_answer_that_names_its_subject_has_a_line_for_no_subject_too(agent: str) -> None:
-    for section in ("about", "opinion", "task", "news"):
-        assert {"{x}" in line for line in persona(agent)[section]} == {True, False}
-    for section, lines in persona(agent).items():
-        fields = {field for line in lines for field in re.findall(r"\{(\w*)\}", line)}
-        assert fields <= {"asker", "x", "pick", "topic", "me", "last", "other", "human", "quote"}, section
-
-
-@pytest.mark.parametrize("theme", sorted(THEMES))
-async def test_six_conversations_in_a_channel_are_on_six_topics(theme: str) -> None:
-    voices = four_voices(random.Random(theme))
-    conversations = [await converse(theme, seed, rounds=5, voices=voices) for seed in range(6)]
-    assert len({turns[0][2]["topic"] for turns in conversations}) == 6
-
-
-async def test_a_topic_that_no_script_knows_repeats_no_sentence_either() -> None:
-    turns = await converse("casual", 3, rounds=8, topic="the price of tea")
-    texts = [turn["text"] for _, _, turn in turns if turn["text"]]
-    said = Counter(sentence for text in texts for sentence in sentences(text))
-    assert max(said.values()) == 1
-    assert sum("the price of tea" in text.lower() for text in texts) > len(texts) / 3
-
-
-@pytest.mark.parametrize("theme", sorted(THEMES))
-async def test_every_decision_is_valid_and_later_turns_name_the_previous_speaker(theme: str) -> None:
-    for agent, last, turn in await converse(theme, 5, rounds=6):
-        parsed = parse_decision(json.dumps(turn))
-        assert parsed.skip == turn["skip"]
-        assert set(turn) == {
-            "skip", "text", "generate_image", "image_prompt", "react_emoji", "react_to_message_id",
-            "end_conversation", "topic",
-        }  # fmt: skip
-        assert "{" not in (turn["text"] or "")
-        if turn["text"] and last and last != NAMES[agent]:
-            assert last in turn["text"]
-
-
-async def test_a_starter_opens_with_a_topic_of_its_theme() -> None:
-    answer = await decision(voice("gemini"), trigger="starter", theme="science")
-    assert theme_lines("science").topic(answer["topic"]) is not None
-    assert answer["text"]
-    assert not answer["skip"]
+async def test_a_topic_that_no_theme_has_is_debated_without_being_put_into_a_sentence() -> None:
+    turns = await converse("casual", 3, topic="the price of tea")
+    said = texts(turns)
+    assert len(said) > 8
+    assert max(Counter(said).values()) == 1
+    openings = {scene.opening for scene in scenes_of(DEBATES)}
+    assert said[0] in openings
 
 
 async def test_the_same_seed_says_the_same() -> None:
-    assert await converse("trivia", 9, 4) == await converse("trivia", 9, 4)
-
-
-async def test_skips_are_a_part_of_the_rounds_and_hold_nothing_else() -> None:
-    speaker = voice("grok", 4)
-    turns = [await decision(speaker, trigger="round", last_speaker="Claude", last_text="x") for _ in range(400)]
-    skipped = [turn for turn in turns if turn["skip"]]
-    assert 0.06 < len(skipped) / len(turns) < 0.18
-    assert not any(value for turn in skipped for key, value in turn.items() if key != "skip")
+    assert await converse("trivia", 9) == await converse("trivia", 9)
 
 
 async def test_nobody_skips_when_asked_when_starting_or_when_a_person_wrote() -> None:
     speaker = voice("chatgpt", 2)
-    for _ in range(80):
+    for _ in range(40):
         assert (await decision(speaker, trigger="mention", asked="hello", asker="Ada"))["text"]
         assert (await decision(speaker, trigger="starter"))["text"]
         assert (await decision(speaker, trigger="round", human_said="I disagree", human_name="Ada"))["text"]
 
 
-async def test_a_person_who_wrote_meanwhile_is_answered_by_name() -> None:
-    for said in ("what do you think about my garden?", "I disagree with all of you", "ok"):
-        answer = await decision(
-            voice("claude"),
-            trigger="round",
-            last_speaker="Grok",
-            last_text="Nonsense.",
-            human_said=said,
-            human_name="Ada",
-        )
-        assert "Ada" in answer["text"]
+async def test_a_person_who_breaks_in_is_answered_from_what_they_said_and_the_scene_continues() -> None:
+    voices = four_voices(3)
+    topic = scenes_of("casual")[0].topic
+    await decision(voices["claude"], theme="casual", trigger="starter", topic=topic)
+    person = {"human_said": "Toast is overrated.", "human_name": "Ada"}
+    answer = await decision(voices["grok"], theme="casual", trigger="round", topic=topic, **person)
+    assert "Ada" in answer["text"]
+    assert "Toast is overrated" in answer["text"]
+    following = [await decision(voices[agent], theme="casual", trigger="round", topic=topic) for agent in NAMES]
+    lines = {line.format_map(NAMES) for _, line in scenes_of("casual")[0].lines}
+    assert any(turn["text"] in lines for turn in following)
 
 
-SCRIPTED = re.compile(r"script|prepared|prewritten|model|written|english")
+async def test_in_gentle_themes_a_persons_words_are_not_quoted_back() -> None:
+    for theme, quoted in (("vent", False), ("spiritual", False), ("casual", True)):
+        said = {"trigger": "round", "human_said": "Then a dragon comes in.", "human_name": "Ada"}
+        assert ("dragon" in (await decision(voice("grok"), theme=theme, **said))["text"]) is quoted
+
+
+@pytest.mark.parametrize("agent", PERSONAS)
+async def test_a_question_gets_what_this_is_and_a_thing_to_try(agent: str) -> None:
+    for question in (
+        "what time is it?",
+        "why is the sky blue?",
+        "write me a poem",
+        "are you happy?",
+        "hello " * 200 + "?",
+    ):
+        for seed in range(6):
+            answer = (await ask(question, agent, seed)).partition("\n-# ")[0].lower()
+            assert re.search(r"script|demo|model", answer), answer
+            assert re.search(
+                r"`/fire|draw|joke|two (?:options|things)|or (?:coffee|dogs)|add an? (?:api )?key", answer
+            ), answer
 
 
 @pytest.mark.parametrize("agent", PERSONAS)
 async def test_each_voice_answers_what_a_script_can(agent: str) -> None:
-    assert "42" in await ask("what is 17 + 25?", agent)
-    assert all(["script" in (await ask("Who are you?", agent, seed)).lower() for seed in range(9)])
+    assert re.search(r"script|understudy", (await ask("Who are you?", agent)).lower())
     assert re.search("tea|coffee", (await ask("tea or coffee?", agent)).lower())
-    assert "your bicycle is blue" in (await ask("my bicycle is blue", agent)).lower()
+    assert "Ada" in await ask("tell me a joke", agent)
+    assert "/fire" in await ask("help", agent) + await ask("what can I do here?", agent)
+    assert "findahelpline.com" in await ask("I want to die", agent)
 
 
-@pytest.mark.parametrize("agent", PERSONAS)
-@pytest.mark.parametrize(
-    "question",
-    [
-        "what time is it?", "is the Earth flat?", "who won the election?", "why is the sky blue?",
-        "what did I say before?",
-        "what do you think about tide pools?", "tell me about tide pools", "what is a quine?", "write me a poem",
-        "are you happy?", "https://example.com/a", "wie geht es dir?", pytest.param("hello " * 200, id="long"),
-    ],
-)  # fmt: skip
-async def test_what_needs_a_model_is_said_to_need_one_and_not_made_up(agent: str, question: str) -> None:
-    for seed in range(8):
-        answer = (await ask(question, agent, seed)).partition("\n-# ")[0]
-        assert SCRIPTED.search(answer.lower()), answer
-
-
-async def test_a_subject_that_a_theme_has_lines_on_gets_one_of_them() -> None:
-    topic = theme_lines("debate").topics[0]
-    answer = await ask(f"what do you think about {topic.name}?", "grok")
-    assert any(line in answer for line in topic.of("grok"))
-    assert topic_in("breakfasts", "breakfasts") == theme_lines("casual").topic("weekend breakfasts")
-    assert topic_in("people", "people") is None, "a word of a topic that is about something else"
-
-
-async def test_the_first_answer_to_each_person_and_some_later_ones_say_that_they_are_prepared() -> None:
-    speaker = ScriptedVoice("claude", rng=random.Random(1), remedy="set ANTHROPIC_API_KEY and Claude answers itself")
-    note = "\n-# prepared line; set ANTHROPIC_API_KEY and Claude answers itself"
+async def test_the_first_answer_to_each_person_and_some_later_ones_say_how_to_get_real_ones() -> None:
+    speaker = ScriptedVoice(
+        "claude", rng=random.Random(1), remedy="for real answers from Claude, set ANTHROPIC_API_KEY"
+    )
+    note = f"\n-# {NOTE}; for real answers from Claude, set ANTHROPIC_API_KEY"
     said = [await decision(speaker, trigger="mention", asked="hello", asker="Ada") for _ in range(7)]
     assert [answer["text"].endswith(note) for answer in said] == [True, False, False, False, False, False, True]
     joined = await decision(speaker, trigger="round", human_said="I like tea", human_name="Bob")
     assert joined["text"].endswith(note)
-    assert not (await decision(speaker, trigger="round"))["text"].endswith(note)
+    assert NOTE not in (await decision(speaker, trigger="starter"))["text"]
 
 
 async def test_in_an_arena_nothing_says_who_answers() -> None:
-    speaker = ScriptedVoice("claude", rng=random.Random(1), remedy="set ANTHROPIC_API_KEY and Claude answers itself")
+    speaker = ScriptedVoice(
+        "claude", rng=random.Random(1), remedy="for real answers from Claude, set ANTHROPIC_API_KEY"
+    )
     answer = await decision(speaker, trigger="mention", asked="Is tea better than coffee?", arena="7")
     assert answer["text"]
     assert "Claude" not in answer["text"]
 
 
 @pytest.mark.parametrize("agent", PERSONAS)
-async def test_an_instruction_of_automation_is_taken_up_as_a_prepared_line(agent: str) -> None:
+async def test_an_instruction_of_automation_is_read_out(agent: str) -> None:
     for labels in (
         {"task": "Remind everybody to drink tea. Be kind."},
         {"task": "Tea is out", "task_from_outside": "1"},
@@ -242,63 +206,110 @@ async def test_an_instruction_of_automation_is_taken_up_as_a_prepared_line(agent
         for seed in range(4):
             text = (await decision(voice(agent, seed), trigger="errand", **labels))["text"]
             assert labels["task"].partition(".")[0] in text
-            assert SCRIPTED.search(text.lower())
     assert (await decision(voice(agent), trigger="errand", task="Note it", task_unheard="1"))["skip"]
 
 
-async def test_after_an_aside_with_a_person_the_conversation_goes_on_with_its_topic() -> None:
-    for seed in range(20):
-        answer = await decision(
-            voice("grok", seed),
-            trigger="round",
-            topic="the price of tea",
-            last_speaker="Claude",
-            last_text="I am scripted and cannot know that, Ada.",
-            aside="1",
-        )
-        assert answer["skip"] or "Claude" not in answer["text"].split(":")[0]
-
-
-async def test_a_second_bot_joins_only_where_it_has_more_than_an_excuse() -> None:
+async def test_a_second_bot_joins_only_to_take_a_side() -> None:
     asked = {"trigger": "reactive", "asker": "Ada", "last_speaker": "Claude"}
     assert (await decision(voice("grok"), **asked, asked="what time is it?"))["skip"]
     assert (await decision(voice("grok"), **asked, asked="tea or coffee?"))["text"]
 
 
-async def test_in_a_theme_with_a_tone_of_its_own_a_persons_words_are_not_quoted_back() -> None:
-    for theme, quoted in (("story", False), ("vent", False), ("casual", True)):
-        said = {"trigger": "round", "human_said": "Then a dragon comes in.", "human_name": "Ada"}
-        assert ("dragon" in (await decision(voice("grok"), theme=theme, **said))["text"]) is quoted
-
-
 async def test_a_drawing_that_is_asked_for_is_drawn() -> None:
-    answer = await decision(voice("gemini"), trigger="mention", asked="draw me a sleepy fox", asker="Ada")
+    answer = await decision(voice("gemini"), trigger="mention", asked="draw me a sleepy fox, please", asker="Ada")
     assert answer["generate_image"]
     assert answer["image_prompt"] == "a sleepy fox"
 
 
 async def test_memes_always_come_with_a_picture() -> None:
-    for _, _, turn in await converse("memes", 1, rounds=3):
+    for _, turn in await converse("memes", 1):
         assert turn["generate_image"] == (turn["text"] is not None)
 
 
 async def test_a_reaction_goes_to_the_message_before_and_never_to_the_voices_own() -> None:
+    asked = {"trigger": "reactive", "asked": "tea or coffee?", "asker": "Ada"}
     speaker = voice("gemini", 6)
-    others = [
-        await decision(speaker, trigger="round", last_speaker="Grok", last_text="x", last_message_id="41")
-        for _ in range(60)
-    ]
-    own = [await decision(speaker, trigger="round", last_speaker="Gemini", last_message_id="42") for _ in range(60)]
+    others = [await decision(speaker, **asked, last_speaker="Grok", last_message_id="41") for _ in range(60)]
+    own = [await decision(speaker, **asked, last_speaker="Gemini", last_message_id="42") for _ in range(60)]
     assert {turn["react_to_message_id"] for turn in others if turn["react_emoji"]} == {"41"}
     assert not any(turn["react_emoji"] for turn in own)
 
 
-async def test_the_wish_to_end_begins_in_the_fourth_round_and_grows() -> None:
-    wishes = [wish_to_end(number) for number in range(1, 40)]
-    assert wishes[:3] == [0, 0, 0]
-    assert wishes[3] > 0
-    assert wishes == sorted(wishes)
-    assert max(wishes) < 1
+class Room:
+    """A room of scripted voices with a topic; each turn is asked as an agent asks it."""
+
+    def __init__(self, topic: str, members: tuple[str, ...] = ROOM, turns: int = 20, seed: int = 1) -> None:
+        heard = Heard()
+        self.topic, self.members, self.turns = topic, members, turns
+        self.voices = {name: voice(name.lower(), seed + place, heard) for place, name in enumerate(members)}
+        self.number, self.last = 1, ""
+
+    def labels(self, speaker: str, **more: str) -> dict[str, str]:
+        return {
+            "display_name": speaker,
+            "theme": "debate",
+            "trigger": "round" if self.last else "starter",
+            "topic": self.topic,
+            "room": str(self.number),
+            "room_turns": str(self.turns),
+            "members": ", ".join(self.members),
+            "last_speaker": self.last,
+            **more,
+        }
+
+    async def turn(self, speaker: str, **more: str) -> dict[str, Any]:
+        reply = await self.voices[speaker].complete(Prompt(text="", labels=self.labels(speaker, **more)))
+        answer: dict[str, Any] = json.loads(reply.text)
+        if answer["text"]:
+            self.number, self.last = self.number + 1, speaker
+        return answer
+
+    async def whole(self) -> list[str]:
+        said = []
+        for number in range(200):
+            answer = await self.turn(self.members[number % len(self.members)])
+            said += [answer["text"]] if answer["text"] else []
+            if self.number > self.turns:
+                break
+        return said
+
+
+@pytest.mark.parametrize("topic", ["Is P equal to NP?", "remote work", "Robots will take our jobs", "?"])
+async def test_a_debate_on_any_topic_reaches_its_end_and_says_nothing_twice(topic: str) -> None:
+    for members in (ROOM, ("Poet", "Nurse", "Judge"), ("Claude", "Grok"), (*ROOM, "Poet", "Nurse")):
+        said = await Room(topic, members, turns=20).whole()
+        assert len(said) == 20 == len(set(said))
+        assert not any(re.search(r"[{}]|None", text) for text in said)
+
+
+async def test_two_rooms_at_once_do_not_take_each_others_lines() -> None:
+    alone = await Room("tea").whole()
+    tea, coffee = Room("tea"), Room("coffee")
+    coffee.voices = tea.voices
+    for speaker in ROOM:
+        await coffee.turn(speaker)
+    together = await tea.whole()
+    assert len(together) == len(alone)
+    assert together[0] == alone[0]
+
+
+async def test_in_a_room_a_person_is_answered_by_name_and_the_last_turn_is_a_last_word() -> None:
+    room = Room("remote work")
+    await room.turn("Historian")
+    taken = await room.turn("Engineer", take_up="The office is cold.", take_up_by="Ada")
+    assert "Ada" in taken["text"]
+    assert "The office is cold" in taken["text"]
+    lines = {line for scene in scenes_of(DEBATES) for _, line in scene.lines}
+    closing = (await room.turn("Sceptic", closing="1"))["text"]
+    assert closing
+    assert closing not in lines
+
+
+async def test_a_moderator_names_another_member_and_nobody_else_does() -> None:
+    room = Room("tea")
+    named = (await room.turn("Historian", names_next="1"))["next_speaker"]
+    assert named in ROOM[1:]
+    assert "next_speaker" not in await room.turn(named)
 
 
 async def test_no_label_at_all_is_still_an_answer() -> None:
@@ -316,84 +327,47 @@ async def test_usage_is_estimated_and_costs_nothing() -> None:
 
 
 async def test_what_people_write_never_becomes_a_template_or_a_mention() -> None:
-    text = await ask("what do you think about {last} and @everyone <@123>?")
+    text = await ask("I like {last} and @everyone <@123>")
     assert "{last}" in text
     assert "@" not in text
 
 
 async def test_an_unknown_agent_borrows_a_persona() -> None:
-    answer = await decision(voice("mistral"), trigger="mention", asked="hello", asker="Ada")
-    assert answer["text"]
-
-
-def test_every_theme_has_lines_of_every_agent() -> None:
-    assert known_themes() == set(THEMES)
-    for theme in known_themes():
-        lines = theme_lines(theme)
-        assert len(lines.topics) >= 3
-        for topic in lines.topics:
-            assert topic.of("open")
-            assert all(len(topic.of(agent)) >= 3 for agent in PERSONAS)
-
-
-def test_no_line_stands_twice_and_all_personas_have_the_same_sections() -> None:
-    lines = Counter(line for agent in PERSONAS for section in persona(agent).values() for line in section)
-    for theme in known_themes():
-        for topic in (*theme_lines(theme).topics, theme_lines(theme).any):
-            lines.update(line for name, said in topic.lines.items() if not name.endswith("emoji") for line in said)
-    assert [line for line, times in lines.items() if times > 1] == []
-    assert len({frozenset(persona(agent)) - {"pair"} for agent in PERSONAS}) == 1
+    assert (await decision(voice("mistral"), trigger="mention", asked="hello", asker="Ada"))["text"]
+    assert texts(await converse("casual", 1, voices=four_voices(1) | {"grok": voice("mistral")}))
 
 
 @pytest.mark.parametrize(
     ("text", "kind", "x"),
     [
         ("", "empty", ""),
-        ("@Claude", "empty", ""),
         ("@claude ???", "empty", ""),
         ("@claude 🙂", "empty", ""),
         ("@claude https://example.com/a", "unseen", ""),
         ("have a look at https://example.com/a", "unseen", ""),
-        ("tell me about my boat", "request", ""),
-        ("tell me about tide pools", "about", "tide pools"),
-        ("what is a tide pool?", "about", "a tide pool"),
-        ("explain quantum physics to me", "about", "quantum physics"),
-        ("define irony", "about", "irony"),
-        ("what time is it?", "unknown", ""),
-        ("what's the weather like?", "unknown", ""),
-        ("do you know what time it is?", "unknown", ""),
-        ("what did I say before?", "unknown", ""),
-        ("is it Monday or Tuesday?", "unknown", ""),
-        ("which is bigger, the sun or the moon?", "unknown", ""),
-        ("I have a cat. What does it eat?", "unknown", ""),
-        ("write me a poem", "request", ""),
-        ("could you fix my code?", "request", ""),
-        ("are you happy?", "self", ""),
-        ("what are you doing?", "self", ""),
+        ("tell me about tide pools", "question", ""),
+        ("what time is it?", "question", ""),
+        ("is it Monday or Tuesday?", "question", ""),
+        ("should I stay or go?", "question", ""),
+        ("I have a cat. What does it eat?", "question", ""),
+        ("write me a poem", "question", ""),
+        ("could you fix my code?", "question", ""),
         ("my dog died yesterday", "sad", ""),
         ("I want to die", "crisis", ""),
-        ("wie geht es dir?", "language", ""),
-        ("¿cómo estás?", "language", ""),
-        ("привет, как дела?", "language", ""),
-        ("the die is cast", "reflect", "the die is cast"),
-        pytest.param("words " * 100, "long", "", id="long"),
+        ("wie geht es dir?", "question", ""),
+        ("the die is cast", "statement", "the die is cast"),
+        pytest.param("words " * 100, "statement", "", id="long"),
         ("lol", "nod", ""),
-        ("who is your favourite bot?", "self", ""),
-        ("I disagree with all of you", "reflect", "you disagree with all of us"),
-        ("I disagree with you", "heard", ""),
-        ("you never listen", "heard", ""),
+        ("I disagree with all of you", "statement", "I disagree with all of you"),
         ("Good morning @Claude!", "greet", ""),
         ("hey, how are you?", "how", ""),
         ("are you a bot?", "who", ""),
         ("can you help me?", "help", ""),
+        ("what is this?", "help", ""),
         ("thanks, that was great", "thanks", ""),
         ("tell me a joke", "joke", ""),
-        ("Hello, what's your opinion on my boat?", "opinion", "your boat"),
-        ("do you like rain? I do.", "opinion", "rain"),
         ("draw a cat in a hat!", "draw", "a cat in a hat"),
-        ("why is the sky blue?", "unknown", ""),
-        ("is this the best of worlds?", "unknown", ""),
-        ("I never said that", "reflect", "you never said that"),
+        ("I never said that", "statement", "I never said that"),
     ],
 )
 def test_a_message_is_understood(text: str, kind: str, x: str) -> None:
@@ -404,35 +378,12 @@ def test_a_message_is_understood(text: str, kind: str, x: str) -> None:
 def test_a_choice_has_its_two_options() -> None:
     assert understand("would you rather fly or swim?").options == ("fly", "swim")
     assert understand("which is better, cats or dogs?").options == ("cats", "dogs")
-    assert understand("I never know whether it is good or bad").kind == "reflect"
+    assert understand("tea or coffee").options == ("tea", "coffee")
+    assert understand("do you prefer tea or coffee?").options == ("tea", "coffee")
 
 
 def test_a_picture_without_words_is_noticed() -> None:
     assert understand("", files=True).kind == "unseen"
-
-
-@pytest.mark.parametrize(
-    ("text", "result"),
-    [
-        ("@Claude what is 12*12?", "144"),
-        ("how much is 15% of 80?", "12"),
-        ("10 / 4 =", "2.5"),
-        ("what is 10 divided by 3?", "about 3.3333"),
-        ("(2 + 3) × -4", "-20"),
-        ("what is 1,000 + 1?", "1,001"),
-        ("2^10", "1,024"),
-        ("1 / 0", None),
-        ("9^99", None),
-        pytest.param("(" * 90 + "1" + ")" * 5, "", id="open"),
-        ("what is 42?", ""),
-        ("is 2024 a leap year?", ""),
-        ("2024-11-20", ""),
-    ],
-)
-def test_a_small_sum_is_worked_out(text: str, result: str | None) -> None:
-    asked = understand(text, ["Claude"])
-    assert (asked.kind == "sum", asked.kind == "math") == (bool(result), result is None)
-    assert asked.result == (result or "")
 
 
 async def test_a_drawing_is_a_valid_png_that_depends_on_the_words() -> None:
@@ -454,27 +405,30 @@ async def test_a_drawing_is_a_valid_png_that_depends_on_the_words() -> None:
 
 async def test_an_answer_is_given_again_from_its_labels_alone_and_changes_nothing_in_the_voice() -> None:
     speaker, other = voice(seed=3), voice(seed=4)
-    scenes = [
-        {"trigger": "starter"},
+    room = {"room": "3", "topic": "tea", "members": "Claude, Grok", "trigger": "round", "display_name": "Claude"}
+    turns = [
+        {"trigger": "starter", "theme": "casual", "others": "Grok, Gemini, ChatGPT"},
         {"trigger": "mention", "asked": "tea or coffee?", "asker": "Ada"},
-        *({"topic": "pineapple on pizza", "last_speaker": "Grok", "round": str(n)} for n in range(2, 9)),
+        *({"topic": "what counts as breakfast", "theme": "casual", "trigger": "round"} for _ in range(4)),
+        room,
         {"trigger": "mention", "asked": "tea or coffee?", "asker": "Ada"},
     ]
-    replies = [await speaker.complete(Prompt(text="", labels=labels)) for labels in scenes]
+    replies = [await speaker.complete(Prompt(text="", labels=labels)) for labels in turns]
     assert NOTE in replies[1].text
     assert NOTE not in replies[-1].text, "it has answered Ada before"
 
     async def again(by: ScriptedVoice) -> list[str]:
         prompts = [
-            Prompt(text="", labels=scene | dict(reply.labels)) for scene, reply in zip(scenes, replies, strict=True)
+            Prompt(text="", labels=turn | {STATE: reply.labels[STATE]})
+            for turn, reply in zip(turns, replies, strict=True)
         ]
         return [(await by.complete(prompt)).text for prompt in reversed(prompts)][::-1]
 
     said = [reply.text for reply in replies]
     assert await again(other) == said
     assert await again(speaker) == said
-    unchanged = await speaker.complete(Prompt(text="", labels=scenes[1]))
+    unchanged = await speaker.complete(Prompt(text="", labels=turns[1]))
     twin = voice(seed=3)
-    for labels in scenes:
+    for labels in turns:
         await twin.complete(Prompt(text="", labels=labels))
-    assert (await twin.complete(Prompt(text="", labels=scenes[1]))).text == unchanged.text
+    assert (await twin.complete(Prompt(text="", labels=turns[1]))).text == unchanged.text

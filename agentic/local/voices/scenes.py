@@ -1,0 +1,223 @@
+"""Scenes: short conversations, written in advance, that the scripted voices play in whatever order they are asked.
+
+A file of scenes/ has the scenes of a theme. `debates.txt` has those of rooms, and of topics that no theme has: its
+speakers are parts (doubter, believer, builder, rememberer), which the members share out.
+
+    == a cat that was made project manager       the topic of the conversation
+    open: Our new project manager is a cat.      the first line, by whoever begins
+    claude: She has rejected every draft.        a line of a speaker, in the order in which lines make most sense
+
+A line may name a speaker in braces, {grok}, if that one is there. Each speaker says its lines in order, so a scene is
+written to bear that neighbors change places, or that one is missing.
+
+answers/ has what a voice says to people, in sections such as `[greet]`, one line each.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from zlib import crc32
+
+from agentic.local.voices.wording import phrase
+from agentic.themes import DEFAULT_THEME
+
+FOLDER = Path(__file__).parent
+PERSONAS = ("chatgpt", "claude", "gemini", "grok")
+DEBATES = "debates"
+PARTS = ("doubter", "believer", "builder", "rememberer")
+NATURAL_PARTS = {
+    "sceptic": "doubter",
+    "grok": "doubter",
+    "optimist": "believer",
+    "gemini": "believer",
+    "engineer": "builder",
+    "economist": "builder",
+    "chatgpt": "builder",
+    "historian": "rememberer",
+    "ethicist": "rememberer",
+    "claude": "rememberer",
+}
+OPEN = "open"
+_NAMED = re.compile(r"\{(\w+)\}")
+_MARK_DIGITS = 8
+MAX_HEARD = 500
+
+
+@dataclass(frozen=True)
+class Scene:
+    """`lines` are (speaker, text), the first one by OPEN."""
+
+    topic: str
+    lines: tuple[tuple[str, str], ...]
+
+    @property
+    def opening(self) -> str:
+        return self.lines[0][1]
+
+
+@cache
+def scenes_of(theme: str) -> tuple[Scene, ...]:
+    """The scenes of a theme, or DEBATES; those of the default theme if it is unknown."""
+    path = FOLDER / "scenes" / f"{theme}.txt"
+    if not path.exists():
+        path = path.with_stem(DEFAULT_THEME)
+    read: list[tuple[str, list[tuple[str, str]]]] = []
+    for line in _content(path):
+        if line.startswith("== "):
+            read.append((line[3:], []))
+        else:
+            speaker, _, text = line.partition(": ")
+            read[-1][1].append((speaker, text))
+    return tuple(Scene(topic, tuple(lines)) for topic, lines in read)
+
+
+@cache
+def answers_of(agent: str) -> Mapping[str, tuple[str, ...]]:
+    """What an agent says to people: section → lines. An agent without lines of its own borrows those of a persona."""
+    sections: dict[str, list[str]] = {}
+    for line in _content(FOLDER / "answers" / f"{persona_of(agent)}.txt"):
+        if line.startswith("["):
+            section = sections.setdefault(line.strip("[]"), [])
+        else:
+            section.append(line)
+    return {name: tuple(lines) for name, lines in sections.items()}
+
+
+def persona_of(agent: str) -> str:
+    """The persona whose lines an agent says: its own, otherwise always the same borrowed one."""
+    return agent if agent in PERSONAS else PERSONAS[crc32(agent.encode()) % len(PERSONAS)]
+
+
+def cast(scene: Scene, members: Iterable[str]) -> dict[str, str]:
+    """Member's name → speaker. Each takes the speaker that it is, or fits best; the others take what is left, and share
+    once all are taken."""
+    speakers = tuple(dict.fromkeys(speaker for speaker, _ in scene.lines if speaker != OPEN))
+    names = list(dict.fromkeys(members))
+    parts: dict[str, str] = {}
+    for name in names:
+        key = name.casefold()
+        wanted = key if key in speakers else NATURAL_PARTS.get(key)
+        if wanted in speakers and wanted not in parts.values():
+            parts[name] = wanted
+    for number, name in enumerate(name for name in names if name not in parts):
+        free = [speaker for speaker in speakers if speaker not in parts.values()]
+        parts[name] = free[0] if free else speakers[number % len(speakers)]
+    return parts
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line to say. `key`: by which it counts as heard; `early`: the lines of others before it that nobody has said;
+    `left`: those after it; `next_speaker`: the member who has the next of them."""
+
+    text: str
+    key: str
+    early: int
+    left: int
+    next_speaker: str | None
+
+
+class Stage:
+    """A scene with the members that play it. `heard` is shared by all voices of a process; `scope` keeps two plays of
+    one scene apart, such as those of two rooms."""
+
+    def __init__(self, scene: Scene, members: Iterable[str], heard: Heard, scope: str = "") -> None:
+        self.scene, self._heard, self._scope = scene, heard, scope
+        self._parts = cast(scene, members)
+        self._names = {part: name for name, part in reversed(self._parts.items())}
+
+    def begin(self) -> None:
+        """Count nothing as heard: the scene may have been played before."""
+        for _, text in self.scene.lines:
+            self._heard.forget(self._scope + text)
+
+    def unheard(self) -> list[tuple[str, str]]:
+        """The lines, with their speakers, that nobody has said and a member can say."""
+        return [
+            (speaker, text)
+            for speaker, text in self.scene.lines
+            if (speaker == OPEN or speaker in self._names)
+            and all(name in self._names for name in _NAMED.findall(text))
+            and self._scope + text not in self._heard
+        ]
+
+    def next_line(self, me: str) -> Line | None:
+        """Return this member's next line; None if it has none left. Anybody says the opening."""
+        part, lines = self._parts.get(me), self.unheard()
+        place = next((place for place, (speaker, _) in enumerate(lines) if speaker in (OPEN, part)), None)
+        if place is None:
+            return None
+        text = lines.pop(place)[1]
+        following = next((self._names[speaker] for speaker, _ in lines if speaker != part), None)
+        return Line(text.format_map(self._names), self._scope + text, place, len(lines), following)
+
+
+class Heard:
+    """The last MAX_HEARD lines that were said, the latest last, each as a mark of 32 bits."""
+
+    def __init__(self, marks: str = "") -> None:
+        """`marks`: as `marks` of another object."""
+        starts = range(0, len(marks), _MARK_DIGITS)
+        self._marks = [int(marks[start : start + _MARK_DIGITS], 16) for start in starts]
+
+    @property
+    def marks(self) -> str:
+        return "".join(f"{mark:0{_MARK_DIGITS}x}" for mark in self._marks)
+
+    def __contains__(self, line: str) -> bool:
+        return crc32(line.encode()) in self._marks
+
+    def add(self, line: str) -> None:
+        self.forget(line)
+        self._marks.append(crc32(line.encode()))
+        del self._marks[:-MAX_HEARD]
+
+    def forget(self, line: str) -> None:
+        if line in self:
+            self._marks.remove(crc32(line.encode()))
+
+    def pick(self, rng: random.Random, lines: Sequence[str]) -> str:
+        """Choose a line that was not heard, otherwise the one heard longest ago, and note it. Raises IndexError without
+        lines."""
+        line = lines[self._freshest(rng, lines)]
+        self.add(line)
+        return line
+
+    def pick_scene(self, rng: random.Random, scenes: Sequence[Scene]) -> Scene:
+        """Choose a scene that was not begun, otherwise the one begun longest ago."""
+        return scenes[self._freshest(rng, [scene.opening for scene in scenes])]
+
+    def _freshest(self, rng: random.Random, lines: Sequence[str]) -> int:
+        unheard = [place for place, line in enumerate(lines) if line not in self]
+        if unheard:
+            return rng.choice(unheard)
+        return min(range(len(lines)), key=lambda place: self._marks.index(crc32(lines[place].encode())), default=0)
+
+
+def scene_on(theme: str, topic: str) -> Scene | None:
+    """The theme's scene with that topic, in any case and without closing punctuation."""
+    wanted = phrase(topic).casefold()
+    return next((scene for scene in scenes_of(theme) if phrase(scene.topic).casefold() == wanted), None)
+
+
+def debate_stage(topic: str, members: Sequence[str], heard: Heard, *, begins: bool = False) -> Stage:
+    """The debate on a topic that no scene was written for: the first, from a place that depends on the topic, in which
+    lines are left. `begins`: nothing was said yet, whatever was said on the same topic before."""
+    scenes, scope = scenes_of(DEBATES), f"{topic.casefold()}\n"
+    start = crc32(scope.encode()) % len(scenes)
+    stages = [Stage(scene, members, heard, scope) for scene in (*scenes[start:], *scenes[:start])]
+    if begins:
+        for stage in stages:
+            stage.begin()
+    return next((stage for stage in stages if stage.unheard()), stages[0])
+
+
+def _content(path: Path) -> list[str]:
+    """The lines that are neither empty nor a comment (%)."""
+    stripped = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return [line for line in stripped if line and not line.startswith("%")]
