@@ -3,7 +3,14 @@
 A new agent is a subclass with `_call_ai` and `_generate_image`, and a row in agent_config.AGENTS.
 
 All bots of a process write into the same transcripts, so each event comes up to four times; a transcript takes that
-without harm.
+without harm. A new message is parsed once: py-cord builds a message, its author, and its member for the first bot that
+gets it. The other bots use what was read then, and a bot that need not do anything about the message starts no task.
+Each bot still hears only what its own connection brings, so what it sees in Discord decides. After a reconnect Discord
+repeats events, which is the same case.
+
+Our own agents' posts come back over the gateway, too. A post is in the shared transcript as soon as one bot has it:
+from the answer to its request, or from the first of these events. It is new to another bot only if it mentions or
+answers that bot, or is still streamed.
 """
 
 from __future__ import annotations
@@ -12,7 +19,6 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -22,12 +28,23 @@ from agent_config import AgentSettings
 from agentic.agent.agent import build_agent
 from agentic.agent.services import Services
 from agentic.chat.directory import NOBODY, clean_name
+from agentic.chat.heard import HeardMessage
+from agentic.chat.outlet import is_unfinished
 from agentic.chat.transcript import Transcripts
-from agentic.context.commands import order_in
+from agentic.context.entries import Entry
 from agentic.inbox.host import AgentHost
 from agentic.llm.types import Drawing, ImagePrompt, Message, Model, Prompt, Reply
+from agentic.process.tasks import BackgroundTasks
 from agentic.record.notes import GatewayNotes
-from agentic.services.discord.channels import Audience, Channel, author_of, parent_of, person_reaction, refusal_in
+from agentic.services.discord.channels import (
+    Audience,
+    Channel,
+    GuildChannel,
+    author_of,
+    parent_of,
+    person_reaction,
+    refusal_in,
+)
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.messages import command_question, incoming_message, to_entry
 from agentic.services.discord.service import DiscordChannels, DiscordService
@@ -35,6 +52,8 @@ from agentic.services.discord.webhooks import ToolDisplay
 from agentic.state.leases import ALWAYS_HELD, AnyLease
 
 log = logging.getLogger(__name__)
+
+MAX_HEARD = 200  # messages remembered; a bot hears a message later than another one by seconds at most
 
 
 class TranscriptCog(discord.Cog):
@@ -47,13 +66,15 @@ class TranscriptCog(discord.Cog):
         self._client, self._transcripts = bot, transcripts
         self._listener, self._agent = listener, agent
 
-    def record(self, message: discord.Message) -> None:
+    def record(self, message: discord.Message) -> Entry | None:
+        """Add a new message to its transcript. Return its entry; None for a message that nobody wrote."""
         transcript = self._transcripts.of(message.channel.id)
         if message.id in transcript and not transcript.lacks_text(message.id):
-            return
+            return transcript.get(message.id)
         entry = to_entry(message, self._transcripts.directory)
         if entry is not None:
             transcript.add(entry)
+        return entry
 
     @discord.Cog.listener()
     async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
@@ -198,6 +219,7 @@ class BaseAgentCog(TranscriptCog):
         self.channels = DiscordChannels(settings, bot, services, self.gate, lease=lease)
         self.discord.channels[settings.spec.name] = self.channels
         self._tool_display = ToolDisplay(self.discord.webhooks, self.gate, self.channels.spot)
+        self._hearing = BackgroundTasks()
         agent = build_agent(
             settings,
             services,
@@ -235,6 +257,7 @@ class BaseAgentCog(TranscriptCog):
         """Take nothing more in and cancel what runs."""
         await self.host.aclose()
         await self._tool_display.aclose()
+        await self._hearing.cancel()
 
     @discord.Cog.listener()
     async def on_ready(self) -> None:
@@ -268,27 +291,32 @@ class BaseAgentCog(TranscriptCog):
             self.discord.fetcher.catch_up(channel.id, channel.last_message_id, view.read_page, view.read_pins)
         self.host.catch_up.came_back()
 
-    @discord.Cog.listener()
-    async def on_message(self, message: discord.Message) -> None:
-        theme = self._theme(message)
-        if theme is None:
-            return
-        self.record(message)
-        if self.bot.user is None:
-            return
-        question = command_question(message, self.services.chats.directory)
-        if message.author.bot and question is None:
-            await self.host.on_bot_message(message.channel.id, message.id, theme)
-            return
+    def read(self, message: discord.Message) -> HeardMessage | None:
+        """Record a new message and return it as plain values; None outside of the channels in scope."""
+        if self._theme(message) is None or (entry := self.record(message)) is None:
+            return None
         self.channels.note_direct(message.channel)
-        facts = incoming_message(message, question)
-        # A command's question is no order: it would have the rights of the bot that shows it.
-        order = order_in(message.content) if question is None else None
-        if order is not None:
-            wrote, said_at = partial(author_of, message), message.created_at.timestamp()
-            if await self.host.on_order(order, facts, wrote, said_at):
-                return
-        await self.host.on_message(facts, theme)
+        facts = incoming_message(message, command_question(message, self.services.chats.directory))
+        return HeardMessage(facts=facts, entry=entry, who=author_of(message) if entry.order is not None else None)
+
+    def hear(self, heard: HeardMessage) -> None:
+        """Begin to handle a message."""
+        self._hearing.start(self.on_heard(heard), f"message {heard.facts.message_id}")
+
+    def may_concern(self, heard: HeardMessage) -> bool:
+        """Whether this bot may have to do something about a message that another bot of the process handles."""
+        # What is still being handled may make a question wait, which this message belongs to.
+        return len(self._hearing) > 0 or self.host.may_concern(heard)
+
+    async def on_heard(self, heard: HeardMessage) -> None:
+        facts = heard.facts
+        theme = self.services.chats.scope.theme(facts.channel_id, facts.parent_id, facts.guild_id)
+        if theme is None or self.bot.user is None:
+            return
+        if not facts.by_person:
+            await self.host.on_bot_message(facts.channel_id, facts.message_id, theme)
+        elif heard.who is None or not await self.host.on_order(heard, heard.who):
+            await self.host.on_message(facts, theme)
 
     @discord.Cog.listener("on_raw_message_edit")
     async def on_bot_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
@@ -308,3 +336,57 @@ class BaseAgentCog(TranscriptCog):
     def _theme(self, message: discord.Message) -> str | None:
         guild_id = message.guild.id if message.guild else None
         return self.services.chats.scope.theme(message.channel.id, parent_of(message.channel), guild_id)
+
+
+def parse_messages_once(cog: BaseAgentCog) -> None:
+    """Replace py-cord's parser of new messages and the way in which it hands one over, for which it has no hook."""
+    state, shared = cog.bot._connection, cog.discord.heard
+    parse, dispatch = state.parsers["MESSAGE_CREATE"], state.dispatch
+
+    def parse_message(data: Any) -> None:
+        try:
+            channel_id, message_id = int(data["channel_id"]), int(data["id"])
+        except (KeyError, TypeError, ValueError):  # left to the parser
+            parse(data)
+            return
+        channel = cog.bot.get_channel(channel_id)
+        if (heard := shared.get(message_id)) is not None and isinstance(channel, GuildChannel):
+            if cog.may_concern(heard):
+                cog.hear(heard)
+        elif not _is_echo(cog, channel_id, message_id):
+            parse(data)
+            return
+        if isinstance(channel, GuildChannel):
+            channel.last_message_id = message_id  # as the parser would
+
+    def hand_over(event: str, *arguments: Any) -> None:
+        if event != "message":
+            dispatch(event, *arguments)
+        elif (heard := cog.read(*arguments)) is not None:
+            if _may_be_shared(cog, heard):
+                shared[heard.facts.message_id] = heard
+                if len(shared) > MAX_HEARD:
+                    del shared[next(iter(shared))]
+            cog.hear(heard)
+
+    state.parsers["MESSAGE_CREATE"], state.dispatch = parse_message, hand_over
+
+
+def _may_be_shared(cog: BaseAgentCog, heard: HeardMessage) -> bool:
+    """Whether other bots may use what this one has read. Not if it lacks the message's words, which another bot may
+    bring, and not if this bot leaves the message to another process."""
+    facts, transcript = heard.facts, cog.services.chats.transcripts.known(heard.facts.channel_id)
+    if transcript is None or facts.message_id not in transcript or transcript.lacks_text(facts.message_id):
+        return False
+    return facts.by_person and facts.guild_id is not None and cog.host.acts
+
+
+def _is_echo(cog: BaseAgentCog, channel_id: int, message_id: int) -> bool:
+    """Whether it is an agent's post, which this bot may skip."""
+    transcript, me = cog.services.chats.transcripts.known(channel_id), cog.bot.user
+    entry = transcript.get(message_id) if transcript is not None else None
+    if transcript is None or entry is None or me is None or entry.speaker.agent is None:
+        return False
+    if transcript.lacks_text(message_id) or is_unfinished(entry.text):
+        return False
+    return not entry.addressees.has(me.id)

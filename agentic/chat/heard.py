@@ -1,4 +1,4 @@
-"""Bases for a service without servers, threads, and a past to read: there are only the messages that were heard."""
+"""What is heard of a message, and bases for a service without servers, threads, and a past to read."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from agentic.state.silence import ChannelRef, Silence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeardMessage:
-    """A message that somebody wrote in a chat: the facts about it, and what the transcript has of it."""
+    """A message that somebody wrote in a chat: the facts about it, and what the transcript has of it. `who`: the author
+    of an order, where people have different rights."""
 
     facts: IncomingMessage
     entry: Entry
+    who: Person | None = None
 
 
 class HeardView:

@@ -27,8 +27,8 @@ from agentic.agent.agent import Agent, PersonaModel, build_agent
 from agentic.agent.limits import share_backoff
 from agentic.agent.services import Services
 from agentic.automation.automation import Automation
+from agentic.chat.heard import HeardMessage
 from agentic.chat.service import AgentChannels, IncomingMessage, Person, PersonReaction
-from agentic.context.commands import Order
 from agentic.context.entries import Entry
 from agentic.inbox.catch_up import CatchUp
 from agentic.inbox.inbox import TurnQueue, can_merge
@@ -136,11 +136,14 @@ class AgentHost:
         """Whether this process acts for the agent, and is not about to stop."""
         return not self._closing and self._lease.is_held
 
-    async def on_order(self, order: Order, heard: IncomingMessage, wrote: Callable[[], Person], said_at: float) -> bool:
+    async def on_order(self, heard: HeardMessage, who: Person) -> bool:
         """Carry out a person's stop or resume; False if the message is none for our bots. Needs no lease: silence is
         never wrong, and the process that acts for the agent now may not have heard the order."""
-        call, late = self._calls.detect(heard), not self._lease.is_held
-        return await self._stop_orders.on_message(order, heard, call, wrote, said_at=said_at, late=late)
+        facts, entry = heard.facts, heard.entry
+        if entry.order is None:
+            return False
+        call, late = self._calls.detect(facts), not self._lease.is_held
+        return await self._stop_orders.on_message(entry.order, facts, call, who, said_at=entry.created_at, late=late)
 
     async def on_reaction(self, reaction: PersonReaction) -> None:
         """🛑 at one of our bots' messages is an order too, and so is 🔕 at one that nobody asked for."""
@@ -150,6 +153,14 @@ class AgentHost:
     async def on_bot_message(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
         if self.acts:
             await self.bot_mentions.heard(channel_id, message_id, theme, edited=edited)
+
+    def may_concern(self, heard: HeardMessage) -> bool:
+        """Whether the agent may have to do something about a person's message that another agent of the process hears
+        too: it is an order or a command, calls this agent, or may belong to a question that waits for its turn."""
+        entry, facts = heard.entry, heard.facts
+        if not self.acts or not facts.by_person or entry.order is not None or entry.hidden:
+            return True
+        return bool(self.queue.inbox.waiting(facts.channel_id)) or self._calls.detect(facts) is not None
 
     async def on_message(self, heard: IncomingMessage, theme: str) -> None:
         """A person wrote something that is no order."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 from agentic.agent.events import InstructionEvent, MentionEvent, TurnEvent, asked_id, is_proactive
 from agentic.agent.limits import ReplyThrottle
@@ -113,7 +113,7 @@ class StopOrders:
         order: Order,
         heard: IncomingMessage,
         call: Call | None,
-        wrote: Callable[[], Person],
+        who: Person,
         *,
         said_at: float,
         late: bool,
@@ -125,7 +125,7 @@ class StopOrders:
         meant = self._addressed_bots(heard, call) if heard.by_person else set()
         if not meant:
             return False
-        who, channel_id = wrote(), heard.channel_id
+        channel_id = heard.channel_id
         if order.word == "stop":
             # A bot that is not called obeys too, and leaves it to the others to show that the order was seen.
             source = str(heard.message_id) if call is not None else ""

@@ -72,15 +72,17 @@ class CallDetector:
 
     def detect(self, heard: IncomingMessage) -> Call | None:
         """How the message calls the agent. One for no other agent calls the first agent with `answer_all`."""
-        services, me, view = self._services, self._channels.own_id(heard.channel_id), None
+        services, me = self._services, self._channels.own_id(heard.channel_id)
         if me is None:
             return None
         call = detect_call(heard, me=me, bots_role=services.settings.bots_role_id)
-        if call is None and heard.by_person and heard.author_id != me:
-            view = self._channels.view_of(heard.channel_id)
-        others = {*heard.mentioned_users, heard.replied_to or 0}
-        if view is None or any(services.chats.directory.agent_of(user) is not None for user in others):
+        if call is not None or not heard.by_person or heard.author_id == me:
             return call
+        others = {*heard.mentioned_users, heard.replied_to or 0}
+        if any(services.chats.directory.agent_of(user) is not None for user in others):
+            return None
+        if (view := self._channels.view_of(heard.channel_id)) is None:
+            return None
         here = (
             name
             for name in services.agents.names

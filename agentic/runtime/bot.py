@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 import discord
 
-from agent_cogs.base import BaseAgentCog
+from agent_cogs.base import BaseAgentCog, parse_messages_once
 from agent_cogs.slash import Slash
 from agent_cogs.slash_definitions import command_list
 from agent_cogs.slash_sync import CommandOwnership, CommandSync, priority_of
@@ -32,7 +32,7 @@ from agentic.llm.types import Model
 from agentic.rooms.opening import RoomOpener
 from agentic.rooms.threads import ThreadWatch
 from agentic.runtime.services import keep_present
-from agentic.services.discord.gateway import GatewayConnection, SessionLimit, show_backoff, skip_echoes
+from agentic.services.discord.gateway import GatewayConnection, SessionLimit, show_backoff
 from agentic.services.discord.odd_payloads import tolerate_unreadable_events
 from agentic.services.discord.place import DiscordPlace
 from agentic.services.discord.rate_limit import STEADY_SECONDS, backoff, count_refusals, log_in, retry_requests
@@ -94,11 +94,11 @@ class BotRun:
             member_cache_flags=discord.MemberCacheFlags.none(),
             allowed_mentions=discord.AllowedMentions.none(),
         )
-        tolerate_unreadable_events(self.client, agent.spec.name)
-        skip_echoes(self.client, services.chats.transcripts)
         self._connection = GatewayConnection(self.client, agent.spec.name, services.rng, bot.sessions)
         self.cog = cog_class(agent.cog)(self.client, agent, services, bot.model, bot.guild_models, lease=lease)
         self.client.add_cog(self.cog)
+        parse_messages_once(self.cog)
+        tolerate_unreadable_events(self.client, agent.spec.name)
         self.place = self._add_rooms()
         self.client.add_cog(Slash(self.client, self.cog.gate, Actions(ActionContext(services, self.place)), lease))
         retry_requests(self.client, services.settings.discord_retries, services.rng)

@@ -35,8 +35,8 @@ class AccountHandler:
             if not facts.mentioned_users and facts.replied_to is None:  # it is for the agents that hear it
                 me = self._channels.own_id(facts.channel_id)
                 facts = replace(facts, mentioned_users=frozenset(() if me is None else (me,)))
-            who = Person(facts.author_id, manages_messages=True)
-            if await host.on_order(entry.order, facts, lambda: who, entry.created_at):
+            order = HeardMessage(facts=facts, entry=entry)
+            if await host.on_order(order, Person(facts.author_id, manages_messages=True)):
                 return
         if await self._commands.handle(heard):
             return

@@ -179,7 +179,7 @@ def test_a_checkout_from_before_the_benchmarks_moved_is_measured_too(tmp_path: P
 @pytest.mark.parametrize(
     ("turn", "first", "end", "last"),
     [
-        (mention, "on_message", TextChannel.send, "_enter"),
+        (mention, "parse_message", TextChannel.send, "_enter"),
         (instruction, "on_instruction", SceneTurns.settle, "settle"),
     ],
 )

@@ -1,7 +1,7 @@
 """python -m tests.benchmarks.way [--package PREFIX]: the files that carry a mention and an instruction.
 
-One mention is followed from on_message to Discord's send, and one instruction from the bus to the step that settles its
-result, in the scene of the cogs' tests: our own code, with doubles for Discord, Redis and the model.
+One mention is followed from the gateway to Discord's send, and one instruction from the bus to the step that settles
+its result, in the scene of the cogs' tests: our own code, with doubles for Discord, Redis and the model.
 
 The *way* is the part of all calls that carries the turn on: each coroutine that calls into another module of ours, and
 each function that calls or schedules such a coroutine. Plain functions that decide, convert or count are leaves beside
@@ -34,8 +34,10 @@ from agentic.wire.messages import Instruction
 from tests.support.agent_scene import LOUNGE, Scene
 from tests.support.doubles import SceneTurns, TextChannel, settle
 
-ASKED = tuple(f"agentic.{each}." for each in ("services", "state", "wire", "record", "llm", "tools", "net", "personas"))
-"""The packages that speak to chat services, Redis, models, tools, the network, and the disk."""
+ASKED = tuple(
+    f"agentic.{each}." for each in ("services", "state", "wire", "record", "llm", "tools", "net", "personas", "process")
+)
+"""The packages that speak to chat services, Redis, models, tools, the network, and the disk, or run a task."""
 
 Turn = Callable[[Scene], Awaitable[None]]
 INSTRUCTION = Instruction(instruction_id="i1", channel_id=LOUNGE, channel_theme="casual")

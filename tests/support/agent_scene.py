@@ -10,7 +10,7 @@ from typing import Any
 
 import discord
 
-from agent_cogs.base import BaseAgentCog
+from agent_cogs.base import BaseAgentCog, parse_messages_once
 from agent_config import AGENTS, AgentSpec, load_settings
 from agentic.agent.notices import Cancels, PersonNotices
 from agentic.agent.options import load_options
@@ -139,6 +139,19 @@ class KeptNotes(list[RecordEntry]):
         self.append(entry)
 
 
+class Gateway:
+    """Of py-cord's connection state what takes new messages. `parsed` has those that it made an object of."""
+
+    def __init__(self) -> None:
+        self.parsed: list[discord.Message] = []
+        self.parsers: dict[str, Callable[[Any], None]] = {"MESSAGE_CREATE": self._parse}
+        self.dispatch: Callable[..., None] = lambda *_: None
+
+    def _parse(self, data: Mapping[str, Any]) -> None:
+        self.parsed.append(data["made"])
+        self.dispatch("message", data["made"])
+
+
 class Scene:
     """`names` are the agents; `env` is put over SETTINGS. The first agent is the one that most methods mean."""
 
@@ -165,6 +178,7 @@ class Scene:
         self.services = self._services()
         self.clients: dict[str, Client] = {}
         self.cogs: dict[str, Any] = {}
+        self.gateways: dict[str, Gateway] = {}
         for number, name in enumerate(names or ("claude",)):
             self._add(name, 21 + number, cog, Model(can_draw, free=free))
         self.cog: Any = next(iter(self.cogs.values()))
@@ -237,6 +251,8 @@ class Scene:
         made: Any = cog(client, agent, self.services, model, guild_models, lease=ConditionalLease(lambda: self.acts))
         made.answers, made.asked, made.drawn = [], [], []
         self.clients[name], self.cogs[name] = client, made
+        self.gateways[name] = client._connection = Gateway()
+        parse_messages_once(made)
 
     async def start(self) -> Scene:
         for cog in self.cogs.values():
@@ -266,8 +282,14 @@ class Scene:
         """Somebody writes (Alice, unless `author` says otherwise), and every bot hears of it; the message's id."""
         message_id = message_id or self.ids()
         for name, cog in self.cogs.items():
-            await cog.on_message(message(self.clients[name].channels[channel], message_id, text, **more))
+            self.deliver(name, message(self.clients[name].channels[channel], message_id, text, **more))
+            await cog._hearing.finish()
         return message_id
+
+    def deliver(self, name: str, made: discord.Message) -> None:
+        """Discord sends a message to one bot, which has not handled it yet."""
+        data = {"id": str(made.id), "channel_id": str(made.channel.id), "made": made}
+        self.gateways[name].parsers["MESSAGE_CREATE"](data)
 
     async def ask(self, text: str = "what do you think?", **more: Any) -> int:
         """A person mentions the first agent, and everything that follows happens."""

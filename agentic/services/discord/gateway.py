@@ -1,14 +1,9 @@
-"""Keep a bot connected to Discord's gateway, skip what the gateway repeats, and show the bot's status.
+"""Keep a bot connected to Discord's gateway, and show the bot's status.
 
 py-cord's own loop retries without a pause if the gateway closes immediately, lets its pauses grow to many minutes over
 a day of short outages, logs each failure with its traceback and leaves sockets open. Here each try comes 1 to 30 s
 after the one before, with one log line, and the sockets of a try are closed before the next one. A session is resumed
 if Discord still has it.
-
-Our own agents' posts come back over the gateway to each of our bots. A post is in the shared transcript as soon as one
-bot has it: from the answer to its request, or from the first of these events. It is new to another bot only if it
-mentions or answers that bot, or is still streamed. Parsing it would make py-cord build a message, its author and its
-member four times, so such an echo is skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +13,7 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -27,8 +22,6 @@ import discord
 from discord.gateway import DiscordWebSocket, ReconnectWebSocket
 
 from agentic.agent.limits import ProviderBackoff
-from agentic.chat.outlet import is_unfinished
-from agentic.chat.transcript import Transcripts
 from agentic.services.discord.odd_payloads import UnreadableReady
 from agentic.services.discord.rate_limit import STEADY_SECONDS, backoff
 
@@ -175,38 +168,6 @@ def _collect_sockets(opened: list[DiscordWebSocket]) -> type[DiscordWebSocket]:
             opened.append(self)
 
     return Socket
-
-
-def skip_echoes(client: discord.Client, transcripts: Transcripts) -> None:
-    """Replaces py-cord's parser of new messages, for which it has no hook."""
-    parsers = client._connection.parsers
-    parse = parsers["MESSAGE_CREATE"]
-
-    def parse_news(data: Any) -> None:
-        if not _is_echo(data, client, transcripts):
-            parse(data)
-
-    parsers["MESSAGE_CREATE"] = parse_news
-
-
-def _is_echo(data: Mapping[str, Any], client: discord.Client, transcripts: Transcripts) -> bool:
-    """Whether this bot may skip the message. An odd one is left to the parser."""
-    try:
-        channel_id, message_id = int(data["channel_id"]), int(data["id"])
-    except (KeyError, TypeError, ValueError):
-        return False
-    transcript, me = transcripts.known(channel_id), client.user
-    entry = transcript.get(message_id) if transcript is not None else None
-    if transcript is None or entry is None or me is None or entry.speaker.agent is None:
-        return False
-    if transcript.lacks_text(message_id) or is_unfinished(entry.text):
-        return False
-    if entry.addressees.has(me.id):
-        return False
-    channel = client.get_channel(channel_id)
-    if isinstance(channel, discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread):
-        channel.last_message_id = message_id  # as the parser would
-    return True
 
 
 async def show_backoff(bot: discord.Client, backoff: ProviderBackoff) -> None:

@@ -21,6 +21,7 @@ from cachetools import LRUCache
 from agent_config import AgentSettings
 from agentic.agent.services import Services
 from agentic.chat.directory import Directory
+from agentic.chat.heard import HeardMessage
 from agentic.chat.outlet import Outlet
 from agentic.chat.service import AgentChannels, ChannelInfo, HistoryListener, ReactionView
 from agentic.chat.transcript import Transcripts
@@ -66,6 +67,7 @@ class DiscordService(HostedService):
 
     def __init__(self) -> None:
         self.channels: dict[str, AgentChannels] = {}  # agent → those of its bot, or its rooms
+        self.heard: dict[int, HeardMessage] = {}  # the newest messages that a bot of the process has parsed
         self._stack = AsyncExitStack()
 
     async def open(self, context: ServiceContext) -> None:
