@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from agentic.chat.transcript import Transcript
 from agentic.context.entries import Entry
 from agentic.context.history import Interval
 from agentic.llm.types import Picture, Source, Usage
-from agentic.process.tasks import BackgroundTasks
+from agentic.process.tasks import BackgroundTasks, wait_at_most
 
 log = logging.getLogger(__name__)
 
@@ -258,24 +258,23 @@ class TypingSign:
     request and raises nothing; at the end it is called with False, if typing was shown."""
 
     def __init__(self, show: Callable[[bool], Awaitable[None]], background: BackgroundTasks, refresh: float) -> None:
-        self._show, self._refresh, self._over = show, refresh, asyncio.Event()
-        background.start(self._run(), "typing")
+        self._show, self._background, self._refresh, self._over = show, background, refresh, asyncio.Event()
+        self._begin = asyncio.get_running_loop().call_later(TYPING_DELAY, self._start)  # most answers need no task
 
     def stop(self) -> None:
+        self._begin.cancel()
         self._over.set()
 
+    def _start(self) -> None:
+        self._background.start(self._run(), "typing")
+
     async def _run(self) -> None:
-        pause, is_shown = TYPING_DELAY, False
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await self._over.wait()
-            if self._over.is_set() and not is_shown:
-                return
-            pause, is_shown = self._refresh, not self._over.is_set()
-            await self._show(is_shown)
-            if not is_shown:
-                return
+        if self._over.is_set():
+            return
+        while not self._over.is_set():
+            await self._show(True)
+            await wait_at_most(self._over, self._refresh)
+        await self._show(False)
 
 
 class UnreadPost:

@@ -52,6 +52,8 @@ def split_text(text: str, limit: int, *, growing: bool = False) -> list[str]:
     """
     if limit < MIN_LIMIT:
         raise ValueError(f"limit must be at least {MIN_LIMIT}, not {limit}")
+    if not growing and FENCE not in text and length(whole := text.strip()) <= limit:
+        return [whole] if whole else []
     return list(_Splitter(_without_half_marks(text) if growing else text, limit, growing=growing).chunks())
 
 

@@ -34,25 +34,30 @@ READS = discord.Permissions(view_channel=True, read_message_history=True)
 _COMMAND = re.compile(r"(?:\s*<@[!&]?\d{1,20}>)*\s*\.(?:config|history)\b")
 
 
+# These are asked many times a turn. py-cord's classes are ABCs, for which isinstance() is slow if it fails.
+
+
 def guild_of(channel: Channel) -> discord.Guild | None:
     """None for a direct message."""
-    return None if isinstance(channel, discord.DMChannel) else channel.guild
+    guild: discord.Guild | None = getattr(channel, "guild", None)
+    return guild
 
 
-def guild_id_of(channel: Channel) -> int | None:
-    guild = guild_of(channel)
-    return guild.id if guild is not None else None
+def guild_id_of(channel: object) -> int | None:
+    guild = getattr(channel, "guild", None)
+    return None if guild is None else guild.id
 
 
 def parent_of(channel: object) -> int | None:
     """The id of a thread's channel; None for anything but a thread."""
-    return channel.parent_id if isinstance(channel, discord.Thread) else None
+    parent_id: int | None = getattr(channel, "parent_id", None)
+    return parent_id
 
 
 def parent_in(channel: Channel) -> Channel | None:
     """A thread's channel, where the bot sees it."""
-    parent = channel.parent if isinstance(channel, discord.Thread) else None
-    return parent if isinstance(parent, Channel) else None
+    parent = getattr(channel, "parent", None)
+    return parent if parent is not None and isinstance(parent, Channel) else None
 
 
 def name_in(channel: Channel) -> str:
@@ -60,7 +65,9 @@ def name_in(channel: Channel) -> str:
 
 
 def me_in(channel: Channel) -> discord.Member | discord.ClientUser:
-    return channel.me if isinstance(channel, discord.DMChannel) else channel.guild.me
+    place: Any = guild_of(channel) or channel
+    me: discord.Member | discord.ClientUser = place.me
+    return me
 
 
 def permissions_in(channel: Channel) -> discord.Permissions:
@@ -72,9 +79,9 @@ def permissions_in(channel: Channel) -> discord.Permissions:
 def refusal_in(channel: Channel, *, our_lock: bool = False) -> str | None:
     """Why the bot may not write there; None when it may. A lock silences it, though Discord would take a post from a
     bot that may manage threads: a moderator means bots too. `our_lock`: it is our own, for people alone."""
-    permissions, is_thread = permissions_in(channel), isinstance(channel, discord.Thread)
+    permissions, is_thread = permissions_in(channel), parent_of(channel) is not None
     may_send = permissions.send_messages_in_threads if is_thread else permissions.send_messages
-    locked = isinstance(channel, discord.Thread) and channel.locked and not (our_lock and permissions.manage_threads)
+    locked = getattr(channel, "locked", False) and not (our_lock and permissions.manage_threads)
     return None if permissions.view_channel and may_send and not locked else "not_permitted"
 
 

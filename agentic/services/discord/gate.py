@@ -185,8 +185,8 @@ class Gate:
     async def _enter(self, *, answers: bool = False) -> None:
         """Returns when the request may be sent. `answers`: a person waits for it. Raises GateClosed."""
         self._check_open(answers=answers)
-        await self._window.enter()
-        self._check_open(answers=answers)  # it may have closed while this one waited
+        if await self._window.enter():
+            self._check_open(answers=answers)  # it may have closed meanwhile
 
     @asynccontextmanager
     async def _passing(self, *, answers: bool = False) -> AsyncIterator[None]:

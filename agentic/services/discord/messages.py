@@ -21,7 +21,7 @@ import discord
 from agentic.chat.directory import Directory, clean_name
 from agentic.chat.formatting import read_question
 from agentic.chat.outlet import is_unfinished
-from agentic.chat.service import IncomingMessage
+from agentic.chat.service import IncomingMessage, Person
 from agentic.context.commands import order_in
 from agentic.context.entries import Addressees, Attachment, Entry, Kind, Reaction, Speaker, hidden_by_text, one_line
 from agentic.services.discord.channels import author_of, parent_of
@@ -36,6 +36,7 @@ VOICE_MESSAGE = 1 << 13  # a flag
 MAX_LINE = 1_500  # characters of one line
 MAX_CHARACTERS = 4_000  # of all lines of a message
 MAX_DEPTH = 6  # of components in components, and of forwards of forwards
+_WITH_LINES = ("message_snapshots", "sticker_items", "poll", "components", "flags", "embeds")  # fields of a payload
 _BOOSTS = {8: "", 9: ", which is level 1 now", 10: ", which is level 2 now", 11: ", which is level 3 now"}
 Json = Mapping[str, Any]
 
@@ -73,8 +74,9 @@ def is_said(message: discord.Message) -> bool:
 def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
     """Agents are recognized by their user id, our webhook posts by their own id. Other webhooks and bots are strangers,
     everybody else is a person."""
-    author, rights = message.author, author_of(message)
+    author = message.author
     agent = directory.agent_of_post(message.id) if message.webhook_id else directory.agent_of(author.id)
+    rights = author_of(message) if agent is None else Person(author.id)  # an agent commands nothing
     kind: Kind = "stranger" if author.bot or message.webhook_id else "person"
     return Speaker(
         author.id,
@@ -89,6 +91,8 @@ def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
 
 def shown_text(message: discord.Message, directory: Directory = NO_AGENTS) -> str:
     """The content with names for mentions, channels, roles and custom emoji, for agents also where nobody is pinged."""
+    if "<" not in message.content:
+        return message.content
     agents = {user_id: directory.name_of(user_id) for user_id in mentioned_in(message.content)}
     return to_names(
         message.content,
@@ -200,8 +204,6 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         )
     speaker = speaker_of(message, directory)
     private, is_agent = message.guild is None, speaker.kind == "agent"
-    agents = {user_id: directory.name_of(user_id) or "" for user_id in directory.ids}
-    names = {**agents, **{user.id: clean_name(user.display_name) for user in message.mentions}}
     own = (
         Attachment(a.id, a.filename, a.url, a.size, (a.content_type or "").split(";")[0]) for a in message.attachments
     )
@@ -214,7 +216,7 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         reply_to=replied_message(message),
         attachments=(*own, *forwarded_files(message)),
         # An agent's own posts are its text; a preview of a link in it would come after the others have read it.
-        extras=() if is_agent else extra_lines(message, names),
+        extras=() if is_agent else extra_lines(message, directory),
         reactions=tuple(Reaction(str(r.emoji), count=r.count) for r in message.reactions),
         edited=edited,
         addressees=Addressees(mentioned_users(message) | mentioned_roles(message), replied_author(message)),
@@ -227,19 +229,24 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
 
 def is_forward(message: discord.Message) -> bool:
     """Return whether it forwards another message. Its words and mentions are that message's."""
-    reference = _payload(message).get("message_reference")
-    return isinstance(reference, Mapping) and reference.get("type", 0) == FORWARD
+    reference = message._raw_data.get("message_reference")
+    return isinstance(reference, dict) and reference.get("type", 0) == FORWARD
 
 
 def forwards_hidden(message: discord.Message) -> bool:
     """Return whether a forwarded message hides itself from bots: its author's wish holds wherever it is shown."""
-    return any(hidden_by_text(str(snapshot.get("content") or "")) for snapshot in _snapshots(_payload(message)))
+    return any(hidden_by_text(str(snapshot.get("content") or "")) for snapshot in _snapshots(message._raw_data))
 
 
-def extra_lines(message: discord.Message, names: Mapping[int, str]) -> tuple[str, ...]:
-    """Return the lines of a message that somebody wrote. `names`: the shown names of users by id."""
-    lines = list(_lines(_payload(message), names))
-    for snapshot in _snapshots(_payload(message)):
+def extra_lines(message: discord.Message, directory: Directory) -> tuple[str, ...]:
+    """Return the lines of a message that somebody wrote."""
+    payload = message._raw_data
+    if not any(payload.get(name) for name in _WITH_LINES):
+        return ()
+    names = {user_id: directory.name_of(user_id) or "" for user_id in directory.ids}
+    names |= {user.id: clean_name(user.display_name) for user in message.mentions}
+    lines = list(_lines(payload, names))
+    for snapshot in _snapshots(payload):
         words = _line("", [snapshot.get("content")], _named(snapshot, names))
         lines += [f"forwarded message: {words}"] if words else []
         lines += [f"forwarded {line}" for line in _lines(snapshot, names) if line]
@@ -254,7 +261,7 @@ def extra_lines(message: discord.Message, names: Mapping[int, str]) -> tuple[str
 
 def forwarded_files(message: discord.Message) -> Iterator[Attachment]:
     """Yield the files of forwarded messages. Discord sends their addresses with the forward."""
-    for snapshot in _snapshots(_payload(message)):
+    for snapshot in _snapshots(message._raw_data):
         for file in _dicts(snapshot.get("attachments")):
             if (file_id := _number(file.get("id"))) and file.get("url"):
                 kind = str(file.get("content_type") or "").split(";")[0]
@@ -270,17 +277,13 @@ def notice_of(message: discord.Message) -> str | None:
         return f"event: {who} joined the server"
     if kind.value in _BOOSTS:
         return f"event: {who} boosted the server{_BOOSTS[kind.value]}"
-    return _poll_result(_payload(message)) if kind is discord.MessageType.poll_result else None
-
-
-def _payload(message: discord.Message) -> Json:
-    return message._raw_data  # py-cord keeps less of a snapshot
+    return _poll_result(message._raw_data) if kind is discord.MessageType.poll_result else None
 
 
 def _snapshots(payload: Json, depth: int = 0) -> Iterator[Json]:
     """Yield what a message forwards, and what that forwards in turn."""
     for each in _dicts(payload.get("message_snapshots")) if depth < MAX_DEPTH else ():
-        if isinstance(snapshot := each.get("message"), Mapping):
+        if isinstance(snapshot := each.get("message"), dict):
             yield snapshot
             yield from _snapshots(snapshot, depth + 1)
 
@@ -290,7 +293,7 @@ def _lines(payload: Json, names: Mapping[int, str]) -> Iterator[str]:
     names = _named(payload, names)
     for sticker in _dicts(payload.get("sticker_items")):
         yield _line("sticker: ", [sticker.get("name")], names)
-    if isinstance(poll := payload.get("poll"), Mapping):
+    if isinstance(poll := payload.get("poll"), dict):
         yield _poll(poll, names)
     yield _line("components: ", list(_component_words(payload.get("components"))), names, " / ")
     if _number(payload.get("flags")) & VOICE_MESSAGE:
@@ -304,7 +307,7 @@ def _lines(payload: Json, names: Mapping[int, str]) -> Iterator[str]:
 def _poll(poll: Json, names: Mapping[int, str]) -> str:
     results = poll.get("results")
     counts = {}
-    if isinstance(results, Mapping):
+    if isinstance(results, dict):
         counts = {_number(each.get("id")): _number(each.get("count")) for each in _dicts(results.get("answer_counts"))}
     answers = []
     for answer in _dicts(poll.get("answers")):
@@ -312,7 +315,7 @@ def _poll(poll: Json, names: Mapping[int, str]) -> str:
         if results is not None:
             votes = f" ({counted(counts.get(_number(answer.get('answer_id')), 0), 'vote')})"
         answers.append(f"{_media(answer.get('poll_media'))}{votes}")
-    ended = isinstance(results, Mapping) and bool(results.get("is_finalized"))
+    ended = isinstance(results, dict) and bool(results.get("is_finalized"))
     question = f"{_media(poll.get('question'))}{' (ended)' if ended else ''}"
     return _line("poll: ", [question, *answers], names, " / ")
 
@@ -331,24 +334,24 @@ def _poll_result(payload: Json) -> str | None:
 
 def _media(media: object) -> str:
     """Return the text of a poll's question or answer, with its emoji."""
-    if not isinstance(media, Mapping):
+    if not isinstance(media, dict):
         return ""
     emoji = media.get("emoji")
-    name = emoji.get("name") if isinstance(emoji, Mapping) else None
+    name = emoji.get("name") if isinstance(emoji, dict) else None
     return " ".join(str(part) for part in (name, media.get("text")) if part)
 
 
 def _embed_words(embed: Json) -> Iterator[str]:
     for part in ("provider", "author"):
-        if isinstance(found := embed.get(part), Mapping):
+        if isinstance(found := embed.get(part), dict):
             yield str(found.get("name") or "")
     yield str(embed.get("title") or "")
     yield str(embed.get("description") or "")
     for field in _dicts(embed.get("fields")):
         yield f"{field.get('name') or ''}: {field.get('value') or ''}"
-    if isinstance(footer := embed.get("footer"), Mapping):
+    if isinstance(footer := embed.get("footer"), dict):
         yield str(footer.get("text") or "")
-    pictured = any(isinstance(embed.get(part), Mapping) for part in ("image", "thumbnail"))
+    pictured = any(isinstance(embed.get(part), dict) for part in ("image", "thumbnail"))
     if pictured and embed.get("type", "rich") == "rich":
         yield "with a picture"
 
@@ -363,7 +366,7 @@ def _component_words(components: object, depth: int = 0) -> Iterator[str]:
         options = [str(option.get("label") or "") for option in _dicts(part.get("options"))]
         if part.get("placeholder") or options:
             yield f"menu “{part.get('placeholder') or ''}” ({', '.join(filter(None, options))})"
-        if part.get("description") or isinstance(part.get("media"), Mapping):
+        if part.get("description") or isinstance(part.get("media"), dict):
             yield f"picture “{part['description']}”" if part.get("description") else "picture"
         if part.get("type") == 13 and part.get("name"):
             yield f"file {part['name']}"
@@ -398,5 +401,5 @@ def _number(found: object) -> int:
 
 def _dicts(found: object) -> Iterator[Json]:
     """Yield the maps in a list; Discord may send a null, or leave the list away."""
-    if isinstance(found, Sequence) and not isinstance(found, str):
-        yield from (each for each in found if isinstance(each, Mapping))
+    if isinstance(found, list):
+        yield from (each for each in found if isinstance(each, dict))

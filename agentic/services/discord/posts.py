@@ -259,10 +259,8 @@ class MessageWriter:
         self, text: str | None, extras: Extras, nonce: str, reply_to: discord.MessageReference | None = None
     ) -> discord.Message:
         """`reply_to` is of another channel's message, `extras` name one of this channel."""
-        if not self._posting.is_held:
-            raise CannotPost("not_ours")
         if (refusal := self.refusal()) is not None:
-            raise CannotPost(refusal)
+            raise CannotPost(refusal if self._posting.is_held else "not_ours")
         if reply_to is None and extras.reply_to is not None:
             reply_to = discord.MessageReference(
                 message_id=extras.reply_to, channel_id=self._channel.id, fail_if_not_exists=False
@@ -276,8 +274,6 @@ class MessageWriter:
 
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
         """Raises MessageGone for a message that was deleted."""
-        if not self._posting.is_held:
-            raise CannotPost("not_ours")
         with explain_failure(self._channel.id, text):
             try:
                 changed = await self._posting_gate.edit(message, text, extras)

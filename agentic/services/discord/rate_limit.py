@@ -55,14 +55,28 @@ class RequestWindow:
     def __init__(self, limit: int = WINDOW_REQUESTS, seconds: float = WINDOW_SECONDS) -> None:
         self.limit, self.seconds = limit, seconds
         self._passed: deque[float] = deque()
-        self._turnstile = asyncio.Lock()
+        self._turnstile, self._waiting = asyncio.Lock(), 0
 
     def _forget_old(self, now: float) -> None:
         while self._passed and self._passed[0] <= now - self.seconds:
             self._passed.popleft()
 
-    async def enter(self) -> None:
+    async def enter(self) -> bool:
+        """Return when the request may pass: False if it passes immediately, True if it had to wait."""
         loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._forget_old(now)
+        if len(self._passed) < self.limit and not self._waiting:
+            self._passed.append(now)
+            return False
+        self._waiting += 1
+        try:
+            await self._wait(loop)
+        finally:
+            self._waiting -= 1
+        return True
+
+    async def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
         async with self._turnstile:
             self._forget_old(loop.time())
             while len(self._passed) >= self.limit:
@@ -73,7 +87,7 @@ class RequestWindow:
     def is_quiet(self, share: float) -> bool:
         """Whether less than `share` of the window is used and nothing waits."""
         self._forget_old(asyncio.get_running_loop().time())
-        return not self._turnstile.locked() and len(self._passed) < self.limit * share
+        return not self._waiting and len(self._passed) < self.limit * share
 
     def enter_if_quiet(self, share: float) -> bool:
         """Passes immediately if it is quiet, else not at all."""

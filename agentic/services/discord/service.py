@@ -156,8 +156,7 @@ class DiscordChannels:
 
     def place(self, channel_id: int) -> ChannelRef:
         channel = self._bot.get_channel(channel_id)
-        guild_id = guild_id_of(channel) if isinstance(channel, Channel) else None
-        return ChannelRef(channel_id, parent_of(channel), guild_id)
+        return ChannelRef(channel_id, parent_of(channel), guild_id_of(channel))
 
     def _posting(self, channel_id: int) -> ConditionalLease:
         """The right to post in a channel: nobody silenced the bots there."""

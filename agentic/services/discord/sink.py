@@ -99,11 +99,12 @@ class DiscordSink:
         parts = streaming.parts if streaming is not None else None
         if parts is None:
             # Discord takes a reply only of a bot that may read the channel's past.
-            reply_to = post.reply_to if permissions_in(self._channel).read_message_history else None
-            parts = await self.open_parts(turn_id, post.ping, post.after, reply_to)
+            may_reply = post.reply_to is not None and permissions_in(self._channel).read_message_history
+            parts = await self.open_parts(turn_id, post.ping, post.after, post.reply_to if may_reply else None)
         limit = text_limit(post, STREAMING_LIMIT if streaming is not None else MAX_MESSAGE)
         texts: list[str | None] = [*self.split(without_mark(text_with_sources(post)), limit)] or [None]
-        last = await extras_of(post, self._channel, embeds=permissions_in(self._channel).embed_links)
+        shows_cost = post.cost is not None and permissions_in(self._channel).embed_links
+        last = await extras_of(post, self._channel, embeds=shows_cost)
         return await put_all(parts, texts, last, noted)
 
     def streaming(
