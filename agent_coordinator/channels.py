@@ -31,7 +31,7 @@ class ChannelLocks:
 
     def __init__(self, context: CoordinatorContext) -> None:
         self._context = context
-        self._seconds = context.config.turn_seconds + context.config.turn_delay_max + HOLD_ROOM_SECONDS
+        self.seconds = context.config.turn_seconds + context.config.turn_delay_max + HOLD_ROOM_SECONDS
         self._mine: set[int] = set()
 
     @property
@@ -47,21 +47,16 @@ class ChannelLocks:
         self._mine.add(channel_id)
         epoch = self._context.leadership.epoch
         try:
-            if not await self.renew(channel_id, holder):
+            schedule = self._context.state.coordination.schedule
+            lock = (channel_id, holder, self.seconds, epoch)
+            if not await self._context.wait_for_redis(lambda: schedule.hold_channel(*lock)):
                 raise ChannelBusy(channel_id)
             try:
                 yield
             finally:
-                await self._context.state.coordination.schedule.release_channel(channel_id, holder, epoch)
+                await schedule.release_channel(channel_id, holder, epoch)
         finally:
             self._mine.discard(channel_id)
-
-    async def renew(self, channel_id: int, holder: str) -> bool:
-        """Return False if another holder has it: the lock had expired, or another process leads. Waits while Redis is
-        unavailable."""
-        schedule = self._context.state.coordination.schedule
-        lock = (channel_id, holder, self._seconds, self._context.leadership.epoch)
-        return await self._context.wait_for_redis(lambda: schedule.hold_channel(*lock))
 
 
 async def pick_channel(

@@ -15,7 +15,7 @@ from agent_coordinator.commands import Commands
 from agent_coordinator.config import STARTUP_WAIT_SECONDS
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.engine import Engine
-from agent_coordinator.events import ConversationNotes, ConversationReport, save_choices
+from agent_coordinator.events import ConversationNotes
 from agent_coordinator.idle.background import BackgroundScheduler
 from agent_coordinator.policies.by_name import Policies
 from agent_coordinator.reactive import Reactive
@@ -39,7 +39,7 @@ class Coordinator:
     def __init__(self, context: CoordinatorContext, idle_store: IdleMemory | None = None) -> None:
         self._context, self._tasks, self._leadership = context, context.tasks, context.leadership
         self.engine = Engine(context, Policies(context.config))
-        self.engine.observers += (save_choices(context), ConversationNotes(context.record))
+        self.engine.observers.append(ConversationNotes(context.record))
         self.scheduler = Scheduler(context)
         self.reactive = Reactive(context, self.engine)
         self.idle = BackgroundScheduler(context, idle_store, lambda: self.engine.locks.busy)
@@ -99,7 +99,7 @@ class Coordinator:
         # Only one acts, so a process that holds a channel now is dead; its lock would block the channel for minutes.
         await self._context.wait_for_redis(self._context.state.coordination.schedule.release_all_channels)
         await self._context.learn_servers()
-        left_over = await self.engine.saved.all()
+        left_over = await self._context.wait_for_redis(self._context.state.coordination.conversations.kept)
         rooms = await self.rooms.left_over(left_over)
         self._leadership.begin()  # not before: what `start_conversation` begins must not count as left over
         self._acting = True
@@ -181,7 +181,7 @@ class Coordinator:
         starter: str | None = None,
         topic: str | None = None,
         began: Callable[[int], object] | None = None,
-    ) -> ConversationReport | None:
+    ) -> ConversationState | None:
         """Run a conversation now, whatever the hour, as soon as this process leads.
 
         Without a channel the rotation picks one, of the given theme if a channel has it; without a starter the

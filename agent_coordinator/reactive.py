@@ -13,6 +13,7 @@ import uuid
 from agent_coordinator.channels import ChannelBusy
 from agent_coordinator.config import REACTIVE_COOLDOWN_SECONDS
 from agent_coordinator.context import CoordinatorContext
+from agent_coordinator.conversation import RunningConversation
 from agent_coordinator.engine import Engine
 from agentic.ids import is_snowflake
 from agentic.state.conversation_state import ConversationState, SpeakerQueue
@@ -54,6 +55,6 @@ class Reactive:
                     return None
                 theme, now = self._context.config.theme_of(channel_id), self._context.clock()
                 state = ConversationState(exchange, channel_id, theme, now, queue=SpeakerQueue(joining=joining))
-                return await self._engine.run(state.begin_round(joiners))
+                return await self._engine.run(RunningConversation(state.begin_round(joiners)))
         except ChannelBusy:
             return None

@@ -123,7 +123,8 @@ class RoomKeeper:
 
     async def _conversation_of(self, room: Room) -> ConversationState:
         """The room's conversation as it was saved, or else a new one at the room's current turn."""
-        saved = await self.engine.saved.of(room.thread_id)
+        conversations = self._context.state.coordination.conversations
+        saved = await self._context.wait_for_redis(lambda: conversations.read(room.thread_id))
         return rooms.conversation_of(room) if saved is None else replace(saved, room=room)
 
 

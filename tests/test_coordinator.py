@@ -19,16 +19,15 @@ from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.engine import Engine
 from agent_coordinator.events import (
     ConversationEnded,
-    ConversationReport,
     ConversationStarted,
     Event,
-    TurnMissed,
     TurnTaken,
 )
 from agent_coordinator.policies.by_name import Policies
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.scheduler import Scheduler
 from agentic.services.signal.envelopes import direct_chat_id
+from agentic.state.conversation_state import ConversationState
 from agentic.state.schedule import Slot
 from agentic.wire.bus import AgentTimedOut
 from agentic.wire.messages import Command, Instruction, MentionNotice, Result
@@ -69,7 +68,7 @@ class Stage:
         self.events: list[Event] = []
         self.engine.observers.append(self.events.append)
 
-    async def converse(self, starter: str | None = "claude", channel: int = CHANNEL) -> ConversationReport:
+    async def converse(self, starter: str | None = "claude", channel: int = CHANNEL) -> ConversationState:
         return await self.engine.converse(channel, "debate", starter=starter)
 
 
@@ -104,19 +103,21 @@ class MoneyTests(AsyncCase):
         bus = room("chatgpt", "gemini")
         bus.voices["claude"], bus.voices["grok"] = skipper("claude", "benched"), skipper("grok", "muted")
         report = await Stage(bus, max_rounds=2).converse("claude")
-        self.assertEqual((report.rounds, report.messages, report.skips, report.total.absences), (2, 4, 0, 4))
+        self.assertEqual(
+            (report.counts.round, report.messages, report.skips, report.counts.total.absences), (2, 4, 0, 4)
+        )
 
     async def test_one_that_does_not_speak_in_the_channel_is_absent_there(self) -> None:
         bus = room("chatgpt", "gemini", "grok")
         bus.voices["claude"] = skipper("claude", "unknown_channel")
         report = await Stage(bus, max_rounds=2).converse("gemini")
-        self.assertEqual((report.messages, report.skips, report.total.absences), (6, 0, 2))
+        self.assertEqual((report.messages, report.skips, report.counts.total.absences), (6, 0, 2))
 
     async def test_one_that_is_known_to_rest_is_not_even_asked(self) -> None:
         stage = Stage(room(*AGENTS), max_rounds=2)
         stage.state.coordination.backoffs.ends["claude"] = stage.time.now + 600
         report = await stage.converse("claude")
-        self.assertEqual((report.rounds, report.messages, report.total.absences), (2, 6, 2))
+        self.assertEqual((report.counts.round, report.messages, report.counts.total.absences), (2, 6, 2))
         self.assertNotIn("claude", stage.bus.speakers())
         self.assertTrue(stage.bus.asked[0][1].is_conversation_starter)
 
@@ -147,7 +148,7 @@ class OpeningTests(AsyncCase):
         stage = Stage(bus, max_rounds=1)
         report = await stage.converse("claude")
         self.assertTrue(bus.asked[1][1].is_conversation_starter)
-        self.assertEqual((report.total.timeouts, report.messages), (1, 3))
+        self.assertEqual((report.counts.total.timeouts, report.messages), (1, 3))
 
     async def test_a_reaction_alone_does_not_open_a_conversation(self) -> None:
         bus = room("chatgpt", "gemini", "grok")
@@ -164,14 +165,14 @@ class OpeningTests(AsyncCase):
 
     async def test_nobody_there_ends_it_too(self) -> None:
         report = await Stage(room()).converse()
-        self.assertEqual((report.ended_because, report.total.absences, report.messages), ("nobody_opened", 4, 0))
+        self.assertEqual((report.ended_because, report.counts.total.absences, report.messages), ("nobody_opened", 4, 0))
 
     async def test_the_topic_that_the_starter_names_goes_to_all_others(self) -> None:
         bus = room(*AGENTS)
         bus.voices["claude"] = talker("claude", topic="tea or coffee")
         stage = Stage(bus)
         report = await stage.converse("claude")
-        self.assertEqual(report.topic, "tea or coffee")
+        self.assertEqual(report.talk.topic, "tea or coffee")
         self.assertIsNone(bus.asked[0][1].topic)
         self.assertTrue(all(instruction.topic == "tea or coffee" for _, instruction in bus.asked[1:]))
 
@@ -188,7 +189,7 @@ class TurnTests(AsyncCase):
         report = await stage.converse()
         rounds = [stage.bus.speakers()[start : start + 4] for start in (0, 4, 8)]
         self.assertTrue(all(sorted(speakers) == sorted(AGENTS) for speakers in rounds))
-        self.assertEqual((report.rounds, report.messages), (3, 12))
+        self.assertEqual((report.counts.round, report.messages), (3, 12))
 
     async def test_the_last_speaker_is_not_the_first_of_the_next_round(self) -> None:
         stage = Stage(room(*AGENTS), max_rounds=30)
@@ -250,7 +251,7 @@ class TurnTests(AsyncCase):
     async def test_absent_agents_are_passed_over_and_the_others_go_on(self) -> None:
         stage = Stage(room("claude", "grok"))
         report = await stage.converse()
-        self.assertEqual((report.messages, report.total.absences, report.rounds), (6, 6, 3))
+        self.assertEqual((report.messages, report.counts.total.absences, report.counts.round), (6, 6, 3))
 
     async def test_a_result_with_nothing_in_it_counts_as_a_skip(self) -> None:
         bus = room(*AGENTS)
@@ -262,7 +263,7 @@ class TurnTests(AsyncCase):
 class EndingTests(AsyncCase):
     async def test_it_ends_at_the_round_limit(self) -> None:
         report = await Stage(room(*AGENTS), max_rounds=2).converse()
-        self.assertEqual((report.rounds, report.ended_because), (2, "round_limit"))
+        self.assertEqual((report.counts.round, report.ended_because), (2, "round_limit"))
 
     async def test_two_requests_in_a_row_end_it_at_once(self) -> None:
         stage = Stage(room(*AGENTS, end_conversation=True))
@@ -289,7 +290,7 @@ class EndingTests(AsyncCase):
 
     async def test_most_who_skip_end_it(self) -> None:
         report = await Stage(room("claude", skipping=["chatgpt", "gemini", "grok"])).converse()
-        self.assertEqual((report.rounds, report.ended_because), (1, "most_skipped"))
+        self.assertEqual((report.counts.round, report.ended_because), (1, "most_skipped"))
 
     async def test_one_voice_among_silent_ones_is_no_conversation(self) -> None:
         bus = room("claude")
@@ -300,22 +301,24 @@ class EndingTests(AsyncCase):
 
     async def test_chance_may_end_it_after_any_round(self) -> None:
         report = await Stage(room(*AGENTS), luck=0.86).converse()
-        self.assertEqual((report.rounds, report.ended_because), (1, "chance"))
+        self.assertEqual((report.counts.round, report.ended_because), (1, "chance"))
 
     async def test_the_report_adds_up_what_was_done_and_used(self) -> None:
         report = await Stage(room("chatgpt", "claude", "grok", skipping=["gemini"]), max_rounds=2).converse()
-        self.assertEqual((report.messages, report.skips, report.total.calls, report.total.input_tokens), (6, 2, 6, 600))
+        self.assertEqual(
+            (report.messages, report.skips, report.counts.total.calls, report.counts.total.input_tokens), (6, 2, 6, 600)
+        )
         self.assertAlmostEqual(report.cost_usd, 0.06)
-        self.assertEqual(report.per_agent["claude"].messages, 2)
-        self.assertEqual(report.per_agent["gemini"].skips, 2)
+        self.assertEqual(report.counts.agents["claude"].messages, 2)
+        self.assertEqual(report.counts.agents["gemini"].skips, 2)
 
     async def test_observers_hear_the_start_each_turn_and_the_end(self) -> None:
         stage = Stage(room("chatgpt", "claude", "grok"), max_rounds=1)
         report = await stage.converse()
         kinds = [type(event) for event in stage.events]
         self.assertEqual((kinds[0], kinds[-1]), (ConversationStarted, ConversationEnded))
-        self.assertEqual((kinds.count(TurnTaken), kinds.count(TurnMissed)), (3, 1))
-        self.assertEqual(stage.events[-1], ConversationEnded(report))
+        self.assertEqual((len(kinds), kinds.count(TurnTaken)), (5, 3))
+        self.assertEqual(stage.events[-1], ConversationEnded(report, stage.time.now))
 
     async def test_an_observer_that_fails_does_not_end_the_conversation(self) -> None:
         stage = Stage(room(*AGENTS))
@@ -401,7 +404,7 @@ class TroubleTests(AsyncCase):
         first_four = [instruction for _, instruction in stage.bus.asked[:4]]
         self.assertEqual(len({instruction.instruction_id for instruction in first_four}), 1)
         self.assertEqual(first_four[3].deadline, NOON + sum(stage.time.slept) + AGENT_RESPONSE_TIMEOUT)
-        self.assertEqual((report.messages, report.total.timeouts), (12, 0))
+        self.assertEqual((report.messages, report.counts.total.timeouts), (12, 0))
 
     async def test_a_deadline_that_passed_without_redis_is_no_timeout_of_the_agent(self) -> None:
         stage = Stage(room(*AGENTS), max_rounds=1)
@@ -416,7 +419,7 @@ class TroubleTests(AsyncCase):
 
         stage.bus.voices["claude"] = voice
         report = await stage.converse("claude")
-        self.assertEqual((report.total.timeouts, report.messages), (0, 4))
+        self.assertEqual((report.counts.total.timeouts, report.messages), (0, 4))
 
     async def test_a_conversation_begins_when_redis_is_back(self) -> None:
         stage = Stage(room(*AGENTS))
@@ -628,7 +631,7 @@ class CoordinatorTests(AsyncCase):
         self.bus = room(*AGENTS)
         self.state = MemoryState()
         self.time = Time()
-        self.reports: list[ConversationReport] = []
+        self.reports: list[ConversationState] = []
         self.turns: list[TurnTaken] = []
 
     def coordinator(self, luck: float = 0.0, lease: MemoryLease | None = None, **changes: Any) -> Coordinator:
@@ -644,7 +647,7 @@ class CoordinatorTests(AsyncCase):
 
     def _observe(self, event: Event) -> None:
         if isinstance(event, ConversationEnded):
-            self.reports.append(event.report)
+            self.reports.append(event.state)
         elif isinstance(event, TurnTaken):
             self.turns.append(event)
 

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from agent_cogs.slash_definitions import command_list
 from agent_config import AgentSettings, Settings
-from agent_coordinator.events import ConversationEnded, ConversationReport, Event
+from agent_coordinator.events import ConversationEnded, Event
 from agentic.check.machine import setting_warnings_here
 from agentic.console.app import free_port
 from agentic.llm.providers.agent_sdk import AgentSdkModel
@@ -48,6 +48,7 @@ from agentic.process.logs import version_line
 from agentic.runtime.bot import cancel
 from agentic.runtime.runtime import running
 from agentic.runtime.services import ModelMakers, ProcessConfig, WebAccess, provider_model
+from agentic.state.conversation_state import ConversationState
 from agentic.themes import THEMES
 from agentic.wire.reasons import ENDINGS
 
@@ -175,19 +176,19 @@ class _Local:
         self.console.print(summary(report, runtime.services.agents.roster.names))
         return 0 if report.messages and not runtime.failed else 1
 
-    async def _one_conversation(self) -> ConversationReport | None:
+    async def _one_conversation(self) -> ConversationState | None:
         """Wait for the owner's tool servers first, or it would be over before they are available."""
         if self.runtime.services.agents.tools is not None:
             await self.runtime.services.agents.tools.servers.tried()
         return await self.coordinator.start_conversation(self.world.channel(CHANNELS[0]).id)
 
-    async def _one_room(self, topic: str) -> ConversationReport | None:
+    async def _one_room(self, topic: str) -> ConversationState | None:
         """Open a short room and wait for its end, and for the card that closes it; None if it was not opened."""
-        ended = dict[int, ConversationReport]()
+        ended = dict[int, ConversationState]()
 
         def on_ended(event: Event) -> None:
             if isinstance(event, ConversationEnded):
-                ended[event.report.channel_id] = event.report
+                ended[event.state.channel_id] = event.state
 
         self.coordinator.engine.observers.append(on_ended)
         thread_id = await self._open_room(topic, short=True)
@@ -262,8 +263,8 @@ class _Local:
             return channel is None or channel.is_thread
 
         def on_ended(event: Event) -> None:
-            if isinstance(event, ConversationEnded) and not is_room(event.report.channel_id):
-                line = ended_line(event.report, world.channel(event.report.channel_id).name)
+            if isinstance(event, ConversationEnded) and not is_room(event.state.channel_id):
+                line = ended_line(event.state, world.channel(event.state.channel_id).name)
                 if line is not None:
                     note(line)
 
@@ -348,9 +349,10 @@ async def _first_of(work: Awaitable[T], stop: Awaitable[object]) -> T | None:
         await cancel([task, stopped])
 
 
-def ended_line(report: ConversationReport, channel: str) -> str | None:
+def ended_line(report: ConversationState, channel: str) -> str | None:
     """Say why a conversation in the channel of this name has ended, and what to type next. None for one that an earlier
     start left: this terminal has shown nothing of it."""
+    assert report.ended_because is not None
     if report.ended_because == "too_old":
         return None
     what = f"the conversation in #{channel} has ended" if report.messages else f"no bot spoke in #{channel}"

@@ -24,12 +24,12 @@ from rich.table import Table
 from rich.text import Text
 
 from agent_config import Settings, SettingsError
-from agent_coordinator.events import ConversationReport
 from agentic.llm import errors
 from agentic.process.logs import set_up_logging
 from agentic.process.redaction import Redactor
 from agentic.settings.models import KEY_SETTINGS
-from agentic.state.conversation_state import AgentCounts
+from agentic.state.conversation_state import AgentCounts, ConversationState
+from agentic.text import counted
 from agentic.wire.reasons import ENDINGS
 
 LOCK_FILE = "running.lock"
@@ -162,15 +162,16 @@ class WarningNotes(logging.Handler):
             self._note(text)
 
 
-def summary(report: ConversationReport, names: Mapping[str, str]) -> RenderableType:
+def summary(report: ConversationState, names: Mapping[str, str]) -> RenderableType:
     """A headline and a row for each agent; `names` maps agents to display names."""
     table = Table(box=None, pad_edge=False, show_footer=True)
     table.add_column("", footer="all")
-    for heading, total in zip(HEADINGS, _cells(sum(report.per_agent.values(), AgentCounts())), strict=True):
+    for heading, total in zip(HEADINGS, _cells(report.counts.total), strict=True):
         table.add_column(heading, footer=total, justify="right")
-    for agent, tally in sorted(report.per_agent.items()):
+    for agent, tally in sorted(report.counts.agents.items()):
         table.add_row(Text(names.get(agent, agent)), *_cells(tally))
-    rounds = "1 round" if report.rounds == 1 else f"{report.rounds} rounds"
+    assert report.ended_because is not None
+    rounds = counted(report.counts.round, "round")
     return Group(Text(f"{rounds}, ended: {ENDINGS[report.ended_because]}", "bold"), table)
 
 

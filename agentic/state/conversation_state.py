@@ -10,7 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from functools import cache, lru_cache
+from typing import Literal
+
+from pydantic import TypeAdapter
 
 from agentic.state.former_conversations import divide
 from agentic.state.rooms import Room
@@ -47,10 +50,12 @@ class AgentPost:
     reactions: tuple[AgentReaction, ...] = ()
     answers: int | None = None
 
-    def to_history(self) -> HistoryEntry:
-        marks = " ".join(f"{reaction.emoji} ({reaction.agent})" for reaction in self.reactions)
-        text = f"{self.text}  [reactions: {marks}]" if marks else self.text
-        return HistoryEntry(agent=self.agent, text=text, message_id=self.message_id, answers_message_id=self.answers)
+
+@lru_cache(maxsize=256)  # each turn of a conversation sends all posts before it
+def _history_entry(post: AgentPost) -> HistoryEntry:
+    marks = " ".join(f"{reaction.emoji} ({reaction.agent})" for reaction in post.reactions)
+    text = f"{post.text}  [reactions: {marks}]" if marks else post.text
+    return HistoryEntry(agent=post.agent, text=text, message_id=post.message_id, answers_message_id=post.answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +277,19 @@ class ConversationState:
         return bool(self.talk.history) or (self.room is not None and self.room.turn_number > 0)
 
     @property
+    def messages(self) -> int:
+        """All that the agents posted; in a room since it was opened, also before it was resumed."""
+        return self.room.turn_number if self.room else self.counts.messages
+
+    @property
+    def skips(self) -> int:
+        return self.room.skips if self.room else self.counts.total.skips
+
+    @property
+    def cost_usd(self) -> float:
+        return self.room.cost_usd if self.room else self.counts.total.cost_usd
+
+    @property
     def present(self) -> int:
         """How many agents of this round are not absent."""
         return len({*self.counts.spoke, *self.counts.skipped, *self.counts.unheard, *self.queue.pending})
@@ -371,7 +389,7 @@ class ConversationState:
         entries: list[HistoryEntry] = []
         room = MAX_HISTORY_CHARACTERS
         for post in reversed(self.talk.history):
-            entry = post.to_history()
+            entry = _history_entry(post)
             room -= len(entry.text)
             if room < 0:
                 break
@@ -379,46 +397,28 @@ class ConversationState:
         return tuple(reversed(entries))
 
     def to_json(self) -> str:
-        """Without asdict(), which would copy the whole history at each step."""
-
-        def plain(value: Any) -> Any:
-            if isinstance(value, Room):
-                return value.model_dump(mode="json")
-            return {name: getattr(value, name) for name in value.__slots__}
-
-        return json.dumps(self, default=plain, ensure_ascii=False)
+        return _stored().dump_json(self).decode()
 
     @classmethod
     def from_json(cls, raw: str) -> ConversationState:
         """Raises ValueError for anything that `to_json` of this or an earlier version did not write."""
-        try:
-            data = json.loads(raw)
-            if "queue" not in data:
-                data = divide(data)
-            if data["ended_because"] is not None and data["ended_because"] not in get_args(EndReason):
-                raise ValueError("unknown end reason")
-            room = None if data.get("room") is None else Room.model_validate(data["room"])
-            changes = {"theme": room.theme} if room is not None else {}  # an older version stored the channel's
-            queue, talk, counts = (_with_tuples(data[part]) for part in ("queue", "talk", "counts"))
-            talk["history"] = tuple(_post(post) for post in talk["history"])
-            talk["heard"] = tuple(PersonMessage(**_with_tuples(message)) for message in talk.get("heard", ()))
-            counts["agents"] = {agent: AgentCounts(**its) for agent, its in counts["agents"].items()}
-            parts = {"queue": SpeakerQueue(**queue), "talk": Talk(**talk), "counts": Counts(**counts)}
-            return cls(**{**data, **parts, "room": room, **changes})
-        except (TypeError, KeyError, AttributeError, ValueError) as error:
-            raise ValueError(f"not a conversation's state: {error}") from error
+        data = json.loads(raw)
+        if isinstance(data, dict) and "queue" not in data:
+            data = divide(data)
+        state = _stored().validate_python(data)
+        if state.room is None:
+            return state
+        return replace(state, theme=state.room.theme)  # an older version stored the channel's
+
+
+@cache
+def _stored() -> TypeAdapter[ConversationState]:
+    """Return what reads and writes states: made when it is first needed, for a quicker start."""
+    return TypeAdapter(ConversationState)
 
 
 def _without(agent: str, agents: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(other for other in agents if other != agent)
-
-
-def _with_tuples(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-
-
-def _post(data: Mapping[str, Any]) -> AgentPost:
-    return AgentPost(**{**data, "reactions": tuple(AgentReaction(**reaction) for reaction in data["reactions"])})
 
 
 def is_post(result: Result) -> bool:

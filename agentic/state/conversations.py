@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from agentic.state.conversation_state import ConversationState
 from agentic.state.leases import FENCE
 from agentic.state.rooms import ROOM_SECONDS, WRITE_ROOM, Room, room_args, room_keys
-from agentic.state.schedule import hold_of
+from agentic.state.schedule import ONLY_TEXT, hold_of
 from agentic.wire import keys
 from agentic.wire.connection import Store, or_default
 from agentic.wire.entries import StoredValue
@@ -23,15 +23,19 @@ CHOICE_SECONDS = 86_400
 _EPOCH = keys.epoch(keys.COORDINATOR_OWNER)
 
 # KEYS: the channel's hold, the state, the coordinator's epoch; in a room those of `room_keys`. ARGV: the hold, its
-# state ("" if nothing runs), seconds, the conversation, the writer's epoch; in a room those of `room_args`
-KEEP = f"""{FENCE}{WRITE_ROOM}
-if overtaken(KEYS[3], ARGV[5]) or redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+# state ("" if nothing runs), seconds, the conversation, the writer's epoch, ms for which the channel is held from now
+# on (0: it is held); in a room those of `room_args`
+KEEP = f"""{ONLY_TEXT}{FENCE}{WRITE_ROOM}
+if overtaken(KEYS[3], ARGV[5]) then return 0 end
+local holder = redis.call('GET', KEYS[1])
+if holder ~= ARGV[1] and (holder or ARGV[6] == '0') then return 0 end
+if ARGV[6] ~= '0' then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[6]) end
 redis.call('DEL', KEYS[2])
 if ARGV[2] ~= '' then
   redis.call('HSET', KEYS[2], 'id', ARGV[4], 'epoch', ARGV[5], 'state', ARGV[2])
   redis.call('EXPIRE', KEYS[2], ARGV[3])
 end
-if KEYS[4] then write_room(4, 6) end
+if KEYS[4] then write_room(4, 7) end
 return 1
 """
 DROP = f"""{FENCE}
@@ -46,15 +50,22 @@ class ConversationStore(Store):
     """One conversation a channel at most."""
 
     async def keep(
-        self, channel_id: int, conversation_id: str, state: str | None, epoch: int = 0, room: Room | None = None
+        self,
+        channel_id: int,
+        conversation_id: str,
+        state: str | None,
+        epoch: int = 0,
+        room: Room | None = None,
+        hold: float = 0.0,
     ) -> bool:
-        """Store the state for an hour, a room's for 90 days and with the room; None: nothing runs in the room.
+        """Store the state for an hour, a room's for 90 days and with the room; None: nothing runs in the room. `hold`:
+        hold the channel for so many seconds from now on, also if nobody does (0: only if it is held).
 
         False if another conversation holds the channel, or another process has led since `epoch` (0: no lease).
         """
         places = [keys.conversation(channel_id), keys.conversation_state(channel_id), _EPOCH]
         seconds = KEEP_SECONDS if room is None else ROOM_SECONDS
-        args = [hold_of(conversation_id, epoch), state or "", seconds, conversation_id, epoch]
+        args = [hold_of(conversation_id, epoch), state or "", seconds, conversation_id, epoch, round(hold * 1000)]
         if room is not None:
             places, args = [*places, *room_keys(room)], [*args, *room_args(room)]
         return bool(await self._link.script(KEEP, places, args))
@@ -76,11 +87,11 @@ class ConversationStore(Store):
         states = {channel_id: read_state(str(text)) for channel_id, text in found if text is not None}
         return {channel_id: state for channel_id, state in states.items() if state is not None}
 
-    async def kept(self) -> list[str]:
-        """The states of all conversations that did not end."""
+    async def kept(self) -> list[ConversationState]:
+        """All that did not end. One that can't be read is logged, and expires by itself."""
         names = [name async for page in self._link.scan(keys.conversation_state("*"), "hash") for name in page]
         states = await self._link.batch(lambda pipe: [pipe.hget(name, "state") for name in names])
-        return [str(state) for state in states if state is not None]
+        return read_states([str(state) for state in states if state is not None])
 
 
 def read_state(text: str) -> ConversationState | None:
@@ -90,6 +101,15 @@ def read_state(text: str) -> ConversationState | None:
     except ValueError as error:
         log.debug("a stored conversation is ignored: %s", error)
         return None
+
+
+def read_states(texts: Sequence[str]) -> list[ConversationState]:
+    """Return the stored conversations that this version can read; one warning for the others."""
+    found = [state for text in texts if (state := read_state(text)) is not None]
+    if len(found) < len(texts):
+        unreadable = len(texts) - len(found)
+        log.warning("%d stored conversations cannot be resumed: another version wrote them", unreadable)
+    return found
 
 
 class ScorePart(StoredValue):

@@ -122,7 +122,7 @@ async def test_a_muted_agent_is_passed_over_as_if_it_were_not_there():
     async with Led(bus, agents=("claude", "grok")) as led:
         report = await led.coordinator.start_conversation(CHANNEL)
     assert report is not None
-    assert (report.total.absences, report.skips) == (1, 0)
+    assert (report.counts.total.absences, report.skips) == (1, 0)
 
 
 async def test_a_conversation_that_starts_by_itself_is_not_the_owners():

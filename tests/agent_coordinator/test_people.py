@@ -64,7 +64,7 @@ class Scene:
 
     @property
     def ended(self) -> list[str]:
-        return [event.report.ended_because for event in self.events if isinstance(event, ConversationEnded)]
+        return [event.state.ended_because for event in self.events if isinstance(event, ConversationEnded)]
 
     async def _answer(self, instruction: Instruction) -> Result:
         answer = await self.answers.get()
@@ -169,7 +169,7 @@ async def test_a_wait_for_a_person_goes_on_after_a_restart() -> None:
         await until(lambda: scene.sleeping.count(WAIT_STEP_SECONDS) == 20)
     began, (kept,) = scene.time.now - 20 * WAIT_STEP_SECONDS, await scene.state.coordination.conversations.kept()
     scene.time.now += 15 * WAIT_STEP_SECONDS  # nobody leads
-    assert ConversationState.from_json(kept).queue.waits_until is not None
+    assert kept.queue.waits_until is not None
     async with scene.led():
         await until(lambda: scene.ended)
     assert scene.ended == ["nobody_named"]

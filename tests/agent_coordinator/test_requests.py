@@ -133,7 +133,7 @@ class Scene:
         """Begin a conversation and let the starter be asked; who comes after it, as the policy has it."""
         assert await self.give("start", agent_name=starter, **fields) == "started"
         await until(lambda: self.bus.asked)
-        state = ConversationState.from_json((await self.state.coordination.conversations.kept())[0])
+        (state, *_) = await self.state.coordination.conversations.kept()
         return list(state.queue.pending[1:])
 
     async def ended(self) -> ConversationEnded:
@@ -149,7 +149,7 @@ async def test_who_is_asked_to_begin_begins_with_the_topic_that_was_given():
         assert instruction.is_conversation_starter
         assert not instruction.requested
         scene.speak(4)
-        assert (await scene.ended()).report.topic == "the price of tea"
+        assert (await scene.ended()).state.talk.topic == "the price of tea"
 
 
 @pytest.mark.promise(124)
@@ -172,9 +172,9 @@ async def test_one_that_has_spoken_speaks_once_more_and_the_conversation_does_no
         await until(lambda: len(scene.taken) == 3 and len(scene.bus.asked) == 4)
         assert await scene.give("next", agent_name="claude") == "requested"
         scene.speak(2)
-        report = (await scene.ended()).report
+        report = (await scene.ended()).state
         assert scene.taken == ["claude", *order, "claude"]
-        assert (report.ended_because, report.rounds, report.messages) == ("round_limit", 1, 5)
+        assert (report.ended_because, report.counts.round, report.messages) == ("round_limit", 1, 5)
 
 
 async def test_a_request_ends_the_pause_and_nobody_else_is_asked_before_it():
@@ -260,7 +260,7 @@ async def test_an_owner_ends_the_running_conversation_and_the_channel_is_free():
     async with Scene() as scene:
         await scene.talk()
         assert await scene.give("end") == "ended"
-        assert (await scene.ended()).report.ended_because == "stopped"
+        assert (await scene.ended()).state.ended_because == "stopped"
         await until(lambda: not scene.state.coordination.schedule.holders)
         assert await scene.give("end") == "none_running"
         assert scene.state.coordination.conversations.states == {}
@@ -270,7 +270,7 @@ async def test_a_pause_ends_the_conversations_of_all_channels_at_once():
     async with Scene() as scene:
         await scene.talk()
         await scene.silence.stop(EVERYTHING, source="console")
-        assert (await scene.ended()).report.ended_because == "stopped"
+        assert (await scene.ended()).state.ended_because == "stopped"
 
 
 @pytest.mark.promise(525)
@@ -282,7 +282,7 @@ async def test_a_server_that_is_paused_has_no_conversation_and_other_servers_hav
         assert await scene.give("next", agent_name="grok") == "requested", "another server is paused"
         await scene.silence.resume(Scope("all", guild=71))
         await scene.silence.stop(Scope("all", guild=70))
-        assert (await scene.ended()).report.ended_because == "stopped"
+        assert (await scene.ended()).state.ended_because == "stopped"
         await until(lambda: not scene.state.coordination.schedule.holders)
         assert await scene.give("start") == await scene.give("next", agent_name="grok") == "paused"
         scene.events.clear()
@@ -319,7 +319,7 @@ async def test_where_the_agents_agree_to_end_the_requested_one_speaks_before_tha
         await until(lambda: len(scene.bus.asked) == 2)
         assert await scene.give("next", agent_name=order[2]) == "requested"
         scene.speak(2)
-        assert (await scene.ended()).report.ended_because == "agreed"
+        assert (await scene.ended()).state.ended_because == "agreed"
         assert scene.taken == ["claude", order[0], order[2]]
 
 

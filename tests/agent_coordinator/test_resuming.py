@@ -12,7 +12,7 @@ from agent_coordinator.config import RESUME_SECONDS
 from agent_coordinator.context import CoordinatorContext
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.engine import Engine
-from agent_coordinator.events import ConversationEnded, ConversationResumed
+from agent_coordinator.events import ConversationEnded, ConversationStarted
 from agent_coordinator.policies.by_name import Policies
 from agentic.state.conversation_state import ConversationState
 from agentic.state.silence import Scope, SilenceChange
@@ -83,7 +83,7 @@ class Stage:
 
     @property
     def reports(self) -> list:
-        return [event.report for event in self.events if isinstance(event, ConversationEnded)]
+        return [event.state for event in self.events if isinstance(event, ConversationEnded)]
 
     @property
     def kept(self) -> ConversationState:
@@ -147,7 +147,7 @@ async def test_a_new_leader_goes_on_at_the_round_and_speaker_with_the_same_instr
     asked = [who for who, _ in before[:-1]] + [who for who, _ in stage.bus.asked[len(before) :]]
     assert sorted(asked) == sorted(AGENTS * 2), "each once a round, nobody twice and nobody left out"
     (report,) = stage.reports
-    assert (report.messages, report.rounds, report.ended_because) == (8, 2, "round_limit")
+    assert (report.messages, report.counts.round, report.ended_because) == (8, 2, "round_limit")
     assert len({instruction.conversation_id for _, instruction in stage.bus.asked}) == 1
 
 
@@ -156,7 +156,7 @@ async def test_a_leader_that_ends_in_order_leaves_its_conversation_to_the_next(s
     stage.state.coordination.schedule.holders.clear()
     stage.lead()
     await until(lambda: stage.reports)
-    assert any(isinstance(event, ConversationResumed) for event in stage.events)
+    assert sum(isinstance(event, ConversationStarted) for event in stage.events) == 1, "it continues"
     assert stage.state.coordination.conversations.states == {}
     assert stage.state.coordination.schedule.holders == {}
 
@@ -514,7 +514,6 @@ async def test_a_reactive_round_is_gone_on_with_by_the_next_leader_with_the_same
     assert [i.trigger_message_id for i in (before, again, after)] == [7, 7, 7]
     assert not any(i.is_conversation_starter for i in (before, again, after))
     assert (stage.reports, stage.state.coordination.schedule.holders) == ([], {}), "it is no conversation"
-    assert not any(isinstance(event, ConversationResumed) for event in stage.events)
     await stage.aclose()
 
 
@@ -561,7 +560,7 @@ async def test_a_conversation_is_noted_for_the_record_when_it_begins_and_however
     assert (began.id, began.starter, began.ended_at) == (ended.id, "claude", None)
     assert (ended.started_at, ended.theme, ended.channel_id) == (began.started_at, "debate", CHANNEL)
     assert (ended.ended_because == "too_old") is not resumes
-    assert (ended.starter, ended.messages >= 3, ended.ended_at) == ("claude", True, stage.reports[0].ended_at)
+    assert (ended.starter, ended.messages >= 3, ended.ended_at) == ("claude", True, stage.time.now)
     assert await stage.state.coordination.conversations.kept() == []
 
 

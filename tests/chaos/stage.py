@@ -10,8 +10,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from agent_config import AGENTS
-from agent_coordinator.events import ConversationReport
 from agentic.runtime.process import Runtime
+from agentic.state.conversation_state import ConversationState
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection
 from tests.chaos.scene import IN_ORDER, TALK, WITHIN, Scene, until
@@ -29,20 +29,20 @@ class Inside(Scene):
     way: SlowRedis
     servers: WatchedRedis
 
-    def talk(self) -> asyncio.Task[ConversationReport | None]:
+    def talk(self) -> asyncio.Task[ConversationState | None]:
         """Begins a conversation."""
         self.next_talk()
         assert self.runtime.coordinator is not None
         return asyncio.create_task(self.runtime.coordinator.start_conversation(self.f.channel(TALK)))
 
-    async def heard_out(self, talking: asyncio.Task[ConversationReport | None], within: float = WITHIN) -> None:
+    async def heard_out(self, talking: asyncio.Task[ConversationState | None], within: float = WITHIN) -> None:
         report = await asyncio.wait_for(talking, within)
         if report is not None and report.ended_because in IN_ORDER:
             self.orderly += 1
         elif report is not None:
             self.wrong.append(f"a conversation ended because: {report.ended_because}")
 
-    async def await_moment(self, talking: asyncio.Task[ConversationReport | None], sprung: asyncio.Event) -> None:
+    async def await_moment(self, talking: asyncio.Task[ConversationState | None], sprung: asyncio.Event) -> None:
         """Returns when the trap has sprung; a conversation that ended before is a fault of the scene."""
         waiting = asyncio.create_task(sprung.wait())
         done, _ = await asyncio.wait((waiting, talking), timeout=WITHIN, return_when=asyncio.FIRST_COMPLETED)

@@ -133,7 +133,7 @@ async def test_a_muted_bot_shows_a_sign_and_is_not_called_and_comes_back(tmp_pat
         assert [emoji for _, emoji in f.world.channel("debate").messages[int(asked["id"])].reactions] == ["🔇"]
         assert "Grok (muted for 5 minutes)" in await use(f, "bots status")
         report = await runtime.coordinator.start_conversation(f.channel("casual"))
-        assert (report.messages, report.total.absences) == (3, 1)
+        assert (report.messages, report.counts.total.absences) == (3, 1)
         assert "xai" not in {request.provider for request in f.models.requests}
         assert (await use(f, "why-not", "Bob", bot="grok")).startswith("**Grok** is silent here: it is muted until")
         assert await use(f, "bots unmute", bot="grok") == "Grok may speak again."

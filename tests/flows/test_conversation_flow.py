@@ -19,10 +19,10 @@ def shown_texts(request):
 async def test_all_four_hold_a_conversation_in_their_channel(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
         report = await runtime.coordinator.start_conversation(f.channel("debate"))
-        assert (report.messages, report.rounds, report.topic) == (4, 1, "tests")
+        assert (report.messages, report.counts.round, report.talk.topic) == (4, 1, "tests")
         assert len(f.said("debate")) == 4
         assert {r.provider for r in f.models.requests} == {"openai", "anthropic", "google", "xai"}
-        assert report.total.calls == 4
+        assert report.counts.total.calls == 4
         assert report.cost_usd > 0
 
 
@@ -105,7 +105,7 @@ async def test_a_picture_and_its_text_are_one_message_and_go_into_the_history(tm
         report = await runtime.coordinator.start_conversation(f.channel("memes"))
         with_picture = [m for m in f.discord.messages("memes") if m["attachments"]]
         # Anthropic draws nothing: it posts text alone
-        assert (report.messages, report.total.pictures, len(with_picture)) == (4, 3, 3)
+        assert (report.messages, report.counts.total.pictures, len(with_picture)) == (4, 3, 3)
         assert all(m["content"] == "look" for m in f.discord.messages("memes"))
 
 
@@ -150,7 +150,7 @@ async def test_an_absent_bot_is_passed_over_without_waiting(tmp_path):
         runtime.services.bus.connected_since -= 60  # the bus has been up for long: nobody is just starting
         async with asyncio.timeout(30):
             report = await runtime.coordinator.start_conversation(f.channel("debate"))
-        assert (report.messages, report.total.timeouts) == (2, 0)
+        assert (report.messages, report.counts.total.timeouts) == (2, 0)
 
 
 @pytest.mark.promise(59)
@@ -163,7 +163,7 @@ async def test_a_bot_whose_token_is_revoked_is_passed_over_from_then_on(tmp_path
             while (await runtime._link.commands.pubsub_numsub("agent:grok:instructions"))[0][1]:  # noqa: ASYNC110  (Redis has no event for it)
                 await asyncio.sleep(0)
             report = await runtime.coordinator.start_conversation(f.channel("debate"))
-        assert (report.messages, report.total.timeouts, report.per_agent["grok"].absences) == (1, 0, 1)
+        assert (report.messages, report.counts.total.timeouts, report.counts.agents["grok"].absences) == (1, 0, 1)
 
 
 @pytest.mark.promise(89)
@@ -187,7 +187,7 @@ async def test_a_conversation_outlives_redis_being_killed_and_brought_back(tmp_p
             await until(lambda: len(f.said("debate")) == 2)  # the running turn ends without Redis
             redis.start()
             report = await asyncio.wait_for(talking, 30)
-            assert (report.messages, report.total.timeouts) == (4, 0)
+            assert (report.messages, report.counts.total.timeouts) == (4, 0)
             assert len(f.said("debate")) == 4
             assert len(f.models.requests) == 4, "no turn was thought twice"
 

@@ -79,7 +79,7 @@ async def test_a_bot_whose_key_is_refused_rests_and_conversations_go_on_without_
             await f.discord.wait_for(lambda: BACKOFF_TEXT in str(f.discord.gateway.presences.get("claude")))
             asked = len(f.models.requests)
             report = await runtime.coordinator.start_conversation(f.channel("casual"))
-            assert (report.messages, report.total.absences, len(f.models.requests)) == (1, 1, asked + 1)
+            assert (report.messages, report.counts.total.absences, len(f.models.requests)) == (1, 1, asked + 1)
 
 
 async def test_a_model_on_an_own_machine_is_never_out_of_money(tmp_path):

@@ -25,10 +25,10 @@ async def test_a_recorded_conversation_of_scripted_voices_is_answered_again_to_t
         report = await runtime.coordinator.start_conversation(f.channel("debate"))
         options = build_parser().parse_args(["replay", "--conversation", report.conversation_id, "--json"])
         async with asyncio.timeout(30):
-            while not await all_recorded(f.settings, options, report.total.calls):  # noqa: ASYNC110
+            while not await all_recorded(f.settings, options, report.counts.total.calls):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert await replay(options, f.settings) == 0
     answers = json.loads(capsys.readouterr().out)
-    assert answers["totals"]["new"]["calls"] == report.total.calls > 3
+    assert answers["totals"]["new"]["calls"] == report.counts.total.calls > 3
     assert [turn["turn_id"] for turn in answers["turns"] if not turn["same"]] == []
     assert answers["totals"]["old"] == answers["totals"]["new"], "the prompts were as long as they were"

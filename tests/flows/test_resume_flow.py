@@ -37,7 +37,7 @@ class Held:
 def reports_of(runtime):
     found = []
     runtime.coordinator.engine.observers.append(
-        lambda event: found.append(event.report) if isinstance(event, ConversationEnded) else None
+        lambda event: found.append(event.state) if isinstance(event, ConversationEnded) else None
     )
     return found
 
@@ -54,7 +54,7 @@ async def test_a_coordinator_that_is_started_anew_goes_on_with_the_turn_that_was
         held.go_on.set()
         await f.discord.wait_for(lambda: reports)
         (report,) = reports
-        assert (report.messages, len(f.said("debate"))) == (4 * report.rounds,) * 2
+        assert (report.messages, len(f.said("debate"))) == (4 * report.counts.round,) * 2
         assert len(f.models.requests) == report.messages, "no turn was thought twice"
         assert sorted(set(f.said("debate"))) == sorted(f.said("debate"))
 

@@ -59,7 +59,7 @@ async def test_a_rest_goes_on_after_a_restart_and_no_model_is_asked(tmp_path):
                 await f.discord.wait_for(lambda: f.said("casual", "claude") == [*explained_twice, LINES["benched"]])
                 assert runtime.bots["claude"].cog.host.agent.models.main.backoff.until == end
                 report = await runtime.coordinator.start_conversation(f.channel("casual"))
-                assert (report.messages, report.total.absences, len(f.models.requests)) == (1, 1, asked + 1)
+                assert (report.messages, report.counts.total.absences, len(f.models.requests)) == (1, 1, asked + 1)
                 text = await why_not(runtime.services, "claude", ChannelRef(f.channel("casual")), time.time())
                 assert "is silent here: its AI provider rejects its requests" in text
                 ttl = await runtime._link.call(lambda link: link.ttl(keys.bench("claude")))

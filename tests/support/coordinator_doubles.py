@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.policies.policy import ConversationPolicy
 from agentic.state.conversation_state import ConversationState
-from agentic.state.conversations import SpeakerChoice, read_state
+from agentic.state.conversations import SpeakerChoice, read_state, read_states
 from agentic.state.idle import IdleState
 from agentic.state.rooms import Room, RoomStatus
 from agentic.state.schedule import Slot, hold_of
@@ -193,8 +193,16 @@ class MemoryConversations:
         self.states: dict[int, tuple[str, str]] = {}
 
     async def keep(
-        self, channel_id: int, conversation_id: str, state: str | None, epoch: int = 0, room: Room | None = None
+        self,
+        channel_id: int,
+        conversation_id: str,
+        state: str | None,
+        epoch: int = 0,
+        room: Room | None = None,
+        hold: float = 0.0,
     ) -> bool:
+        if hold:
+            await self.schedule.hold_channel(channel_id, conversation_id, hold, epoch)
         ours = self.schedule.holders.get(channel_id) == hold_of(conversation_id, epoch)
         ours = ours and not self.schedule.overtaken(epoch)
         if ours:
@@ -212,8 +220,8 @@ class MemoryConversations:
     async def read(self, channel_id: int) -> ConversationState | None:
         return read_state(self.states[channel_id][1]) if channel_id in self.states else None
 
-    async def kept(self) -> list[str]:
-        return [state for _, state in self.states.values()]
+    async def kept(self) -> list[ConversationState]:
+        return read_states([state for _, state in self.states.values()])
 
 
 class MemoryRooms:

@@ -8,33 +8,28 @@ from typing import get_args
 
 from rich.console import Console
 
-from agent_coordinator.events import ConversationReport
 from agentic.local.mode import ended_line
 from agentic.local.session import summary
-from agentic.state.conversation_state import AgentCounts
+from agentic.state.conversation_state import AgentCounts, ConversationState, Counts
 from agentic.wire.reasons import ENDINGS, EndReason
 
-REPORT = ConversationReport(
-    conversation_id="c",
-    channel_id=1,
-    theme="casual",
-    topic=None,
-    rounds=4,
-    messages=1234,
-    skips=2,
-    cost_usd=0.75,
-    total=AgentCounts(),
-    ended_because="round_limit",
+REPORT = ConversationState(
+    "c",
+    1,
+    "casual",
     started_at=0.0,
-    ended_at=1.0,
-    per_agent={
-        "claude": AgentCounts(messages=1200, calls=4, input_tokens=100, output_tokens=20, cost_usd=0.5),
-        "grok": AgentCounts(messages=34, skips=2, cost_usd=0.25),
-    },
+    ended_because="round_limit",
+    counts=Counts(
+        round=4,
+        agents={
+            "claude": AgentCounts(messages=1200, calls=4, input_tokens=100, output_tokens=20, cost_usd=0.5),
+            "grok": AgentCounts(messages=34, skips=2, cost_usd=0.25),
+        },
+    ),
 )
 
 
-def printed(report: ConversationReport) -> list[str]:
+def printed(report: ConversationState) -> list[str]:
     out = io.StringIO()
     Console(file=out, width=100).print(summary(report, {"claude": "Claude"}))
     return out.getvalue().splitlines()
@@ -54,7 +49,7 @@ def test_every_ending_has_words() -> None:
 
 
 def test_a_single_round_is_counted_as_one() -> None:
-    assert printed(replace(REPORT, rounds=1))[0].startswith("1 round,")
+    assert printed(replace(REPORT, counts=replace(REPORT.counts, round=1)))[0].startswith("1 round,")
 
 
 def test_the_line_after_a_conversation_names_what_works_next():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from agentic.state import rooms as room_store
+from agentic.state.conversation_state import ConversationState
 from agentic.state.conversations import ConversationStore
 from agentic.state.rooms import DEFAULT_POLICY, ROOM_SECONDS, Room, RoomMember, RoomStore
 from agentic.state.schedule import ScheduleStore
@@ -30,9 +32,10 @@ async def keep(link: RedisConnection, kept: Room, state: str | None = "{}", epoc
 
 
 async def test_a_room_is_written_with_its_conversations_state_and_lasts_as_long(link: RedisConnection) -> None:
-    assert await keep(link, ROOM, '{"round_number": 1}')
+    state = ConversationState("c", 5, "casual", started_at=0.0, room=ROOM)
+    assert await keep(link, ROOM, state.to_json())
     assert await RoomStore(link).read(5) == ROOM
-    assert await ConversationStore(link).kept() == ['{"round_number": 1}']
+    assert await ConversationStore(link).kept() == [replace(state, theme=ROOM.theme)]
     for key in (keys.room(5), keys.conversation_state(5), keys.COORDINATOR_ROOMS):
         assert ROOM_SECONDS - 60 < await link.call(lambda redis, key=key: redis.ttl(key)) <= ROOM_SECONDS, key
 

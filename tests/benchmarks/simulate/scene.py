@@ -183,8 +183,9 @@ class Scene(MemoryBus):
                 channel = state.channel_id
                 self.counted.conversations[channel] += 1
                 self._waiting[channel] = []
-            case ConversationEnded(report=report):
-                self.counted.endings[report.ended_because] += 1
-                self.counted.left_waiting += len(self._waiting.pop(report.channel_id, ()))
+            case ConversationEnded(state):
+                assert state.ended_because is not None
+                self.counted.endings[state.ended_because] += 1
+                self.counted.left_waiting += len(self._waiting.pop(state.channel_id, ()))
             case _:
                 pass
