@@ -45,7 +45,6 @@ from agentic.settings.services import settings_class
 from agentic.state.idle import RunningTask
 from agentic.state.silence import MAX_PAUSE_SECONDS
 from agentic.themes import THEMES
-from agentic.tools.tool import Toolbox
 from agentic.turn.form import FORM
 from agentic.turn.result import SIGNS
 from agentic.wire import keys, messages
@@ -360,7 +359,7 @@ def test_the_architecture_links_each_page_about_extending() -> None:
 async def test_the_tool_of_the_page_is_called_by_a_model() -> None:
     dice = example("tool")["Dice"](random.Random(1))
     model = FakeModel([call("roll_dice", dice=3)], [call("roll_dice", dice=99)], "You have a two.")
-    outcome = await run_tools(model, Prompt(text="roll"), Toolbox([dice]), context=CONTEXT, clock=lambda: 0.0)
+    outcome = await run_tools(model, Prompt(text="roll"), {dice.spec.name: dice}, context=CONTEXT, clock=lambda: 0.0)
     assert outcome.reply.text == "You have a two."
     rolled, refused = (step.results[0] for step in model.prompts[-1].rounds)
     assert (rolled.text, rolled.is_error) == ("2, 5, 1", False)

@@ -7,7 +7,6 @@ person's message, or REST_SECONDS. A schedule is its TaskState and rules over it
 from __future__ import annotations
 
 import random
-from abc import ABC, abstractmethod
 
 from agent_coordinator.config import IdleConfig
 from agentic.background_tasks import TASKS
@@ -20,31 +19,55 @@ REST_SECONDS = 600.0  # between two looks of an immediate schedule, if there is 
 SET_BACK = 60.0  # seconds; less is how clocks are corrected all day
 
 
-class Schedule(ABC):
-    """A task's schedule. Times are unix seconds."""
+class Schedule:
+    """Run a task as soon as nobody writes, again and again until there is nothing left to do; or, with `longest` above
+    0, once after a delay between `shortest` and `longest` seconds, drawn again by each run and each reset. Times are
+    unix seconds."""
 
-    def __init__(self, state: TaskState | None = None) -> None:
+    def __init__(
+        self,
+        state: TaskState | None = None,
+        shortest: float = 0.0,
+        longest: float = 0.0,
+        rng: random.Random | None = None,
+    ) -> None:
         self.state = state or TaskState()
+        self._shortest, self._longest, self._rng = shortest, max(shortest, longest), rng or random.Random()
+
+    def _draw(self) -> float:
+        return self._rng.uniform(self._shortest, self._longest)
+
+    def _set(self, **changes: object) -> None:
+        self.state = self.state.model_copy(update=changes)
 
     def should_run(self, now: float, *, idle: bool) -> bool:
         """Whether the task may run. `idle`: no person has written for long enough."""
         return idle and now >= self.state.due
 
-    @abstractmethod
     def reset(self, idle_from: float) -> None:
-        """A person wrote, so that the earliest moment at which nobody has written for long enough is `idle_from`."""
+        """A person wrote, so that the earliest moment at which nobody has written for long enough is `idle_from`. A
+        rest ends; a back-off of a task without delay stays."""
+        if self._longest:
+            self._set(due=idle_from + self._draw(), why="")
+        elif not self.state.failures:
+            self._set(due=idle_from)
 
-    @abstractmethod
     def mark_begun(self, now: float) -> None:
         """A run begins, which a crash must not repeat."""
+        self._set(last=now, due=now + self._draw())
 
-    @abstractmethod
     def mark_complete(self, now: float, *, failed: bool = False) -> None:
-        """A run ended."""
+        failures, pause = (self.state.failures + 1 if failed else 0), self._draw()
+        if failed:
+            pause = max(pause, min(BACKOFF_FIRST * 2 ** (failures - 1), BACKOFF_MAX))
+        self._set(due=now + pause, last=now, failures=failures, why="its last turn failed" if failed else "")
 
-    @abstractmethod
     def postpone(self, now: float, why: str, until: float | None = None) -> None:
-        """It was due, and did not run: `why`, for people. `until`: not before then."""
+        """It was due, and did not run: `why`, for people. `until`: not before then. After that comes a part of the
+        delay, so that what waited for a morning does not come on its stroke."""
+        pause = self._draw() if self._longest else REST_SECONDS
+        part = pause - self._shortest if self._longest else 0.0
+        self._set(due=now + pause if until is None else until + part, why=why)
 
     def note(self, *, did: str | None = None, seen: int | None = None, why: str | None = None) -> None:
         """Change these of the state."""
@@ -56,58 +79,6 @@ class Schedule(ABC):
         state = self.state
         due, seen = min(state.due, now + BACKOFF_MAX), min(state.seen, id_at(now))
         self._set(due=due, last=min(state.last, now), seen=seen)
-
-    def _set(self, **changes: object) -> None:
-        self.state = self.state.model_copy(update=changes)
-
-    def _complete(self, now: float, pause: float, *, failed: bool) -> None:
-        failures = self.state.failures + 1 if failed else 0
-        if failed:
-            pause = max(pause, min(BACKOFF_FIRST * 2 ** (failures - 1), BACKOFF_MAX))
-        self._set(due=now + pause, last=now, failures=failures, why="its last turn failed" if failed else "")
-
-
-class ImmediateSchedule(Schedule):
-    """Run as soon as nobody writes, again and again until there is nothing left to do."""
-
-    def reset(self, idle_from: float) -> None:
-        """A rest ends; a back-off stays."""
-        if not self.state.failures:
-            self._set(due=idle_from)
-
-    def mark_begun(self, now: float) -> None:
-        self._set(last=now)
-
-    def mark_complete(self, now: float, *, failed: bool = False) -> None:
-        self._complete(now, 0.0, failed=failed)
-
-    def postpone(self, now: float, why: str, until: float | None = None) -> None:
-        self._set(due=now + REST_SECONDS if until is None else until, why=why)
-
-
-class DelayedSchedule(Schedule):
-    """Run once after a delay between `shortest` and `longest` seconds, drawn again by each run and each reset."""
-
-    def __init__(self, shortest: float, longest: float, rng: random.Random, state: TaskState | None = None) -> None:
-        super().__init__(state)
-        self._shortest, self._longest, self._rng = shortest, max(shortest, longest), rng
-
-    def reset(self, idle_from: float) -> None:
-        self._set(due=idle_from + self._draw(), why="")
-
-    def mark_begun(self, now: float) -> None:
-        self._set(last=now, due=now + self._draw())
-
-    def mark_complete(self, now: float, *, failed: bool = False) -> None:
-        self._complete(now, self._draw(), failed=failed)
-
-    def postpone(self, now: float, why: str, until: float | None = None) -> None:
-        """After `until` comes a part of the delay, so that what waited for a morning does not come on its stroke."""
-        delay = self._draw()
-        self._set(due=now + delay if until is None else until + delay - self._shortest, why=why)
-
-    def _draw(self) -> float:
-        return self._rng.uniform(self._shortest, self._longest)
 
 
 class IdleTaskBoard:
@@ -128,9 +99,7 @@ class IdleTaskBoard:
         self._schedules: dict[tuple[str, str], Schedule] = {}
         for task, agent in config.pairs():
             state = known.get(task_key(task, agent))
-            delay = config.delays.get(task)
-            schedule = ImmediateSchedule(state) if delay is None else DelayedSchedule(*delay, rng, state)
-            self._schedules[task, agent] = schedule
+            schedule = self._schedules[task, agent] = Schedule(state, *config.delays.get(task, (0.0, 0.0)), rng)
             if state is None:
                 schedule.reset(began + config.after)
 

@@ -167,7 +167,7 @@ class AgentTools:
 
     def box(self, patterns: tuple[str, ...], *, searches: bool = False) -> Toolbox:
         """The tools that match a channel's option `tools`. `searches`: the model searches the web by itself."""
-        return Toolbox() if self.toolset is None else self.toolset.toolbox(self.agent, patterns, searches, self.own)
+        return {} if self.toolset is None else self.toolset.toolbox(self.agent, patterns, searches, self.own)
 
     @property
     def records(self) -> ToolRecords | None:

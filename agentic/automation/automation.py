@@ -168,7 +168,7 @@ class LifecycleHooks(TurnHooks):
         return replace(event, seconds=seconds) if event is not None else None
 
     def is_pending(self, name: HookName) -> bool:
-        hook = self._hooks().named(name)
+        hook = self._hooks().get(name)
         return hook is not None and self._targets.is_pending(hook.channel)
 
     async def shutdown(self, end_id: str, seconds: float) -> None:
@@ -179,7 +179,7 @@ class LifecycleHooks(TurnHooks):
 
     def _event(self, name: HookName, turn_id: str, seconds: float, around: TurnEvent | None = None) -> HookEvent | None:
         """A hook's event; None if there is no such hook for the event that it runs around, or it may not speak."""
-        hook = self._hooks().named(name)
+        hook = self._hooks().get(name)
         if hook is None or (around is not None and not hook.fires_for(around.kind)):  # hooks fire for no hook
             return None
         target: ChannelInfo | TurnEvent | None = around

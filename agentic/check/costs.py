@@ -26,7 +26,7 @@ from agentic.findings import Findings
 from agentic.llm.provider_table import profile_of
 from agentic.personas.files import read_persona
 from agentic.personas.prompt import unclosed_comments
-from agentic.personas.schedules import Job, parse_cron, parse_heartbeat, parse_hooks
+from agentic.personas.schedules import AROUND, Job, parse_cron, parse_heartbeat, parse_hooks
 from agentic.state.rooms import DEFAULT_TURNS
 from agentic.themes import DEFAULT_THEME, Theme, theme_named
 from agentic.tools.mcp.config import read_servers
@@ -212,10 +212,9 @@ def automation_turns_a_day(
         beats += active * DAY / check.interval_seconds
     runs = sum(_runs_a_day(job, now, zone) for job in jobs)
     events = {"heartbeat": beats, "cron": runs, "instruction": instructions}
-    around = [hook for hook in (hooks.agent_begin, hooks.agent_stop) if hook is not None]
-    alone = [hook for hook in (hooks.startup, hooks.shutdown) if hook is not None]
+    around = [hook for name, hook in hooks.items() if name in AROUND]
     fired = (count for hook in around for kind, count in events.items() if hook.fires_for(kind))
-    hook_turns = len(alone) * STARTS + sum(fired)
+    hook_turns = (len(hooks) - len(around)) * STARTS + sum(fired)
     problems = (*unclosed_comments(files), *check_problems, *job_problems, *hook_problems)
     return beats + runs + hook_turns, tuple(dict.fromkeys(problems))
 
@@ -223,7 +222,7 @@ def automation_turns_a_day(
 def hooks_of_a_mention(folder: Path) -> int:
     """Hook turns around each mention, by the files in the folder."""
     hooks, _ = parse_hooks(read_persona(folder).agents)
-    return sum(hook.fires_for("message") for hook in (hooks.agent_begin, hooks.agent_stop) if hook is not None)
+    return sum(hook.fires_for("message") for name, hook in hooks.items() if name in AROUND)
 
 
 def _runs_a_day(job: Job, now: float, zone: tzinfo) -> float:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from cronsim import CronSim, CronSimError
 
@@ -51,7 +51,8 @@ _NAMED = {
 _MAX_EXPRESSION = 100  # characters
 
 HookName = Literal["startup", "agent_begin", "agent_stop", "shutdown"]
-HOOKS: tuple[HookName, ...] = ("startup", "agent_begin", "agent_stop", "shutdown")
+HOOKS: tuple[HookName, ...] = get_args(HookName)
+AROUND: tuple[HookName, ...] = ("agent_begin", "agent_stop")  # an event; the others run once in a process
 EVENT_TYPES = frozenset({"message", "heartbeat", "cron", "webhook", "instruction", "reflection"})
 """Those that have hooks around them. The type "hook" is not among them: hooks never call hooks."""
 
@@ -176,18 +177,8 @@ class Hook:
         return event_type in (EVENT_TYPES if self.when is None else self.when)
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """An agent's hooks, None for those it does not have."""
-
-    startup: Hook | None = None
-    agent_begin: Hook | None = None
-    agent_stop: Hook | None = None
-    shutdown: Hook | None = None
-
-    def named(self, name: HookName) -> Hook | None:
-        found: Hook | None = getattr(self, name)
-        return found
+Hooks = Mapping[HookName, Hook]
+"""The hooks that an agent has."""
 
 
 def _short(text: str) -> str:
@@ -252,15 +243,16 @@ def _read_task(
 
 def parse_hooks(text: str | None) -> tuple[Hooks, tuple[str, ...]]:
     """Return the valid hooks of agents.md, and problems with file and line."""
-    problems, found = Problems("agents.md", text), dict[str, Hook]()
+    problems, found = Problems("agents.md", text), dict[HookName, Hook]()
     for section in under(scan(text or ""), "Hooks"):
-        line, name = section.heading.number, section.title.lower().replace(" ", "_").replace("-", "_")
-        if name not in HOOKS:
+        line, title = section.heading.number, section.title.lower().replace(" ", "_").replace("-", "_")
+        name = next((name for name in HOOKS if name == title), None)
+        if name is None:
             problems.add(line, f"{section.title!r} is not a hook; the hooks are {', '.join(HOOKS)}")
             continue
         fields = fields_of(section, HOOK_FIELDS, problems)
         when, channel = map(fields.values.get, HOOK_FIELDS)
-        if when is not None and name not in ("agent_begin", "agent_stop"):
+        if when is not None and name not in AROUND:
             problems.add(fields.lines["when"], f"when: ignored, {name} does not belong to an event")
             when = None
         if not fields.text:
@@ -270,7 +262,7 @@ def parse_hooks(text: str | None) -> tuple[Hooks, tuple[str, ...]]:
         elif fields.text and fields.are_valid:
             # without an unreadable condition: a hook that runs for every event may cost a lot
             found[name] = Hook(fields.text, when, channel)
-    return Hooks(**found), problems.lines()
+    return found, problems.lines()
 
 
 def read_expression(text: str) -> str:

@@ -188,7 +188,7 @@ class CallRunner:
     async def _output(self, call: ToolCall) -> ToolOutput:
         tool = self.box.get(call.name)
         if tool is None:
-            return ToolOutput.refused(f"there is no such tool; the tools are: {', '.join(self.box.names)}")
+            return ToolOutput.refused(f"there is no such tool; the tools are: {', '.join(self.box)}")
         problem = problem_with(call.arguments, tool.spec.parameters)
         if problem is not None:
             return ToolOutput.refused(f"the arguments do not fit: {problem}")

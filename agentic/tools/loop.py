@@ -28,6 +28,7 @@ from agentic.tools.prefill_tools import (
     visible,
     with_description,
 )
+from agentic.tools.tool import specs_of
 
 MAX_DEPTH = 100
 
@@ -73,9 +74,9 @@ class ToolLoop:
         if not box:
             return prompt
         if self._runs_own_tools:
-            return replace(prompt, system=self._system, tools=box.specs, call=self._run_one)
+            return replace(prompt, system=self._system, tools=specs_of(box), call=self._run_one)
         if self._prefill is not None:
-            self._prefill = with_description(self._prefill, box.specs, self._speaker)
+            self._prefill = with_description(self._prefill, specs_of(box), self._speaker)
         return self.next_prompt(with_tools=True)
 
     async def take(self, reply: Reply) -> bool:
@@ -118,7 +119,7 @@ class ToolLoop:
         if self._prefill is not None:
             return self._prefilled(prompt, self._prefill)
         if with_tools:
-            return replace(prompt, system=self._system, tools=runner.box.specs, rounds=tuple(self._rounds))
+            return replace(prompt, system=self._system, tools=specs_of(runner.box), rounds=tuple(self._rounds))
         return replace(rounds_in_words(replace(prompt, rounds=tuple(self._rounds))), system=self._system)
 
     @property

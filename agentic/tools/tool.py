@@ -6,7 +6,7 @@ so to the model (loop.py), and call_runner.py limits its size.
 
 The tools of a turn are in a stable order, because they are in the cached part of a prompt. Patterns that choose among
 them are those of a shell (`*`, `?`, `[ab]`), case-sensitive. One that begins with `!` removes names that earlier
-patterns gave. A list can be narrowed but not widened: `allowed` never returns more than the box holds.
+patterns gave.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 class ToolContext:
     """The turn that a tool runs in.
 
-    `asked_by`: the user id of the person whom the turn answers or who caused it, None if there is none. `trusted`: this
-    person has more rights than others. `asked`: what this person wrote lately. `deadline`: in unix seconds.
+    `asked_by`: the user id of the person whom the turn answers or who caused it, None if there is none. `asked`: what
+    this person wrote lately. `deadline`: in unix seconds.
     `after_message_id`: the newest message that the model has seen; later contexts show the results after it.
     `first_message_id`: the oldest one, 0 if unknown. `fit` scales a picture for the model and returns None if that
     fails.
@@ -41,7 +41,6 @@ class ToolContext:
     channel_id: int
     guild_id: int | None = None
     asked_by: int | None = None
-    trusted: bool = False
     asked: str = field(default="", repr=False)
     deadline: float
     turn_id: str = ""
@@ -90,43 +89,12 @@ def tool_spec(name: str, description: str, properties: Mapping[str, Any], requir
     return Tool(name, description, {**schema, "additionalProperties": False})
 
 
-class Toolbox:
-    """Tools by name. Raises ValueError for a duplicate name, and for one that providers refuse."""
-
-    def __init__(self, tools: Iterable[RunnableTool] = ()) -> None:
-        found, problems = _by_name(tools)
-        if problems:
-            raise ValueError(problems[0])
-        self._tools = dict(sorted(found.items()))
-
-    def __len__(self) -> int:
-        return len(self._tools)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tools
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._tools)
-
-    @property
-    def specs(self) -> tuple[Tool, ...]:
-        return tuple(tool.spec for tool in self._tools.values())
-
-    def get(self, name: str) -> RunnableTool | None:
-        return self._tools.get(name)
-
-    def allowed(self, patterns: tuple[str, ...]) -> Toolbox:
-        return Toolbox(tool for name, tool in self._tools.items() if is_allowed(name, patterns))
+Toolbox = Mapping[str, RunnableTool]
+"""Tools by name, in the order of their names."""
 
 
 def collect_tools(tools: Iterable[RunnableTool]) -> tuple[Toolbox, list[str]]:
-    """Return a box of the valid tools, the first of each name, and one line for each of the others."""
-    found, problems = _by_name(tools)
-    return Toolbox(found.values()), problems
-
-
-def _by_name(tools: Iterable[RunnableTool]) -> tuple[dict[str, RunnableTool], list[str]]:
+    """Return the valid tools, the first of each name, and one line for each of the others."""
     found: dict[str, RunnableTool] = {}
     problems = []
     for tool in tools:
@@ -137,7 +105,11 @@ def _by_name(tools: Iterable[RunnableTool]) -> tuple[dict[str, RunnableTool], li
             problems.append(f"two tools are named {name}")
         else:
             found[name] = tool
-    return found, problems
+    return dict(sorted(found.items())), problems
+
+
+def specs_of(box: Toolbox) -> tuple[Tool, ...]:
+    return tuple(tool.spec for tool in box.values())
 
 
 @lru_cache(maxsize=4096)  # every turn asks for the same few

@@ -114,11 +114,11 @@ class Toolset:
         before = self._boxes.get(key)
         if before is not None and len(before[0]) == len(tools) and all(map(is_, before[0], tools)):
             return before[1]
-        box = Toolbox(
-            tool
-            for tool in self._known(agent, tools)
-            if is_allowed(tool.spec.name, patterns) and not (searches and tool.spec.name == WEB_SEARCH)
-        )
+        box = {
+            name: tool
+            for name, tool in self._known(agent, tools).items()
+            if is_allowed(name, patterns) and not (searches and name == WEB_SEARCH)
+        }
         if len(self._boxes) >= MAX_BOXES:
             self._boxes.clear()
         self._boxes[key] = (tools, box)
@@ -131,13 +131,12 @@ class Toolset:
     def names(self, agent: str) -> tuple[str, ...]:
         """Return the names of all tools that the agent may use, as far as the servers are running."""
         tools = (*self.built_in, *self.servers.tools_for(agent))
-        return tuple(sorted(tool.spec.name for tool in self._known(agent, tools)))
+        return tuple(self._known(agent, tools))
 
-    def _known(self, agent: str, tools: Sequence[RunnableTool]) -> Sequence[RunnableTool]:
+    def _known(self, agent: str, tools: Sequence[RunnableTool]) -> Toolbox:
         box, problems = collect_tools(tools)
         for problem in problems:
             if problem not in self._reported:
                 self._reported.add(problem)
                 log.warning("skipped a tool: %s", problem)
-        found = (box.get(name) for name in box.names if self.allows(agent, name))
-        return [tool for tool in found if tool is not None]
+        return {name: tool for name, tool in box.items() if self.allows(agent, name)}

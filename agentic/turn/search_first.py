@@ -75,8 +75,7 @@ class SearchFirst:
         by_maker = bool(known.search) and (known.tools_with_search or not len(box))
         self._native = by_maker and not (self._mode.is_prefill or model.runs_own_tools)
         self.offered = self._native or WEB_SEARCH in box
-        tools = (tool for name in box.names if (tool := box.get(name)))
-        return Toolbox(OneSearch(tool, self) if tool.spec.name == WEB_SEARCH else tool for tool in tools)
+        return {name: OneSearch(tool, self) if name == WEB_SEARCH else tool for name, tool in box.items()}
 
     def limit(self, prompt: Prompt) -> Prompt:
         """The prompt by which the model searches once. Words that come before our search are not shown while they

@@ -40,13 +40,13 @@ def toolbox_of(turn: Turn, view: TurnView, *, prefilled: bool = False) -> Toolbo
     agent, options, model = turn.agent, view.options, turn.model
     takes_any = not prefilled if model.runs_own_tools else prefilled or profile_named(model.name).tools
     if view.context.abilities.frugal or not options.max_tool_depth or not takes_any:
-        return Toolbox()
+        return {}
     box = agent.tools.box(options.tools, searches=not prefilled and searches_itself(model.name))
     if model.runs_own_tools:
-        return box.allowed((MEMORY,))
+        return {name: tool for name, tool in box.items() if name == MEMORY}
     # A room's members see its thread alone: they may not look back beyond their window.
     can_recall = options.recall and view.context.talk.room is None and agent.memory.record.is_here
-    return box if RECALL not in box or can_recall else box.allowed(("*", f"!{RECALL}"))
+    return box if can_recall else {name: tool for name, tool in box.items() if name != RECALL}
 
 
 def words_of_asker(context: PromptContext) -> str:
@@ -71,7 +71,7 @@ class ToolUse:
         """Return the loop in which the model is asked, beginning with this prompt."""
         box, context, model = self.box, self._context(), self._turn.model
         if self._mode.tools and not model.runs_own_tools:
-            box, _ = collect_tools((*self._mode.tools, *(tool for name in box.names if (tool := box.get(name)))))
+            box, _ = collect_tools((*self._mode.tools, *box.values()))
         ends = min(context.deadline, self._turn.agent.now() + prompt.timeout)
         return ToolLoop(
             prompt,
@@ -84,7 +84,7 @@ class ToolUse:
     async def call(self, tool: RunnableTool, call: ToolCall) -> ToolResult:
         """Run a call that the program makes by itself; it is kept and shown as those of the model."""
         context = self._context()
-        (result,) = await self._runner(Toolbox((tool,)), context, context.deadline, self.records).run((call,))
+        (result,) = await self._runner({tool.spec.name: tool}, context, context.deadline, self.records).run((call,))
         return result
 
     def _runner(self, box: Toolbox, context: ToolContext, ends: float, earlier: Sequence[ToolRecord]) -> CallRunner:

@@ -6,18 +6,17 @@ from agent_coordinator.idle.schedules import (
     BACKOFF_FIRST,
     BACKOFF_MAX,
     REST_SECONDS,
-    DelayedSchedule,
-    ImmediateSchedule,
+    Schedule,
 )
 from agentic.state.idle import TaskState
 
 
-def delayed(seed: int = 1, state: TaskState | None = None) -> DelayedSchedule:
-    return DelayedSchedule(3600.0, 7200.0, random.Random(seed), state)
+def delayed(seed: int = 1, state: TaskState | None = None) -> Schedule:
+    return Schedule(state, 3600.0, 7200.0, random.Random(seed))
 
 
 def test_an_immediate_schedule_runs_as_soon_as_nobody_writes_and_again_until_it_rests() -> None:
-    schedule = ImmediateSchedule()
+    schedule = Schedule()
     schedule.reset(300.0)
     assert not schedule.should_run(299.0, idle=True)
     assert not schedule.should_run(300.0, idle=False)
@@ -31,7 +30,7 @@ def test_an_immediate_schedule_runs_as_soon_as_nobody_writes_and_again_until_it_
 
 
 def test_failures_double_the_pause_and_a_person_does_not_shorten_it() -> None:
-    schedule, pauses = ImmediateSchedule(), []
+    schedule, pauses = Schedule(), []
     for _ in range(9):
         schedule.mark_complete(1000.0, failed=True)
         schedule.reset(1.0)
@@ -79,6 +78,6 @@ def test_a_schedule_goes_on_with_the_state_of_another_process() -> None:
 
 
 def test_shortest_above_longest_is_a_fixed_delay() -> None:
-    schedule = DelayedSchedule(100.0, 50.0, random.Random(1))
+    schedule = Schedule(None, 100.0, 50.0, random.Random(1))
     schedule.reset(0.0)
     assert schedule.state.due == 100.0

@@ -12,7 +12,7 @@ from agentic.agent.events import HeartbeatEvent, HookEvent, TurnEvent, read_save
 from agentic.automation.automation import STARTUP_AGAIN, LifecycleHooks
 from agentic.automation.clock import TargetResolver
 from agentic.automation.webhook_server import WebhookPayload
-from agentic.personas.schedules import Hook, Hooks
+from agentic.personas.schedules import Hook
 from agentic.state.silence import Scope
 from agentic.turn.progress import Cancellation
 from tests.support.agent_scene import ELSEWHERE, LOUNGE, MEMES, Scene
@@ -319,7 +319,7 @@ class Around:
     def __init__(self) -> None:
         self.clock, self.taken = Clock(), list[tuple[HookEvent, Cancellation]]()
         self.hold = asyncio.Event()
-        hooks = Hooks(agent_begin=Hook("Think."), agent_stop=Hook("Note."))
+        hooks = {"agent_begin": Hook("Think."), "agent_stop": Hook("Note.")}
         self.life = LifecycleHooks(
             "claude", lambda: hooks, TargetResolver("claude", lambda: [], None), self.take, self.clock
         )

@@ -9,7 +9,6 @@ from agentic.personas.schedules import (
     ActiveHours,
     Check,
     Hook,
-    Hooks,
     Job,
     parse_cron,
     parse_heartbeat,
@@ -289,12 +288,12 @@ Note.
 Bye.
 """
     assert parse_hooks(text) == (
-        Hooks(
-            Hook("Say hello.", None, "lab"),
-            Hook("Look.", frozenset({"message", "heartbeat"})),
-            Hook("Note."),
-            Hook("Bye."),
-        ),
+        {
+            "startup": Hook("Say hello.", None, "lab"),
+            "agent_begin": Hook("Look.", frozenset({"message", "heartbeat"})),
+            "agent_stop": Hook("Note."),
+            "shutdown": Hook("Bye."),
+        },
         (),
     )
 
@@ -304,7 +303,7 @@ def test_a_hook_whose_condition_cannot_be_read_does_not_run_for_everything() -> 
         "## Hooks\n### agent_begin\n- when: mesage\n\nx\n### agent_stop\n- when: hook\n\nx\n"
         "### startup\n- when: message\n\nx\n### STARTUP\ny\n### other\nz\n### shutdown\n"
     )
-    assert hooks == Hooks(startup=Hook("x"))
+    assert hooks == {"startup": Hook("x")}
     assert [problem.split(":")[1] for problem in problems] == ["3", "7", "11", "14", "16", "18"]
 
 
@@ -312,4 +311,3 @@ def test_a_hook_fires_for_the_types_it_names_and_never_for_hooks() -> None:
     assert Hook("x").fires_for("message")
     assert not Hook("x").fires_for("hook")
     assert [Hook("x", frozenset({"cron"})).fires_for(kind) for kind in ("cron", "message")] == [True, False]
-    assert Hooks(startup=Hook("x")).named("startup") == Hook("x")

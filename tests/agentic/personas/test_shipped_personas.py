@@ -11,7 +11,7 @@ import pytest
 from agentic.personas.files import PERSONA_FILES, read_persona
 from agentic.personas.identity import parse_identity
 from agentic.personas.prompt import laid_out
-from agentic.personas.schedules import Hooks, parse_cron, parse_heartbeat, parse_hooks
+from agentic.personas.schedules import parse_cron, parse_heartbeat, parse_hooks
 from agentic.personas.store import bootstrap, parse_boot
 from agentic.process.root import ROOT
 from agentic.settings.agents import AGENTS
@@ -46,7 +46,7 @@ def test_a_shipped_persona_is_whole_and_does_nothing_by_itself(name: str, tmp_pa
     assert (card.provider, card.model, card.image_model) == (None, None, None)  # .env says that
     assert parse_heartbeat(files.heartbeat) == ((), ())
     assert parse_cron(files.agents) == ((), ())
-    assert parse_hooks(files.agents) == (Hooks(), ())
+    assert parse_hooks(files.agents) == ({}, ())
     config, problems = parse_boot(files.boot)
     assert problems == ()
     assert {*config.required, *config.optional, "boot.md"} == set(PERSONA_FILES)
@@ -74,8 +74,7 @@ def test_its_examples_work_once_their_comment_marks_are_gone(name: str) -> None:
     assert [job.expression for job in jobs] == ["0 9 * * 1"]
     assert problems == ()
     hooks, problems = parse_hooks(uncommented(files.agents))
-    assert hooks.agent_stop is not None
-    assert hooks.agent_stop.when == {"message"}
+    assert hooks["agent_stop"].when == {"message"}
     assert problems == ()
 
 

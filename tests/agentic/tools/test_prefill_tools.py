@@ -12,7 +12,7 @@ from agentic.llm.markup import strip_reasoning
 from agentic.llm.types import Picture, Prompt, Tool, ToolResult
 from agentic.tools.call_runner import LoopLimits
 from agentic.tools.prefill_tools import CALL_STOP, call_in, describe, result_text, visible, with_description
-from agentic.tools.tool import Toolbox, ToolOutput
+from agentic.tools.tool import ToolOutput, collect_tools
 from tests.support.tools.tool_doubles import CONTEXT, FakeModel, FakeTool, run_tools
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
@@ -130,7 +130,8 @@ def test_no_line_of_a_result_stands_at_the_margin(text, failed):
 
 async def run(model, *tools, prompt=None, **more):
     prompt = prompt or Prompt(text="", system="S", prefill=TRANSCRIPT, stop=("\n\nBob:",))
-    return await run_tools(model, prompt, Toolbox(tools), context=CONTEXT, clock=lambda: 0.0, speaker="Claude", **more)
+    box, _ = collect_tools(tools)
+    return await run_tools(model, prompt, box, context=CONTEXT, clock=lambda: 0.0, speaker="Claude", **more)
 
 
 async def test_a_call_is_run_its_result_inserted_and_the_completion_goes_on():

@@ -12,7 +12,7 @@ from agentic.llm.types import Picture, Prompt
 from agentic.process.root import ROOT
 from agentic.tools.mcp.config import ServerConfig
 from agentic.tools.mcp.servers import McpServers
-from agentic.tools.tool import collect_tools
+from agentic.tools.tool import collect_tools, specs_of
 from tests.support.redis_server import until
 from tests.support.tools.mcp_doubles import asking, call, names
 from tests.support.tools.mcp_server import PNG, http_server
@@ -86,7 +86,7 @@ async def test_a_model_that_calls_tools_gets_what_a_real_server_answers():
         box, problems = collect_tools(servers.tools_for("claude"))
         assert problems == []
         model = FakeModel([tool_call("t__add", 1, a=1, b=2), tool_call("t__draw", 2)], "three")
-        outcome = await run_tools(model, Prompt(text="?", tools=box.specs), box, context=asking())
+        outcome = await run_tools(model, Prompt(text="?", tools=specs_of(box)), box, context=asking())
         results = model.prompts[-1].rounds[-1].results
     assert outcome.reply.text == "three"
     assert [result.text for result in results] == ["3", "(nothing)"]
