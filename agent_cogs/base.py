@@ -338,6 +338,16 @@ class BaseAgentCog(TranscriptCog):
         return self.services.chats.scope.theme(message.channel.id, parent_of(message.channel), guild_id)
 
 
+class ModelAgentCog(BaseAgentCog):
+    """An agent whose models do both by themselves; a picture may be drawn by another model of its list."""
+
+    async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
+        return await self.model_for(prompt).complete(Prompt.of(prompt), history)
+
+    async def _generate_image(self, prompt: ImagePrompt | str) -> Drawing:
+        return await self.model_for(prompt).draw(prompt)
+
+
 def parse_messages_once(cog: BaseAgentCog) -> None:
     """Replace py-cord's parser of new messages and the way in which it hands one over, for which it has no hook."""
     state, shared = cog.bot._connection, cog.discord.heard

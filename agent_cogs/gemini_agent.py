@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from agent_cogs.base import BaseAgentCog
-from agentic.llm.types import Drawing, ImagePrompt, Message, Prompt, Reply
+from agent_cogs.base import ModelAgentCog
 
 
-class GeminiAgentCog(BaseAgentCog):
+class GeminiAgentCog(ModelAgentCog):
     """Gemini."""
 
     provider = "google"
-
-    async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
-        return await self.model_for(prompt).complete(Prompt.of(prompt), history)
-
-    async def _generate_image(self, prompt: ImagePrompt | str) -> Drawing:
-        return await self.model_for(prompt).draw(prompt)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from agent_coordinator.config import CoordinatorConfig
-from agent_coordinator.policies.policy import ConversationPolicy, Speaker
+from agent_coordinator.policies.policy import ConversationPolicy
 from agent_coordinator.policies.pull import PullPolicy
 from agent_coordinator.policies.rounds import Moderated, RoundRobin, Rounds
 from agentic.state.conversation_state import ConversationState
+from agentic.state.rooms import RoomMember
 
 
 class Policies:
@@ -15,7 +16,12 @@ class Policies:
     def __init__(self, config: CoordinatorConfig) -> None:
         self._config = config
         self._speakers = tuple(
-            Speaker(name, config.shown.get(name, name), config.talkativeness.get(name), config.interests.get(name, ()))
+            RoomMember(
+                name=name,
+                shown=config.shown.get(name, name),
+                talkativeness=config.talkativeness.get(name),
+                interests=config.interests.get(name, ()),
+            )
             for name in config.agents
         )
 
@@ -26,9 +32,8 @@ class Policies:
 
     def of(self, state: ConversationState) -> ConversationPolicy:
         """A name that this version does not know is that of `rounds`."""
-        name, speakers, room = state.policy, self._speakers, state.room
-        if room is not None:
-            speakers = tuple(Speaker(one.name, one.shown, one.talkativeness, one.interests) for one in room.members)
+        name, room = state.policy, state.room
+        speakers = self._speakers if room is None else room.members
         agents = tuple(speaker.name for speaker in speakers)
         rules = (agents, self._config.max_rounds, self._config.turn_delay_min, self._config.turn_delay_max)
         if name == "round-robin":

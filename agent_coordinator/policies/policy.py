@@ -20,16 +20,6 @@ SPEAKERS_NEEDED = 2  # a single agent would only talk to itself
 
 
 @dataclass(frozen=True, slots=True)
-class Speaker:
-    """An agent. `talkativeness`: 0 to 1, None if its persona says nothing. `interests`: its subjects."""
-
-    name: str
-    shown: str
-    talkativeness: float | None = None
-    interests: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Choice:
     """The next speakers, in order; at least one. `because` is why the first of them was chosen, `scores` are those of
     all that could have been, for people who ask; `suggested_topic` is for the first one, if nothing calls for it."""

@@ -15,10 +15,11 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, ConversationPolicy, Speaker
+from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, ConversationPolicy
 from agent_coordinator.text_signals import DISAGREEMENT, asks, content_words, in_common, questions, says
 from agentic.state.conversation_state import AgentCounts, ConversationState
 from agentic.state.conversations import ScorePart, SpeakerScore
+from agentic.state.rooms import RoomMember
 from agentic.text import names_in
 from agentic.wire.reasons import EndReason
 
@@ -63,7 +64,7 @@ MIN_CALL = 0.2  # of what is in messages
 class PullPolicy(ConversationPolicy):
     """`speakers`: the agents, in the same order."""
 
-    speakers: tuple[Speaker, ...] = ()
+    speakers: tuple[RoomMember, ...] = ()
 
     @property
     def chooses_each_turn(self) -> bool:
@@ -120,7 +121,7 @@ class PullPolicy(ConversationPolicy):
             score_speakers(candidates, self.speakers, scene_of(state, self.speakers), silences)[0].strength < MIN_SCORE
         )
 
-    def _available(self, state: ConversationState) -> tuple[Speaker, ...]:
+    def _available(self, state: ConversationState) -> tuple[RoomMember, ...]:
         """Not those who have had a turn since the newest message, nor those that a person has just called, who answer
         by themselves. One that answered too late in this round is asked again only for a person."""
         heard = state.talk.heard[-1] if state.talk.heard else None
@@ -158,7 +159,7 @@ class Message:
     def asks(self) -> bool:
         return asks(self.text)
 
-    def asks_for(self, speaker: Speaker) -> bool:
+    def asks_for(self, speaker: RoomMember) -> bool:
         """Whether the speaker is named in a question."""
         return any(names_in(question, {speaker.name: speaker.shown}) for question in questions(self.text))
 
@@ -194,7 +195,7 @@ class Scene:
         return frozenset(own - others)
 
 
-def scene_of(state: ConversationState, speakers: tuple[Speaker, ...]) -> Scene:
+def scene_of(state: ConversationState, speakers: tuple[RoomMember, ...]) -> Scene:
     shown = {speaker.name: speaker.shown for speaker in speakers}
     posts = state.talk.history[-MESSAGES_READ:]
     first = max(0, state.counts.messages - len(posts))
@@ -215,8 +216,8 @@ def scene_of(state: ConversationState, speakers: tuple[Speaker, ...]) -> Scene:
 
 
 def score_speakers(
-    candidates: Sequence[Speaker],
-    all_speakers: Sequence[Speaker],
+    candidates: Sequence[RoomMember],
+    all_speakers: Sequence[RoomMember],
     scene: Scene,
     silences: int,
     rng: random.Random | None = None,
@@ -238,7 +239,7 @@ def is_called(score: SpeakerScore) -> bool:
     return sum(part.amount for part in score.parts if part.why not in CALLS_NOBODY) >= MIN_CALL
 
 
-def behind(agent: str, speakers: Sequence[Speaker], posts: Mapping[str, int]) -> float:
+def behind(agent: str, speakers: Sequence[RoomMember], posts: Mapping[str, int]) -> float:
     """How many messages the agent is behind its share of the conversation, by talkativeness; negative: ahead."""
     talkativeness: dict[str, float] = {}
     for each in speakers:
@@ -248,7 +249,9 @@ def behind(agent: str, speakers: Sequence[Speaker], posts: Mapping[str, int]) ->
     return share * (sum(posts.values()) + 1) - posts.get(agent, 0)
 
 
-def _score(speaker: Speaker, scene: Scene, behind_by: float, channel: float, rng: random.Random | None) -> SpeakerScore:
+def _score(
+    speaker: RoomMember, scene: Scene, behind_by: float, channel: float, rng: random.Random | None
+) -> SpeakerScore:
     # Each cause counts once, where it is strongest: a name in three messages does not call thrice.
     strongest: dict[str, ScorePart] = {}
     unseen = scene.unseen(speaker.name)
@@ -270,7 +273,7 @@ def _score(speaker: Speaker, scene: Scene, behind_by: float, channel: float, rng
     return SpeakerScore(agent=speaker.name, strength=strength, parts=tuple(parts), channel=round(channel, 3))
 
 
-def _causes(speaker: Speaker, scene: Scene, message: Message) -> Iterator[tuple[str, str, float]]:
+def _causes(speaker: RoomMember, scene: Scene, message: Message) -> Iterator[tuple[str, str, float]]:
     """What a message has that calls for the speaker: the cause, in words, its amount."""
     author = message.author or "a person"
     if speaker.name in message.names:
@@ -293,7 +296,7 @@ def _causes(speaker: Speaker, scene: Scene, message: Message) -> Iterator[tuple[
         yield "words", "it has talked about this", OWN_WORDS * min(recent, MAX_OWN_WORDS)
 
 
-def _dispute(speaker: Speaker, scene: Scene) -> Iterator[ScorePart]:
+def _dispute(speaker: RoomMember, scene: Scene) -> Iterator[ScorePart]:
     """Somebody answered the agent's last message with a contradiction, or with a question."""
     if len(scene.messages) < 2 or scene.messages[-2].agent != speaker.name or scene.messages[-1].agent == speaker.name:
         return

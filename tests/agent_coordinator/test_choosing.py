@@ -5,7 +5,6 @@ import random
 import pytest
 
 from agent_coordinator.coordinator import Policies
-from agent_coordinator.policies.policy import Speaker
 from agent_coordinator.policies.pull import PullPolicy
 from agent_coordinator.policies.rounds import Moderated, RoundRobin, Rounds
 from agentic.state.rooms import Room, RoomMember
@@ -47,8 +46,8 @@ def test_a_conversation_keeps_the_policy_with_which_it_began(name, kind):
 
 def test_the_agents_are_known_by_their_personas():
     pull = Policies(CONFIG).of(conversation(policy="pull"))
-    assert pull.speakers[3] == Speaker("grok", "Grok", 0.5, ("ships",))
-    assert pull.speakers[0] == Speaker("chatgpt", "chatgpt")
+    assert pull.speakers[3] == RoomMember(name="grok", shown="Grok", talkativeness=0.5, interests=("ships",))
+    assert pull.speakers[0] == RoomMember(name="chatgpt", shown="chatgpt")
     assert Policies(CONFIG).of(conversation(policy="rounds")).talkativeness == {"grok": 0.5}
 
 
@@ -57,7 +56,7 @@ def test_a_room_has_its_own_agents_and_moderator():
     moderated = Policies(CONFIG).of(conversation(policy="moderated", room=room))
     assert (moderated.agents, moderated.moderator) == (("ada", "bob"), "bob")
     pull = Policies(CONFIG).of(conversation(policy="pull", room=room))
-    assert pull.speakers == (Speaker("ada", "Ada", 0.3, ("stars",)), Speaker("bob", "Bob"))
+    assert pull.speakers == (ADA, BOB)
 
 
 def test_in_rounds_of_a_room_everybody_speaks_once_whatever_their_talkativeness():

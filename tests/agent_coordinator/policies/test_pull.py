@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,22 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_coordinator.conversation import instruction_for
-from agent_coordinator.policies.policy import Speaker
 from agent_coordinator.policies.pull import SUGGESTED_TOPIC, PullPolicy
 from agentic.state.conversation_state import AgentCounts, AgentPost, ConversationState, PersonMessage
+from agentic.state.rooms import RoomMember
 from agentic.wire.messages import Result
 from agentic.wire.reasons import EndReason
 from tests.support.coordinator_doubles import changed, conversation
 
-ADA = Speaker("ada", "Ada", 0.5, ("ships", "steam engines"))
-BOB = Speaker("bob", "Bob", 0.5, ("Schiffe", "cooking"))
-EVE = Speaker("eve", "Eve", 0.5, ("音楽",))
-DAN = Speaker("dan", "Dan", 0.5)
+ADA = RoomMember(name="ada", shown="Ada", talkativeness=0.5, interests=("ships", "steam engines"))
+BOB = RoomMember(name="bob", shown="Bob", talkativeness=0.5, interests=("Schiffe", "cooking"))
+EVE = RoomMember(name="eve", shown="Eve", talkativeness=0.5, interests=("音楽",))
+DAN = RoomMember(name="dan", shown="Dan", talkativeness=0.5)
 ALL = (ADA, BOB, EVE, DAN)
 NAMES = tuple(speaker.name for speaker in ALL)
 
 
-def policy(*speakers: Speaker) -> PullPolicy:
+def policy(*speakers: RoomMember) -> PullPolicy:
     speakers = speakers or ALL
     return PullPolicy(tuple(each.name for each in speakers), 30, speakers=speakers)
 
@@ -118,7 +117,11 @@ def test_an_agent_that_a_person_called_answers_by_itself_and_is_not_asked_too() 
 def test_who_is_behind_its_share_speaks_where_nobody_is_called() -> None:
     quiet = talk(*(("ada", "One."), ("bob", "Two."), ("ada", "Three."), ("bob", "Four."), ("eve", "Five.")))
     assert chosen(quiet) == ("dan", "has said less than its share")
-    loud = replace(ADA, talkativeness=1.0), replace(BOB, talkativeness=0.1), replace(EVE, talkativeness=0.1)
+    loud = (
+        ADA.model_copy(update={"talkativeness": 1.0}),
+        BOB.model_copy(update={"talkativeness": 0.1}),
+        EVE.model_copy(update={"talkativeness": 0.1}),
+    )
     assert chosen(talk(("ada", "One."), ("bob", "Two."), ("eve", "Three.")), policy(*loud))[0] == "ada"
 
 
