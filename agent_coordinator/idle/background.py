@@ -27,14 +27,12 @@ from agent_coordinator.idle.tasks import (
     SENT_DAYS,
     Blocked,
     TaskInputs,
-    TaskPlan,
     about_of,
     choose,
     find_candidates,
     has_failed,
     instruction_for,
     note_of,
-    running_task,
     sent_of,
 )
 from agent_coordinator.scheduler import active_window, local_date
@@ -136,7 +134,7 @@ class BackgroundScheduler:
 
     async def _plan(
         self, store: IdleMemory, task: str, agent: str, schedule: Schedule, now: float
-    ) -> TaskPlan | Blocked:
+    ) -> RunningTask | Blocked:
         """The gates in their order. Raises StateUnavailable."""
         config, settings, context = self._config, self._context.config, self._context
         if (everywhere := context.silenced(NO_CHANNEL, agent=agent)) is not None:
@@ -189,13 +187,13 @@ class BackgroundScheduler:
 
     # Turns
 
-    async def _take(self, plan: TaskPlan, schedule: Schedule, read_at: float) -> None:
+    async def _take(self, chosen: RunningTask, schedule: Schedule, read_at: float) -> None:
         """Ask for the turn, once the state says so. Raises StateUnavailable: then nothing was asked for."""
         now, board, before = self._clock(), self._board, schedule.state
-        instruction_id, deadline = str(uuid.uuid4()), now + TURN_SECONDS
+        turn = {"instruction_id": str(uuid.uuid4()), "deadline": now + TURN_SECONDS, "read_at": read_at}
         schedule.mark_begun(now)
-        schedule.note(did=about_of(plan.about))
-        board.asking = asking = running_task(plan, instruction_id, deadline, read_at)
+        schedule.note(did=about_of(chosen))
+        board.asking = asking = chosen.model_copy(update=turn)
         wrote, asks = board.messages, False
         try:
             asks = await self._save() and board.messages == wrote
@@ -205,11 +203,9 @@ class BackgroundScheduler:
                 due = before.due if board.messages == wrote else schedule.state.due
                 schedule.state = before.model_copy(update={"due": due})
         if asks:
-            instruction = instruction_for(
-                plan, instruction_id, deadline, self._context.config.theme_of(plan.about.channel_id)
-            )
-            log.info("%s is asked to %s", plan.agent, plan.task.replace("_", " "))
-            result = await self._ask(plan.agent, instruction)
+            instruction = instruction_for(asking, self._context.config.theme_of(asking.channel_id))
+            log.info("%s is asked to %s", asking.agent, asking.task.replace("_", " "))
+            result = await self._ask(asking.agent, instruction)
             await self._ended(asking, result, undisturbed=board.messages == wrote)
 
     async def _ask(self, agent: str, instruction: Instruction) -> Result | None:

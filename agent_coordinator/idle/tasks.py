@@ -71,18 +71,6 @@ class TaskInputs:
     did: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPlan:
-    """A turn to ask for. `topics`: those of the person's that are to be used; `avoid`: what was sent before."""
-
-    task: str
-    agent: str
-    about: Candidate
-    topics: tuple[str, ...] = ()
-    avoid: tuple[str, ...] = ()
-    cause: str = ""
-
-
 async def find_candidates(
     store: IdleMemory,
     task: str,
@@ -115,10 +103,10 @@ async def find_candidates(
 
 def choose(
     task: str, agent: str, candidates: Sequence[Candidate], given: TaskInputs, config: IdleConfig, rng: random.Random
-) -> TaskPlan | Blocked:
+) -> RunningTask | Blocked:
     """One of the candidates whose gates are open, at random; else why the first one's are not."""
     judged = [_judge(task, agent, each, given, config, rng) for each in candidates]
-    plans = [each for each in judged if isinstance(each, TaskPlan)]
+    plans = [each for each in judged if isinstance(each, RunningTask)]
     if plans:
         return rng.choice(plans)
     blocked = [each for each in judged if isinstance(each, Blocked)]
@@ -130,13 +118,13 @@ def choose(
 
 def _judge(
     task: str, agent: str, each: Candidate, given: TaskInputs, config: IdleConfig, rng: random.Random
-) -> TaskPlan | Blocked:
+) -> RunningTask | Blocked:
     if task not in PROACTIVE:
         if task == "summarise" and (running := channel_open(each.channel_id, None, given.busy)):
             return running
         if about_of(each) == given.did:
             return Blocked("the result of its last run is not in the record yet")
-        return TaskPlan(task, agent, each, topics=each.topics)
+        return RunningTask(**dict(each), task=task, agent=agent)
     to_them = [one for one in given.sent if one.person_id == each.person_id or one.channel_id == each.channel_id]
     blocked = (
         channel_open(each.channel_id, given.silenced.get(each.channel_id), given.busy)
@@ -151,13 +139,14 @@ def _judge(
     if task == "follow_up":
         when = datetime.fromtimestamp(each.at, given.timezone)
         cause = f"a talk of {when.day} {when:%B} was left without an answer"
-        return TaskPlan(task, agent, each, each.topics, avoid, cause)
+        return RunningTask(**dict(each), task=task, agent=agent, avoid=avoid, cause=cause)
     since = given.now - config.again_hours * HOUR if config.again_hours else 0.0
     topics = novel_topics(each.topics, [one for one in to_them if one.at > since])
     if not topics:
         return Blocked("there was an unprompted message on each of the person's topics")
     chosen = tuple(rng.sample(topics, min(len(topics), MAX_DISCOVERY_TOPICS)))
-    return TaskPlan(task, agent, each, chosen, avoid, "it looks for news on what the person likes to talk about")
+    cause = "it looks for news on what the person likes to talk about"
+    return RunningTask(**{**dict(each), "topics": chosen}, task=task, agent=agent, avoid=avoid, cause=cause)
 
 
 # Gates of a task
@@ -253,34 +242,14 @@ def about_of(candidate: Candidate) -> str:
     return f"{candidate.person_id or ''}:{candidate.channel_id}:{candidate.message_id}:{candidate.upto}:{words:x}"
 
 
-def instruction_for(plan: TaskPlan, instruction_id: str, deadline: float, theme: str) -> Instruction:
-    about = plan.about
+def instruction_for(asking: RunningTask, theme: str) -> Instruction:
     return Instruction(
-        instruction_id=instruction_id,
+        instruction_id=asking.instruction_id,
         action="reflect",
-        channel_id=about.channel_id,
+        channel_id=asking.channel_id,
         channel_theme=theme,
-        deadline=deadline,
-        reflection=Reflection(
-            task=plan.task,
-            topics=plan.topics,
-            avoid=plan.avoid,
-            cause=plan.cause,
-            **_fields(about, "person_id", "person_name", "message_id", "material", "origins", "message_ids", "people"),
-        ),
-    )
-
-
-def running_task(plan: TaskPlan, instruction_id: str, deadline: float, read_at: float) -> RunningTask:
-    same = ("channel_id", "message_id", "upto", "person_id", "person_name", "message_ids", "people")
-    return RunningTask(
-        instruction_id=instruction_id,
-        agent=plan.agent,
-        task=plan.task,
-        deadline=deadline,
-        read_at=read_at,
-        cause=plan.cause,
-        **_fields(plan.about, *same),
+        deadline=asking.deadline,
+        reflection=Reflection(**_fields(asking, *Reflection.model_fields)),
     )
 
 

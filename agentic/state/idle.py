@@ -31,6 +31,7 @@ MAX_MATERIAL = 8_000  # characters of a Candidate's material
 KEEP_SECONDS = 30 * 86400
 REMEMBERED = 1000  # messages of this process
 PERSON, ASKING = "person", "asking"
+NOT_STORED = {"material", "topics", "origins", "avoid", "guild_id", "at"}  # of a RunningTask: its note has none of it
 
 # KEYS: the hash, the coordinator's epoch. ARGV: the writer's epoch, seconds to keep, then pairs of field and text.
 WRITE = f"""{FENCE}
@@ -44,8 +45,7 @@ return 1
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(StoredValue):
     """Something that an idle task may be about: a reply chain, a person, a conversation that was left hanging.
 
     `message_id` is its newest message, `upto` the newest one of the material. `material` has a line a message,
@@ -97,24 +97,20 @@ class TaskState(StoredValue):
     why: str = ""
 
 
-class RunningTask(StoredValue):
-    """A turn of a task that an agent was asked for, with what its note in the record needs. `read_at`: when the record
-    was read for its material, unix seconds; words of it may have been deleted or edited since."""
+class RunningTask(Candidate):
+    """A turn of a task, about a Candidate: what its agent is asked for, and what its note in the record needs. `avoid`:
+    what was sent before. `read_at`: when the record was read for its material, unix seconds; words of it may have been
+    deleted or edited since."""
 
-    instruction_id: str
+    instruction_id: str = ""
     agent: str
     task: str
-    deadline: float
+    deadline: float = 0.0
     read_at: float = 0.0
-    channel_id: int
-    message_id: int
     upto: int = 0
-    person_id: int | None = None
-    person_name: str = ""
-    message_ids: tuple[int, ...] = ()
-    people: tuple[int, ...] = ()
-    topics: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
     cause: str = ""
+    at: float = 0.0
 
 
 class IdleState(StoredValue):
@@ -149,7 +145,7 @@ class IdleStates(Store):
         fields = {PERSON: repr(state.person_at)}
         fields |= {key: task.model_dump_json(exclude_defaults=True) for key, task in state.tasks.items()}
         if state.asking is not None:
-            fields[ASKING] = state.asking.model_dump_json(exclude_defaults=True)
+            fields[ASKING] = state.asking.model_dump_json(exclude_defaults=True, exclude=NOT_STORED)
         pairs = [part for pair in fields.items() for part in pair]
         return bool(await self._link.script(WRITE, places, [epoch, KEEP_SECONDS, *pairs]))
 

@@ -86,7 +86,7 @@ class Record:
     async def people(self, agent: str, count: int) -> tuple[Candidate, ...]:
         self.asked += 1
         topics = self.profile.topics if self.profile else ()
-        return (replace(self._candidate(), topics=topics, material=""),) if topics else ()
+        return (self._candidate().model_copy(update={"topics": topics, "material": ""}),) if topics else ()
 
     async def sent(self, since: float) -> tuple[Sent, ...]:
         self.asked += 1

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from agent_coordinator.config import IdleConfig
-from agent_coordinator.idle.tasks import TaskInputs, TaskPlan, choose
-from agentic.state.idle import Candidate, Sent
+from agent_coordinator.idle.tasks import TaskInputs, choose
+from agentic.state.idle import Candidate, RunningTask, Sent
 from agentic.state.silence import Scope, Silenced
 from tests.support.coordinator_doubles import NOON
 
@@ -49,7 +49,7 @@ def chosen(task: str, again_hours: float = 0.0, **given: Any) -> str | None:
         IdleConfig(again_hours=again_hours),
         random.Random(1),
     )
-    return None if isinstance(found, TaskPlan) else found.why
+    return None if isinstance(found, RunningTask) else found.why
 
 
 @pytest.mark.parametrize("task", ["follow_up", "discover"])

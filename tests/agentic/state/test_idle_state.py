@@ -26,6 +26,15 @@ async def test_what_is_written_is_read_by_the_next_leader_and_ends(link: RedisCo
     assert await states.read() == IdleState(person_at=2.0), "what is not there any more is gone"
 
 
+async def test_what_people_said_is_not_kept_with_the_turn_that_is_about_it(link: RedisConnection) -> None:
+    asking = STATE.asking
+    assert asking is not None
+    told = {"material": "Ada: a secret", "topics": ("a secret",), "avoid": ("a secret",)}
+    await IdleStates(link).write(STATE.model_copy(update={"asking": asking.model_copy(update=told)}), 0)
+    assert "a secret" not in str(await link.call(lambda redis: redis.hgetall(keys.COORDINATOR_IDLE)))
+    assert await IdleStates(link).read() == STATE
+
+
 @pytest.mark.promise(442)
 async def test_a_leader_that_was_overtaken_writes_nothing(link: RedisConnection) -> None:
     states = IdleStates(link)
