@@ -22,17 +22,8 @@ from typing import Literal
 from agentic.text import runs, says_again, tokens
 
 AGREEMENT = (
-    *(
-        "i agree",
-        "agreed",
-        "exactly",
-        "well said",
-        "good point",
-        "great point",
-        "you're right",
-        "so true",
-        "absolutely",
-    ),
+    *("i agree", "agreed", "exactly", "well said", "good point", "great point", "you're right", "so true"),
+    "absolutely",
     *("ich stimme zu", "stimmt", "genau", "da hast du recht", "sehe ich auch so", "guter punkt"),
     *("je suis d'accord", "d'accord", "exactement", "tout à fait", "bien dit"),
     *("estoy de acuerdo", "de acuerdo", "exacto", "exactamente", "totalmente", "buen punto"),

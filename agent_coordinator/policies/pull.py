@@ -283,9 +283,8 @@ def _causes(speaker: RoomMember, scene: Scene, message: Message) -> Iterator[tup
             yield "named", f"named by {author}", NAMED
     if message.replied_to == speaker.name:
         yield "replied to", "a person replied to it", REPLIED_TO
-    for (
-        interest
-    ) in speaker.interests:  # the first that the message is about: all words of it, or forms of them, are in it
+    # The first subject that the message is about: all words of it, or forms of them, are in the message.
+    for interest in speaker.interests:
         words = content_words(interest)
         if words and len(in_common(words, message.words)) == len(words):
             why = f"asked a question about {interest}, its subject" if message.asks else f"{interest} is its subject"
