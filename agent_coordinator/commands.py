@@ -77,7 +77,11 @@ class Commands:
         await self._start(
             command.channel_id, command.theme, starter=command.agent_name, topic=command.topic, began=began
         )
-        return None if started else self._refusal(command.channel_id) or ("busy" if command.channel_id else "none_free")
+        return (
+            None
+            if started
+            else self._context.refusal(command.channel_id) or ("busy" if command.channel_id else "none_free")
+        )
 
     async def _speak_next(self, command: Command) -> str | None:
         """Request the turn in the running conversation, or give one in a channel without a conversation. None if the
@@ -86,7 +90,7 @@ class Commands:
         if agent is None or channel_id is None:
             return "incomplete"
         await self._context.learn_servers()
-        if (refusal := self._refusal(channel_id)) is not None:
+        if (refusal := self._context.refusal(channel_id)) is not None:
             return refusal
         if agent not in config.agents:
             return "unknown_agent"
@@ -107,19 +111,6 @@ class Commands:
         if command.channel_id is None:
             return "incomplete"
         return "ended" if self._engine.end(command.channel_id) else "none_running"
-
-    def _refusal(self, channel_id: int | None) -> str | None:
-        """Why nothing can begin in the channel, None if nothing is known."""
-        if not self._context.config.agents:
-            return "no_agents"
-        if self._context.is_paused:
-            return "paused"
-        if channel_id is None:
-            return None
-        if channel_id not in self._context.config.channels:
-            return "unknown_channel"
-        silenced = self._context.silenced(channel_id)
-        return silenced.kind if silenced is not None else None
 
     async def _change_schedule(self, command: Command) -> str:
         """Move, skip, or add a time of today."""

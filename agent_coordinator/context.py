@@ -58,6 +58,19 @@ class CoordinatorContext:
         """Why no bot, or not this one, may speak in the channel, or in the thread of a room."""
         return self.silence.check(self.place(channel_id, room), agent) if self.silence is not None else None
 
+    def refusal(self, channel_id: int | None) -> str | None:
+        """Why no conversation can begin in the channel, as an outcome of commands; None if nothing is known."""
+        if not self.config.agents:
+            return "no_agents"
+        if self.is_paused:
+            return "paused"
+        if channel_id is None:
+            return None
+        if channel_id not in self.config.channels:
+            return "unknown_channel"
+        silenced = self.silenced(channel_id)
+        return silenced.kind if silenced is not None else None
+
     async def learn_servers(self) -> None:
         """Learn which server each channel is in, if people of one server silenced bots there."""
         if self.silence is not None and any(order.scope.guild is not None for order in self.silence.active()):

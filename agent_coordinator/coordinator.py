@@ -188,26 +188,17 @@ class Coordinator:
         channel's queue names one, without a topic the starter does. None if there was none: the channel is unknown,
         busy or stopped, all bots are paused, or no channel is free. `began` is called with the channel once it starts.
         """
-        config = self._context.config
-        if not config.agents:
-            log.warning("no conversation: no agent is configured")
-            return None
-        if self._context.is_paused:
-            log.info("no conversation: all bots are paused")
-            return None
         theme = theme_named(theme).name if theme else None
         await self._leadership.wait_until_held()
         await self._context.learn_servers()
-        if channel_id is not None and channel_id not in config.channels:
-            log.warning("no conversation: channel %d is not one of the bots' channels", channel_id)
-            return None
-        if channel_id is not None and (silenced := self._context.silenced(channel_id)) is not None:
-            log.warning("no conversation in channel %d: %s is %s", channel_id, silenced.scope.name, silenced.kind)
+        if (refusal := self._context.refusal(channel_id)) is not None:
+            where = "" if channel_id is None else f" in channel {channel_id}"
+            log.info("no conversation%s: %s", where, refusal.replace("_", " "))
             return None
         tried: set[int] = set()
         while (place := channel_id or await self._free_channel(theme, tried)) is not None:
             tried.add(place)
-            own_theme = theme or config.theme_of(place)
+            own_theme = theme or self._context.config.theme_of(place)
             try:
                 return await self.engine.converse(place, own_theme, starter=starter, topic=topic, began=began)
             except ChannelBusy as busy:
