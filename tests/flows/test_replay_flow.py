@@ -23,7 +23,7 @@ async def test_a_recorded_conversation_of_scripted_voices_is_answered_again_to_t
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> tea or coffee?")
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         report = await runtime.coordinator.start_conversation(f.channel("debate"))
-        options = build_parser().parse_args(["replay", "--conversation", report.conversation_id, "--json"])
+        options = build_parser().parse_args(["replay", "--conversation", report.id, "--json"])
         async with asyncio.timeout(30):
             while not await all_recorded(f.settings, options, report.counts.total.calls):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
