@@ -20,6 +20,7 @@ from agentic.process.root import ROOT
 REDACTED = "[redacted]"
 LEAST_SHAPE = 15  # characters of the shortest secret
 MIN_SECRET = 6  # characters; a shorter one would be found in ordinary words
+MAX_REMEMBERED = 20_000  # lines that have no secret, as hashes
 
 _SHAPES = re.compile(
     r"""
@@ -45,6 +46,8 @@ MARKS = (
     *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "AKIA", "ASIA", "-----BEGIN"),
 )
 _TOKEN_END = re.compile(r"\.[\w-]{27}")
+_ESCAPED = re.compile(r"\\(?:u[0-9a-f]{4}|.)")  # in JSON
+_NEVER_ESCAPED = re.compile(r'[^"\\\x00-\x1f]+')
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t>|+~^-].*\n?|\n)+(?:[\w.]+(?::.*)?)?")
 _DEEP = 3  # parts of a path that is nobody else's; /app and /opt are many people's
 _OF_OURS = r"/(?:agentic/|agent_|run_all|run_bot|personas/|data/|\.env)"
@@ -60,6 +63,8 @@ class Redactor:
         places = {str(folder.absolute()) for folder in folders}
         # Most texts have nothing to redact; a literal search finds that out in a tenth of the time of a pattern.
         self._words, self._places = tuple(known), tuple(places)
+        self._words_in_json = [max(_NEVER_ESCAPED.findall(secret), key=len) for secret in known]
+        self._clean: set[int] = set()  # hashes of lines
         self._known = _any_of(re.escape(secret) for secret in known)
         self._paths = _any_of(map(_paths_in, places))
 
@@ -76,6 +81,25 @@ class Redactor:
         if self._known is not None and _has_any(self._words, text):
             text = self._known.sub(REDACTED, text)
         return _SHAPES.sub(REDACTED, text) if may_have_shape(text) else text
+
+    def is_clean(self, text: bytes) -> bool:
+        """Whether JSON certainly has no secret in its strings; False if it may have one.
+
+        It is asked about every prompt, and most of a prompt was in the one before it, so lines are remembered. While a
+        pattern looks for secrets in a long text no other thread runs, the event loop's neither.
+        """
+        lines = text.replace(rb"\\", b" ").split(rb"\n")  # each shape begins and can be told within a line
+        hashes = [*map(hash, lines)]
+        if self._clean.issuperset(hashes):
+            return True
+        new = b"\n".join(line for line, known in zip(lines, hashes, strict=True) if known not in self._clean).decode()
+        # Spaces for other escapes: their letters would hide where a secret begins.
+        if _has_any(self._words_in_json, new) or (may_have_shape(new) and _SHAPES.search(_ESCAPED.sub(" ", new))):
+            return False
+        if len(self._clean) > MAX_REMEMBERED:
+            self._clean.clear()
+        self._clean.update(hashes)
+        return True
 
     def everywhere(self, value: Any) -> Any:
         """Redact every text in JSON's lists and dicts, such as an embed."""

@@ -18,7 +18,7 @@ from agentic.ids import MAX_ID, id_at
 from agentic.record.forgetting import DELETED, FORGOTTEN
 from agentic.record.personal_data import RECORD, StoredData
 from agentic.state.turn_records import TurnRecord
-from agentic.wire.entries import CallWords, Entry, LoggedMessage, ProfileNote, RoomWords, SummaryNote
+from agentic.wire.entries import Entry, LoggedMessage, PackedCall, ProfileNote, RoomWords, SummaryNote
 
 RecordEntry = Entry | TurnRecord
 _ROWS = {kind: [row for row in RECORD if row.entry is kind] for kind in {row.entry for row in RECORD}}
@@ -69,7 +69,7 @@ class RecordingBlocklist:
                         entry = entry.model_copy(update=dict(effect))
         return entry
 
-    def why_not(self, words: CallWords) -> str | None:
+    def why_not(self, words: PackedCall) -> str | None:
         """Return FORGOTTEN or DELETED if these words must not be recorded."""
         if self._asked_after(words.asked_by, words.at):
             return FORGOTTEN
@@ -134,14 +134,14 @@ async def load_blocklist(db: aiosqlite.Connection, entries: Iterable[RecordEntry
     channels = await db.execute_fetchall("SELECT channel_id, at FROM deleted_channels")
     notes = [*by_kind[SummaryNote], *by_kind[ProfileNote]]
     sources = {source for note in notes for source in note.message_ids}
-    ids = {quoted.message_id for words in by_kind[CallWords] for quoted in words.quoted} | sources
+    ids = {quoted.message_id for words in by_kind[PackedCall] for quoted in words.quoted} | sources
     ids |= {message.message_id for words in by_kind[RoomWords] for message in words.messages}
     for row in RECORD:
-        if row.message and row.entry not in (None, CallWords, RoomWords):
+        if row.message and row.entry not in (None, PackedCall, RoomWords):
             ids.update(int(getattr(entry, row.message)) for entry in by_kind[row.entry] if row in rows_of(entry))
     messages = await _fetch(db, "SELECT message_id FROM deleted_messages WHERE message_id IN", ids)
     posts = "SELECT agent, turn_id FROM posts WHERE deleted_at IS NOT NULL AND turn_id IN"
-    turns = await _fetch(db, posts, {words.turn_id for words in by_kind[CallWords]})
+    turns = await _fetch(db, posts, {words.turn_id for words in by_kind[PackedCall]})
     found = RecordingBlocklist(
         {row[0]: row[1] for row in people},
         frozenset(row[0] for row in messages),

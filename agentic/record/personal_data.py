@@ -15,10 +15,10 @@ from agent_config import Settings
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import (
     ActionNote,
-    CallWords,
     ConsentNote,
     ContestNote,
     LoggedMessage,
+    PackedCall,
     PostWords,
     ProfileNote,
     ReactionNote,
@@ -149,7 +149,7 @@ def _ends(table: str, name: str, expires: float | str, stays: str = _SOON, withh
 STORED: tuple[StoredData, ...] = (
     # -- the record ----------------------------------------------------------------------------------------------------
     StoredData(
-        "words", "prompts, with what people wrote in them and their names, and the models' answers", CallWords,
+        "words", "prompts, with what people wrote in them and their names, and the models' answers", PackedCall,
         person="asked_by", theirs=f"data IS NOT NULL AND (asked_by = :person AND at <= :at OR id IN ({_QUOTING_THEM}))",
         gone=f"data IS NOT NULL AND id IN ({_QUOTING_OR_MADE})",
         there=f"data IS NOT NULL AND at <= :at AND (agent, turn_id) IN ({_TURNS_THERE})",

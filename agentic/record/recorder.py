@@ -34,7 +34,7 @@ from agentic.state.leases import Lease
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable
 
-POLL_SECONDS = 1.0  # with nothing to do
+POLL_SECONDS = 1.0  # from one read to the next, unless more waits
 HELD_POLL_SECONDS = 0.2
 FIRST_WAIT, MAX_WAIT = 1.0, 300.0  # seconds after a failure
 RECORDING, STANDING_BY, OFF = "recording", "standing by", "off"
@@ -141,7 +141,7 @@ class Recorder:
                     log.warning("%s was moved, deleted or replaced; recording to what is there now", self._path)
                     return
                 ending = self._wake.is_set()  # what came before that is recorded still
-                busy = await self._step(db)
+                busy = await self._step(db, ending)
                 if self.problem:
                     log.info("recording again to %s", self._path)
                 self.problem, self._failures = "", 0
@@ -154,12 +154,13 @@ class Recorder:
                 await writer.aclose()
             await db.close()
 
-    async def _step(self, db: aiosqlite.Connection) -> bool:
-        """Return whether there may be more to do at once."""
+    async def _step(self, db: aiosqlite.Connection, ending: bool) -> bool:
+        """Return whether there is more to do immediately, not in the next second; when it ends, everything is."""
         busy = False
         try:
-            if received := await self._reader.read():
-                busy = True
+            received = await self._reader.read(last=ending)
+            busy = self._reader.has_more or (ending and bool(received))
+            if received:
                 removed = await write(db, received, self._positions, self._rules)
                 self._unwiped = self._unwiped or removed > 0
                 self._positions |= {each.stream: each.position for each in received}

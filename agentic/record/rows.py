@@ -9,9 +9,7 @@ not kept beside it, so a model adds to an edited or removed profile only if newe
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -23,11 +21,11 @@ from agentic.record.personal_data import MODEL, PERSON, lost_profiles
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import (
     ActionNote,
-    CallWords,
     ConsentNote,
     ContestNote,
     ConversationNote,
     LoggedMessage,
+    PackedCall,
     Phases,
     PostWords,
     ProfileNote,
@@ -118,8 +116,8 @@ PICTURE = Insert("pictures", "message_id media_type data")
 WORDS = Insert("words", "agent turn_id n at asked_by data removed")
 QUOTE = (
     "INSERT INTO quotes (message_id, words_id, author_id)"
-    " SELECT ?1, id, ?5 FROM words WHERE agent = ?2 AND turn_id = ?3 AND n = ?4 AND data IS NOT NULL"
-    " ON CONFLICT DO NOTHING"
+    " SELECT json_extract(value, '$[0]'), words.id, json_extract(value, '$[1]') FROM words, json_each(?4)"
+    " WHERE agent = ?1 AND turn_id = ?2 AND n = ?3 AND data IS NOT NULL ON CONFLICT DO NOTHING"
 )
 CONVERSATION = Insert(
     "conversations",
@@ -228,7 +226,7 @@ def entry_statements(
         stored = rows_of(entry)
         if rules.unwanted and any(row.expires in rules.unwanted for row in stored):
             continue
-        if type(entry) is CallWords and (why := blocklist.why_not(entry)):
+        if type(entry) is PackedCall and (why := blocklist.why_not(entry)):
             yield WORDS.of(entry, asked_by=None, data=None, removed=why)
         elif type(entry) is PostWords and any(blocklist.is_deleted(entry, row) for row in stored):
             yield DELETED_POST.of(entry, deleted_at=entry.at)
@@ -293,30 +291,15 @@ def turn_statements(record: TurnRecord, day_of: DayOf) -> list[Statement]:
 def post_statements(post: PostWords) -> list[Statement]:
     if post.picture is None or post.media_type is None:
         return [POST.of(post)]
-    return [POST.of(post), PICTURE.of(post, data=base64.b64decode(post.picture))]
+    return [POST.of(post), PICTURE.of(post, data=post.picture)]
 
 
-def call_words_statements(words: CallWords) -> list[Statement]:
-    key = (words.agent, words.turn_id, words.n)
-    quotes = [(each.message_id, *key, each.author_id) for each in words.quoted]
-    return [WORDS.of(words, data=pack(words), removed=None), (QUOTE, quotes)]
-
-
-def pack(words: CallWords) -> bytes:
-    """Compress a call's words, without `quoted`: it has a table of its own.
-
-    Each call is compressed by itself. The system prompt repeats; to have it once for all calls would save about 2 KB of
-    each, but people's words could be in it, and would then have to be removed in a second place.
-    """
-    return zlib.compress(words.model_dump_json(exclude_defaults=True, exclude={"quoted"}).encode(), level=9)
-
-
-def unpack(data: bytes) -> CallWords:
-    """Read what `pack` made. Raises ValueError if it can't be read."""
-    try:
-        return CallWords.model_validate_json(zlib.decompress(data))
-    except zlib.error as error:
-        raise ValueError(f"the words of a call cannot be read: {error}") from error
+def call_statements(call: PackedCall) -> list[Statement]:
+    quoted = json.dumps([(each.message_id, each.author_id) for each in call.quoted])
+    return [
+        WORDS.of(call, data=call.words, removed=None),
+        (QUOTE, [(call.agent, call.turn_id, call.n, quoted)]),
+    ]
 
 
 def search_statements(search: SearchWords) -> list[Statement]:
@@ -367,7 +350,7 @@ def contest_statements(note: ContestNote) -> list[Statement]:
 
 
 STATEMENTS: Mapping[type, Insert | Callable[[Any], list[Statement]]] = {
-    CallWords: call_words_statements,
+    PackedCall: call_statements,
     SearchWords: search_statements,
     PostWords: post_statements,
     RoomWords: room_words_statements,

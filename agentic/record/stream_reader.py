@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.client import NEVER_DECODE
 from redis.exceptions import ResponseError
 
-from agentic.state.record_stream import RecordedAgents, decoded
+from agentic.state.record_stream import RecordedAgents, decode
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable
@@ -25,12 +27,13 @@ from agentic.wire.entries import Entry
 
 GROUP = CONSUMER = "recorder"
 READ_SECONDS = 10.0
+LOOK_SECONDS = 5.0  # between two looks for new agents and streams
 AT_ONCE = 200  # entries of a stream
 WORDS_AT_ONCE = 20  # an entry of words may have megabytes
 MISSING = ("NOGROUP", "WRONGTYPE", "The XGROUP", "no such key")  # errors if there is no stream, or no group of ours
 
 Command = tuple[str, ...]
-Entries = Sequence[tuple[str, Mapping[str, str]]]
+Entries = Sequence[tuple[str, Mapping[bytes, bytes]]]
 
 log = logging.getLogger(__name__)
 
@@ -59,44 +62,64 @@ class Received:
 
 class RecordReader:
     """Reads the record of `agents`, and of those that become known by RecordedAgents. `start` comes before the first
-    `read`, and after whatever was read was not kept."""
+    `read`, and after whatever was read was not kept. `clock` gives seconds."""
 
-    def __init__(self, link: RedisConnection, agents: Iterable[str]) -> None:
-        self._link, self._further = link, RecordedAgents(link)
+    def __init__(
+        self, link: RedisConnection, agents: Iterable[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._link, self._further, self._clock = link, RecordedAgents(link), clock
         self._agents: tuple[str, ...] = ()
         self._streams: tuple[str, ...] = (keys.COORDINATOR_RECORD,)
         self._words = frozenset[str]()
         self._positions: dict[str, Position] = {}
         self._to_set = set(self._streams)  # their groups are set to their position before they are read
+        self._next_look = float("-inf")  # for new agents and streams
         self._kept: list[tuple[str, tuple[str, ...]]] = []
+        self.has_more = False  # the last `read` has left something
         self._add_agents(agents)
 
     def start(self, positions: Mapping[str, Position]) -> None:
         """Read on from these positions, a stream without one from its beginning."""
         self._positions = dict(positions)
-        self._to_set = set(self._streams)
+        self._to_set, self._next_look = set(self._streams), float("-inf")
         self._kept = []
 
-    async def read(self) -> list[Received]:
-        """New entries, of each stream a limited number; empty for nothing. Raises StateUnavailable."""
-        self._add_agents(await self._further.read())
+    async def read(self, *, last: bool = False) -> list[Received]:
+        """New entries, of each stream a limited number; empty for nothing. Raises StateUnavailable.
+
+        `last`: also of streams that exist only since a moment ago.
+        """
         await self._acknowledge()
-        if self._to_set:
+        now = self._clock()
+        if last or now >= self._next_look:
+            self._add_agents(await self._further.read())
             await self._set_groups()
-        streams = [stream for stream in self._streams if stream not in self._to_set]
-        self._to_set = set(self._streams)  # what is in an answer that is lost must be given again
-        counts = {stream: WORDS_AT_ONCE if stream in self._words else AT_ONCE for stream in streams}
-        asked = ("XREADGROUP", "GROUP", GROUP, CONSUMER, "COUNT")
-        commands = [(*asked, str(counts[stream]), "STREAMS", stream, ">") for stream in streams]
-        answers = dict(zip(streams, await self._run_all(commands), strict=True))
-        gone = {stream for stream, answer in answers.items() if isinstance(answer, ResponseError)}
-        self._to_set = set(self._streams) - answers.keys() | gone
-        found = {stream: _entries(answer) for stream, answer in answers.items() if stream not in gone}
-        if not any(found.values()):
+            self._next_look = now + LOOK_SECONDS
+        missing, next_look = self._to_set, self._next_look
+        # What is in an answer that is lost must be given again.
+        self._to_set, self._next_look = set(self._streams), float("-inf")
+        there = [stream for stream in self._streams if stream not in missing]
+        words = [stream for stream in there if stream in self._words]
+        others = [stream for stream in there if stream not in self._words]
+        asked = [(count, streams) for count, streams in ((AT_ONCE, others), (WORDS_AT_ONCE, words)) if streams]
+        read = ("XREADGROUP", "GROUP", GROUP, CONSUMER, "COUNT")
+        commands = [(*read, str(count), "STREAMS", *streams, *">" * len(streams)) for count, streams in asked]
+        answers = await self._run_all(commands, as_bytes=True)
+        self._to_set, self._next_look, self.has_more = missing, next_look, False
+        found: dict[str, Entries] = {}
+        for (count, streams), answer in zip(asked, answers, strict=True):
+            if isinstance(answer, ResponseError):  # one of them, or its group, is gone
+                self._to_set.update(streams)
+                self._next_look = float("-inf")
+                continue
+            for stream, entries in _entries(answer):
+                found[stream] = entries
+                self.has_more = self.has_more or len(entries) >= count
+        if not found:
             return []
-        # Long prompts take milliseconds, which the bots would feel.
+        # Many entries take milliseconds, which the bots would feel.
         return await asyncio.to_thread(
-            lambda: [self._decode(stream, entries) for stream, entries in found.items() if entries]
+            lambda: [self._decode(stream, found[stream]) for stream in self._streams if stream in found]
         )
 
     async def keep(self, received: Iterable[Received]) -> None:
@@ -120,8 +143,9 @@ class RecordReader:
         self._to_set |= set(self._streams) - known
 
     async def _acknowledge(self) -> None:
-        await self._run_all([("XACK", stream, GROUP, *ids) for stream, ids in self._kept])
-        await self._run_all([("XDEL", stream, *ids) for stream, ids in self._kept if stream in self._words])
+        acknowledged = [("XACK", stream, GROUP, *ids) for stream, ids in self._kept]
+        removed = [("XDEL", stream, *ids) for stream, ids in self._kept if stream in self._words]
+        await self._run_all([*acknowledged, *removed])
         self._kept = []
 
     async def _set_groups(self) -> None:
@@ -146,14 +170,13 @@ class RecordReader:
     def _decode(self, stream: str, entries: Entries) -> Received:
         read, position, unreadable = [], self._positions.get(stream), 0
         for entry_id, fields in entries:
-            n = fields.get("n", "")
-            is_counted = n.isascii() and n.isdecimal() and len(n) < 18
-            position = _advance(position, entry_id, int(n) if is_counted else None)
+            n = fields.get(b"n", b"")
+            position = _advance(position, entry_id, int(n) if n.isdigit() and len(n) < 18 else None)
             try:
-                if "record" in fields:
-                    entry: Entry | TurnRecord | None = TurnRecord.model_validate_json(fields["record"])
+                if b"record" in fields:
+                    entry: Entry | TurnRecord | None = TurnRecord.model_validate_json(fields[b"record"])
                 else:
-                    entry = decoded(fields.get("kind", ""), fields.get("data", ""))  # None for an unknown kind
+                    entry = decode(fields)  # None for an unknown kind
                 if entry is not None:
                     read.append(entry)
             except ValueError:  # pydantic's and base64's too
@@ -168,7 +191,7 @@ class RecordReader:
         self._positions[stream] = position
         return Received(stream, tuple(entry_id for entry_id, _ in entries), tuple(read), position)
 
-    async def _run_all(self, commands: Sequence[Command]) -> list[Any]:
+    async def _run_all(self, commands: Sequence[Command], *, as_bytes: bool = False) -> list[Any]:
         """Return the answers to commands, in one round trip; a ResponseError if the stream or its group is missing."""
         if not commands:
             return []
@@ -176,7 +199,7 @@ class RecordReader:
         async def run(redis: Redis) -> list[Any]:
             pipe = redis.pipeline(transaction=False)
             for command in commands:
-                pipe.execute_command(*command)
+                pipe.execute_command(*command, **({NEVER_DECODE: True} if as_bytes else {}))
             return await pipe.execute(raise_on_error=False)
 
         answers = await self._link.call_slowly(run, READ_SECONDS)
@@ -186,10 +209,10 @@ class RecordReader:
         return answers
 
 
-def _entries(answer: Any) -> Entries:
-    """Return the entries of a stream in XREADGROUP's answer; None is one that was deleted while it was pending."""
-    streams = answer.items() if isinstance(answer, dict) else answer or ()
-    return [(entry_id, fields or {}) for _, entries in streams for entry_id, fields in entries]
+def _entries(answer: Any) -> Iterator[tuple[str, Entries]]:
+    """Yield each stream of XREADGROUP's answer and its entries; None is one that was deleted while it was pending."""
+    for stream, entries in answer.items() if isinstance(answer, dict) else answer or ():
+        yield stream.decode(), [(entry_id.decode(), fields or {}) for entry_id, fields in entries]
 
 
 def _advance(position: Position | None, entry_id: str, n: int | None) -> Position:

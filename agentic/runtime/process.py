@@ -337,7 +337,7 @@ class Watching:
         self.watcher, self._link = TurnWatchers(), link
         self._writer: RecordWriter | None = None
         if settings.records:
-            self._writer = RecordWriter(link, redact.secrets, prompts=settings.records_prompts)
+            self._writer = RecordWriter(link, redact, prompts=settings.records_prompts)
         self.record: Notes = self._writer or NoRecord()
 
     def start(self, runtime: Runtime, stack: AsyncExitStack) -> None:
@@ -414,7 +414,7 @@ async def serve(settings: Settings) -> int:
             stack.push_async_callback(meaning.aclose)
         record = recording(settings, link, holder=this_process(), meaning=meaning)
         read_record = await stack.enter_async_context(record)
-        writer = RecordWriter(link, Redactor(settings.secrets()).secrets) if settings.records else None
+        writer = RecordWriter(link, Redactor(settings.secrets())) if settings.records else None
         if writer is not None:
             stack.push_async_callback(writer.aclose)
         memory = idle_memory(settings)

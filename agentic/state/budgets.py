@@ -158,7 +158,7 @@ return redis.call('HGET', KEYS[1], 'raised:' .. ARGV[1])
 # reservation is gone afterwards.
 SETTLE_REPLAY = f"""{APPEND}
 if redis.call('HEXISTS', KEYS[4], ARGV[1]) == 0 then return {{}} end
-append(KEYS[1], KEYS[5], 0, {NOTES_KEPT}, {NOTES_SECONDS}, 'kind', 'replay', 'data', ARGV[3])
+append(KEYS[1], KEYS[5], 0, {NOTES_KEPT}, {NOTES_SECONDS}, {{{{'kind', 'replay', 'data', ARGV[3]}}}})
 for i = 4, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
 redis.call('EXPIRE', KEYS[2], ARGV[2])
 {SPEND}"""

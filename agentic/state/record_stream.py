@@ -1,8 +1,9 @@
 """Writes the entries of the record to their Redis streams, in the background.
 
-A turn, the engine, and the gateway hand entries in and go on. One task redacts, compresses, and writes them, in order.
-What waits has a bound: beyond it the oldest words go first, since notes of deletions are among the rest. What was
-dropped is counted in the next entry's number (turn_records.py), so the recorder knows of it, and logged now and then.
+A turn, the engine, and the gateway hand entries in and go on. Each half second one task redacts, compresses, and
+writes what came, in order. What waits has a bound: beyond it the oldest words go first, since notes of deletions are
+among the rest. What was dropped is counted in the next entry's number (turn_records.py), so the recorder knows of it,
+and logged now and then.
 
 The recorder may be another process, and knows the bots by its settings; `RecordedAgents` tells it which personas have
 streams too.
@@ -12,29 +13,36 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import itertools
 import json
 import logging
 import sys
 import zlib
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from cachetools import LRUCache
+from pydantic_core import PydanticSerializationError
 
+from agentic.process.redaction import Redactor
 from agentic.state.turn_records import APPEND, TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable, Store
-from agentic.wire.entries import NOTES, WORDS, CallWords, Entry, PostWords, RoomWords, SearchWords
+from agentic.wire.entries import NOTES, WORDS, CallWords, Entry, PackedCall, PostWords, RoomWords, SearchWords
 from agentic.wire.messages import TurnNotice
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    import zstandard as zstd
 
 KEEP_SECONDS = 30 * 86400  # of a recorded agent, after the last one was added; the streams are kept for 7 days
 MAX_WAITING = 2000  # entries, and sets of words
 MAX_BYTES = 32_000_000  # of words that wait
-MAX_ENTRY_CHARACTERS = 2_000_000  # characters of an entry's data
+MAX_BATCH_BYTES = 2_000_000  # of words that are written together; more only if a single turn has more
+MAX_ENTRY_BYTES = 2_000_000  # of an entry's data
+BATCH_SECONDS = 0.5  # from the first entry until it is written, with what came meanwhile
 WORDS_KEPT = 1000  # in the stream of an agent: far more than a recorder leaves there
 WORDS_SECONDS = 86400
 NOTES_KEPT = 20_000
@@ -43,34 +51,41 @@ WRITE_SECONDS = 10.0  # for a write; a large one over a slow line is no outage
 PAUSE_SECONDS = 2.0  # after a write that failed
 REPORT_SECONDS = 600.0  # between two lines about dropped entries
 LAST_WAIT = 3.0  # seconds to write at the end of the process
-REMEMBERED = 4_000_000  # bytes of texts that were redacted; an emoji makes four of each character of its text
-SHORT = 40  # characters that are redacted sooner than they are found
+LEVEL = 3  # of zstd
+ZSTD = b"\x28\xb5\x2f\xfd"  # how its data begins
 
-# KEYS: the stream, its count. ARGV: how many entries were dropped before these, the stream's bounds, then pairs of
-# kind and data.
+# KEYS: the stream, its count. ARGV: how many entries were dropped before these, the stream's bounds, then of each entry
+# kind, data, and blob ("" for none).
 ADD = f"""{APPEND}
-for i = 4, #ARGV, 2 do
-  append(KEYS[1], KEYS[2], i == 4 and tonumber(ARGV[1]) or 0, ARGV[2], tonumber(ARGV[3]),
-    'kind', ARGV[i], 'data', ARGV[i + 1])
+local entries = {{}}
+for i = 4, #ARGV, 3 do
+  local fields = {{'kind', ARGV[i], 'data', ARGV[i + 1]}}
+  if ARGV[i + 2] ~= '' then
+    fields[5], fields[6] = 'blob', ARGV[i + 2]
+  end
+  entries[#entries + 1] = fields
 end
+append(KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), entries)
 """
 
-Make = Callable[[], Sequence[Entry]]
-Redact = Callable[[str], str]
+Fields = tuple[str, bytes, bytes]  # kind, data, and blob of an entry
 
 _KINDS = {kind: name for name, kind in (*NOTES.items(), *WORDS.items())}
-_EXACT = frozenset({"picture"})  # base64, in which a redactor might find something that looks like a key
+_BLOBS: Mapping[type[Entry], str] = {PackedCall: "words", PostWords: "picture"}  # what isn't in the JSON
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Waiting:
-    """Entries that wait for a stream: notes, or the words of a turn, which are made when they are written."""
+    """Entries that wait for a stream: notes, or the words of a turn, which are made and encoded when their batch is
+    due."""
 
     stream: str
-    entries: Make
+    entries: Callable[[], Sequence[Entry | CallWords]]
     size: int = 0  # of words: about how many bytes they hold in memory
+    fields: list[Fields] | None = None
+    lost: int = 0  # entries that can't be made, or are too large
 
 
 class Notes(Protocol):
@@ -103,8 +118,8 @@ class NoRecord:
 
 
 class RecordWriter:
-    """`redact` removes secrets from a text; `prompts`: those, completions and messages of rooms are recorded too. Run
-    `run` in a task; `aclose` writes what still waits.
+    """`prompts`: those, completions and messages of rooms are recorded too. Run `run` in a task; `aclose` writes what
+    still waits.
 
     `note`, `log`, `began` and `ended` never wait and never fail.
     """
@@ -112,14 +127,15 @@ class RecordWriter:
     def __init__(
         self,
         link: RedisConnection,
-        redact: Redact,
+        redact: Redactor,
         *,
         prompts: bool = True,
+        batch_seconds: float = BATCH_SECONDS,
         write_seconds: float = WRITE_SECONDS,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
-        self._link, self._redact, self._prompts = link, remembering(redact), prompts
-        self._write_seconds, self._pause_seconds = write_seconds, pause_seconds
+        self._link, self._redact, self._prompts = link, redact, prompts
+        self._batch_seconds, self._write_seconds, self._pause_seconds = batch_seconds, write_seconds, pause_seconds
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
         self._dropped: Counter[str] = Counter()  # by stream, not yet counted in its numbers
@@ -150,7 +166,7 @@ class RecordWriter:
         """Write the words of a turn that ended; its record is in Redis already."""
         if size := words.size:
 
-            def entries() -> Sequence[Entry]:
+            def entries() -> Sequence[Entry | CallWords]:
                 # The searches stay behind the calls: the recorder leaves out those of calls that it must not keep.
                 prompts = (*words.calls(), *words.searches(), *words.rooms()) if self._prompts else ()
                 return (*prompts, *words.posts())
@@ -161,6 +177,7 @@ class RecordWriter:
         """Write until canceled."""
         while True:
             await self._more.wait()
+            await asyncio.sleep(self._batch_seconds)
             self._more.clear()
             await self._write_all()
 
@@ -198,91 +215,136 @@ class RecordWriter:
 
     async def _write_all(self) -> None:
         while self._waiting:
-            waiting = self._waiting[0]
             try:
-                await self._write(waiting)
+                await self._write_batch()
             except StateUnavailable as away:
                 log.debug("the record waits: %s", away)
                 await self._link.present.wait()
                 await asyncio.sleep(self._pause_seconds)
-                continue
-            except Exception:  # the edge of the task: one bad entry must not end the record
-                log.exception("an entry of the record cannot be made or written and is dropped")
-                self._note_dropped(waiting.stream, 1)
-            self._remove(waiting)
 
-    async def _write(self, waiting: _Waiting) -> None:
-        """Raises StateUnavailable."""
-        stream, of_words = waiting.stream, waiting.size > 0
+    async def _write_batch(self) -> None:
+        """Write the first ones that wait. Raises StateUnavailable."""
+        batch, size = list[_Waiting](), 0
+        for each in self._waiting:
+            size += each.size
+            if batch and size > MAX_BATCH_BYTES:
+                break
+            batch.append(each)
+        if new := [each for each in batch if each.fields is None]:
+            # The words of a turn take a millisecond, which the next turn would feel.
+            if size:
+                await asyncio.to_thread(self._encode, new)
+            else:
+                self._encode(new)
+            for each in new:
+                if each.lost:
+                    self._note_dropped(each.stream, each.lost)
+        by_stream: dict[str, list[_Waiting]] = defaultdict(list)
+        for each in batch:
+            by_stream[each.stream].append(each)
+        for stream, together in by_stream.items():
+            fields = [part for each in together for entry in each.fields or () for part in entry]
+            if fields:
+                try:
+                    await self._add(stream, fields)
+                except StateUnavailable:
+                    raise
+                except Exception:  # the edge of the task: one bad entry must not end the record
+                    log.exception("entries of the record cannot be written and are dropped")
+                    self._note_dropped(stream, len(fields) // 3)
+            for each in together:
+                self._remove(each)
 
-        def make() -> list[tuple[str, str]]:
-            return [(_KINDS[type(entry)], encoded(entry, self._redact)) for entry in waiting.entries()]
-
-        # Compressing a long prompt takes milliseconds, which a turn would feel.
-        made = await asyncio.to_thread(make) if of_words else make()
-        fields = [pair for pair in made if len(pair[1]) <= MAX_ENTRY_CHARACTERS]
-        if len(fields) < len(made):
-            self._note_dropped(stream, len(made) - len(fields))
-        if not fields:
-            return
-        bounds = (WORDS_KEPT, WORDS_SECONDS) if of_words else (NOTES_KEPT, NOTES_SECONDS)
+    async def _add(self, stream: str, fields: Sequence[str | bytes]) -> None:
+        notes = stream == keys.COORDINATOR_RECORD
+        bounds = (NOTES_KEPT, NOTES_SECONDS) if notes else (WORDS_KEPT, WORDS_SECONDS)
         dropped = self._dropped[stream]
-        entries = itertools.chain(*fields)
         places = [stream, keys.entries_counted(stream)]
-        await self._link.script(ADD, places, [dropped, *bounds, *entries], seconds=self._write_seconds)
+        await self._link.script(ADD, places, [dropped, *bounds, *fields], seconds=self._write_seconds)
         self._dropped[stream] -= dropped
 
-
-def remembering(redact: Redact, size: int = REMEMBERED) -> Redact:
-    """The same, remembering the newest texts: most of a prompt was in the prompt before it, and while a pattern looks
-    for secrets in a long text no other thread runs, the event loop's neither."""
-    known = LRUCache[str, str](size, getsizeof=sys.getsizeof)
-
-    def remembered(text: str) -> str:
-        if len(text) < SHORT:
-            return redact(text)
-        found = known.get(text)
-        if found is None:
-            found = redact(text)
-            found = text if found == text else found  # kept once
-            with suppress(ValueError):  # longer than all that is remembered
-                known[text] = found
-        return found
-
-    return remembered
+    def _encode(self, waiting: Sequence[_Waiting]) -> None:
+        for each in waiting:
+            try:
+                made = [encode(entry, self._redact) for entry in each.entries()]
+            except Exception:  # the edge of the task, too
+                log.exception("an entry of the record cannot be made and is dropped")
+                each.fields, each.lost = [], 1
+                continue
+            each.fields = [fields for fields in made if len(fields[1]) + len(fields[2]) <= MAX_ENTRY_BYTES]
+            each.lost = len(made) - len(each.fields)
 
 
-def encoded(entry: Entry, redact: Redact) -> str:
-    """An entry's `data`: JSON of a note; of words base64 of zlib of JSON."""
-    shown = redacted(entry.model_dump(exclude_defaults=True), redact)
-    text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
-    if type(entry) in NOTES.values():
-        return text.encode(errors="replace").decode()
-    return base64.b64encode(zlib.compress(text.encode(errors="replace"))).decode()
+def encode(entry: Entry | CallWords, redact: Redactor) -> Fields:
+    """Redact an entry and encode it as it travels."""
+    if type(entry) is CallWords:
+        entry = pack(entry, redact)
+    blob = getattr(entry, _BLOBS[type(entry)]) if type(entry) in _BLOBS else None
+    return _KINDS[type(entry)], _to_json(entry, redact), blob or b""
 
 
-def decoded(kind: str, data: str) -> Entry | None:
-    """Read what `encoded` wrote; None for a kind that this version does not know. Raises ValueError."""
-    if kind in NOTES:
-        return NOTES[kind].model_validate_json(data)
-    if kind not in WORDS:
+def decode(fields: Mapping[bytes, bytes]) -> Entry | None:
+    """Read the fields that `encode` made; None for a kind that this version doesn't know. Raises ValueError."""
+    kind, data = fields.get(b"kind", b"").decode(), fields.get(b"data", b"")
+    entry_type = NOTES.get(kind) or WORDS.get(kind)
+    if entry_type is None:
         return None
-    try:
+    if data.startswith(b"{"):
+        entry = entry_type.model_validate_json(data)
+        return entry.model_copy(update={_BLOBS[entry_type]: fields[b"blob"]}) if b"blob" in fields else entry
+    try:  # an earlier version wrote base64 of zlib of JSON
         text = zlib.decompress(base64.b64decode(data))
     except zlib.error as error:
         raise ValueError(f"not compressed: {error}") from error
-    return WORDS[kind].model_validate_json(text)
+    if kind == "call":
+        return pack(CallWords.model_validate_json(text))
+    entry = entry_type.model_validate_json(text)
+    if isinstance(entry, PostWords) and entry.picture is not None:
+        return entry.model_copy(update={"picture": base64.b64decode(entry.picture)})
+    return entry
 
 
-def redacted(value: Any, redact: Redact) -> Any:
-    """A value of JSON with each text redacted, keys included."""
+def pack(words: CallWords, redact: Redactor | None = None) -> PackedCall:
+    """Compress the words of a call, as the record keeps them.
+
+    Each call is compressed by itself. The system prompt repeats; to have it once for all calls would save about 2 KB of
+    each, but people's words could be in it, and would then have to be removed in a second place.
+    """
+    values = {name: getattr(words, name) for name in PackedCall.model_fields if name != "words"}
+    compressed = zstd.compress(_to_json(words, redact, {"quoted"}), LEVEL)
+    return PackedCall.model_construct(**values, words=compressed)
+
+
+def unpack(data: bytes) -> CallWords:
+    """Read the words of a PackedCall. Raises ValueError if they can't be read."""
+    try:
+        # Earlier versions compressed by zlib.
+        text = zstd.decompress(data) if data.startswith(ZSTD) else zlib.decompress(data)
+    except (zstd.ZstdError, zlib.error) as error:
+        raise ValueError(f"the words of a call cannot be read: {error}") from error
+    return CallWords.model_validate_json(text)
+
+
+def _to_json(entry: Entry, redact: Redactor | None, exclude: set[str] | None = None) -> bytes:
+    with suppress(PydanticSerializationError):  # half an emoji
+        text = entry.model_dump_json(exclude_defaults=True, exclude=exclude).encode()
+        if redact is None or redact.is_clean(text):
+            return text
+    values = entry.model_dump(exclude_defaults=True, exclude=exclude)
+    if redact is not None:
+        values = _redact_texts(values, redact)
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+
+
+def _redact_texts(value: Any, redact: Redactor) -> Any:
+    """Redact each text in a value of JSON, keys included."""
     match value:
         case str():
-            return redact(value)
+            return redact.secrets(value)
         case list() | tuple():
-            return [redacted(each, redact) for each in value]
+            return [_redact_texts(each, redact) for each in value]
         case dict():
-            return {redact(key): each if key in _EXACT else redacted(each, redact) for key, each in value.items()}
+            return {redact.secrets(key): _redact_texts(each, redact) for key, each in value.items()}
     return value
 
 

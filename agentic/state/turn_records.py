@@ -32,19 +32,22 @@ BEFORE_MS = 60_000  # the clocks of Discord and of Redis may differ by this
 AFTER_MS = 20 * 60_000  # a turn that a crash cut off behind its post has ended by then
 COUNT_SECONDS = 30 * 86400  # longer than any stream: an empty stream must not restart the count
 
-# append(stream, count, dropped, most, seconds, field, value, …): adds an entry with these fields and its `n`; `dropped`
-# entries before it were lost. The stream keeps about `most` entries, of the last `seconds`, and is gone that long after
-# the last one. Replaces values that another program left under the two keys.
+# append(stream, count, dropped, most, seconds, entries): adds entries, lists of fields and values, with their `n`;
+# `dropped` entries before them were lost. The stream keeps about `most` entries, of the last `seconds`, and is gone
+# that long after the last one. Replaces values that another program left under the two keys.
 APPEND = f"""
-local function append(stream, count, dropped, most, seconds, ...)
+local function append(stream, count, dropped, most, seconds, entries)
   if not ({{stream = 1, none = 1}})[redis.call('TYPE', stream).ok] then redis.call('DEL', stream) end
-  local n = redis.pcall('INCRBY', count, dropped + 1)
+  local n = redis.pcall('INCRBY', count, dropped + #entries)
   if type(n) ~= 'number' then
     redis.call('DEL', count)
-    n = redis.call('INCRBY', count, dropped + 1)
+    n = redis.call('INCRBY', count, dropped + #entries)
   end
   redis.call('EXPIRE', count, {COUNT_SECONDS})
-  local id = redis.call('XADD', stream, 'MAXLEN', '~', most, '*', 'n', n, ...)
+  local id
+  for i, fields in ipairs(entries) do
+    id = redis.call('XADD', stream, 'MAXLEN', '~', most, '*', 'n', n - #entries + i, unpack(fields))
+  end
   local oldest = tonumber(string.match(id, '^%d+')) - seconds * 1000
   redis.call('XTRIM', stream, 'MINID', string.format('%.0f', oldest))
   redis.call('EXPIRE', stream, seconds)
@@ -54,7 +57,7 @@ end
 # record(stream, count, text): adds an entry.
 RECORD = f"""{APPEND}
 local function record(stream, count, text)
-  append(stream, count, 0, {MAX_RECORDS}, {KEEP_SECONDS}, 'record', text)
+  append(stream, count, 0, {MAX_RECORDS}, {KEEP_SECONDS}, {{{{'record', text}}}})
 end
 """
 

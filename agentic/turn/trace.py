@@ -10,7 +10,6 @@ Watchers of turns are the record's writer, notices for the console, and telemetr
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -275,8 +274,7 @@ class RecordedWords:
         ]
         drawn = small(self.picture) if self.picture is not None and made else None
         if drawn is not None:
-            data = base64.b64encode(drawn.data).decode()
-            made[-1] = made[-1].model_copy(update={"picture": data, "media_type": drawn.media_type})
+            made[-1] = made[-1].model_copy(update={"picture": drawn.data, "media_type": drawn.media_type})
         return made
 
     def rooms(self) -> list[RoomWords]:

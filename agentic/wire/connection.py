@@ -214,7 +214,7 @@ class RedisConnection:
         Its text is sent the first time, and again if Redis no longer has it: after a restart, a failover, a flush.
         """
         # As bytes, which redis-py sends as they are; it inspects each text for its type and encoding.
-        given = [str(each).encode(errors="replace") for each in (*keys, *args)]
+        given = [each if type(each) is bytes else str(each).encode(errors="replace") for each in (*keys, *args)]
         run = self.call if seconds is None else partial(self.call_slowly, seconds=seconds)
         digest = self._digests.get(lua)
         try:

@@ -3,8 +3,11 @@
 | stream | carries | one entry has |
 | --- | --- | --- |
 | `agent:{name}:turns` | TurnRecord (agentic/state/turn_records.py), no words | `record`: JSON, `n` |
-| `agent:{name}:words` | entries with words, those of WORDS below | `kind`, `data`: base64 of zlib of JSON, `n` |
+| `agent:{name}:words` | entries with words, those of WORDS below | `kind`, `data`: JSON, `n`, and the bytes `blob` |
 | `coordinator:record` | the notes, those of NOTES below | `kind`, `data`: JSON, `n` |
+
+`blob` has the words of a call as the file keeps them, or a picture. Earlier versions wrote `data` of words as base64 of
+zlib of JSON, without a `blob`.
 
 `n` counts the entries of a stream from 1, so a reader sees how many a bound has dropped. Every entry has an id of its
 own, so it may be written and read twice. Streams have no order among them: a deletion may be read before words that
@@ -18,7 +21,7 @@ import logging
 import re
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 MAX_TOPICS = 30  # of a profile
 TOPIC_CHARACTERS = 80
@@ -145,6 +148,20 @@ class CallWords(Entry):
     asked_by: int | None = None  # the person on whose account the turn was
 
 
+class PackedCall(Entry):
+    """The words of one call on their way to the file: what the recorder must know, and `words`, which it stores as they
+    are: zstd of the JSON of CallWords without `quoted`."""
+
+    agent: str
+    turn_id: str
+    n: int
+    channel_id: int
+    at: float
+    quoted: tuple[Quoted, ...] = ()
+    asked_by: int | None = None
+    words: bytes = Field(b"", exclude=True)
+
+
 class FoundPage(Entry):
     """A page that a search found."""
 
@@ -176,7 +193,7 @@ class PostWords(Entry):
     at: float
     text: str = ""
     answers_message_id: int | None = None
-    picture: str | None = None  # base64
+    picture: bytes | None = Field(None, exclude=True)
     media_type: str | None = None
 
 
@@ -387,7 +404,7 @@ NOTES: dict[str, type[Entry]] = {
     "consent": ConsentNote,
 }
 WORDS: dict[str, type[Entry]] = {
-    "call": CallWords,
+    "call": PackedCall,
     "search": SearchWords,
     "post": PostWords,
     "room_messages": RoomWords,

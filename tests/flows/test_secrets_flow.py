@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 import sqlite3
-import zlib
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, closing, suppress
 
@@ -18,6 +17,7 @@ from agentic.record.database import connect
 from agentic.record.export.render import FORMATS, export
 from agentic.record.export.story import Look
 from agentic.record.queries.posts import last_conversation
+from agentic.state.record_stream import unpack
 from agentic.wire import keys
 from agentic.wire.messages import Instruction
 from tests.support.discord.faults import RestFault
@@ -203,7 +203,7 @@ def in_the_record(path):
     with closing(sqlite3.connect(path)) as db:
         tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         rows = [str(row) for table in tables for row in db.execute(f"SELECT * FROM {table}")]  # noqa: S608
-        words = [zlib.decompress(data).decode() for (data,) in db.execute("SELECT data FROM words")]
+        words = [unpack(data).to_json() for (data,) in db.execute("SELECT data FROM words")]
     return [*rows, *words, *(file.read_bytes().decode(errors="replace") for file in path.parent.glob(f"{path.name}*"))]
 
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from agentic.ids import id_at
+from agentic.process.redaction import Redactor
 from agentic.record.database import connect_blocking
 from agentic.record.recorder import Recorder
 from agentic.record.retention import RetentionPolicy
@@ -98,7 +99,7 @@ class Scene:
     def __init__(self, link: RedisConnection, path: Path) -> None:
         self.link, self.path = link, path
         self.forgets = ForgetRequests(link)
-        self.writer = RecordWriter(link, str)
+        self.writer = RecordWriter(link, Redactor())
 
     async def put(self, *entries: Entry | TurnRecord) -> None:
         for entry in entries:

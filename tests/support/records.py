@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw
 
 from agentic.ids import id_at
 from agentic.record.database import connect_blocking, migrate
-from agentic.record.rows import pack
+from agentic.state.record_stream import pack
 from agentic.wire.entries import CallWords, HistoryMessage
 
 NOW = 1_795_370_400.0  # 2026-11-22 18:00 UTC
@@ -375,7 +375,7 @@ def _words(rows: Rows, turn: Row) -> None:
         stop="end",
         decision={"action": "post", "text": "Fine, nobody has defined it yet."},
     )
-    rows.words.append({**shared, "data": pack(words)})
+    rows.words.append({**shared, "data": pack(words).words})
 
 
 def _history() -> Iterable[HistoryMessage]:

@@ -23,7 +23,8 @@ from agentic.record.queries.posts import (
     posts_of_turn,
     rows,
 )
-from agentic.record.rows import PHASE_COLUMNS, TURN_COLUMNS, unpack
+from agentic.record.rows import PHASE_COLUMNS, TURN_COLUMNS
+from agentic.state.record_stream import unpack
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import CallRecord, CallWords, Phases, SearchWords, ToolCallRecord
 

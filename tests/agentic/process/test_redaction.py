@@ -60,6 +60,32 @@ def test_no_secret_is_passed_over_by_the_quick_look_for_its_marks(shape, data):
         assert may_have_shape(text)
 
 
+@settings(max_examples=50)
+@given(st.data())
+@pytest.mark.parametrize("shape", shapes(), ids=lambda shape: shape.pattern.split()[0])
+def test_json_with_a_secret_is_not_clean_whatever_is_escaped_beside_it(shape, data):
+    redact = Redactor(['known "secret', "nine-lives"])
+    around = st.text('\\"\n\t\b\x1f\u2028é🔥 a.-', max_size=4)
+    secret = st.from_regex(shape, fullmatch=True) | st.sampled_from(['known "secret', "nine-lives"])
+    text = data.draw(around) + data.draw(secret) + data.draw(around)
+    dumped = json.dumps({"text": ["a\n", text]}, ensure_ascii=False).encode(errors="replace")
+    assert redact.is_clean(b'{"text": "a\\nb"}')
+    if redact.secrets(text) != text:
+        assert not redact.is_clean(dumped)
+        assert not redact.is_clean(dumped), "it is not remembered"
+    elif redact.is_clean(dumped):
+        assert redact.is_clean(dumped)
+
+
+def test_a_line_that_comes_again_is_not_searched_for_secrets_again(monkeypatch):
+    redact, searched = Redactor(["a-canary-secret"]), []
+    monkeypatch.setattr(redaction, "may_have_shape", lambda text: searched.append(text))
+    for lines in ("one", "one\ntwo", "two\none", "one\nthree\ntwo"):
+        assert redact.is_clean(json.dumps(lines).encode())
+    assert not redact.is_clean(b'"one\\na-canary-secret"')
+    assert searched == ['"one"', '"one\ntwo"', '"two\none"', "three"]
+
+
 def test_ordinary_words_are_not_searched_for_every_shape():
     words = "Most people write, e.g. at www.example.com/a-long-path?with=parameters, text without anything secret. "
     assert not may_have_shape(words * 100)

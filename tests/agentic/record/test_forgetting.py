@@ -9,7 +9,7 @@ import pytest
 from agentic.ids import FIRST_ELSEWHERE, id_at
 from agentic.record.database import connect_blocking
 from agentic.record.retention import RetentionPolicy
-from agentic.record.rows import pack
+from agentic.state.record_stream import pack
 from agentic.wire.entries import (
     ActionNote,
     DeletionNote,
@@ -117,7 +117,7 @@ async def test_a_deletion_in_discord_removes_every_prompt_that_quotes_the_messag
         channel_id=5,
         at=AT,
         text="rude",
-        picture="aGk=",
+        picture=b"hi",
         media_type="image/png",
     )
     await scene.put(
@@ -149,7 +149,7 @@ async def test_a_deletion_in_discord_removes_every_prompt_that_quotes_the_messag
 
 
 async def test_a_channel_that_is_deleted_takes_its_turns_prompts_and_posts_along(scene):
-    post = PostWords(agent="claude", turn_id="here", message_id=90, channel_id=5, at=AT, text="hi", picture="aGk=")
+    post = PostWords(agent="claude", turn_id="here", message_id=90, channel_id=5, at=AT, text="hi", picture=b"hi")
     await scene.put(
         turn("here", posted=(90,)),
         words("here"),
@@ -200,7 +200,7 @@ async def test_removed_words_are_gone_from_the_bytes_of_the_files(scene):
     )
     removed, stays = [], []
     for number, entry in enumerate(entries.values()):
-        (removed if number % 2 else stays).append(pack(entry))
+        (removed if number % 2 else stays).append(pack(entry).words)
     of_alice = [piece for data in removed for piece in pieces(data) if not any(piece in other for other in stays)]
     of_bob = [piece for data in stays for piece in pieces(data)]
     async with at_work(scene.recorder()):

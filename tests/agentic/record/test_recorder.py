@@ -11,8 +11,8 @@ import pytest
 from agentic.record import recorder as module
 from agentic.record.database import connect_blocking
 from agentic.record.retention import RetentionPolicy
-from agentic.record.rows import outcome_of, unpack
-from agentic.state.record_stream import RecordedAgents
+from agentic.record.rows import outcome_of
+from agentic.state.record_stream import RecordedAgents, unpack
 from agentic.state.turn_records import Reacted
 from agentic.wire import keys
 from agentic.wire.entries import ActionNote, ConversationNote, Phases, PostWords, ReactionNote
@@ -41,7 +41,7 @@ async def test_every_kind_of_entry_is_in_the_file_and_words_leave_redis(scene):
             channel_id=5,
             at=AT,
             text="Hi!",
-            picture="aGk=",
+            picture=b"hi",
             media_type="image/png",
         ),
         ReactionNote(message_id=90, channel_id=5, user_id=77, emoji="🍅", at=AT),

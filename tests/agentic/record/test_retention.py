@@ -34,7 +34,7 @@ def entries(name, at):
             message_id=message,
             channel_id=5,
             at=at,
-            picture="aGk=",
+            picture=b"hi",
             media_type="image/png",
         ),
         ReactionNote(message_id=message, channel_id=5, user_id=7, emoji="🔥", at=at),

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import base64
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from redis.client import NEVER_DECODE
 
+from agentic.process.redaction import Redactor
 from agentic.state import record_stream as module
-from agentic.state.record_stream import NoRecord, RecordWriter, decoded, remembering
+from agentic.state.record_stream import NoRecord, RecordWriter, decode, unpack
 from agentic.state.turn_records import TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection
@@ -17,6 +23,7 @@ from agentic.wire.entries import (
     DeletionNote,
     HistoryMessage,
     LoggedMessage,
+    PackedCall,
     PostWords,
     Quoted,
     ReactionNote,
@@ -52,6 +59,10 @@ class Words:
         return self.read
 
 
+def writing(link: RedisConnection, redact: Redactor | None = None, **more: Any) -> RecordWriter:
+    return RecordWriter(link, redact or Redactor(), batch_seconds=0.0, **more)
+
+
 def deletion(message_id: int) -> DeletionNote:
     return DeletionNote(channel_id=1, message_ids=(message_id,), at=5.0)
 
@@ -69,13 +80,22 @@ async def at_work(writer: RecordWriter):
 
 async def entries(link: RedisConnection, stream: str) -> list[tuple[int, object]]:
     """The number and the entry of each."""
-    found = await link.call(lambda redis: redis.xrange(stream))
-    return [(int(fields["n"]), decoded(fields["kind"], fields["data"])) for _, fields in found]
+    command = ("XRANGE", stream, "-", "+")
+    found = await link.call(lambda redis: redis.execute_command(*command, **{NEVER_DECODE: True}))
+    return [(int(fields[b"n"]), read(fields)) for _, fields in found]
+
+
+def read(fields: Mapping[bytes, bytes]) -> object:
+    """The entry, with the words of a call as they were given."""
+    entry = decode(fields)
+    if not isinstance(entry, PackedCall):
+        return entry
+    return unpack(entry.words).model_copy(update={"quoted": entry.quoted})
 
 
 @pytest.mark.promise(146)
 async def test_words_and_notes_arrive_as_they_were_given_numbered_and_without_secrets(link):
-    writer = RecordWriter(link, lambda text: text.replace("sk-secret", "[redacted]"))
+    writer = writing(link, Redactor(["sk-secret"]))
 
     def asked(secret: str) -> CallWords:
         return call().model_copy(
@@ -91,7 +111,7 @@ async def test_words_and_notes_arrive_as_they_were_given_numbered_and_without_se
     half_an_emoji = PostWords.model_construct(
         agent="claude", turn_id="m1", message_id=7, channel_id=1, at=6, text="\ud83d"
     )
-    picture = PostWords(agent="claude", turn_id="m1", message_id=8, channel_id=1, at=6.0, picture="sk-secret")
+    picture = PostWords(agent="claude", turn_id="m1", message_id=8, channel_id=1, at=6.0, picture=b"sk-secret")
     reaction = ReactionNote(message_id=8, channel_id=1, user_id=9, emoji="🔥", at=7.0)
     async with at_work(writer):
         writer.ended(RECORD, Words(lambda: [asked("sk-secret")], (half_an_emoji, picture)))
@@ -102,7 +122,7 @@ async def test_words_and_notes_arrive_as_they_were_given_numbered_and_without_se
     assert [number for number, _ in words] == [1, 2, 3]
     assert words[0][1] == asked("[redacted]")
     assert words[1][1].text == "?"
-    assert words[2][1] == picture  # base64 is no text
+    assert words[2][1] == picture  # no text
     assert await entries(link, keys.COORDINATOR_RECORD) == [(1, reaction), (2, deletion(7))]
 
 
@@ -113,7 +133,7 @@ async def test_what_the_bounds_drop_is_the_oldest_words_and_shows_in_the_numbers
     monkeypatch.setattr(module, "MAX_WAITING", 3)
     monkeypatch.setattr(module, "MAX_BYTES", 1000)
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
-        writer = RecordWriter(link, str, pause_seconds=0.01)
+        writer = writing(link, pause_seconds=0.01)
         async with at_work(writer):
             writer.ended(RECORD, Words(lambda: [call("first")]))
             await until(lambda: not writer.waiting)
@@ -138,9 +158,9 @@ async def test_an_entry_that_cannot_be_written_keeps_no_other_back(link, caplog,
     """Nor does another program's value under a key of the record."""
     await link.call(lambda redis: redis.set(keys.words("claude"), "of another program"))
     await link.call(lambda redis: redis.set(keys.entries_counted(keys.words("claude")), "of another program"))
-    monkeypatch.setattr(module, "MAX_ENTRY_CHARACTERS", 500)
+    monkeypatch.setattr(module, "MAX_ENTRY_BYTES", 500)
     large = "".join(map(chr, range(32, 1000)))
-    writer = RecordWriter(link, str)
+    writer = writing(link)
     async with at_work(writer):
         writer.ended(RECORD, Words(lambda: [][0]))
         writer.ended(RECORD, Words(lambda: [call(large, n=1), call(n=2)]))
@@ -150,24 +170,43 @@ async def test_an_entry_that_cannot_be_written_keeps_no_other_back(link, caplog,
     assert "IndexError" in caplog.text
 
 
-def test_a_text_that_comes_again_is_not_searched_for_secrets_again():
-    searched = []
+async def test_what_comes_within_a_batch_is_written_together_and_in_order(link):
+    writer, scripts = RecordWriter(link, Redactor(), batch_seconds=0.05), []
 
-    def redact(text: str) -> str:
-        searched.append(text)
-        return text.replace("sk-secret", "…")
+    async def counted(lua: str, places: Sequence[str], *args: Any, **more: Any) -> Any:
+        scripts.append(places[0])
+        return await script(lua, places, *args, **more)
 
-    remembered = remembering(redact, 450)  # bytes
-    one, two, long = ("a" * 100, "sk-secret" + "b" * 90, "🔥" * 100)
-    assert [remembered(text) for text in (one, two, one, two, long, long)] == [
-        *(one, "…" + "b" * 90, one, "…" + "b" * 90, long, long)
-    ]
-    assert searched == [one, two, long, long]
+    script, link.script = link.script, counted
+    async with at_work(writer):
+        for number in range(5):
+            writer.note(deletion(number))
+            writer.ended(RECORD, Words(lambda number=number: [call(str(number))]))
+        await until(lambda: not writer.waiting)
+    assert sorted(scripts) == sorted([keys.COORDINATOR_RECORD, keys.words("claude")])
+    assert [entry.text for _, entry in await entries(link, keys.words("claude"))] == list("01234")
+    assert await entries(link, keys.COORDINATOR_RECORD) == [(n + 1, deletion(n)) for n in range(5)]
+
+
+def test_words_of_an_earlier_version_are_read():
+    """It compressed by zlib, in the file and on the way there."""
+    words = call("hi").model_copy(update={"quoted": (Quoted(message_id=7, author_id=9),), "asked_by": 9})
+    assert unpack(zlib.compress(words.to_json().encode(), 9)) == words
+
+    def earlier(kind: str, values: dict[str, Any]) -> object:
+        return read({b"kind": kind.encode(), b"data": base64.b64encode(zlib.compress(json.dumps(values).encode()))})
+
+    assert earlier("call", words.model_dump()) == words
+    post = {"agent": "claude", "turn_id": "m1", "message_id": 8, "channel_id": 1, "at": 6.0, "media_type": "image/png"}
+    assert earlier("post", {**post, "picture": "aGk="}) == PostWords(**post, picture=b"hi")
+    for data in (b"no zlib", module.zstd.compress(b"{}")[:-1]):
+        with pytest.raises(ValueError, match="cannot be read"):
+            unpack(data)
 
 
 async def test_without_prompts_only_posts_are_written_and_no_prompt_is_made(link):
     post = PostWords(agent="claude", turn_id="m1", message_id=7, channel_id=1, at=6.0, text="hi")
-    writer = RecordWriter(link, str, prompts=False)
+    writer = writing(link, prompts=False)
     async with at_work(writer):
         writer.ended(RECORD, Words(lambda: [][0], [post]))
         await until(lambda: not writer.waiting)
@@ -178,18 +217,18 @@ async def test_a_logged_message_is_written_to_its_agent_s_stream_without_secrets
     said = LoggedMessage(
         message_id=70, channel_id=1, author="person", author_id=7, name="Ann", text="key=s3cr3t", at=5.0
     )
-    writer = RecordWriter(link, lambda text: text.replace("s3cr3t", "[removed]"), prompts=False)
+    writer = writing(link, Redactor(["s3cr3t"]), prompts=False)
     async with at_work(writer):
         writer.log("penny", said)
         writer.note(deletion(70))
         await until(lambda: not writer.waiting)
-    assert await entries(link, keys.words("penny")) == [(1, said.model_copy(update={"text": "key=[removed]"}))]
+    assert await entries(link, keys.words("penny")) == [(1, said.model_copy(update={"text": "key=[redacted]"}))]
     NoRecord().log("penny", said)
 
 
 async def test_logged_messages_are_dropped_before_notes_of_deletions(link, monkeypatch):
     monkeypatch.setattr(module, "MAX_WAITING", 2)
-    writer = RecordWriter(link, str)
+    writer = writing(link)
     writer.note(deletion(1))
     for number in range(3):
         writer.log("penny", LoggedMessage(message_id=number, channel_id=1, author="person", text="x"))
@@ -201,7 +240,7 @@ async def test_logged_messages_are_dropped_before_notes_of_deletions(link, monke
 @pytest.mark.promise(145)
 async def test_what_waits_is_written_at_the_end_and_an_end_without_redis_is_soon(server, caplog):
     async with RedisConnection(server.url, command_timeout=PATIENT) as link:
-        writer = RecordWriter(link, str)
+        writer = writing(link)
         writer.note(deletion(7))
         await writer.aclose()
         assert await entries(link, keys.COORDINATOR_RECORD) == [(1, deletion(7))]

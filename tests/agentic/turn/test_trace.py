@@ -13,12 +13,12 @@ from agentic.context.window import Window
 from agentic.llm.errors import RateLimited
 from agentic.llm.types import Picture, Prompt, Reply
 from agentic.record.notes import TurnWatchers
-from agentic.state.record_stream import decoded, encoded
+from agentic.state.record_stream import pack, unpack
 from agentic.state.silence import Scope
 from agentic.tools.call_log import ToolRecord
 from agentic.tools.call_runner import ToolEvent
 from agentic.turn.trace import RecordedWords, Sources, TurnTrace, quoted_in, small
-from agentic.wire.entries import CallWords, Quoted
+from agentic.wire.entries import Quoted
 from tests.support.agent_scene import CALL, LOUNGE, Scene, Watcher
 from tests.support.doubles import ALICE, BOB, Clock, settle
 from tests.support.said import context
@@ -41,8 +41,7 @@ async def test_the_words_of_a_call_are_its_prompt_to_the_byte_and_what_came_of_i
     await scene.ask("tea or milk?")
     prompt, history = scene.cog.asked[-1]
     (made,) = words(scene).calls()
-    kept = decoded("call", encoded(made, str))
-    assert isinstance(kept, CallWords)
+    kept = unpack(pack(made).words)
     assert (kept.system, kept.stable, kept.text, kept.prefill) == (prompt.system, prompt.stable, prompt.text, None)
     assert [(each.role, each.text, each.cache) for each in kept.history] == [
         (each.role, each.text, each.cache) for each in history

@@ -22,6 +22,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped,unused-ignore]
 
 from agentic.ids import id_at
+from agentic.process.redaction import Redactor
 from agentic.record.database import connect
 from agentic.record.recorder import Recorder
 from agentic.record.retention import RetentionPolicy
@@ -150,7 +151,7 @@ async def simulate(folder: Path, days: int, turns: int, policy: RetentionPolicy)
         link = await stack.enter_async_context(RedisConnection(place.address))
         state, writer = (
             SharedState(link, lambda: day.now, holder="day"),
-            RecordWriter(link, str, prompts=policy.prompts != 0),
+            RecordWriter(link, Redactor(), prompts=policy.prompts != 0),
         )
         recorder = Recorder(
             path,
