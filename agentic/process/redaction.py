@@ -88,7 +88,8 @@ class Redactor:
         It is asked about every prompt, and most of a prompt was in the one before it, so lines are remembered. While a
         pattern looks for secrets in a long text no other thread runs, the event loop's neither.
         """
-        lines = text.replace(rb"\\", b" ").split(rb"\n")  # each shape begins and can be told within a line
+        # Into the lines of its strings, within which each shape can be told; and no secret has `,"`.
+        lines = text.replace(rb"\\", b" ").replace(b',"', rb"\n").split(rb"\n")
         hashes = [*map(hash, lines)]
         if self._clean.issuperset(hashes):
             return True

@@ -73,13 +73,13 @@ class RecordingBlocklist:
         """Return FORGOTTEN or DELETED if these words must not be recorded."""
         if self._asked_after(words.asked_by, words.at):
             return FORGOTTEN
-        for quoted in words.quoted:
-            if quoted.message_id in self.messages:
+        for message_id, author_id in words.quoted.items():
+            if message_id in self.messages:
                 return DELETED
             # Words that are in no message, such as an agent's note, are as old as the prompt that has them; and on
             # some services a message's id has the time of its sender's clock, which may be ahead.
-            sent = quoted.message_id if quoted.message_id >= 0 else None
-            if self._asked_after(quoted.author_id, words.at, sent):
+            sent = message_id if message_id >= 0 else None
+            if self._asked_after(author_id, words.at, sent):
                 return FORGOTTEN
         has_lost_post = (words.agent, words.turn_id) in self.turns
         return DELETED if has_lost_post or self._lost_channel(words.channel_id, None, words.at) else None
@@ -134,7 +134,7 @@ async def load_blocklist(db: aiosqlite.Connection, entries: Iterable[RecordEntry
     channels = await db.execute_fetchall("SELECT channel_id, at FROM deleted_channels")
     notes = [*by_kind[SummaryNote], *by_kind[ProfileNote]]
     sources = {source for note in notes for source in note.message_ids}
-    ids = {quoted.message_id for words in by_kind[PackedCall] for quoted in words.quoted} | sources
+    ids = sources.union(*(words.quoted for words in by_kind[PackedCall]))
     ids |= {message.message_id for words in by_kind[RoomWords] for message in words.messages}
     for row in RECORD:
         if row.message and row.entry not in (None, PackedCall, RoomWords):

@@ -116,7 +116,7 @@ PICTURE = Insert("pictures", "message_id media_type data")
 WORDS = Insert("words", "agent turn_id n at asked_by data removed")
 QUOTE = (
     "INSERT INTO quotes (message_id, words_id, author_id)"
-    " SELECT json_extract(value, '$[0]'), words.id, json_extract(value, '$[1]') FROM words, json_each(?4)"
+    " SELECT CAST(key AS INTEGER), words.id, value FROM words, json_each(?4)"
     " WHERE agent = ?1 AND turn_id = ?2 AND n = ?3 AND data IS NOT NULL ON CONFLICT DO NOTHING"
 )
 CONVERSATION = Insert(
@@ -295,11 +295,8 @@ def post_statements(post: PostWords) -> list[Statement]:
 
 
 def call_statements(call: PackedCall) -> list[Statement]:
-    quoted = json.dumps([(each.message_id, each.author_id) for each in call.quoted])
-    return [
-        WORDS.of(call, data=call.words, removed=None),
-        (QUOTE, [(call.agent, call.turn_id, call.n, quoted)]),
-    ]
+    quoted = (call.agent, call.turn_id, call.n, json.dumps(call.quoted))
+    return [WORDS.of(call, data=call.words, removed=None), (QUOTE, [quoted])]
 
 
 def search_statements(search: SearchWords) -> list[Statement]:

@@ -280,7 +280,8 @@ def encode(entry: Entry | CallWords, redact: Redactor) -> Fields:
     if type(entry) is CallWords:
         entry = pack(entry, redact)
     blob = getattr(entry, _BLOBS[type(entry)]) if type(entry) in _BLOBS else None
-    return _KINDS[type(entry)], _to_json(entry, redact), blob or b""
+    in_json = None if type(entry) is PackedCall else redact  # ids alone, of many messages
+    return _KINDS[type(entry)], _to_json(entry, in_json), blob or b""
 
 
 def decode(fields: Mapping[bytes, bytes]) -> Entry | None:
@@ -297,7 +298,9 @@ def decode(fields: Mapping[bytes, bytes]) -> Entry | None:
     except zlib.error as error:
         raise ValueError(f"not compressed: {error}") from error
     if kind == "call":
-        return pack(CallWords.model_validate_json(text))
+        values = json.loads(text)
+        quoted = {each["message_id"]: each.get("author_id") for each in values.pop("quoted", ())}
+        return pack(CallWords(**values, quoted=quoted))
     entry = entry_type.model_validate_json(text)
     if isinstance(entry, PostWords) and entry.picture is not None:
         return entry.model_copy(update={"picture": base64.b64decode(entry.picture)})

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from agentic.context.blocks import Note, ToolLine
 from agentic.context.entries import Entry as Heard
+from agentic.context.entries import units_of
 from agentic.context.prompt import PromptContext, persona_part
 from agentic.llm.types import Message, Picture, Prompt, Reply, Usage
 from agentic.net.addresses import FetchRefused
@@ -34,7 +35,6 @@ from agentic.wire.entries import (
     HistoryMessage,
     Phases,
     PostWords,
-    Quoted,
     RoomWords,
     SearchWords,
     ToolCallRecord,
@@ -311,7 +311,7 @@ def call_words(record: TurnRecord, number: int, call: ModelCall) -> CallWords:
         ),
         decision=dict(call.decision) if call.decision is not None else None,
         error=call.error,
-        quoted=tuple(quoted_in(sources)) if sources is not None else (),
+        quoted=quoted_in(sources) if sources is not None else {},
         asked_by=record.asked_by,
     )
 
@@ -343,23 +343,20 @@ def options_of(prompt: Prompt, reply: Reply | None = None) -> dict[str, Any]:
     return found
 
 
-def quoted_in(sources: Sources) -> Iterator[Quoted]:
-    """The messages that a prompt shows, each once, with their authors, and the people whose words stand outside of
-    messages: in the agent's notes, and in the results of tools that were called for them."""
+def quoted_in(sources: Sources) -> dict[int, int | None]:
+    """The messages that a prompt shows, with their authors, and the people whose words stand outside of messages: in
+    the agent's notes, and in the results of tools that were called for them."""
     context, people = sources.context, set(sources.people)
-    quoted: dict[int, int | None] = dict(sources.quoted)
+    entries: list[Heard] = []
     for block in context.window.laid:
         for line in block.lines:
             if not isinstance(line, ToolLine):
-                quoted |= authors([line.about if isinstance(line, Note) else line])
+                entries.append(line.about if isinstance(line, Note) else line)
             elif line.asked_by is not None:
                 people.add(line.asked_by)
-    shown = (context.task.target, context.just_answered, *context.unanswered, *context.task.chain.entries)
-    quoted |= authors(entry for entry in shown if entry is not None)
-    for message_id, author_id in quoted.items():
-        yield Quoted(message_id=message_id, author_id=author_id)
-    for person in sorted(people):
-        yield Quoted(message_id=-person, author_id=person)
+    task = context.task
+    entries += filter(None, (task.target, context.just_answered, *context.unanswered, *task.chain.entries))
+    return {**sources.quoted, **authors(entries), **{-person: person for person in sorted(people)}}
 
 
 def small(picture: Picture) -> Picture | None:
@@ -373,5 +370,4 @@ def small(picture: Picture) -> Picture | None:
 
 def authors(entries: Iterable[Heard]) -> dict[int, int | None]:
     """The channel's messages behind these entries, with their authors, None for an agent."""
-    units = [unit for entry in entries for unit in entry.units]
-    return {unit.id: None if unit.speaker.kind == "agent" else unit.speaker.id for unit in units}
+    return {unit.id: None if unit.speaker.kind == "agent" else unit.speaker.id for unit in units_of(entries)}

@@ -99,17 +99,6 @@ class ToolCallRecord(Entry):
     error: bool = False
 
 
-class Quoted(Entry):
-    """A message that a prompt contains. `author_id` is None for an agent's own.
-
-    Words of a person that are in no message, such as an agent's note of them, have minus the person's id instead of a
-    message's.
-    """
-
-    message_id: int
-    author_id: int | None = None
-
-
 class HistoryMessage(Entry):
     """A message of a prompt's history, as agentic.llm.types.Message."""
 
@@ -124,6 +113,9 @@ class CallWords(Entry):
 
     `stable` and `cache` mark the part that a provider caches. `persona` is the persona's part of `system`, to the
     byte, so that a replay can put another one there. `decision` is the parsed decision if this call gave it.
+
+    `quoted`: the messages that the prompt contains, with their authors, None for an agent. Words of a person that are
+    in no message, such as an agent's note of them, have minus the person's id instead of a message's.
     """
 
     agent: str
@@ -144,7 +136,7 @@ class CallWords(Entry):
     tool_calls: tuple[dict[str, Any], ...] = ()  # name and arguments
     decision: dict[str, Any] | None = None
     error: str | None = None
-    quoted: tuple[Quoted, ...] = ()
+    quoted: dict[int, int | None] = {}
     asked_by: int | None = None  # the person on whose account the turn was
 
 
@@ -157,7 +149,7 @@ class PackedCall(Entry):
     n: int
     channel_id: int
     at: float
-    quoted: tuple[Quoted, ...] = ()
+    quoted: dict[int, int | None] = {}
     asked_by: int | None = None
     words: bytes = Field(b"", exclude=True)
 

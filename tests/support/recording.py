@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from datetime import UTC
@@ -15,7 +16,7 @@ from agentic.process.redaction import Redactor
 from agentic.record.database import connect_blocking
 from agentic.record.recorder import Recorder
 from agentic.record.retention import RetentionPolicy
-from agentic.record.stream_reader import RecordReader
+from agentic.record.stream_reader import LOOK_SECONDS, RecordReader
 from agentic.state.forget_requests import ForgetRequests
 from agentic.state.leases import Lease
 from agentic.state.record_stream import RecordWriter
@@ -29,7 +30,6 @@ from agentic.wire.entries import (
     Entry,
     LoggedMessage,
     PostWords,
-    Quoted,
     RoomWords,
     SearchWords,
     SummaryNote,
@@ -63,8 +63,8 @@ def words(turn_id: str, **more: Any) -> CallWords:
     return CallWords(turn_id=turn_id, **{**values, **more})
 
 
-def quotes(*messages: tuple[int, int | None]) -> tuple[Quoted, ...]:
-    return tuple(Quoted(message_id=message_id, author_id=author_id) for message_id, author_id in messages)
+def quotes(*messages: tuple[int, int | None]) -> dict[int, int | None]:
+    return dict(messages)
 
 
 def said(number: int, text: str = "hi", **more: Any) -> LoggedMessage:
@@ -99,7 +99,7 @@ class Scene:
     def __init__(self, link: RedisConnection, path: Path) -> None:
         self.link, self.path = link, path
         self.forgets = ForgetRequests(link)
-        self.writer = RecordWriter(link, Redactor())
+        self.writer = RecordWriter(link, Redactor(), batch_seconds=0.0)
 
     async def put(self, *entries: Entry | TurnRecord) -> None:
         for entry in entries:
@@ -133,7 +133,7 @@ class Scene:
         path, holder = more.pop("path", self.path), more.pop("holder", "tests")
         ttl = more.pop("ttl", 1.0)
         lease = Lease(self.link, keys.RECORDER_OWNER, holder=holder, ttl=ttl, renew_every=0.05)
-        reader = RecordReader(self.link, AGENTS)
+        reader = RecordReader(self.link, AGENTS, itertools.count(step=LOOK_SECONDS).__next__)
         recorder = Recorder(path, reader, lease, self.forgets, **{**options, **more})
         recorder.poll_seconds = recorder.first_wait = 0.01
         return recorder

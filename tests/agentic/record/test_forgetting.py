@@ -312,7 +312,7 @@ async def test_searches_go_with_the_words_of_their_turns_also_those_that_arrive_
     asked = {"asked": ALICE, "quoting": BOB, "other": BOB, "deleted": BOB}
     quoted = {"quoting": quotes((EARLIER, ALICE)), "deleted": quotes((EARLIER + 7, BOB))}
     for name, person in asked.items():
-        await scene.put(words(name, asked_by=person, quoted=quoted.get(name, ())), search(name, f"tallest {name}"))
+        await scene.put(words(name, asked_by=person, quoted=quoted.get(name, {})), search(name, f"tallest {name}"))
     await scene.record()
     assert len(scene.rows("SELECT query FROM searches")) == 4
     await scene.put(DeletionNote(channel_id=5, message_ids=(EARLIER + 7,), at=AT))

@@ -71,7 +71,7 @@ async def test_every_kind_of_entry_is_in_the_file_and_words_leave_redis(scene):
         (71, None, "m1"),
     ]
     [(data,)] = scene.rows("SELECT data FROM words")
-    assert unpack(data) == prompt.model_copy(update={"quoted": ()})
+    assert unpack(data) == prompt.model_copy(update={"quoted": {}})
     assert await length(scene, keys.words("claude")) == 0
     assert await length(scene, keys.turns("claude")) == 1, "/why reads it"
 

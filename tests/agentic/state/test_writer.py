@@ -25,7 +25,6 @@ from agentic.wire.entries import (
     LoggedMessage,
     PackedCall,
     PostWords,
-    Quoted,
     ReactionNote,
     RoomWords,
     SearchWords,
@@ -104,7 +103,7 @@ async def test_words_and_notes_arrive_as_they_were_given_numbered_and_without_se
                 "history": (HistoryMessage(role="user", text=f"{secret}, ünïcode", pictures=1, cache=True),),
                 "options": {"labels": {"asker": secret}, "tools": [{"name": "look_up"}]},
                 "tool_calls": ({"name": "look_up", "arguments": {secret: "q"}},),
-                "quoted": (Quoted(message_id=7, author_id=9),),
+                "quoted": {7: 9},
             }
         )
 
@@ -190,13 +189,13 @@ async def test_what_comes_within_a_batch_is_written_together_and_in_order(link):
 
 def test_words_of_an_earlier_version_are_read():
     """It compressed by zlib, in the file and on the way there."""
-    words = call("hi").model_copy(update={"quoted": (Quoted(message_id=7, author_id=9),), "asked_by": 9})
+    words = call("hi").model_copy(update={"quoted": {7: 9}, "asked_by": 9})
     assert unpack(zlib.compress(words.to_json().encode(), 9)) == words
 
     def earlier(kind: str, values: dict[str, Any]) -> object:
         return read({b"kind": kind.encode(), b"data": base64.b64encode(zlib.compress(json.dumps(values).encode()))})
 
-    assert earlier("call", words.model_dump()) == words
+    assert earlier("call", {**words.model_dump(), "quoted": [{"message_id": 7, "author_id": 9}]}) == words
     post = {"agent": "claude", "turn_id": "m1", "message_id": 8, "channel_id": 1, "at": 6.0, "media_type": "image/png"}
     assert earlier("post", {**post, "picture": "aGk="}) == PostWords(**post, picture=b"hi")
     for data in (b"no zlib", module.zstd.compress(b"{}")[:-1]):

@@ -210,7 +210,7 @@ async def test_a_prompt_s_record_names_the_people_of_whose_words_its_summary_is_
     await r.scene.hear("I hate tea", channel=THREAD)
     await r.turns(11)
     _, words = r.scene.watcher.ended_turns[-1]
-    assert (-ALICE, ALICE) in [(each.message_id, each.author_id) for each in words.calls()[0].quoted]
+    assert (-ALICE, ALICE) in words.calls()[0].quoted.items()
     await r.scene.aclose()
 
 

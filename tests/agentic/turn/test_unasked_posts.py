@@ -321,9 +321,9 @@ async def test_the_person_for_whom_it_was_is_known_of_all_its_messages(scene: Sc
 async def test_the_recorded_prompt_knows_whose_words_and_which_messages_it_has(scene: Scene):
     await reflect(scene, "discover", topics=("rockets",), people=(BOB,), message_ids=(5, 6))
     (_, words) = scene.watcher.ended_turns[-1]
-    quoted = [one for call in words.calls() for one in call.quoted]
-    assert {ALICE, BOB} <= {one.author_id for one in quoted}
-    assert {5, 6} <= {one.message_id for one in quoted}
+    quoted = {message_id: author for call in words.calls() for message_id, author in call.quoted.items()}
+    assert {ALICE, BOB} <= set(quoted.values())
+    assert {5, 6} <= quoted.keys()
 
 
 async def test_a_task_in_a_thread_has_the_theme_of_its_room_or_of_the_channel_above():

@@ -40,7 +40,6 @@ from agentic.wire.entries import (
     ConversationNote,
     HistoryMessage,
     PostWords,
-    Quoted,
     ReactionNote,
     RoomWords,
     SearchWords,
@@ -128,7 +127,7 @@ class Day:
             calls=(call,),
         )
         values: dict[str, Any] = {"agent": agent, "turn_id": turn_id, "channel_id": channel, "at": self.now}
-        quoted = tuple(Quoted(message_id=message - 4096 * place, author_id=place % 9) for place in range(len(seen)))
+        quoted: dict[int, int | None] = {message - 4096 * place: place % 9 for place in range(len(seen))}
         words = CallWords(
             **values,
             n=0,
