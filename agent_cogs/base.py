@@ -247,7 +247,8 @@ class BaseAgentCog(TranscriptCog):
     async def complete(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
         """Ask the bot's model for a turn (agentic.agent.agent.AgentModel)."""
         reply = await self._call_ai(prompt, history)
-        return replace(reply, text=self.gate.clean(reply.text))
+        text = self.gate.clean(reply.text)
+        return reply if text == reply.text else replace(reply, text=text)
 
     async def draw(self, prompt: ImagePrompt) -> Drawing:
         """Draw a turn's picture (agentic.agent.agent.AgentModel)."""

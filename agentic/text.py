@@ -162,12 +162,13 @@ def _matches(plain: str, words: Sequence[tuple[int, int]], letters: str, agent: 
             continue
         if form not in letters:  # most texts name nobody
             continue
-        for first in range(len(words)):
-            end = _end_of_name(plain, words, first, form, parts)
+        for first, (start, _) in enumerate(words):
+            if plain[start] != form[0] or (end := _end_of_name(plain, words, first, form, parts)) is None:
+                continue
             # "a doctor" is somebody else than The Doctor; with its own article the name is a full one.
             has_article = first > 0 and plain[slice(*words[first - 1])] in ARTICLES
-            if end is not None and (is_full or not has_article):
-                found.append(_Match(agent, words[first][0], end, is_full))
+            if is_full or not has_article:
+                found.append(_Match(agent, start, end, is_full))
     return found
 
 

@@ -165,15 +165,17 @@ class ModelPrices:
         """Return the usage priced by the most expensive model that may answer."""
         if self.query is not None and not self.free:
             return replace(usage, model=f"{self.provider}/{self.model}", text_cost_usd=self.query)
-        return max((each._priced(usage) for each in (self, *self.others)), key=lambda priced: priced.cost_usd)
+        most = self._priced(usage)
+        for other in self.others:
+            most = max(most, other._priced(usage), key=lambda priced: priced.cost_usd)
+        return most
 
     def picture(self) -> Usage:
         seller, model = self.image_provider or self.provider, self.image_model or ""
-        return price(seller, model, Usage(model=f"{seller}/{model}", calls=1, pictures=1), free=self.free)
+        return price(seller, model, Usage(calls=1, pictures=1), free=self.free)
 
     def _priced(self, usage: Usage) -> Usage:
-        named = replace(usage, model=f"{self.provider}/{self.model}")
-        return price(self.provider, self.model, named, free=self.free, rates=self.rates)
+        return price(self.provider, self.model, usage, free=self.free, rates=self.rates)
 
 
 def first_call_usage(
@@ -207,10 +209,11 @@ def prompt_tokens(
     """Count a prompt's tokens: the last `window` entries with their pictures and text files, the history of an
     instruction (`said`), and the `overhead` around them. A transcript that is not whole counts as full, since it may be
     completed before the call."""
-    characters = sum([len(entry.text) + sum(map(len, entry.extras)) for entry in shown]) + len(shown) * ENTRY_CHARACTERS
+    characters = sum([len(entry.text) for entry in shown]) + len(shown) * ENTRY_CHARACTERS
+    characters += sum([len(line) for entry in shown for line in entry.extras])
     if not whole:
         characters = max(characters, window * UNKNOWN_CHARACTERS)
-    characters += sum(len(text) + ENTRY_CHARACTERS for text in said)
+    characters += sum([len(text) + ENTRY_CHARACTERS for text in said])
     files = [file for entry in shown for file in entry.attachments]
     if options.include_files and files:
         characters += min(sum(file.size for file in files if is_text(file)), options.max_file_characters)

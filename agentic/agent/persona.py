@@ -1,12 +1,12 @@
-"""An agent's persona: a folder of markdown files, read for each event; and who may change the files.
+"""An agent's persona: a folder of markdown files, read at most once a second; and who may change the files.
 
     personas/<name>/*.md ─┬─ card, layer, front   its names and settings                (identity.md's front matter)
                           ├─ system               who it is, as a part of the prompt    (agentic.personas.prompt)
                           └─ checks, jobs, hooks  its automation                        (heartbeat.md, agents.md)
 
-A parsed file is cached while its text is the same object, so an event costs a stat of eight files. Without a folder the
-agent is what the table of agents says. PersonaMemory adds what depends on the channel: the memory entries that may be
-shown there, and the tools for its memory and workspace.
+What this process writes into a file counts at once. A parsed file is cached while its text is the same object. Without
+a folder the agent is what the table of agents says. PersonaMemory adds what depends on the channel: the memory entries
+that may be shown there, and the tools for its memory and workspace.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from agentic.personas.files import (
     FileCache,
     PersonaError,
     PersonaFiles,
+    Writes,
     read_persona,
 )
 from agentic.personas.identity import IdentityCard, parse_identity
@@ -42,7 +43,7 @@ from agentic.settings.models import default_of
 from agentic.tools.own_tools import MEMORY, WRITING, ChannelAudience, MayWrite, MemoryTool, file_tools
 from agentic.tools.tool import RunnableTool
 
-LAYER_SECONDS = 0.1  # how long a layer is reused: a turn reads options many times
+READ_SECONDS = 1.0  # how long files are not looked at again: a turn asks for them many times
 MAX_PROMPTS = 32  # cached for an agent: channels see different parts of its memory
 
 GuildOf = Callable[[int], int | None]  # channel id → guild id; None: not known
@@ -61,6 +62,7 @@ class Persona:
         self._may_lack = MAY_BE_MISSING if complete else PERSONA_FILES
         self._reported: dict[str, tuple[str, ...]] = {}
         self._parsed: dict[str, tuple[str | None, Any]] = {}
+        self._files, self._read_until, self._writes = PersonaFiles(), 0.0, 0
         self._prompts: LRUCache[tuple[PersonaFiles, frozenset[int], str | None], PersonaPrompt] = LRUCache(MAX_PROMPTS)
 
     @property
@@ -68,15 +70,21 @@ class Persona:
         return os.path.isdir(self.folder)
 
     def read(self) -> PersonaFiles:
-        """The files as they are now; all None without a folder."""
+        """The files as they were at most `READ_SECONDS` ago, and as this process wrote them; all None without a
+        folder."""
+        now = monotonic()
+        if now < self._read_until and self._writes == Writes.count:
+            return self._files
+        self._read_until, self._writes = now + READ_SECONDS, Writes.count
         files = read_persona(self.folder, self._cache, self._may_lack)
         if all(text is None for _, text in files) and not self.exists:
-            return PersonaFiles()
-        self._report("files", files.problems)
-        return files if self._soul is None else replace(files, soul=self._soul)
-
-    def _text(self, name: str) -> str | None:
-        return self._cache.read(self.folder / name)[0]
+            files = PersonaFiles()
+        else:
+            self._report("files", files.problems)
+            files = files if self._soul is None else replace(files, soul=self._soul)
+        if files != self._files:
+            self._files = files
+        return self._files
 
     @property
     def card(self) -> IdentityCard:
@@ -92,7 +100,7 @@ class Persona:
             card, problems = parse_identity(text)
             return (card, _layer_of(card)), problems
 
-        return self._parse("identity", self._text("identity.md"), parse)
+        return self._parse("identity", self.read().identity, parse)
 
     def _parse(self, part: str, text: str | None, parse: Callable[[str | None], tuple[T, Sequence[str]]]) -> T:
         """Parse the text, unless it is the one of the last call, and report its problems."""
@@ -128,10 +136,10 @@ class Persona:
         return self._parse("heartbeat", self.read().heartbeat, parse_heartbeat)
 
     def jobs(self) -> tuple[Job, ...]:
-        return self._parse("cron", self._text("agents.md"), parse_cron)
+        return self._parse("cron", self.read().agents, parse_cron)
 
     def hooks(self) -> Hooks:
-        return self._parse("hooks", self._text("agents.md"), parse_hooks)
+        return self._parse("hooks", self.read().agents, parse_hooks)
 
     def boot(self, spec: AgentSpec) -> BootReport:
         """Create missing files, and log which were read and which created. Blocks on the disk.
@@ -156,7 +164,7 @@ class Persona:
 
     async def restore_memory(self) -> None:
         """Recreate memory.md if it was deleted. A failure is logged and does not stop the event."""
-        if self._text("memory.md") is not None or not self.exists:
+        if self.read().memory is not None or not self.exists:
             return
         try:
             if await asyncio.to_thread(ensure_memory, self.folder):
@@ -180,7 +188,6 @@ class Personas:
         self._known = {
             name: Persona(name, settings.persona_folder(name), settings.soul_of(name)) for name in settings.agents
         }
-        self._layers: dict[str, tuple[float, Mapping[str, object]]] = {}
 
     def of(self, agent: str) -> Persona:
         if agent not in self._known:
@@ -189,11 +196,7 @@ class Personas:
 
     def layer(self, agent: str) -> Mapping[str, object]:
         """The options of an agent's front matter; read many times a turn by options.OptionBook."""
-        read_at, layer = self._layers.get(agent, (-LAYER_SECONDS, {}))
-        if monotonic() - read_at >= LAYER_SECONDS:
-            layer = self.of(agent).layer()
-            self._layers[agent] = (monotonic(), layer)
-        return layer
+        return self.of(agent).layer()
 
 
 def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter]:

@@ -125,7 +125,7 @@ def entry_body(entry: Entry) -> str:
     text = ""
     if entry.text.strip():
         own_notes = entry.speaker.kind == "agent"
-        text = off_margin(words(entry.text[: MAX_TEXT * len(entry.units)], own_notes=own_notes))
+        text = off_margin(words(entry.text[: MAX_TEXT * max(1, len(entry.parts))], own_notes=own_notes))
     if not (entry.attachments or entry.extras):
         return text or "(no text)"
     return " ".join([*([text] if text else []), *content_marks(entry)])

@@ -176,7 +176,8 @@ class WindowMemory:
         """Stage 7 for the last window: shown attachments stay while the limits allow."""
         laid = self._windows[channel_id, kind]
         chosen = choose(window.entries, options, laid.chosen)
-        self._windows[channel_id, kind] = replace(laid, chosen=chosen)
+        if chosen != laid.chosen:
+            self._windows[channel_id, kind] = replace(laid, chosen=chosen)
         return chosen
 
 

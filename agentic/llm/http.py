@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import ssl
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -35,6 +36,9 @@ MAX_BYTES = 64 * 1024 * 1024  # of an answer; the longest good ones are pictures
 MAX_STREAM_BYTES = 16 * 1024 * 1024
 MAX_LINE_BYTES = 2 * 1024 * 1024
 REST_SECONDS = 0.2
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=dict)
+# What the SDKs tell their makers about this machine with each request, by headers that cost more than the rest of it.
+_PLATFORM = ("Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Async")
 ENCODINGS = "gzip, deflate"
 _DECOMPRESSED_AT_ONCE = 256 * 1024  # bytes
 _GZIP_OR_DEFLATE = 47  # zlib's window bits for both
@@ -82,6 +86,11 @@ def http_options(address: str | None, *on_request: Callable[[httpx2.Request], Aw
     }
 
 
+def platform_headers(omit: Any) -> dict[str, Any]:
+    """Return default headers for an SDK's client that leave out those about this machine. `omit`: the SDK's Omit()."""
+    return {f"X-Stainless-{name}": omit for name in _PLATFORM}
+
+
 def _call_options(seconds: float) -> dict[str, Any]:
     import httpx2
 
@@ -95,12 +104,17 @@ async def get(client: Any, path: str, seconds: float) -> None:
     await client.get(path, cast_to=httpx2.Response, options=_call_options(seconds))
 
 
-async def post(client: Any, path: str, request: Mapping[str, Any], seconds: float) -> httpx2.Response:
-    """Return the raw response to a POST by an SDK's client. Raises the SDK's errors."""
+async def post(
+    client: Any, path: str, request: Mapping[str, Any], seconds: float, *, as_text: bool = True
+) -> httpx2.Response:
+    """Return the raw response to a POST by an SDK's client. Raises the SDK's errors.
+
+    `as_text`: the client gets the body as JSON text. Given the fields it copies each of them first.
+    """
     import httpx2
 
-    options = _call_options(seconds)
-    response: httpx2.Response = await client.post(path, cast_to=httpx2.Response, body=request, options=options)
+    body: dict[str, Any] = {"content": _JSON.encode(request).encode()} if as_text else {"body": request}
+    response: httpx2.Response = await client.post(path, cast_to=httpx2.Response, options=_call_options(seconds), **body)
     return response
 
 

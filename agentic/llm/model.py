@@ -125,7 +125,8 @@ class ProviderModel:
         if prompt.prefill is not None and not self.profile.prefill:
             raise errors.PrefillRefused(provider=self.provider, model=self.access.model)  # before a call that must fail
         ends = time.monotonic() + prompt.timeout
-        prompt = replace(prompt, on_text=listen_until_stop(prompt.on_text, prompt.stop))
+        if prompt.on_text is not None:
+            prompt = replace(prompt, on_text=listen_until_stop(prompt.on_text, prompt.stop))
         prompt, history = with_newest_pictures(prompt, history, self.profile.max_pictures)
         reply = await self._accepted(prompt, history, ends)
         return replace(
@@ -161,12 +162,11 @@ class ProviderModel:
         that."""
         profile = self.profile
         tools = prompt.tools if profile.tools else ()
-        fitted = replace(
-            prompt,
-            tools=tools,
-            search=prompt.search and bool(profile.search) and (profile.tools_with_search or not tools),
-            temperature=prompt.temperature if profile.temperature else None,
-        )
+        search = prompt.search and bool(profile.search) and (profile.tools_with_search or not tools)
+        temperature = prompt.temperature if profile.temperature else None
+        fitted = prompt
+        if (tools, search, temperature) != (prompt.tools, prompt.search, prompt.temperature):
+            fitted = replace(prompt, tools=tools, search=search, temperature=temperature)
         if not tools:
             fitted = rounds_in_words(fitted)
         has_schema = schema_for(fitted, profile) is not None
@@ -305,5 +305,4 @@ class ProviderModel:
         return answer
 
     def _priced(self, usage: Usage, model: str) -> Usage:
-        priced = pricing.price(self.provider, model, usage, free=self.access.free, rates=self.access.rates)
-        return replace(priced, model=f"{self.provider}/{model}")
+        return pricing.price(self.provider, model, usage, free=self.access.free, rates=self.access.rates)

@@ -85,20 +85,21 @@ def price(
     rates: Rates | None = None,
     now: datetime | None = None,
 ) -> Usage:
-    """Return the usage with its costs filled in.
+    """Return the usage with its model and costs filled in.
 
     `free`: the address costs nothing. `rates` override the table's prices of tokens. `now` selects among dated prices.
     If the usage includes pictures all of its cost is `picture_cost_usd`; otherwise tokens and searches are
     `text_cost_usd`.
     """
+    name = f"{provider}/{model}"
     if free:
-        return replace(usage, text_cost_usd=0.0, picture_cost_usd=0.0)
+        return replace(usage, model=name, text_cost_usd=0.0, picture_cost_usd=0.0)
     if usage.pictures:
         row = picture_price(provider, model)
         cost = row.each * usage.pictures
         if row.output_mtok and usage.output_tokens:
             cost = (usage.input_tokens * row.input_mtok + usage.output_tokens * row.output_mtok) / 1e6
-        return replace(usage, text_cost_usd=0.0, picture_cost_usd=cost)
+        return replace(usage, model=name, text_cost_usd=0.0, picture_cost_usd=cost)
     if rates is not None:
         cost = (usage.input_tokens * rates.price_in + usage.output_tokens * rates.price_out) / 1e6
     else:
@@ -107,7 +108,7 @@ def price(
         prices = PROVIDERS[provider].search_prices if provider in PROVIDERS else ()
         each = next((usd for prefix, usd in prices if model.startswith(prefix)), MAX_SEARCH_PRICE)
         cost += usage.searches * each
-    return replace(usage, text_cost_usd=cost, picture_cost_usd=0.0)
+    return replace(usage, model=name, text_cost_usd=cost, picture_cost_usd=0.0)
 
 
 def list_price(
@@ -152,7 +153,9 @@ def _token_cost(provider: str, model: str, usage: Usage, now: datetime) -> float
     # An odd answer may count more cached tokens than tokens, which the price table refuses.
     cached = min(usage.cached_tokens, usage.input_tokens)
     written = min(usage.cache_write_tokens, usage.input_tokens - cached)
-    cost = _cost(seller, info, now, replace(usage, cached_tokens=cached, cache_write_tokens=written))
+    if (cached, written) != (usage.cached_tokens, usage.cache_write_tokens):
+        usage = replace(usage, cached_tokens=cached, cache_write_tokens=written)
+    cost = _cost(seller, info, now, usage)
     surcharged = round(usage.hour_write_tokens * _HOUR_WRITE_SURCHARGE)
     return cost + (_cost(seller, info, now, Usage(input_tokens=surcharged)) if surcharged else 0.0)
 

@@ -295,7 +295,7 @@ def calls_with_results(step: ToolRound, place: int, *, own: bool) -> list[tuple[
 def rounds_in_words(prompt: Prompt) -> Prompt:
     """Return the prompt without tools, with the results of its rounds as text: servers refuse rounds without tools."""
     if not prompt.rounds:
-        return replace(prompt, tools=())
+        return replace(prompt, tools=()) if prompt.tools else prompt
     lines, pictures = [prompt.text, "", _NO_MORE_TOOLS, ""], list(prompt.pictures)
     for place, step in enumerate(prompt.rounds):
         for call, result in calls_with_results(step, place, own=True):

@@ -150,8 +150,13 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Add up all fields. The first named model is kept."""
+        if self == NO_USAGE:
+            return other
         sums = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__ if name != "model"}
         return Usage(model=self.model or other.model, **sums)
+
+
+NO_USAGE = Usage()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Read and write a persona's files safely; the errors of doing so, each text one line for the agent, without paths.
 
-A persona's eight files are read for each event. All are optional here; boot.md says which are required. An unreadable
-file (half written, or no file descriptor is free) is reported in one line and keeps the text that was read last. A file
-with the same time, size and inode as before is not opened, and its text is the same object, for caches by that object.
+All of a persona's eight files are optional here; boot.md says which are required. An unreadable file (half written, or
+no file descriptor is free) is reported in one line and keeps the text that was read last. A file with the same time,
+size and inode as before is not opened, and its text is the same object, for caches by that object.
 
 Files are opened part by part, relative to their folder's descriptor, with O_NOFOLLOW (man 2 openat): no name leads out,
 and exchanging a folder for a link meanwhile does not help an attacker. A write goes to a temporary file, is flushed,
@@ -156,6 +156,12 @@ def read_plain(name: str, limit: int, folder: int | None = None, *, follow: bool
     return data
 
 
+class Writes:
+    """The number of files that this process has written, for those who keep what they have read."""
+
+    count = 0
+
+
 def write_whole(folder: int, name: str, data: bytes) -> None:
     """Write a file atomically; it is on the disk when this returns. A link of that name is refused."""
     temporary = f".{secrets.token_hex(8)}.tmp"
@@ -180,6 +186,8 @@ def write_whole(folder: int, name: str, data: bytes) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=folder)
             raise
+        finally:
+            Writes.count += 1
         os.fsync(folder)
 
 

@@ -89,15 +89,15 @@ class ToolLoop:
         if self._prefill is not None:
             last = await self._take_prefilled(self._prefill, reply)
         else:
-            last = replace(reply, tool_calls=())
+            last = reply
             if reply.tool_calls and not self._is_last:
                 results = await self._runner.run(reply.tool_calls)
                 self._rounds.append(ToolRound(reply.tool_calls, results, reply.text, reply.echo))
-                last = last if self._runner.ended else None
+                last = reply if self._runner.ended else None
         if last is None:
             self._depth += 1
             return True
-        self.answer = replace(last, usage=self._usage, sources=unique_sources(self._sources))
+        self.answer = replace(last, usage=self._usage, sources=unique_sources(self._sources), tool_calls=())
         return False
 
     @property
@@ -114,13 +114,13 @@ class ToolLoop:
     def next_prompt(self, *, with_tools: bool) -> Prompt:
         """Ask again, with the results so far; without tools for the last time."""
         self._is_last = not with_tools
-        runner = self._runner
-        prompt = replace(self._prompt, timeout=min(self._prompt.timeout, runner.ends - runner.clock()))
+        runner, prompt = self._runner, self._prompt
+        timeout = min(prompt.timeout, runner.ends - runner.clock())
         if self._prefill is not None:
-            return self._prefilled(prompt, self._prefill)
-        if with_tools:
-            return replace(prompt, system=self._system, tools=specs_of(runner.box), rounds=tuple(self._rounds))
-        return replace(rounds_in_words(replace(prompt, rounds=tuple(self._rounds))), system=self._system)
+            return self._prefilled(replace(prompt, timeout=timeout), self._prefill)
+        tools = specs_of(runner.box) if with_tools else ()
+        asked = replace(prompt, timeout=timeout, system=self._system, tools=tools, rounds=tuple(self._rounds))
+        return asked if with_tools else rounds_in_words(asked)
 
     @property
     def _system(self) -> str:

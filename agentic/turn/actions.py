@@ -37,7 +37,8 @@ async def act(turn: Turn, view: TurnView, decision: Decision) -> None:
     # A reaction to a message that does not exist is dropped.
     if emoji is None or message_id is None or not await turn.outlet.sink.react(message_id, emoji):
         emoji, message_id = None, None
-    state.done = replace(state.done, emoji=emoji, reacted_to=message_id, reason=None)
+    if emoji is not None or state.done.reason is not None:
+        state.done = replace(state.done, emoji=emoji, reacted_to=message_id, reason=None)
     if state.done.is_nothing:
         state.end("reaction_failed")
 

@@ -134,12 +134,12 @@ async def _get_reply(turn: Turn, mode: AnswerMode, tools: ToolUse, search: Searc
 
 def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -> Decision:
     # The answer may link to pages that were found or read in this turn, and to what people in the window named.
-    fetched = [
-        Source("", str(one.arguments.get("url", ""))) for one in tools.records if one.name == WEB_FETCH and one.output
-    ]
+    records = tools.records
+    pages = found_pages(records)
+    fetched = [Source("", str(one.arguments.get("url", ""))) for one in records if one.name == WEB_FETCH and one.output]
     people = [entry for entry in mode.view.context.window.entries if entry.speaker.kind == "person"]
     named = [text for entry in people for text in (entry.text, *entry.extras)]  # a forward names addresses, too
-    known = KnownSources((*reply.sources, *found_pages(tools.records), *fetched), named)
+    known = KnownSources((*reply.sources, *pages, *fetched), named)
     try:
         decision = mode.decision(reply.text)
     except UnreadableDecision:
@@ -153,12 +153,13 @@ def _read_decision(turn: Turn, mode: AnswerMode, reply: Reply, tools: ToolUse) -
         decision = prose
     decision = _under_rules(turn, mode, decision, known)
     turn.state.trace.decided(fields_of(decision))
-    return replace(decision, sources=reply.sources or fallback_source(decision.text, found_pages(tools.records)))
+    sources = reply.sources or fallback_source(decision.text, pages)
+    return replace(decision, sources=sources) if sources else decision
 
 
 def _under_rules(turn: Turn, mode: AnswerMode, decision: Decision, known: KnownSources = NOTHING_KNOWN) -> Decision:
     context = mode.view.context
-    if decision.text is not None:  # as stop sequences of the request they would end the form, not its words
+    if decision.text and mode.view.options.stop:  # in the request they would end the form, not its words
         decision = replace(decision, text=cut_at_stop(decision.text, mode.view.options.stop))
     return apply_turn_rules(
         decision,

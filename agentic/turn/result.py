@@ -18,11 +18,10 @@ from agentic.agent.events import InstructionEvent, MentionEvent, ReflectionEvent
 from agentic.agent.limits import EVERYBODY, ReplyThrottle, cost_fields, on_the_wire
 from agentic.chat.outlet import CannotPost, ChannelSink, Post, Posted
 from agentic.llm.errors import BadAnswer, Final, ModelError, RateLimited, TimedOut
-from agentic.llm.types import Usage
+from agentic.llm.types import NO_USAGE, Usage
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.turn_records import MAX_ID_CHARACTERS, Reacted, TurnRecord
 from agentic.turn.progress import Done, Turn, TurnState
-from agentic.turn.trace import NO_USAGE
 from agentic.wire.messages import MentionNotice, Result, TurnNotice, TurnUsage, WireMessage
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from agentic.context.blocks import Note, ToolLine
 from agentic.context.entries import Entry as Heard
 from agentic.context.entries import units_of
 from agentic.context.prompt import PromptContext, persona_part
-from agentic.llm.types import Message, Picture, Prompt, Reply, Usage
+from agentic.llm.types import NO_USAGE, Message, Picture, Prompt, Reply, Usage
 from agentic.net.addresses import FetchRefused
 from agentic.net.images import ImageLimits, fits, scale
 from agentic.state.turn_records import TurnRecord
@@ -42,7 +42,6 @@ from agentic.wire.entries import (
 
 CallKind = Literal["text", "picture", "gate", "summary", "profile"]
 Phase = Literal["waiting", "context", "model", "tools", "posting"]
-NO_USAGE = Usage()
 MAX_NAME = 100  # characters of a tool's or a model's name
 RECORDED = ImageLimits(longest_side=1024, max_bytes=400_000)
 

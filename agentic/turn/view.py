@@ -112,7 +112,8 @@ async def build_view(turn: Turn) -> TurnView:
         given = event.instruction if isinstance(event, InstructionEvent) else None
         room = room_turn(given, names, agent.identity.names, reacts=turn.outlet.sink.may_react)
         theme = theme_named(event.theme)
-        theme = replace(theme, search=theme.search and is_allowed(WEB_SEARCH, options.tools))
+        if theme.search and not is_allowed(WEB_SEARCH, options.tools):
+            theme = replace(theme, search=False)
         context = PromptContext(
             me=_identity_in_channel(agent, names, room),
             place=Place(

@@ -69,6 +69,8 @@ class AnthropicModel(ProviderModel):
 
     provider = "anthropic"
 
+    _takes_text = True  # its client does: Bedrock's puts some of the fields into the address
+
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
         super().__init__(access, retrier)
         import anthropic
@@ -82,7 +84,11 @@ class AnthropicModel(ProviderModel):
         import anthropic
 
         return anthropic.AsyncAnthropic(
-            api_key=access.api_key, base_url=access.base_url, max_retries=0, http_client=transport
+            api_key=access.api_key,
+            base_url=access.base_url,
+            max_retries=0,
+            http_client=transport,
+            default_headers=http.platform_headers(anthropic.Omit()),
         )
 
     async def aclose(self) -> None:
@@ -124,7 +130,7 @@ class AnthropicModel(ProviderModel):
             before: list[Any] = [{"role": "assistant", "content": [*said]}] if said else []
             asked = {**request, "messages": [*request["messages"], *before]}
             if listener is None:
-                response = await http.post(self._client, "/v1/messages", asked, seconds)
+                response = await http.post(self._client, "/v1/messages", asked, seconds, as_text=self._takes_text)
                 answer = json_object(response.content)
             else:
                 async with http.stream(self._client, "/v1/messages", asked, seconds) as response:

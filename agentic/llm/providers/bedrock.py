@@ -37,6 +37,7 @@ class BedrockModel(claude.AnthropicModel):
 
     provider = "bedrock"
     doubts_schema = True
+    _takes_text = False
 
     def _connected(self, access: Access, transport: httpx2.AsyncClient) -> claude.Client:
         import anthropic
@@ -90,7 +91,7 @@ class BedrockModel(claude.AnthropicModel):
     async def _look(self, seconds: float) -> None:
         """Make the smallest completion: describing a model takes further rights on AWS."""
         smallest = Prompt(text="Hello", max_output_tokens=1)
-        await http.post(self._client, "/v1/messages", self._request(smallest, ()), seconds)
+        await http.post(self._client, "/v1/messages", self._request(smallest, ()), seconds, as_text=False)
 
     def _explain(self, error: Exception) -> ModelError:
         if type(error) is RuntimeError or type(error).__module__.startswith("botocore"):

@@ -52,7 +52,7 @@ class OpenAIModel(ProviderModel):
             base_url=address,
             max_retries=0,
             http_client=openai.DefaultAioHttpClient(**http.http_options(address, *unsigned)),
-            default_headers={} if self.home is None else omitted,
+            default_headers={**http.platform_headers(openai.Omit()), **({} if self.home is None else omitted)},
         )
 
     async def aclose(self) -> None:

@@ -207,7 +207,10 @@ async def test_who_does_not_hold_the_agent_runs_no_hook(scene: Scene) -> None:
     assert asked(scene) == []
 
 
-async def test_an_edit_of_the_file_counts_for_the_next_event(scene: Scene, tmp_path: Path) -> None:
+async def test_an_edit_of_the_file_counts_for_the_next_event(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentic.agent.persona.READ_SECONDS", 0.0)
     await scene.ask()
     (tmp_path / "claude" / "agents.md").write_text("# Rules without any hook\n")
     before = len(scene.cog.asked)

@@ -295,5 +295,6 @@ async def test_the_key_and_nothing_of_another_provider_is_sent(provider: str, mo
         await model.complete(Prompt(text="hi"))
     sent = " ".join(server.requests[0].headers.values())
     assert KEY in sent
+    assert not [name for name in server.requests[0].headers if name.lower() == "x-stainless-os"]
     assert "google-canary" not in sent
     assert ("org-canary" in sent) is (provider == "openai")
