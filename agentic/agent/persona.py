@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from time import monotonic
 from typing import Any, TypeVar
 
 from cachetools import LRUCache
@@ -30,7 +29,6 @@ from agentic.personas.files import (
     FileCache,
     PersonaError,
     PersonaFiles,
-    Writes,
     read_persona,
 )
 from agentic.personas.identity import IdentityCard, parse_identity
@@ -62,7 +60,6 @@ class Persona:
         self._may_lack = MAY_BE_MISSING if complete else PERSONA_FILES
         self._reported: dict[str, tuple[str, ...]] = {}
         self._parsed: dict[str, tuple[str | None, Any]] = {}
-        self._files, self._read_until, self._writes = PersonaFiles(), 0.0, 0
         self._prompts: LRUCache[tuple[PersonaFiles, frozenset[int], str | None], PersonaPrompt] = LRUCache(MAX_PROMPTS)
 
     @property
@@ -72,19 +69,14 @@ class Persona:
     def read(self) -> PersonaFiles:
         """The files as they were at most `READ_SECONDS` ago, and as this process wrote them; all None without a
         folder."""
-        now = monotonic()
-        if now < self._read_until and self._writes == Writes.count:
-            return self._files
-        self._read_until, self._writes = now + READ_SECONDS, Writes.count
-        files = read_persona(self.folder, self._cache, self._may_lack)
+        files = read_persona(self.folder, self._cache, self._may_lack, READ_SECONDS)
         if all(text is None for _, text in files) and not self.exists:
-            files = PersonaFiles()
-        else:
-            self._report("files", files.problems)
-            files = files if self._soul is None else replace(files, soul=self._soul)
-        if files != self._files:
-            self._files = files
-        return self._files
+            return PersonaFiles()
+        self._report("files", files.problems)
+        return files if self._soul is None else replace(files, soul=self._soul)
+
+    def _text(self, name: str) -> str | None:
+        return self._cache.read(f"{self.folder}/{name}", READ_SECONDS)[0]
 
     @property
     def card(self) -> IdentityCard:
@@ -100,7 +92,7 @@ class Persona:
             card, problems = parse_identity(text)
             return (card, _layer_of(card)), problems
 
-        return self._parse("identity", self.read().identity, parse)
+        return self._parse("identity", self._text("identity.md"), parse)
 
     def _parse(self, part: str, text: str | None, parse: Callable[[str | None], tuple[T, Sequence[str]]]) -> T:
         """Parse the text, unless it is the one of the last call, and report its problems."""
@@ -136,10 +128,10 @@ class Persona:
         return self._parse("heartbeat", self.read().heartbeat, parse_heartbeat)
 
     def jobs(self) -> tuple[Job, ...]:
-        return self._parse("cron", self.read().agents, parse_cron)
+        return self._parse("cron", self._text("agents.md"), parse_cron)
 
     def hooks(self) -> Hooks:
-        return self._parse("hooks", self.read().agents, parse_hooks)
+        return self._parse("hooks", self._text("agents.md"), parse_hooks)
 
     def boot(self, spec: AgentSpec) -> BootReport:
         """Create missing files, and log which were read and which created. Blocks on the disk.
@@ -164,7 +156,7 @@ class Persona:
 
     async def restore_memory(self) -> None:
         """Recreate memory.md if it was deleted. A failure is logged and does not stop the event."""
-        if self.read().memory is not None or not self.exists:
+        if self._text("memory.md") is not None or not self.exists:
             return
         try:
             if await asyncio.to_thread(ensure_memory, self.folder):

@@ -186,7 +186,6 @@ class Roster:
         self._entries: tuple[RosterEntry, ...] = ()
         self._listeners: list[Callable[[], None]] = []
         self.names = {name: agent.display_name for name, agent in settings.agents.items()}
-        self._listed_of: tuple[Fronts, Collection[str]] | None = None
         self._apply(self._folders.refresh() if self._folders is not None else {})
 
     def __iter__(self) -> Iterator[RosterEntry]:
@@ -228,11 +227,8 @@ class Roster:
         self._apply(await asyncio.to_thread(self._folders.refresh))
 
     def _apply(self, fronts: Fronts) -> None:
-        self._has_folders = self._folders is not None and self._folders.has_folders
-        if (fronts, self._elsewhere) == self._listed_of:  # listing asks the price table for each persona's model
-            return
-        self._listed_of = (fronts, self._elsewhere)
         entries = listed(self._settings, fronts, self._elsewhere, self._lacks)
+        self._has_folders = self._folders is not None and self._folders.has_folders
         if self._folders is None:
             entries = tuple(one for one in entries if one.is_bot)
         if entries == self._entries:

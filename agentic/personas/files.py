@@ -88,14 +88,18 @@ class PersonaFiles:
 
 
 def read_persona(
-    folder: Path, cache: FileCache | None = None, may_be_missing: Collection[str] = MAY_BE_MISSING
+    folder: Path,
+    cache: FileCache | None = None,
+    may_be_missing: Collection[str] = MAY_BE_MISSING,
+    max_age: float = 0.0,
 ) -> PersonaFiles:
-    """Read the folder's current files. Never raises: `problems` says what is wrong, worth one warning each."""
+    """Read the folder's files, as they were at most `max_age` seconds ago. Never raises: `problems` says what is wrong,
+    worth one warning each."""
     cache = cache or FileCache()
     texts: dict[str, str | None] = {}
     problems: list[str] = []
     for name in PERSONA_FILES:
-        text, error = cache.read(folder / name)
+        text, error = cache.read(f"{folder}/{name}", max_age)
         texts[name.removesuffix(".md")] = text
         if isinstance(error, NotFound):
             if name not in may_be_missing:
@@ -105,16 +109,28 @@ def read_persona(
     return PersonaFiles(**texts, problems=tuple(problems))
 
 
+FileText = tuple[str | None, PersonaError | None]
+
+
 class FileCache:
     """Caches files of folders that are read again and again. The files stay the only truth."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock, self._kept = clock, dict[str, tuple[tuple[int, int, int], str]]()  # path → file's mark, its text
+        self._seen: dict[str, tuple[float, int, FileText]] = {}  # path → when it was looked at, after how many writes
 
-    def read(self, path: Path) -> tuple[str | None, PersonaError | None]:
-        """Return the file's current text, and why it can't be read: then the text is the last one, None if there never
-        was one or the file is gone. Links are followed, because the folder is its owner's."""
-        place = os.fspath(path)
+    def read(self, path: Path | str, max_age: float = 0.0) -> FileText:
+        """Return the file's text, and why it can't be read: then the text is the last one, None if there never was one
+        or the file is gone. Links are followed, because the folder is its owner's. The file is not looked at again for
+        `max_age` seconds, unless this process writes files."""
+        place, now = os.fspath(path), time.monotonic()
+        looked_at, writes, found = self._seen.get(place, (0.0, -1, (None, None)))
+        if now - looked_at >= max_age or writes != Writes.count:
+            writes, found = Writes.count, self._look_at(place)
+            self._seen[place] = now, writes, found
+        return found
+
+    def _look_at(self, place: str) -> FileText:
         kept_mark, kept_text = self._kept.get(place, (None, None))
         try:
             with os_errors():

@@ -43,7 +43,8 @@ async def asked(f, words):
     return [r for r in f.models.requests if r.kind == "text" and words in r.texts[-1]][-1].system
 
 
-async def test_it_wakes_works_by_the_clock_changes_with_its_files_and_remembers(tmp_path):
+async def test_it_wakes_works_by_the_clock_changes_with_its_files_and_remembers(tmp_path, monkeypatch):
+    monkeypatch.setattr("agentic.agent.persona.READ_SECONDS", 0.0)
     folder = tmp_path / "who" / "claude"
     folder.mkdir(parents=True)
     (folder / "heartbeat.md").write_text(HEARTBEAT)

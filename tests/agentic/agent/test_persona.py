@@ -20,11 +20,10 @@ CARD = f"---\n{FIELDS}\n---\nYou are Clyde."
 
 
 @pytest.fixture(autouse=True)
-def clock():
-    """Let two seconds pass between any two looks at the files."""
+def always_look():
+    """Look at files again each time."""
     with pytest.MonkeyPatch.context() as patch:
-        ticks = iter(range(10_000))
-        patch.setattr(persona_module, "monotonic", lambda: 2.0 * next(ticks))
+        patch.setattr(persona_module, "READ_SECONDS", 0.0)
         yield patch
 
 
@@ -58,14 +57,15 @@ def test_an_edit_counts_from_the_next_look_on(tmp_path):
     assert "dry" not in persona.system().stable
 
 
-def test_files_are_looked_at_once_a_second_but_what_the_process_writes_counts_at_once(tmp_path, clock):
-    clock.setattr(persona_module, "monotonic", lambda: 100.0)
+def test_files_are_looked_at_once_a_second_but_what_the_process_writes_counts_at_once(tmp_path, always_look):
+    always_look.undo()
+    always_look.setattr(time, "monotonic", lambda: 100.0)
     folder = folder_with(tmp_path, soul="You are dry.", identity=CARD, memory="- It snowed.")
     persona = Persona("claude", folder)
     assert "dry" in persona.system().stable
     write(folder / "soul.md", "You are wet.")
     assert "dry" in persona.system().stable
-    clock.setattr(persona_module, "monotonic", lambda: 101.0)
+    always_look.setattr(time, "monotonic", lambda: 101.0)
     assert "wet" in persona.system().stable
     with folder_at(folder) as opened:
         write_whole(opened, "memory.md", b"- It rained.\n")
@@ -172,7 +172,6 @@ def test_what_is_wrong_is_told_once_with_file_and_line_and_the_rest_is_used(tmp_
         assert "## Personality" in persona.system().stable
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2
-    told.sort()
     assert "identity.md:2: talkativeness" in told[0]
     assert "memory.md: skipped" in told[1]
 
