@@ -297,8 +297,10 @@ class BaseAgentCog(TranscriptCog):
         if self._theme(message) is None or (entry := self.record(message)) is None:
             return None
         self.channels.note_direct(message.channel)
-        facts = incoming_message(message, command_question(message, self.services.chats.directory))
-        return HeardMessage(facts=facts, entry=entry, who=author_of(message) if entry.order is not None else None)
+        directory = self.services.chats.directory
+        facts = incoming_message(message, command_question(message, directory))
+        who = author_of(message, directory) if entry.order is not None else None
+        return HeardMessage(facts=facts, entry=entry, who=who)
 
     def hear(self, heard: HeardMessage) -> None:
         """Begin to handle a message."""

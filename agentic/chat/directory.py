@@ -30,11 +30,12 @@ _SENTENCE_ENDS = re.compile(r"[ \t]*+(?:[,.;:!?\n]|\Z)")
 
 
 class Directory:
-    """Agents' keys ↔ user ids, and webhook posts → agents, shared by all bots of a process. `names` maps agents' keys
-    to their shown names."""
+    """Agents' keys ↔ user ids, webhook posts → agents, and who owns the bots, shared by all bots of a process. `names`
+    maps agents' keys to their shown names, `owners` are named in the settings."""
 
-    def __init__(self, names: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(self, names: Mapping[str, str] = MappingProxyType({}), owners: Iterable[int] = ()) -> None:
         self.know_names(names)
+        self._owners: dict[str, frozenset[int]] = {"": frozenset(owners)}  # of each agent's application
         self._agents: dict[int, str] = {}
         self._ids: dict[str, int] = {}
         self._posts: OrderedDict[int, str] = OrderedDict()
@@ -85,6 +86,14 @@ class Directory:
         if user_id in self._agents or not (poses(name, self._names) or reads_as_label(name)):
             return name
         return f"{name}, another bot" if bot else f"{name}, a person"
+
+    def learn_owners(self, agent: str, user_ids: Iterable[int]) -> None:
+        """Notes who owns an agent's application, in place of those who did."""
+        self._owners[agent] = frozenset(user_ids)
+
+    def is_owner(self, user_id: int) -> bool:
+        """Whether a user owns the bots, and so has all rights in every server."""
+        return any(user_id in owners for owners in self._owners.values())
 
     def learn_post(self, message_id: int, agent: str) -> None:
         """Notes that a webhook's message is `agent`'s; listeners are notified of a new one."""

@@ -116,7 +116,7 @@ class BotRun:
         online = ConditionalLease(lambda: self.online)
         self._room_opener = RoomOpener(name, services, self.room_bot, lease=online)
         self.client.add_cog(ThreadEvents(self.client, ThreadWatch(services, self.room_bot, lease=online)))
-        return DiscordPlace(self.client, self.cog.gate, self.room_bot, self._room_opener)
+        return DiscordPlace(self.client, self.cog.gate, self.room_bot, self._room_opener, services.chats.directory)
 
     @property
     def online(self) -> bool:
@@ -197,7 +197,8 @@ class BotRun:
             await asyncio.to_thread(self._services.agents.personas.of(self.agent.name).boot, self.agent.spec)
         token = self.agent.token.get_secret_value()
         await log_in(self.client, token, self.agent.spec.name, self._services.rng, self.delayed)
-        await self._connection.run()
+        # The rights of the owner's messages are decided when they are read, so the owner is asked for now.
+        await asyncio.gather(self.place.owners(), self._connection.run())
 
     async def _keep_commands(self) -> None:
         services, name = self._services, self.agent.spec.name

@@ -210,7 +210,7 @@ def build_services(
     """Build the services over open connections. The models and the memory among them are to be closed."""
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
-    directory = Directory(names)
+    directory = Directory(names, settings.owner_user_ids)
     personas = Personas(settings) if setup.personas else None
     folder = settings.personas_dir if personas else None
     bus = Bus(link, clock=setup.clock, rng=setup.rng)

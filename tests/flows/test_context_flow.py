@@ -342,6 +342,18 @@ async def test_m_context_shows_the_context_to_who_may_see_it(tmp_path):
         assert "m context" not in content
 
 
+async def test_the_owner_may_see_the_context_and_configure_without_rights_in_the_server(tmp_path):
+    async with flow(tmp_path) as f:
+        bob = f.world.user("Bob").id
+        async with f.running(settings=f.settings.with_(owner_user_ids=(bob,))):
+            pin = await f.discord.say("Bob", "debate", ".config\n---\nmax_output_tokens: 321")
+            await f.discord.pin("Alice", "debate", pin)
+            assert (await ask(f)).raw["max_tokens"] == 321
+            await f.discord.wait_for(lambda: f.said("debate", "claude"))
+            await f.discord.say("Bob", "debate", "m context")
+            await f.discord.wait_for(lambda: [a for m in f.discord.messages("debate") for a in m["attachments"]])
+
+
 async def test_hidden_messages_call_nobody(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)):
         me = f.user_id("claude")

@@ -127,3 +127,17 @@ async def test_the_owner_acts_everywhere_and_no_manager_undoes_it(tmp_path):
             assert await answered_in(f) == []
             await use(f, "Alice", "debate", "bots unmute", bot="claude")
             assert await answered_in(f) == ["north", "south", "debate"]
+
+
+async def test_the_owner_of_the_application_stops_bots_by_word_and_by_reaction_in_every_server(tmp_path):
+    with RedisServer() as redis:
+        async with three_servers(tmp_path, redis) as (f, settings), running(f, settings):
+            await is_answered(f, "north", "Alice")
+            await f.discord.say("Alice", "south", f"<@{f.user_id('claude')}> stop")
+            await f.discord.react("Alice", "north", f.discord.messages("north")[-1], "🛑")
+            for channel in ("north", "south"):
+                await f.discord.wait_for(lambda here=channel: "✅" in str(f.discord.messages(here)))
+            assert await answered_in(f) == ["debate"]
+            await f.discord.say("Alice", "south", f"<@{f.user_id('claude')}> resume")
+            await f.discord.wait_for(lambda: str(f.discord.messages("south")).count("✅") == 2)
+            assert await is_answered(f, "south", "Carol")

@@ -17,7 +17,7 @@ from typing import Any
 
 import discord
 
-from agentic.chat.directory import clean_name
+from agentic.chat.directory import Directory, clean_name
 from agentic.chat.service import Person, PersonReaction
 from agentic.chat.transcript import Transcripts
 from agentic.context.commands import order_in
@@ -179,17 +179,21 @@ def _base(channel: Channel) -> discord.abc.GuildChannel | None:
     return channel.parent if isinstance(channel, discord.Thread) else channel
 
 
-def person_in(user: discord.User | discord.Member | discord.ClientUser, channel: object) -> Person:
-    """A user with their rights in a channel: none if they are not known as a member of its guild."""
+def person_in(
+    user: discord.User | discord.Member | discord.ClientUser, channel: object, directory: Directory
+) -> Person:
+    """A user with their rights in a channel: none if they are not known as a member of its guild. The bots' owner has
+    the rights in the program that Discord gives to others."""
+    is_owner = directory.is_owner(user.id)
     if not isinstance(user, discord.Member) or not isinstance(channel, Channel):
-        return Person(user.id)
+        return Person(user.id, manages_messages=is_owner)
     roles = frozenset(role.id for role in user.roles)
-    return Person(user.id, roles, channel.permissions_for(user).manage_messages)
+    return Person(user.id, roles, is_owner or channel.permissions_for(user).manage_messages)
 
 
-def author_of(message: discord.Message) -> Person:
+def author_of(message: discord.Message, directory: Directory) -> Person:
     """The author of a message, with their rights in its channel."""
-    return person_in(message.author, message.channel)
+    return person_in(message.author, message.channel, directory)
 
 
 def person_reaction(
@@ -204,7 +208,7 @@ def person_reaction(
         author = entry.speaker.id if entry is not None else None
     if author is None or event.member is None or event.member.bot:
         return None
-    who = person_in(event.member, channel)
+    who = person_in(event.member, channel, transcripts.directory)
     return PersonReaction(who, event.channel_id, event.message_id, int(author), str(event.emoji))
 
 

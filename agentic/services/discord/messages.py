@@ -76,7 +76,7 @@ def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
     everybody else is a person."""
     author = message.author
     agent = directory.agent_of_post(message.id) if message.webhook_id else directory.agent_of(author.id)
-    rights = author_of(message) if agent is None else Person(author.id)  # an agent commands nothing
+    rights = author_of(message, directory) if agent is None else Person(author.id)  # an agent commands nothing
     kind: Kind = "stranger" if author.bot or message.webhook_id else "person"
     return Speaker(
         author.id,

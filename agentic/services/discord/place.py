@@ -10,6 +10,7 @@ from typing import Any
 import discord
 
 from agentic.actions.base import Place
+from agentic.chat.directory import Directory
 from agentic.personas.memory import MaySee
 from agentic.rooms.opening import RoomOpener
 from agentic.services.discord.channels import Audience, parent_of
@@ -30,11 +31,12 @@ class DiscordPlace(Place):
         gate: Gate,
         room_bot: DiscordRoomBot,
         opener: RoomOpener,
+        directory: Directory,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._gate, self._room_bot, self._opener = client, gate, room_bot, opener
         self._audience, self._clock = Audience(client.get_channel), clock
-        self._owners, self._owners_until = frozenset[int](), clock()
+        self._directory, self._owners, self._owners_until = directory, frozenset[int](), clock()
 
     def guild_of(self, channel_id: int) -> int | None:
         return self._audience.guild_of(channel_id)
@@ -56,6 +58,7 @@ class DiscordPlace(Place):
                 log.warning("the application's owners could not be read (%s), the last known ones count", kind(error))
             else:
                 self._owners_until = self._clock() + KEPT_SECONDS
+                self._directory.learn_owners(self._room_bot.agent, self._owners)
         return self._owners
 
     def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:

@@ -214,7 +214,8 @@ class DiscordView:
             text = "channel %d: the givers of %s at message %d could not be read: %s"
             log.warning(text, self.channel_id, emoji, message_id, kind(error))
             return ()
-        return [person_in(await self._member(user.id) or user, self.channel) for user in people]
+        directory = self.transcripts.directory
+        return [person_in(await self._member(user.id) or user, self.channel, directory) for user in people]
 
     async def _completed(self, messages: Sequence[discord.Message]) -> Sequence[discord.Message]:
         """The messages with what REST leaves out: the roles of people who give orders, and who hides messages."""

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from agentic.chat.directory import Directory
 from agentic.services.discord.gate import Gate
 from agentic.services.discord.place import KEPT_SECONDS, DiscordPlace, owners_in
 from tests.support.doubles import Clock, http_error
@@ -37,7 +38,8 @@ async def test_discord_is_asked_once_in_ten_minutes_and_what_it_said_outlives_it
         return answer
 
     client = SimpleNamespace(http=SimpleNamespace(application_info=application_info), get_channel=None)
-    place = DiscordPlace(client, Gate(), None, None, clock)
+    directory = Directory()
+    place = DiscordPlace(client, Gate(), SimpleNamespace(agent="claude"), None, directory, clock)
     answers += [http_error(500), {"owner": {"id": "5"}, "team": None}, http_error(500), {"owner": {"id": "6"}}]
     assert await place.owners() == frozenset()
     assert "owners could not be read" in caplog.text
@@ -47,3 +49,5 @@ async def test_discord_is_asked_once_in_ten_minutes_and_what_it_said_outlives_it
     clock.now += KEPT_SECONDS
     assert await place.owners() == {5}
     assert await place.owners() == {6}
+    assert directory.is_owner(6)
+    assert not directory.is_owner(5)
