@@ -42,7 +42,8 @@ TYPES = {
 log = logging.getLogger(__name__)
 
 
-def console_app(parts: ConsoleContext) -> web.Application:
+def console_app(parts: ConsoleContext, *more: web.RouteDef) -> web.Application:
+    """Build the console. `more` are routes of other packages."""
     security = Security(parts.settings, parts.monotonic)
     app = web.Application(middlewares=[errors_as_json, security.check], client_max_size=MAX_BYTES)
     app.on_response_prepare.append(add_headers)
@@ -50,7 +51,7 @@ def console_app(parts: ConsoleContext) -> web.Application:
     app.add_routes(security.routes())
     for module in (turns, conversations, costs, agents, actions):
         app.add_routes(module.routes(parts))
-    app.add_routes(parts.routes)
+    app.add_routes(more)
     feed = LiveFeed(parts)
     app.cleanup_ctx.append(feed.running)
     app.on_shutdown.append(feed.close)

@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import aiosqlite
-from aiohttp import web
 
 from agent_config import Settings
 from agentic.actions.registry import Actions
 from agentic.console.requests import Refused
 from agentic.record.database import RecordError, connect, identity, read_migrations
 from agentic.record.queries.posts import Picture
-from agentic.record.queries.turns import WholeTurn
 from agentic.record.recorder import OFF, ReadState
 from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
@@ -46,8 +44,8 @@ class ConsoleContext:
     """`store` reads the record: `await parts.store.open()`. `people` is None outside local mode. `actions` carry out
     what the owner wants, on the services of this process. `colours` (0xRRGGBB) are by agent; `reasons` and `endings`
     say in words why a turn did nothing and why a conversation ended. `prices` gives an agent's models, the preferred
-    one first, `bot` the state of its bot, `recorder` that of this process's recorder; `routes` are served beside those
-    of the console. `monotonic` gives seconds of a clock that is never set.
+    one first, `bot` the state of its bot, `recorder` that of this process's recorder. `monotonic` gives seconds of a
+    clock that is never set.
     """
 
     actions: Actions
@@ -60,8 +58,6 @@ class ConsoleContext:
     bot: Callable[[str], BotState] = lambda _: BotState()
     recorder: ReadState = lambda: OFF
     people: People | None = None
-    replayer: Replayer | None = None
-    routes: Sequence[web.RouteDef] = ()
     monotonic: Callable[[], float] = time.monotonic
 
     @property
@@ -221,30 +217,6 @@ class People(Protocol):
 
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
         """Give a reaction, or take it back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The one thing that a replay changes: the model (provider/model), or the persona, by its name."""
-
-    model: str | None = None
-    persona: str | None = None
-
-
-class Replayer(Protocol):
-    """Makes recorded turns again, with one thing changed; posts nothing. What is awaited raises Refused."""
-
-    def personas(self) -> Sequence[str]:
-        """Return the names of the personas that a replay may take."""
-
-    def models(self) -> Sequence[str]:
-        """Return the models that are set up, as provider/model."""
-
-    async def estimate(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
-        """Return `most_usd`, `model` and `pictures_missing`, as JSON has them. Calls no model."""
-
-    async def replay(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
-        """Return the `old` and the `new` answer, as JSON has them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
-from agent_config import AgentSettings, Settings, SettingsError, load_settings, process_environment
+from agent_config import AgentSettings
 from agentic.actions.base import ActionContext, Place
 from agentic.actions.registry import Actions
-from agentic.agent.persona import read_fronts
 from agentic.agent.services import Services
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import is_unfinished, without_mark
 from agentic.console.app import console_app, serve_app
 from agentic.console.parts import (
     BotState,
-    Change,
     Channel,
     ConsoleContext,
     File,
@@ -36,22 +32,15 @@ from agentic.console.parts import (
     Reaction,
     RecordFile,
 )
-from agentic.console.requests import Refused
 from agentic.context.entries import Entry
 from agentic.llm.pricing import list_price, picture_price
-from agentic.llm.types import Model
 from agentic.personas.memory import MaySee, everywhere
 from agentic.record.queries.posts import Picture
-from agentic.record.queries.turns import WholeTurn
 from agentic.rooms.opening import RoomOpener
 from agentic.runtime.bot import BotSupervisor
 from agentic.runtime.process import Runtime, metrics_routes
-from agentic.runtime.services import provider_model
-from agentic.state.shared_state import SharedState
+from agentic.runtime.replays import ConsoleReplays
 from agentic.wire.reasons import ENDINGS, REASONS
-
-if TYPE_CHECKING:
-    from agentic.replay.replay import Prepared, Replayer
 
 PICTURES_AT_ONCE = 2  # turns fetch pictures too, and come first
 LISTED_SECONDS = 2.0  # a list of channels or people is used again for so long
@@ -62,7 +51,10 @@ async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
     settings = runtime.setup.settings
     store = RecordFile(settings.record_file if settings.records else None)
     stack.push_async_callback(store.aclose)
-    app = console_app(_parts(runtime, store))
+    parts, setup = _parts(runtime, store), runtime.setup
+    state = runtime.services.state
+    replays = ConsoleReplays(settings, state, make_model=setup.models.make, clock=setup.clock)
+    app = console_app(parts, *metrics_routes(runtime), *replays.routes(parts))
     if await stack.enter_async_context(serve_app(app, settings, runtime.connections)):
         runtime.console = settings.console_link
 
@@ -79,14 +71,12 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleContext:
         actions=Actions(ActionContext(services, ConsolePlace(live, online))),
         live=live,
         store=store,
-        replayer=ConsoleReplayer(setup.settings, services.state, make_model=setup.models.make, clock=setup.clock),
         people=setup.people,
         reasons=REASONS,
         endings={str(because): text for because, text in ENDINGS.items()},
         prices=partial(_prices, runtime),
         bot=partial(_bot, runtime),
         recorder=lambda: runtime.read_record(),  # which is set when the recorder starts
-        routes=metrics_routes(runtime),
     )
 
 
@@ -105,83 +95,6 @@ def _bot(runtime: Runtime, agent: str) -> BotState:
         return BotState(accounts=accounts)
     latency = bot.client.latency
     return BotState(latency if math.isfinite(latency) else None, bot.failure, accounts)
-
-
-LoadWith = Callable[[str], Settings]  # the settings with this model for all agents
-
-
-def load_with(model: str) -> Settings:
-    """Read .env and the environment again, as at the start, but with this model, and without what only Discord needs.
-    Raises SettingsError."""
-    return load_settings(process_environment(), local=True, model=model, fronts=read_fronts)
-
-
-class ConsoleReplayer:
-    """`make_model` makes the models of turns; `load` gives the settings with another one."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        state: SharedState,
-        *,
-        make_model: Callable[[AgentSettings], Model] = provider_model,
-        load: LoadWith = load_with,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._settings, self._state, self._make_model = settings, state, make_model
-        self._load, self._clock = load, clock
-
-    def personas(self) -> Sequence[str]:
-        folder = self._settings.personas_dir
-        return sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
-
-    def models(self) -> Sequence[str]:
-        agents = self._settings.agents.values()
-        return list(dict.fromkeys(model.name for agent in agents for model in agent.usable))
-
-    async def estimate(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
-        async with self._prepared(turn, change) as (_, prepared):
-            return {
-                "most_usd": prepared.most_usd,
-                "model": prepared.model.name,
-                "pictures_missing": prepared.pictures_missing,
-            }
-
-    async def replay(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
-        async with self._prepared(turn, change) as (replayer, prepared):
-            return (await replayer.replay(prepared)).to_json()
-
-    @asynccontextmanager
-    async def _prepared(self, turn: WholeTurn, change: Change) -> AsyncIterator[tuple[Replayer, Prepared]]:
-        from agentic.replay.replay import AskedModels, NotReplayable, RecordedTurn, Replayer
-
-        if change.persona is not None and change.persona not in self.personas():
-            raise Refused(404, "PERSONAS_DIR has no such persona")
-        persona = self._settings.personas_dir / change.persona if change.persona else None
-        if change.model is not None:
-            models = AskedModels(await self._settings_with(change.model), named=True)
-        else:
-            models = AskedModels(self._settings, named=False, make_model=self._make_model)
-        costs = self._state.limits.replay_costs
-        replayer = Replayer(self._settings, models, costs, persona=persona, clock=self._clock)
-        try:
-            yield replayer, await asyncio.to_thread(replayer.prepare, RecordedTurn.of(turn.turn, turn.calls))
-        except NotReplayable as error:
-            raise Refused(409, str(error)) from error
-        finally:
-            await models.aclose()
-
-    async def _settings_with(self, model: str) -> Settings:
-        from agentic.local.models import verdict_on
-
-        try:
-            settings = await asyncio.to_thread(self._load, model)
-        except SettingsError as error:
-            raise Refused(400, error.problems[0]) from error
-        problem = (await verdict_on(settings, model)).problem
-        if problem:
-            raise Refused(400, problem)
-        return settings
 
 
 class TranscriptChannels:

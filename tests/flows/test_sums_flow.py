@@ -5,11 +5,10 @@ from functools import partial
 
 import pytest
 
-from agentic.console.parts import Change
 from agentic.record.database import connect
 from agentic.record.queries.statistics import read_costs
 from agentic.record.queries.turns import whole_turn
-from agentic.runtime.console import ConsoleReplayer
+from agentic.runtime.replays import ConsoleReplays, ReplayRequest
 from agentic.runtime.services import provider_model
 from agentic.wire import keys
 from tests.flows.test_return_flow import vanish
@@ -73,11 +72,11 @@ async def test_budgets_costs_and_record_agree_after_all_that_a_call_can_come_to(
             async with f.running(**BOTH) as second:
                 await until(lambda: "interrupted" in column("SELECT error FROM calls"))
                 state = second.services.state
-                replayer = ConsoleReplayer(f.settings, state, make_model=partial(provider_model, free_at_home=False))
+                replays = ConsoleReplays(f.settings, state, make_model=partial(provider_model, free_at_home=False))
                 async with connect(f.settings.record_file) as db:
                     await until(lambda: len(column("SELECT 1 FROM words")) >= 5)
                     turn = await whole_turn(db, "claude", f"m{question}")
-                    answers = await replayer.replay(turn, Change())
+                    answers = await replays.replay(turn, ReplayRequest())
                     assert answers["new"]["cost_usd"] > 0
                     await until(lambda: column("SELECT 1 FROM replays"))
                     days = column("SELECT DISTINCT day FROM turns ORDER BY day")  # two at midnight

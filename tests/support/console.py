@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
+from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from agent_config import Settings, load_settings
@@ -136,8 +137,8 @@ async def console_client(
 
 
 @asynccontextmanager
-async def client_of(parts: ConsoleContext) -> AsyncIterator[TestClient[Any, Any]]:
-    async with TestClient(TestServer(console_app(parts))) as client:
+async def client_of(parts: ConsoleContext, *more: web.RouteDef) -> AsyncIterator[TestClient[Any, Any]]:
+    async with TestClient(TestServer(console_app(parts, *more))) as client:
         yield client
 
 

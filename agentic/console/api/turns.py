@@ -1,17 +1,11 @@
-"""Show the turns: a list with filters, a turn with all that the record has of it, posted pictures, and replays.
-
-A replay asks what an agent would say now. One runs at a time.
-"""
+"""Show the turns: a list with filters, a turn with all that the record has of it, and posted pictures."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field
 
 from agentic.console.json_values import (
     Json,
@@ -26,8 +20,8 @@ from agentic.console.json_values import (
     today,
     turn_json,
 )
-from agentic.console.parts import PICTURE_TYPES, Change, ConsoleContext, Replayer
-from agentic.console.requests import Refused, query_id, query_int, query_text, read_body, snowflake
+from agentic.console.parts import PICTURE_TYPES, ConsoleContext
+from agentic.console.requests import Refused, query_id, query_int, query_text, snowflake
 from agentic.record.queries.posts import picture_of
 from agentic.record.queries.statistics import read_costs
 from agentic.record.queries.turns import Call, Turn, TurnFilter, WholeTurn, turns_page, whole_turn
@@ -42,18 +36,6 @@ REMOVED: Mapping[str, str] = {
     "deleted": "Removed: a message that this prompt quoted was deleted in Discord.",
     "unreadable": "These words cannot be read: the file is damaged, or another version of the program wrote them.",
 }
-
-
-class ReplayRequest(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    model: str | None = Field(default=None, min_length=1, max_length=200)
-    persona: str | None = Field(default=None, min_length=1, max_length=100)
-    estimate: bool = False
-
-
-class EmptyRequest(BaseModel):
-    model_config = ConfigDict(extra="forbid")
 
 
 def routes(parts: ConsoleContext) -> web.RouteTableDef:
@@ -82,15 +64,9 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         channels = [channel_json(parts, channel) for channel in sorted(costs.channels)]
         return web.json_response({"channels": channels, "models": sorted(costs.models)})
 
-    async def find_turn(request: web.Request) -> WholeTurn:
-        found = await whole_turn(await parts.store.open(), request.match_info["agent"], request.match_info["id"])
-        if found is None:
-            raise Refused(404, "the record has no such turn: it is too old, or has not arrived yet")
-        return found
-
     @table.get("/api/turns/{agent}/{id}")
     async def show_turn(request: web.Request) -> web.Response:
-        return web.json_response(_whole_turn_json(parts, await find_turn(request)))
+        return web.json_response(_whole_turn_json(parts, await find_turn(parts, request)))
 
     @table.get("/api/pictures/{message}")
     async def show_picture(request: web.Request) -> web.Response:
@@ -100,35 +76,15 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         headers = {"Cache-Control": "private, max-age=3600"}
         return web.Response(body=found.data, content_type=found.media_type, headers=headers)
 
-    replays = Replays(parts)
-
-    @table.get("/api/replay")
-    async def list_replay_choices(_: web.Request) -> web.Response:
-        replayer = replays.replayer()
-        return web.json_response({"models": list(replayer.models()), "personas": list(replayer.personas())})
-
-    @table.post("/api/replay/cancel")
-    async def cancel_replay(request: web.Request) -> web.Response:
-        await read_body(request, EmptyRequest)
-        if replays.running is not None:
-            replays.running.cancel()
-        return web.json_response({"cancelled": replays.running is not None})
-
-    @table.post("/api/turns/{agent}/{id}/replay")
-    async def replay_turn(request: web.Request) -> web.Response:
-        """Answer with the estimate, or with both answers."""
-        asked = await read_body(request, ReplayRequest)
-        if asked.model and asked.persona:
-            raise Refused(400, "change the model or the persona, not both")
-        change = Change(asked.model, asked.persona)
-        turn = await find_turn(request)
-        if asked.estimate:
-            return web.json_response(await replays.replayer().estimate(turn, change))
-        if replays.running is not None:
-            raise Refused(409, "another replay is running; wait for it, or cancel it")
-        return web.json_response(await replays.run(turn, change))
-
     return table
+
+
+async def find_turn(parts: ConsoleContext, request: web.Request) -> WholeTurn:
+    """Read the turn that an address names. Raises Refused."""
+    found = await whole_turn(await parts.store.open(), request.match_info["agent"], request.match_info["id"])
+    if found is None:
+        raise Refused(404, "the record has no such turn: it is too old, or has not arrived yet")
+    return found
 
 
 def _whole_turn_json(parts: ConsoleContext, whole: WholeTurn) -> Json:
@@ -186,38 +142,3 @@ def why_no_words(parts: ConsoleContext, call: Call, at: float) -> str:
     if age < ARRIVAL_SECONDS:
         return "Not here yet: prompts reach the record within seconds. Reload in a moment."
     return "Not recorded: prompts were not kept then, or these were lost on their way (see Agents, The record)."
-
-
-class Replays:
-    """`running` is the replay under way."""
-
-    def __init__(self, parts: ConsoleContext) -> None:
-        self._parts = parts
-        self.running: asyncio.Task[Mapping[str, Any]] | None = None
-
-    def replayer(self) -> Replayer:
-        if self._parts.replayer is None:
-            raise Refused(404, "this console has no replays")
-        return self._parts.replayer
-
-    async def run(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
-        task = self.running = asyncio.create_task(self.replayer().replay(turn, change), name="replay")
-        outcome = "failed"
-        try:
-            await asyncio.wait([task])
-            if task.cancelled():
-                raise Refused(409, "cancelled; what the call may have cost counts")
-            answers = task.result()
-            same = "the same answer" if answers["same"] else "another answer"
-            outcome = str(answers.get("problem") or f"{same}, {answers['new']['cost_usd']:.4f} USD")
-            return answers
-        except Refused as refused:
-            outcome = refused.text
-            raise
-        finally:
-            task.cancel()  # if this request ends before it
-            self.running = None
-            changed = change.model or (f"persona {change.persona}" if change.persona else "")
-            detail = ", ".join(filter(None, (turn.turn.id, changed)))
-            about = {"channel_id": turn.turn.channel_id, "agent": turn.turn.agent, "detail": detail}
-            self._parts.note_action(action="replay", **about, outcome=outcome)

@@ -11,7 +11,7 @@ import pytest
 
 from agent_config import load_settings
 from agentic.console.parts import RecordFile
-from agentic.runtime.console import ConsoleReplayer
+from agentic.runtime.replays import ConsoleReplays
 from agentic.state.shared_state import SharedState
 from agentic.wire.connection import RedisConnection
 from tests.support.console import client_of, console_parts, csrf
@@ -50,8 +50,9 @@ async def console(tmp_path, link, *answers, **more):
 
         write_record(tmp_path / "record.db", "c1", [recorded_call(TEA)])
         store, notes = RecordFile(tmp_path / "record.db"), Notes()
-        replayer = ConsoleReplayer(load("llamacpp/local"), SharedState(link), load=load, **more)
-        async with client_of(console_parts(link, environ, store=store, notes=notes, replayer=replayer)) as client:
+        replays = ConsoleReplays(load("llamacpp/local"), SharedState(link), load=load, **more)
+        parts = console_parts(link, environ, store=store, notes=notes)
+        async with client_of(parts, *replays.routes(parts)) as client:
             headers = await csrf(client)
 
             async def post(path=TURN, **body):
