@@ -77,32 +77,7 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
 
     @table.get("/api/live/events")
     async def stream_events(request: web.Request) -> web.StreamResponse:
-        def cut() -> None:
-            """End the connection at once, with what waits to be sent."""
-            if request.transport is not None:
-                request.transport.abort()
-
-        after = request.headers.get("Last-Event-ID") or query_text(request, "after") or ""
-        try:
-            reader = feed.hub.open(after, cut, ("situation", feed.situation()))
-        except TooManyReaders:
-            raise Refused(503, "too many pages of the console are open; close some", {"Retry-After": "10"}) from None
-        headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        response = web.StreamResponse(headers=headers)
-        connection = request.transport.get_extra_info("socket") if request.transport is not None else None
-        if connection is not None:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-        try:
-            await response.prepare(request)
-            await response.write(b"retry: 1000\n\n")
-            while (chunk := await reader.next(KEEP_ALIVE)) is not None:
-                async with asyncio.timeout(WRITE_SECONDS):
-                    await response.write(chunk or b": still here\n\n")
-        except (ConnectionResetError, TimeoutError):  # the page is gone, or does not read
-            cut()
-        finally:
-            feed.hub.leave(reader)
-        return response
+        return await _stream(feed, request)
 
     async def ask_record(
         query: Callable[[aiosqlite.Connection, int], Awaitable[T | None]], message_id: int
@@ -155,3 +130,34 @@ def _people(parts: ConsoleContext) -> People:
     if parts.people is None:
         raise Refused(403, READ_ONLY)
     return parts.people
+
+
+async def _stream(feed: LiveFeed, request: web.Request) -> web.StreamResponse:
+    """Send events until the page is gone. Raises Refused if too many pages are open."""
+
+    def cut() -> None:
+        """End the connection at once, with what waits to be sent."""
+        if request.transport is not None:
+            request.transport.abort()
+
+    after = request.headers.get("Last-Event-ID") or query_text(request, "after") or ""
+    try:
+        reader = feed.hub.open(after, cut, ("situation", feed.situation()))
+    except TooManyReaders:
+        raise Refused(503, "too many pages of the console are open; close some", {"Retry-After": "10"}) from None
+    headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    response = web.StreamResponse(headers=headers)
+    connection = request.transport.get_extra_info("socket") if request.transport is not None else None
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+    try:
+        await response.prepare(request)
+        await response.write(b"retry: 1000\n\n")
+        while (chunk := await reader.next(KEEP_ALIVE)) is not None:
+            async with asyncio.timeout(WRITE_SECONDS):
+                await response.write(chunk or b": still here\n\n")
+    except (ConnectionResetError, TimeoutError):  # the page is gone, or does not read
+        cut()
+    finally:
+        feed.hub.leave(reader)
+    return response
