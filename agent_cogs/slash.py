@@ -29,7 +29,6 @@ from agentic.actions.base import (
     MENU,
     TITLE_CHARACTERS,
     ActionRequest,
-    Completion,
     File,
     Form,
     Menu,
@@ -67,20 +66,22 @@ class Slash(discord.Cog):
         if command is None or not self._lease.is_held:
             return
         try:
-            if (typed := read_completion(interaction, command)) is not None:
-                await self._offer(interaction, typed)
+            if interaction.type is discord.InteractionType.auto_complete:
+                await self._offer(interaction, command)
             else:
                 await self._serve(interaction, command)
         except REQUEST_ERRORS as error:
             log.warning("/%s: reply not sent: %s", command.name, type(error).__name__)
 
-    async def _offer(self, interaction: discord.Interaction, typed: Completion) -> None:
-        """Show choices for what is being typed; none if they cannot be read in time."""
+    async def _offer(self, interaction: discord.Interaction, command: ActionRequest) -> None:
+        """Show choices for the option that is being typed; none if they cannot be read in time."""
+        _, options = _options(interaction.data or {})
+        focused = next((option for option in options if option.get("focused")), {"name": "", "value": ""})
         try:
             async with asyncio.timeout(DEFER_AFTER):
-                choices = await self._actions.complete(typed)
+                choices = await self._actions.complete(command, str(focused["name"]), str(focused["value"]))
         except Exception as error:
-            log.warning("/%s: no choices for %s: %s", typed.request.name, typed.option, type(error).__name__)
+            log.warning("/%s: no choices for %s: %s", command.name, focused["name"], type(error).__name__)
             choices = ()
         offered = [
             discord.OptionChoice(choice.label[:CHOICE_CHARACTERS], choice.value[:CHOICE_CHARACTERS])
@@ -195,15 +196,6 @@ def read_interaction(interaction: discord.Interaction) -> ActionRequest | None:
         return _request(interaction, str(data["name"]), {"message": str(data["target_id"])})
     path, options = _options(data)
     return _request(interaction, path, {option["name"]: option["value"] for option in options})
-
-
-def read_completion(interaction: discord.Interaction, command: ActionRequest) -> Completion | None:
-    """Return the option that a person is typing; None if the interaction is of another kind."""
-    if interaction.type is not discord.InteractionType.auto_complete:
-        return None
-    _, options = _options(interaction.data or {})
-    focused = next((option for option in options if option.get("focused")), {"name": "", "value": ""})
-    return Completion(request=command, option=str(focused["name"]), typed=str(focused["value"]))
 
 
 def _options(data: Mapping[str, Any]) -> tuple[str, Sequence[Mapping[str, Any]]]:

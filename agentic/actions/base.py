@@ -68,15 +68,6 @@ class ActionRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """An action that is being typed: `option` has the beginning of a text, for which choices are shown."""
-
-    request: ActionRequest
-    option: str
-    typed: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FormField:
     """A field of a form. `id` names its text in what comes back; it is never "id". `hint` is shown while it is
     empty."""

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agentic.actions.base import CHOICE_CHARACTERS, MAX_CHOICES, ActionContext, Choice, Completion
+from agentic.actions.base import CHOICE_CHARACTERS, MAX_CHOICES, ActionContext, ActionRequest, Choice
 from agentic.actions.rooms import SEEN, may_be_named
 from agentic.agent.roster import RosterEntry
 from agentic.context.options import LIVE, Options
 
 
-async def complete(context: ActionContext, typed: Completion) -> Sequence[Choice]:
+async def complete(context: ActionContext, request: ActionRequest, option: str, typed: str) -> Sequence[Choice]:
     """Return the choices that fit. Raises StateUnavailable if rooms can't be read."""
-    request, roster = typed.request, context.services.agents.roster
-    if typed.option == "option":  # /config show takes all options
-        letters = typed.typed.strip().casefold().replace(" ", "_").replace("-", "_")
+    roster = context.services.agents.roster
+    if option == "option":  # /config show takes all options
+        letters = typed.strip().casefold().replace(" ", "_").replace("-", "_")
         names = sorted(LIVE if request.name == "config set" else Options.model_fields)
         return _fitting(letters, (Choice(name, name) for name in names))
-    if typed.option == "room":
+    if option == "room":
         every = await context.services.state.coordination.rooms.list(limit=SEEN)
         rooms = [room for room in every if may_be_named(context, room, request)]
         lines = (f"{room.topic[: CHOICE_CHARACTERS - 12]} ({room.status})" for room in rooms)
-        return _fitting(typed.typed, map(Choice, (str(room.thread_id) for room in rooms), lines))
+        return _fitting(typed, map(Choice, (str(room.thread_id) for room in rooms), lines))
     able = [entry for entry in roster if entry.why_not is None]
-    if typed.option == "personas":  # the list so far, with each agent that may complete its last name
-        before, comma, last = typed.typed.rpartition(",")
+    if option == "personas":  # the list so far, with each agent that may complete its last name
+        before, comma, last = typed.rpartition(",")
         taken = {name.strip().casefold() for name in before.split(",")}
         fitting = _agents(last.strip(), (entry for entry in able if entry.shown.casefold() not in taken))
         lists = (f"{before}{comma}{' ' if comma else ''}{choice.label}" for choice in fitting)
         return [Choice(names, names) for names in lists if len(names) <= CHOICE_CHARACTERS]
-    if typed.option != "name":
-        return _agents(typed.typed, able)
-    return _agents(typed.typed, (entry for entry in roster if request.name == "agent show" or not entry.is_bot))
+    if option != "name":
+        return _agents(typed, able)
+    return _agents(typed, (entry for entry in roster if request.name == "agent show" or not entry.is_bot))
 
 
 def _agents(typed: str, entries: Iterable[RosterEntry]) -> Sequence[Choice]:

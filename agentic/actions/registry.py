@@ -21,7 +21,6 @@ from agentic.actions.base import (
     ActionContext,
     ActionRequest,
     Choice,
-    Completion,
     Form,
     Menu,
     Outcome,
@@ -231,9 +230,10 @@ class Actions:
             context.services.record.note(_note(context, action, request, values, outcome))
         return outcome
 
-    async def complete(self, typed: Completion) -> Sequence[Choice]:
-        """Return choices for an option that is being typed. Raises StateUnavailable if they can't be read."""
-        return await complete(self.context, typed)
+    async def complete(self, request: ActionRequest, option: str, typed: str) -> Sequence[Choice]:
+        """Return choices for an option of which `typed` is the beginning. Raises StateUnavailable if they can't be
+        read."""
+        return await complete(self.context, request, option, typed)
 
 
 def _note(context: ActionContext, action: Action, request: ActionRequest, values: Any, outcome: Outcome) -> ActionNote:

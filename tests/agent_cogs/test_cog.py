@@ -11,7 +11,7 @@ import pytest
 
 from agent_cogs import slash as cog
 from agent_cogs.slash import Slash
-from agentic.actions.base import ActionRequest, Choice, Completion, File, Form, FormField, Menu, Outcome, report
+from agentic.actions.base import ActionRequest, Choice, File, Form, FormField, Menu, Outcome, report
 from agentic.actions.texts import TEXTS
 from agentic.local.discord import messages
 from agentic.local.discord.dialogs import DEFERRED_MESSAGE, DEFERRED_UPDATE, EPHEMERAL, UPDATE
@@ -54,7 +54,7 @@ class Kitchen:
     """Answers each command with the next of `answers`, and keeps what it was asked."""
 
     def __init__(self, *answers: Outcome | str) -> None:
-        self.answers, self.asked, self.typed = list(answers), list[ActionRequest](), list[Completion]()
+        self.answers, self.asked, self.typed = list(answers), list[ActionRequest](), list[tuple[str, str]]()
         self.open = asyncio.Event()
         self.open.set()
 
@@ -64,11 +64,11 @@ class Kitchen:
         answer = self.answers.pop(0)
         return report(answer) if isinstance(answer, str) else answer
 
-    async def complete(self, typed: Completion) -> Sequence[Choice]:
-        self.typed.append(typed)
-        if typed.typed == "!":
+    async def complete(self, request: ActionRequest, option: str, typed: str) -> Sequence[Choice]:
+        self.typed.append((request.name, option))
+        if typed == "!":
             raise RuntimeError("no such dish")
-        return [choice for choice in MENU_OF_DISHES.choices if choice.value.startswith(typed.typed)]
+        return [choice for choice in MENU_OF_DISHES.choices if choice.value.startswith(typed)]
 
 
 @asynccontextmanager
@@ -199,5 +199,5 @@ async def test_choices_are_offered_for_an_option_while_it_is_typed_and_a_fault_o
             used = await s.server.type_option("Alice", "lounge", "claude", "order", "dish", typed)
             await s.server.wait_for(lambda used=used: used.callback)
             assert [choice["value"] for choice in used.callback["data"]["choices"]] == offered
-        assert (kitchen.typed[0].request.name, kitchen.typed[0].option) == ("order", "dish")
+        assert kitchen.typed[0] == ("order", "dish")
         assert "no choices for dish: RuntimeError" in caplog.text

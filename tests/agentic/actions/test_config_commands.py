@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.actions.base import ActionRequest, Completion
+from agentic.actions.base import ActionRequest
 from agentic.actions.texts import TEXTS
 from agentic.context.entries import Entry, Speaker
 from agentic.context.options import LIVE, OWNERS_LIVE, Options
@@ -205,7 +205,7 @@ async def test_a_long_list_comes_as_a_file_and_fields_stay_hidden():
 async def test_options_are_offered_while_they_are_typed(command: str, typed: str, first: str, absent: str):
     async with a_place() as place:
         used = ActionRequest(id=1, name=command, who=MANAGER, place=ChannelRef(LOUNGE, guild_id=GUILD))
-        choices = await place.actions.complete(Completion(request=used, option="option", typed=typed))
+        choices = await place.actions.complete(used, "option", typed)
     names = [choice.value for choice in choices]
     assert names[0] == first
     assert absent not in names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.actions.base import ActionRequest, Completion, refused
+from agentic.actions.base import ActionRequest, refused
 from agentic.actions.texts import Style
 from agentic.chat.service import Person
 from agentic.state.rooms import RoomMember
@@ -186,7 +186,7 @@ async def test_of_a_room_that_is_not_recorded_nothing_is_exported(tmp_path):
 
 async def offered(place, command: str, option: str, typed: str, who: Person = MANAGER) -> list[str]:
     used = ActionRequest(id=1, name=command, who=who, place=ChannelRef(LOUNGE, guild_id=GUILD))
-    choices = await place.actions.complete(Completion(request=used, option=option, typed=typed))
+    choices = await place.actions.complete(used, option, typed)
     return [choice.value for choice in choices]
 
 
