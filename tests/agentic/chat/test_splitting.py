@@ -6,12 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentic.chat.splitting import length, split_text
+from agentic.chat.splitting import _Splitter, length, split_text
 from tests.support.discord.chunks import left_out, spoken
 
 MARKDOWN = ["```", "```py\n", "\n```\n", "```x```", "````", "``", "`code`", "https://example.org/a/b?c=d"]
 WORDS = ["word", "a longer sentence, with words. ", "\n", "\n\n", "    indented\n", " ", "\t", "x" * 70, "漢字。"]
 WHOLE = ["<@123456789012345678>", "<a:smile:123456789012345678>", "👩‍👩‍👧‍👦", "🇩🇪", "e\u0301"]
+MARKS = st.sampled_from(["> ", ">>> ", "# ", "-# ", "**", "||", "*", "_", "`"])
 PIECES = st.sampled_from([*MARKDOWN, *WORDS, *WHOLE])
 TEXTS = st.lists(PIECES | st.text(max_size=20), max_size=60).map("".join)
 
@@ -33,6 +34,13 @@ def test_every_chunk_is_short_filled_and_balanced(text: str, limit: int) -> None
         assert chunk.strip()
         assert len(chunk) <= length(chunk) <= limit
         assert chunk.count("```") % 2 == 0
+
+
+@given(
+    st.lists(PIECES | st.sampled_from(["> ", ">>> ", "# ", "-# ", "**", "||", "*", "_", "`"]), max_size=12).map("".join)
+)
+def test_a_text_that_fits_is_what_the_splitter_would_make_of_it(text: str) -> None:
+    assert split_text(text, 2000) == list(_Splitter(text, 2000, growing=False).chunks())
 
 
 @given(TEXTS)

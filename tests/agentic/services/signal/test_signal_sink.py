@@ -213,6 +213,7 @@ async def test_typing_is_refreshed_and_a_quick_answer_shows_none():
 
     background = BackgroundTasks()
     TypingSign(show, background, 10.0).stop()
+    assert len(background) == 0
     sign = TypingSign(show, background, refresh=0.01)
     async with asyncio.timeout(30):
         while len(shown) < 3:
