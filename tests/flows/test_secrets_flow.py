@@ -34,7 +34,7 @@ class Redis:
     """Everything that is said and kept in a Redis, as one text."""
 
     def __init__(self, url):
-        self.client = redis.asyncio.Redis.from_url(url, decode_responses=True)
+        self.client = redis.asyncio.Redis.from_url(url, decode_responses=True, encoding_errors="replace")
         self.said = []
 
     @asynccontextmanager
