@@ -286,6 +286,7 @@ def test_relative_links_lead_somewhere() -> None:
                 assert anchor in slugs, f"{path.name}: {target}"
 
 
+@pytest.mark.promise(15)
 def test_the_picture_is_a_conversation_with_all_bots_and_loads_nothing() -> None:
     text = (ROOT / "docs" / "conversation.svg").read_text(encoding="utf-8")
     shown = "".join(ElementTree.fromstring(text).itertext())  # noqa: S314 - our own file

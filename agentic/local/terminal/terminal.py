@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from pathlib import Path
 from typing import Any, Literal
 
 from rich.console import Console
@@ -195,13 +194,6 @@ class Terminal:
         row.add_column(overflow="fold")
         row.add_row(Text("      ·", "dim"), Text(harmless(text), "dim"))
         self._console.print(row)
-
-    def export_svg(self, path: Path, title: str = "agentic-discord") -> None:
-        """Write everything printed as an SVG that loads nothing. Needs `Console(record=True)`."""
-        if not self._console.record:
-            raise RuntimeError("export_svg() needs a Console(record=True)")
-        svg = self._console.export_svg(title=title, clear=False)
-        path.write_text(re.sub(r"@font-face \{[^{}]*\}\s*", "", svg), encoding="utf-8")
 
     def _vocabulary(self) -> Vocabulary:
         names = self._names

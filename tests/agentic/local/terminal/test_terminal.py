@@ -677,21 +677,3 @@ async def test_control_z_suspends_the_program_and_leaves_the_typed_line(monkeypa
         lines = [line async for line in typed_lines(lambda: "> ", lambda: "", lambda text: [])]
     assert lines == ["hello"]
     assert len(suspended) == 1
-
-
-@pytest.mark.promise(15)
-def test_the_conversation_can_be_exported_as_a_picture_that_loads_nothing(tmp_path: Path) -> None:
-    console = Console(file=io.StringIO(), record=True, width=80)
-    screen = Terminal(
-        Screen(console=console, clock=lambda: NOON), FakeStandIn(), names=NAMES, me=9, conversations=FakeConversations()
-    )
-    screen.show("MESSAGE_CREATE", message("for the readme"))
-    screen.export_svg(tmp_path / "talk.svg")
-    svg = (tmp_path / "talk.svg").read_text(encoding="utf-8")
-    assert "readme" in svg
-    assert "@font-face" not in svg
-
-
-def test_only_a_recording_console_is_exported(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="record"):
-        terminal()[0].export_svg(tmp_path / "x.svg")

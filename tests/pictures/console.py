@@ -1,4 +1,4 @@
-"""Make docs/pictures/: .venv/bin/python -m docs.make_console_pictures
+"""Make docs/pictures/: .venv/bin/python -m tests.pictures.console
 
 Runs the program on the Discord stand-in, with scripted voices and a record of some weeks that is made up, and lets a
 person use its console in a Chromium. Needs what `make test-browser` needs.
@@ -33,7 +33,7 @@ from agentic.runtime.runtime import running
 from agentic.runtime.services import ModelMakers, ProcessConfig
 from tests.support import records
 
-FOLDER = Path(__file__).parent / "pictures"
+FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 PERSON = "Sam"
 PLACE = "debate"
 QUESTION = "which is better, four long days or five short ones?"
