@@ -9,11 +9,11 @@ from typing import Any
 
 from agentic.console.parts import Upload
 from agentic.console.requests import Refused
-from agentic.local.discord.dialogs import EPHEMERAL, MENU, Interaction, fields
+from agentic.local.discord.dialogs import EPHEMERAL, Interaction, fields
 from agentic.local.discord.server import DiscordStandIn, File
 from agentic.local.discord.world import Attachment
 from agentic.local.settings import to_edit
-from agentic.local.terminal.commands import Answer, Choice, Field, Questions, TypedCommand, Values, Vocabulary
+from agentic.local.terminal.commands import Answer, TypedCommand, Values, Vocabulary
 from agentic.local.terminal.typed_lines import MAX_MESSAGE, with_mentions
 from agentic.local.terminal.view import SaveFile
 
@@ -104,32 +104,12 @@ class CommandUse:
             if "file" in use.values:
                 file = self._personas / str(use.values.get("agent", "")) / str(use.values["file"])
                 return Answer(f"in Discord a form opens here; instead, edit {to_edit(file)}")
-            shown = tuple(_field(one) for one in fields(used.form))
-            return Answer(questions=Questions(str(used.form["title"]), shown, fill_in))
+            return Answer(title=str(used.form["title"]), fields=fields(used.form), send=fill_in)
         text = answer_text(used.answers[-1], self._server.world.attachments, self._save)
         if used.menu is None:
             return Answer(text)
-        menu = _menu_field(used.menu, str(used.menu.get("placeholder") or "Your choice"))
-        return Answer(text, Questions("", (menu,), choose))
-
-
-def _field(shown: Mapping[str, Any]) -> Field:
-    if shown["type"] == MENU:
-        return _menu_field(shown, str(shown["label"]))
-    return Field(
-        str(shown["label"]),
-        most=int(shown.get("max_length") or 4000),
-        fewest=int(bool(shown.get("required", True))),
-        text=str(shown.get("value") or ""),
-        hint=str(shown.get("placeholder") or ""),
-    )
-
-
-def _menu_field(menu: Mapping[str, Any], label: str) -> Field:
-    options = menu["options"]
-    choices = (Choice(str(one["value"]), str(one["label"]), str(one.get("description") or "")) for one in options)
-    fewest, most = int(menu.get("min_values", 1)), int(menu.get("max_values", 1))
-    return Field(label, most=most, fewest=fewest, choices=tuple(choices))
+        menu = {**used.menu, "label": used.menu.get("placeholder") or "Your choice"}
+        return Answer(text, fields=(menu,), send=choose)
 
 
 def answer_text(answer: Mapping[str, Any], attachments: Mapping[int, Attachment], save: SaveFile) -> str:

@@ -66,7 +66,7 @@ class Interaction:
 
 def menu_data(menu: Json, values: Sequence[str]) -> Json:
     """The data of a choice from a menu. Raises ValueError for one that Discord would not let a person make."""
-    _check(menu, values)
+    check_value(menu, values)
     return {"custom_id": menu["custom_id"], "component_type": menu["type"], "values": list(values)}
 
 
@@ -86,24 +86,14 @@ def form_data(form: Mapping[str, Any], values: Sequence[Filled]) -> Json:
     left = iter(values)
     rows = []
     for row in form["components"]:
-        filled = [_fill_field(field, next(left)) for field in _inner(row)]
+        filled = []
+        for each, value in zip(_inner(row), left, strict=False):
+            check_value(each, value)
+            key = "values" if each["type"] == MENU else "value"
+            filled.append({"type": each["type"], "custom_id": each["custom_id"], key: value})
         content = {"component": filled[0]} if "component" in row else {"components": filled}
         rows.append({"type": row["type"], **content})
     return {"custom_id": form["custom_id"], "components": rows}
-
-
-def _fill_field(field: Json, value: Filled) -> Json:
-    given = {key: field[key] for key in ("type", "custom_id")}
-    if field["type"] == MENU:
-        chosen = [value] if isinstance(value, str) else list(value)
-        _check(field, chosen)
-        return {**given, "values": chosen}
-    text = str(value)
-    if field.get("required", True) and not text:
-        raise ValueError(f"{field.get('label') or field['custom_id']} is required")
-    if len(text) > field.get("max_length", 4000):
-        raise ValueError(f"{field.get('label') or field['custom_id']} has at most {field['max_length']} characters")
-    return {**given, "value": text}
 
 
 def _inner(row: Json) -> list[Json]:
@@ -113,11 +103,18 @@ def _inner(row: Json) -> list[Json]:
     return list(row.get("components") or ())
 
 
-def _check(menu: Json, values: Sequence[str]) -> None:
-    known = [option["value"] for option in menu.get("options", ())]
-    fewest, most = menu.get("min_values", 1), menu.get("max_values", 1)
-    unknown = [value for value in values if value not in known]
-    if unknown:
-        raise ValueError(f"{unknown[0]} is not one of {', '.join(known)}")
-    if not fewest <= len(set(values)) <= most:
+def check_value(field: Mapping[str, Any], value: Filled) -> None:
+    """Raise ValueError for a text, or chosen values, that Discord would not let a person put into this field."""
+    if field["type"] != MENU:
+        label = field.get("label") or field["custom_id"]
+        if field.get("required", True) and not value:
+            raise ValueError(f"{label} is required")
+        if len(value) > field.get("max_length", 4000):
+            raise ValueError(f"{label} has at most {field['max_length']} characters")
+        return
+    known = [option["value"] for option in field.get("options", ())]
+    fewest, most = field.get("min_values", 1), field.get("max_values", 1)
+    if unknown := [each for each in value if each not in known]:
+        raise ValueError(f"{unknown[0]} is not one of the choices")
+    if not fewest <= len(set(value)) <= most:
         raise ValueError(f"choose {fewest}" if fewest == most else f"choose {fewest} to {most}")

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_cogs.slash_definitions import CHANNEL, OLD_NAMES, SLASH, SUB_COMMAND, TEXT, USER, WHOLE, YES_NO
+from agentic.local.discord.dialogs import MENU, Filled, check_value
 
 Json = Mapping[str, Any]
 Value = str | int
-Values = Sequence[str | Sequence[str]]
+Values = Sequence[Filled]
 
 MIN_ID = 15  # digits of a snowflake; the numbers of messages in the terminal are shorter
 CANCEL = "/cancel"
@@ -271,43 +272,15 @@ def _value(word: str, option: Json, known: Vocabulary) -> Value | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """An option of a menu; `value` is sent, `about` a line on it."""
-
-    value: str
-    label: str
-    about: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A text, or with `choices` a menu of which `fewest` to `most` are taken. `text` stands in it already, `most` is
-    the largest number of characters of a text."""
-
-    label: str
-    most: int
-    fewest: int = 0  # 1: a text is required
-    text: str = ""
-    hint: str = ""
-    choices: tuple[Choice, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a command: words, "" for what everybody sees in the channel, and a menu or form to fill in."""
+    """The answer to a command: words, "" for what everybody sees in the channel, and a menu or form to fill in. Each of
+    its `fields` is as Discord has it, with a label. `send` sends what a person put into them, texts or chosen values;
+    it raises LookupError, ValueError and TimeoutError."""
 
     text: str = ""
-    questions: Questions | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Questions:
-    """The fields of a menu or form. `send` sends what a person put into them, texts or chosen values; it raises
-    LookupError, ValueError and TimeoutError."""
-
-    title: str
-    fields: tuple[Field, ...]
-    send: Callable[[Values], Awaitable[Answer]]
+    title: str = ""
+    fields: Sequence[Json] = ()
+    send: Callable[[Values], Awaitable[Answer]] | None = None
 
 
 class Dialog:
@@ -315,90 +288,77 @@ class Dialog:
 
     def __init__(self, note: Callable[[str], None], plain: Callable[[str], str]) -> None:
         self._note, self._plain = note, plain
-        self._questions: Questions | None = None  # those that are open
-        self._values: list[str | Sequence[str]] = []  # the answers to the first of them
+        self._open = Answer()  # whose fields are asked
+        self._values: list[Filled] = []  # of the first of them
 
     @property
     def label(self) -> str:
         """The field that is asked now, "" for none."""
-        return self._questions.fields[len(self._values)].label if self._questions is not None else ""
+        return str(self._open.fields[len(self._values)]["label"]) if self._open.fields else ""
 
     def show(self, answer: Answer) -> None:
         if words := self._plain(answer.text):
             self._note(words)
-        if answer.questions is not None:
-            self._questions, self._values = answer.questions, []
-            if answer.questions.title:
-                self._note(f"{answer.questions.title}; {CANCEL} leaves it")
-            self._note(render_question(answer.questions.fields[0]))
+        if answer.fields:
+            self._open, self._values = answer, []
+            if answer.title:
+                self._note(f"{answer.title}; {CANCEL} leaves it")
+            self._note(render_question(answer.fields[0]))
 
     def takes(self, line: str) -> bool:
         """Whether the line answers an open question. The terminal's other commands remain what they are."""
         command = line.startswith("/") and not line.startswith("//") and line != CANCEL
-        return self._questions is not None and not command
+        return bool(self._open.fields) and not command
 
     def take(self, line: str) -> Awaitable[Answer] | None:
         """Take a line as an answer. Return what sends the answers, once all are there."""
-        questions = self._questions
-        assert questions is not None
+        asked, number = self._open, len(self._values)
         if line == CANCEL:
-            self._questions = None
+            self._open = Answer()
             self._note("left, nothing was sent")
             return None
         try:
-            self._values.append(read_value(line.removeprefix("/"), questions.fields[len(self._values)]))
+            value = read_value(line.removeprefix("/"), asked.fields[number])
+            check_value(asked.fields[number], value)
         except ValueError as error:
-            self._note(str(error))
+            self._note(f"{error}; {CANCEL} leaves it")
             return None
-        if len(self._values) < len(questions.fields):
-            self._note(render_question(questions.fields[len(self._values)]))
+        self._values.append(value)
+        if number + 1 < len(asked.fields):
+            self._note(render_question(asked.fields[number + 1]))
             return None
-        self._questions = None
-        return questions.send(self._values)
+        self._open = Answer()
+        return asked.send(self._values) if asked.send is not None else None
 
 
-def render_question(field: Field) -> str:
+def render_question(field: Json) -> str:
     """The question for a field, with what may be typed."""
-    if field.choices:
-        width = max(len(choice.label) for choice in field.choices)
-        numbered = enumerate(field.choices, 1)
-        lines = (f"{number:>2} {each.label.ljust(width)}  {each.about}".rstrip() for number, each in numbered)
-        return "\n".join([f"{field.label}: {_how_many(field)}", *lines])
-    if field.text:
-        return f"{field.label} (an empty line keeps it):\n{field.text}"
-    notes = ("required" if field.fewest else "an empty line skips it", field.hint.rstrip("."))
-    return f"{field.label} ({'; '.join(filter(None, notes))})"
+    if field["type"] == MENU:
+        fewest, most, options = field.get("min_values", 1), field.get("max_values", 1), field["options"]
+        numbers = f"{fewest} to {'all' if most >= len(options) else most} of these numbers"
+        width = max(len(option["label"]) for option in options)
+        lines = (
+            f"{number:>2} {option['label'].ljust(width)}  {option.get('description') or ''}".rstrip()
+            for number, option in enumerate(options, 1)
+        )
+        return "\n".join([f"{field['label']}: type {'a number' if fewest == most == 1 else numbers}", *lines])
+    if field.get("value"):
+        return f"{field['label']} (an empty line keeps it):\n{field['value']}"
+    notes = (
+        "required" if field.get("required", True) else "an empty line skips it",
+        (field.get("placeholder") or "").rstrip("."),
+    )
+    return f"{field['label']} ({'; '.join(filter(None, notes))})"
 
 
-def _how_many(field: Field) -> str:
-    if field.fewest == field.most == 1:
-        return "type a number"
-    most = "all" if field.most >= len(field.choices) else str(field.most)
-    return f"type {field.fewest} to {most} of these numbers"
-
-
-def read_value(line: str, field: Field) -> str | list[str]:
-    """Read a typed text, or the values that numbers or names mean. Raises ValueError."""
-    if not field.choices:
-        text = line.strip() or field.text
-        if field.fewest and not text:
-            raise ValueError(f"{field.label} is required; {CANCEL} leaves it")
-        if len(text) > field.most:
-            raise ValueError(f"that is {len(text):,} characters, {field.label} has at most {field.most:,}")
-        return text
-    chosen: dict[str, None] = {}
+def read_value(line: str, field: Json) -> Filled:
+    """Read a typed text, or the values that numbers or names mean."""
+    if field["type"] != MENU:
+        return line.strip() or str(field.get("value") or "")
+    options = field["options"]
     if line.strip().lower() == "all":
-        chosen = dict.fromkeys(choice.value for choice in field.choices)
-    else:
-        by_name = {name.lower(): each.value for each in reversed(field.choices) for name in (each.label, each.value)}
-        for word in filter(None, _BETWEEN.split(line.strip())):
-            number = int(word[:4]) if word.isdecimal() else 0
-            value = by_name.get(word.strip().lower().removeprefix("@"))
-            if 0 < number <= len(field.choices):
-                value = field.choices[number - 1].value
-            if value is None:
-                raise ValueError(f"{word} is none of these; type their numbers")
-            chosen[value] = None
-    if not field.fewest <= len(chosen) <= field.most:
-        raise ValueError(f"{_how_many(field)}; {CANCEL} leaves it")
-    return list(chosen)
+        return [option["value"] for option in options]
+    meant = {option[key].lower(): option["value"] for option in reversed(options) for key in ("label", "value")}
+    meant |= {str(number): option["value"] for number, option in enumerate(options, 1)}
+    words = (word.strip().removeprefix("@") for word in filter(None, _BETWEEN.split(line.strip())))
+    return list(dict.fromkeys(meant.get(word.lower(), word) for word in words))

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from agentic.local.terminal.commands import (
-    Answer,
-    Choice,
-    Dialog,
-    Field,
-    Questions,
-    Values,
-    read_value,
-    render_question,
-)
+from agentic.local.discord.dialogs import MENU
+from agentic.local.terminal.commands import Answer, Dialog, Json, Values, read_value, render_question
 
-WHO = Field(
-    "Who takes part?",
-    most=3,
-    fewest=2,
-    choices=(Choice("hist", "Historian", "reads the present"), Choice("eng", "Engineer"), Choice("sc", "The Sceptic")),
-)
-TOPIC = Field("Topic", most=20, fewest=1, hint="what it is about")
-RULES = Field("Rules", most=100, text="Be brief.")
-NOTE = Field("Note", most=100)
+WHO = {
+    "type": MENU,
+    "label": "Who takes part?",
+    "min_values": 2,
+    "max_values": 3,
+    "options": [
+        {"value": "hist", "label": "Historian", "description": "reads the present"},
+        {"value": "eng", "label": "Engineer"},
+        {"value": "sc", "label": "The Sceptic"},
+    ],
+}
+TOPIC = {"type": 4, "label": "Topic", "max_length": 20, "placeholder": "what it is about"}
+RULES = {"type": 4, "label": "Rules", "max_length": 100, "required": False, "value": "Be brief."}
+NOTE = {"type": 4, "label": "Note", "max_length": 100, "required": False}
 
 
 class Sender:
@@ -37,9 +34,9 @@ class Sender:
         return self.answer
 
 
-def dialog(notes: list[str], sender: Sender, *fields: Field, text: str = "") -> Dialog:
+def dialog(notes: list[str], sender: Sender, *fields: Json, text: str = "") -> Dialog:
     opened = Dialog(notes.append, str.strip)
-    opened.show(Answer(text, Questions("A room", fields, sender)))
+    opened.show(Answer(text, "A room", fields, sender))
     return opened
 
 
@@ -69,14 +66,14 @@ def test_a_choice_is_made_by_number_or_name(line: str, chosen: list[str]) -> Non
 
 @pytest.mark.parametrize(
     ("line", "hint"),
-    [("1", "type 2 to all"), ("", "type 2 to all"), ("1 4", "4 is none of these"), ("1, poet", "poet is none")],
+    [("1", "choose 2 to 3"), ("", "choose 2 to 3"), ("1 4", "4 is not one"), ("1, poet", "poet is not one")],
 )
 def test_a_choice_that_a_menu_does_not_take_is_asked_again(line: str, hint: str) -> None:
     notes: list[str] = []
     opened = dialog(notes, Sender(Answer()), WHO)
     assert opened.take(line) is None
     assert hint in notes[-1]
-    assert opened.label == WHO.label
+    assert opened.label == WHO["label"]
 
 
 async def test_a_form_is_asked_field_after_field_and_an_empty_line_keeps_or_skips() -> None:
