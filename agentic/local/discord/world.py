@@ -3,7 +3,6 @@
 The records are plain and mutable. World publishes their changes to its listeners, payloads.py converts them into
 Discord's JSON. Ids are ints here and strings on the wire. Times are unix seconds.
 
-https://discord.com/developers/docs/events/gateway#list-of-intents
 https://discord.com/developers/docs/topics/permissions#permission-hierarchy
 https://discord.com/developers/docs/topics/opcodes-and-status-codes#json-json-error-codes
 """
@@ -40,25 +39,8 @@ PEOPLE |= ATTACH_FILES | EMBED_LINKS | CREATE_PUBLIC_THREADS | USE_APPLICATION_C
 BOTS = PEOPLE | MANAGE_MESSAGES | MANAGE_WEBHOOKS | MANAGE_THREADS | PIN_MESSAGES
 """The permissions of an invited bot's own role."""
 
-GUILDS, GUILD_MEMBERS, GUILD_WEBHOOKS = 1 << 0, 1 << 1, 1 << 5
-GUILD_MESSAGES, GUILD_REACTIONS, GUILD_TYPING = 1 << 9, 1 << 10, 1 << 11
-DIRECT_MESSAGES, DIRECT_REACTIONS, DIRECT_TYPING = 1 << 12, 1 << 13, 1 << 14
-MESSAGE_CONTENT = 1 << 15
-
 NONCE_SECONDS = 300.0
 _MAX_NONCES = 10_000
-
-_INTENTS = (  # (beginning of the event's name, intent in a guild, intent in a DM); the first that fits counts
-    ("MESSAGE_REACTION_", GUILD_REACTIONS, DIRECT_REACTIONS),
-    ("MESSAGE_", GUILD_MESSAGES, DIRECT_MESSAGES),
-    ("TYPING_START", GUILD_TYPING, DIRECT_TYPING),
-    ("CHANNEL_PINS_UPDATE", GUILDS, DIRECT_MESSAGES),
-    ("GUILD_MEMBER_", GUILD_MEMBERS, 0),
-    ("WEBHOOKS_UPDATE", GUILD_WEBHOOKS, 0),
-    ("INTERACTION_CREATE", 0, 0),
-    ("", GUILDS, 0),
-)
-_FOR_ALL_MEMBERS = ("GUILD_", "CHANNEL_CREATE", "CHANNEL_UPDATE", "CHANNEL_DELETE", "WEBHOOKS_UPDATE")
 
 UNKNOWN_CODES = {
     "Channel": 10003,
@@ -230,26 +212,13 @@ class Webhook:
 
 @dataclass(slots=True)
 class Event:
-    """An event of the gateway. guild_id is None for DMs. If channel is set, only members who may view it get the event;
-    if `only` is set, only this bot.
-    """
+    """An event of the gateway. guild_id is None for DMs. If `only` is set, only this bot gets it."""
 
     name: str
     data: dict[str, Any]
     guild_id: int | None = None
     channel: Channel | None = None
     only: int | None = None
-    intent: int = field(init=False)
-    """The intent bit that the event needs; 0 for one that everybody gets."""
-
-    def __post_init__(self) -> None:
-        guild, direct = next(intents for prefix, *intents in _INTENTS if self.name.startswith(prefix))
-        self.intent = direct if self.guild_id is None else guild
-
-    @property
-    def needs_view(self) -> bool:
-        """Whether the event is only for members that may view the channel. Events of channels go to all members."""
-        return self.channel is not None and not self.name.startswith(_FOR_ALL_MEMBERS)
 
 
 class World:
@@ -357,9 +326,6 @@ class World:
             if step is not None:
                 base = base & ~step.deny | step.allow
         return base
-
-    def may_view(self, user_id: int, channel: Channel) -> bool:
-        return bool(self.permissions_of(user_id, channel) & VIEW_CHANNEL)
 
     def require(self, user_id: int, channel: Channel, needed: int) -> None:
         """Raise Discord's 403: 50001 for a channel that cannot be seen, 50013 for a missing bit."""

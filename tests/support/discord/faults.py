@@ -1,17 +1,26 @@
-"""Faults of the stand-in on demand: slow answers, errors, cut connections, a gateway that repeats itself."""
+"""Faults of the stand-in on demand: slow answers, errors, cut connections, a gateway that repeats itself.
+
+The tests' gateway is also stricter than local mode's: it obeys intents and permissions to view, refuses frames that
+make no sense, and keeps the events of a session, which outlives its connection. A resume replays those after the
+client's last number.
+
+https://discord.com/developers/docs/events/gateway#list-of-intents
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import secrets
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from aiohttp import web
 
-from agentic.local.discord.gateway import PRESENCE, Gateway, GatewaySocket, Session
-from agentic.local.discord.world import Event, World
+from agentic.local.discord.gateway import HEARTBEAT, IDENTIFY, RESUME, Gateway, GatewaySocket, Session
+from agentic.local.discord.world import VIEW_CHANNEL, BotApplication, Event, World
 
 
 @dataclass(slots=True)
@@ -97,6 +106,54 @@ class Faults:
         self.rules.clear()
 
 
+GUILDS, GUILD_MEMBERS, GUILD_WEBHOOKS = 1 << 0, 1 << 1, 1 << 5
+GUILD_MESSAGES, GUILD_REACTIONS, GUILD_TYPING = 1 << 9, 1 << 10, 1 << 11
+DIRECT_MESSAGES, DIRECT_REACTIONS, DIRECT_TYPING = 1 << 12, 1 << 13, 1 << 14
+MESSAGE_CONTENT = 1 << 15
+
+_INTENTS = (  # (beginning of the event's name, intent in a guild, intent in a DM); the first that fits counts
+    ("MESSAGE_REACTION_", GUILD_REACTIONS, DIRECT_REACTIONS),
+    ("MESSAGE_", GUILD_MESSAGES, DIRECT_MESSAGES),
+    ("TYPING_START", GUILD_TYPING, DIRECT_TYPING),
+    ("CHANNEL_PINS_UPDATE", GUILDS, DIRECT_MESSAGES),
+    ("GUILD_MEMBER_", GUILD_MEMBERS, 0),
+    ("WEBHOOKS_UPDATE", GUILD_WEBHOOKS, 0),
+    ("INTERACTION_CREATE", 0, 0),
+    ("", GUILDS, 0),
+)
+_FOR_ALL_MEMBERS = ("GUILD_", "CHANNEL_CREATE", "CHANNEL_UPDATE", "CHANNEL_DELETE", "WEBHOOKS_UPDATE")
+
+PRESENCE, RECONNECT, REQUEST_MEMBERS = 3, 7, 8
+DECODE_ERROR, NOT_AUTHENTICATED, DISALLOWED_INTENTS = 4002, 4003, 4014
+_MAX_SESSIONS = 64
+_MAX_EVENTS = 2000  # of a session
+
+
+@dataclass(eq=False)
+class KeptSession(Session):
+    """A session that can be resumed. intents are those that the bot asked for."""
+
+    intents: int = 0
+    _kept: deque[tuple[int, str, str]] = field(default_factory=lambda: deque(maxlen=_MAX_EVENTS))
+    """Number, name, and data, which sessions share."""
+
+    def send(self, name: str, data_json: str) -> None:
+        super().send(name, data_json)
+        self._kept.append((self.seq, name, data_json))
+
+    def can_resume_from(self, seq: int) -> bool:
+        first_kept = self._kept[0][0] if self._kept else self.seq + 1
+        return first_kept - 1 <= seq <= self.seq
+
+    def resume(self, connection: GatewaySocket, seq: int) -> None:
+        """Continue over a new connection: replay the events after seq, then send RESUMED."""
+        self.connection = connection
+        for number, name, data_json in self._kept:
+            if number > seq:
+                connection.send(f'{{"t":"{name}","s":{number},"op":0,"d":{data_json}}}')
+        self.send("RESUMED", '{"_trace":["stand-in"]}')
+
+
 class FaultyGateway(Gateway):
     """`presences` are the bots' by key, as they sent them."""
 
@@ -119,19 +176,76 @@ class FaultyGateway(Gateway):
         return ws
 
     async def _on_frame(self, connection: GatewaySocket, text: str) -> None:
-        await super()._on_frame(connection, text)
-        if connection.session is not None and (frame := json.loads(text))["op"] == PRESENCE:
-            self.presences[connection.session.app.key] = frame["d"]
+        frame = _parse_frame(text)
+        if frame is None:
+            await connection.close(DECODE_ERROR, "Error while decoding payload.")
+        elif connection.session is None and frame["op"] not in (HEARTBEAT, IDENTIFY, RESUME):
+            await connection.close(NOT_AUTHENTICATED, "Not authenticated.")
+        else:
+            await super()._on_frame(connection, text)
+            if connection.session is not None and frame["op"] == PRESENCE:
+                self.presences[connection.session.app.key] = frame["d"]
 
     async def _identify(self, connection: GatewaySocket, data: dict[str, Any]) -> None:
+        app = self._world.app_by_token(str(data.get("token", "")))
+        if app is not None and int(data.get("intents", 0)) & MESSAGE_CONTENT and not app.message_content:
+            await connection.close(DISALLOWED_INTENTS, "Disallowed intent(s).")
+            return
         await super()._identify(connection, data)
         if connection.session is not None and "presence" in data:
             self.presences[connection.session.app.key] = data["presence"]
 
+    def _new_session(self, app: BotApplication, connection: GatewaySocket, data: dict[str, Any]) -> KeptSession:
+        stale = [session.id for session in self.sessions.values() if session.connection is None]
+        for session_id in stale[: max(0, len(self.sessions) + 1 - _MAX_SESSIONS)]:
+            del self.sessions[session_id]
+        return KeptSession(secrets.token_hex(16), app, connection, intents=int(data.get("intents", 0)))
+
+    def _leave(self, session: Session, connection: GatewaySocket) -> None:
+        if session.connection is connection:
+            session.connection = None
+
+    def _is_for(self, session: Session, event: Event) -> bool:
+        """Whether the event is for this bot: intents, membership, and permission to view the channel."""
+        assert isinstance(session, KeptSession)
+        me, channel = session.app.user.id, event.channel
+        guild_intent, direct_intent = next(bits for start, *bits in _INTENTS if event.name.startswith(start))
+        needed = direct_intent if event.guild_id is None else guild_intent
+        if event.only is None and needed and not needed & session.intents:
+            return False
+        if event.only is None and channel is not None and not event.name.startswith(_FOR_ALL_MEMBERS):
+            return bool(self._world.permissions_of(me, channel) & VIEW_CHANNEL)
+        return super()._is_for(session, event)
+
     def _first_events(self, session: Session) -> Iterator[tuple[str, dict[str, Any]]]:
+        assert isinstance(session, KeptSession)
         for name, body in super()._first_events(session):
-            yield name, self._faults.altered.get(name, dict)(body)
+            if name == "READY" or session.intents & GUILDS:
+                yield name, self._faults.altered.get(name, dict)(body)
 
     def _resume(self, connection: GatewaySocket, data: dict[str, Any]) -> None:
+        session = self.sessions.get(str(data.get("session_id")))
         seq = max(0, int(data.get("seq") or 0) - self._faults.replayed)
-        super()._resume(connection, {**data, "seq": seq})
+        if (
+            not isinstance(session, KeptSession)
+            or session.app.token != data.get("token")
+            or not session.can_resume_from(seq)
+        ):
+            super()._resume(connection, data)
+        else:
+            if session.connection is not None:
+                session.connection.abort()
+            connection.session = session
+            session.resume(connection, seq)
+
+
+def _parse_frame(text: str) -> dict[str, Any] | None:
+    """The frame, or None if it is invalid: not JSON, no op, or data that should be an object and is not."""
+    try:
+        frame = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(frame, dict) or "op" not in frame:
+        return None
+    needs_object = frame["op"] in (IDENTIFY, RESUME, PRESENCE, REQUEST_MEMBERS)
+    return None if needs_object and not isinstance(frame.get("d"), dict) else frame

@@ -18,14 +18,14 @@ from aiohttp import web
 
 from agentic.local.discord import channels, messages, payloads, server
 from agentic.local.discord.dialogs import Interaction
-from agentic.local.discord.gateway import INVALID_SESSION, RECONNECT, Session
+from agentic.local.discord.gateway import INVALID_SESSION, Session
 from agentic.local.discord.interactions import COMPLETION, MESSAGE, TEXT, Json, find_command, slash_data
 from agentic.local.discord.messages import Draft
 from agentic.local.discord.rest import RestCall, RestEndpoint, json_response
 from agentic.local.discord.rest_guilds import make_webhook, webhook_author
 from agentic.local.discord.server import PREFIX, File, MessageRef, draft_of_text
 from agentic.local.discord.world import DM, ApiError, BotApplication, Channel, Event, Member, Message, User, World
-from tests.support.discord.faults import Faults, FaultyGateway, RequestInfo, RestFault
+from tests.support.discord.faults import RECONNECT, Faults, FaultyGateway, RequestInfo, RestFault
 from tests.support.discord.rate_limits import Limiter, RateLimits, bucket_of
 
 T = TypeVar("T")
