@@ -7,7 +7,6 @@ minute. Standard streams may be missing (`<&-`), or their encoding may lack char
 
 from __future__ import annotations
 
-import codecs
 import fcntl
 import logging
 import os
@@ -51,8 +50,6 @@ ADVICE: Mapping[type[errors.ModelError], str] = {
     errors.NotInstalled: "install the package that the log names",
 }
 HEADINGS = ("messages", "skips", "timeouts", "reactions", "pictures", "calls", "tokens", "cost")
-PLAIN = {"·": "-", "↳": ">", "↱": ">", "←": "<", "›": ">", "…": "...", "✗": "x", "✎": "~"}
-"""Replacements for characters that an encoding lacks; any other becomes a question mark."""
 
 
 class AlreadyRunning(Exception):
@@ -192,12 +189,4 @@ def fill_standard_streams() -> None:
 def allow_any_characters() -> None:
     """Let standard output take characters that its encoding lacks, instead of ending the program."""
     if isinstance(sys.stdout, TextIOWrapper):
-
-        def replace_lacking(error: UnicodeError) -> tuple[str, int]:
-            if not isinstance(error, UnicodeEncodeError):
-                raise error
-            lacking = error.object[error.start : error.end]
-            return "".join(PLAIN.get(letter, "?") for letter in lacking), error.end
-
-        codecs.register_error("plain characters", replace_lacking)
-        sys.stdout.reconfigure(errors="plain characters")
+        sys.stdout.reconfigure(errors="replace")

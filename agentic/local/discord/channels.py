@@ -1,7 +1,6 @@
 """Creating, changing and deleting channels and threads, and the steps to build a world: a guild, people, bots.
 
-A thread that grows from a message has that message's id. A post unarchives a thread. In a locked one only members who
-may manage threads post; in an archived one nothing happens but deletions, until it is unarchived.
+A thread that grows from a message has that message's id. A post unarchives a thread.
 
 https://discord.com/developers/docs/topics/threads
 """
@@ -17,13 +16,10 @@ from agentic.local.discord import payloads
 from agentic.local.discord.messages import Draft, place, post, publish_update, reference
 from agentic.local.discord.world import (
     BOTS,
-    MANAGE_THREADS,
     PEOPLE,
     PUBLIC_THREAD,
-    SEND_MESSAGES_IN_THREADS,
     THREAD_CREATED,
     THREAD_STARTER,
-    ApiError,
     BotApplication,
     Channel,
     Guild,
@@ -32,12 +28,7 @@ from agentic.local.discord.world import (
     Role,
     User,
     World,
-    archived,
-    invalid_form,
 )
-
-ARCHIVE_MINUTES = (60, 1440, 4320, 10080)
-MAX_NAME = 100
 
 
 def small_world(
@@ -157,47 +148,12 @@ def create_thread(
     return thread
 
 
-def read_name(body: dict[str, Any]) -> str:
-    """The name in a request's body. Raises the API's error for none, or one that is too long."""
-    name = str(body.get("name") or "").strip()
-    if not 1 <= len(name) <= MAX_NAME:
-        raise invalid_form("name", "BASE_TYPE_BAD_LENGTH", f"Must be between 1 and {MAX_NAME} in length.")
-    return name
-
-
-def read_archive_minutes(body: dict[str, Any], default: int = 1440) -> int:
-    """The auto-archive duration in a request's body. Raises the API's error for one that Discord does not take."""
-    minutes = int(body.get("auto_archive_duration") or default)
-    if minutes not in ARCHIVE_MINUTES:
-        text = f"Value must be one of {set(ARCHIVE_MINUTES)}."
-        raise invalid_form("auto_archive_duration", "BASE_TYPE_CHOICES", text)
-    return minutes
-
-
 def change_thread(world: World, thread: Channel, body: dict[str, Any]) -> None:
     """Set the fields of a request's body; the caller publishes the thread."""
     if "name" in body:
-        thread.name = read_name(body)
-    thread.archive_minutes = read_archive_minutes(body, thread.archive_minutes)
+        thread.name = str(body["name"])
+    thread.archive_minutes = int(body.get("auto_archive_duration") or thread.archive_minutes)
     thread.locked = bool(body.get("locked", thread.locked))
     if bool(body.get("archived", thread.archived)) != thread.archived:
         thread.archived = not thread.archived
         thread.archive_changed_at = world.clock()
-
-
-def require_thread_change(world: World, user_id: int, thread: Channel, body: dict[str, Any]) -> None:
-    """Raise the API's error if this user may not change these fields, or not while the thread is archived."""
-    if thread.archived and body.get("archived") is not False and set(body) != {"archived"}:
-        raise archived()
-    if "locked" in body or (thread.locked and "archived" in body):
-        world.require(user_id, thread, MANAGE_THREADS)
-    elif body == {"archived": False}:
-        world.require(user_id, thread, SEND_MESSAGES_IN_THREADS)
-    elif thread.owner_id != user_id:
-        world.require(user_id, thread, MANAGE_THREADS)
-
-
-def require_post(world: World, user_id: int, channel: Channel) -> None:
-    """Raise the API's error for a post into a locked thread by somebody who may not manage threads."""
-    if channel.locked and not world.permissions_of(user_id, channel) & MANAGE_THREADS:
-        raise ApiError(400, 160005, "Thread is locked")

@@ -13,17 +13,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentic.local.discord import dialogs, messages, payloads
-from agentic.local.discord.dialogs import ANSWER_SECONDS, DEFERRED_UPDATE, EPHEMERAL, TOKEN_SECONDS, UPDATE, Interaction
+from agentic.local.discord.dialogs import EPHEMERAL, UPDATE, Interaction
 from agentic.local.discord.messages import Draft, Upload
-from agentic.local.discord.rest import RestCall, RestEndpoint, draft_of, snowflake
+from agentic.local.discord.rest import RestCall, RestEndpoint, draft_of
 from agentic.local.discord.world import (
     ALL,
     COMMAND_REPLY,
-    ApiError,
     BotApplication,
     Channel,
     World,
-    invalid_form,
     unknown,
 )
 
@@ -121,22 +119,17 @@ def is_interaction(call: RestCall) -> bool:
     return call.request.match_info["token"] in call.world.interactions
 
 
-def _interaction(call: RestCall, seconds: float = TOKEN_SECONDS) -> Interaction:
+def _interaction(call: RestCall) -> Interaction:
     interaction = call.world.interactions.get(call.request.match_info["token"])
-    if interaction is None or call.world.clock() - interaction.created > seconds:
+    if interaction is None:
         raise unknown("interaction")
     return interaction
 
 
 async def callback(call: RestCall) -> Any:
-    """Accept the first answer: only once and in time."""
+    """Accept the first answer."""
     interaction = _interaction(call)
-    if interaction.callback is not None:
-        raise ApiError(400, 40060, "Interaction has already been acknowledged.")
-    _interaction(call, ANSWER_SECONDS)
     body, uploads = await call.form()
-    if body["type"] in (DEFERRED_UPDATE, UPDATE) and interaction.source is None:
-        raise invalid_form("type", "BASE_TYPE_CHOICES", "There is no message to update.")
     answer: Json = {"interaction": {"id": str(interaction.id), "type": 2}}
     if body["type"] == dialogs.MESSAGE:
         message = _post(call, interaction, draft_of(body.get("data") or {}, uploads))
@@ -150,7 +143,6 @@ async def callback(call: RestCall) -> Any:
 
 def _post(call: RestCall, interaction: Interaction, draft: Draft) -> Json:
     """Post an answer; a hidden one is kept with the interaction, without an event."""
-    draft.check()
     channel = call.world.channel(interaction.channel_id)
     draft.type = COMMAND_REPLY
     draft.webhook_id = draft.application_id = interaction.application_id
@@ -200,7 +192,7 @@ async def change_answer(call: RestCall) -> Any:
         return await follow_up(call)
     body, uploads = await call.form()
     text = call.request.match_info["message_id"]
-    message_id = _original_id(interaction) if text == "@original" else snowflake("message_id", text)
+    message_id = _original_id(interaction) if text == "@original" else int(text)
     return _change(call, interaction, message_id, body, uploads)
 
 

@@ -1,6 +1,6 @@
 """Posting, editing, deleting, pinning and reacting to messages: each changes the world, then publishes an event.
 
-REST uses it for the bots, after it has checked their permissions, and server.py for people.
+REST uses it for the bots, server.py for people. Nothing is refused here that the program does not do.
 
 https://discord.com/developers/docs/resources/message#allowed-mentions-object
 """
@@ -27,16 +27,11 @@ from agentic.local.discord.world import (
     MessageBody,
     User,
     World,
-    archived,
-    invalid_form,
     iso,
 )
 from agentic.net.images import media_type_of, size_of
 
-MAX_CONTENT = 2000
-MAX_NONCE = 25
 MAX_FILE_BYTES = 10 * 1024 * 1024
-MAX_EMOJI = 20  # at a message
 _USER = re.compile(r"<@!?(\d{15,20})>")
 _ROLE = re.compile(r"<@&(\d{15,20})>")
 _EVERYONE = re.compile(r"@(everyone|here)\b")
@@ -59,15 +54,6 @@ class Draft(MessageBody):
 
     uploads: Sequence[Upload] = ()
     allowed_mentions: dict[str, Any] | None = None
-
-    def check(self) -> None:
-        """Raise Discord's ApiError for a message that it would refuse."""
-        check_content(self.content)
-        if self.nonce is not None and len(str(self.nonce)) > MAX_NONCE:
-            raise invalid_form("nonce", "BASE_TYPE_MAX_LENGTH", f"Must be {MAX_NONCE} or fewer in length.")
-        if not (self.content.strip() or self.uploads or self.embeds or self.components):
-            raise ApiError(400, 50006, "Cannot send an empty message")
-        check_uploads(self.uploads)
 
 
 def post(world: World, channel: Channel, author: User, draft: Draft) -> Message:
@@ -130,12 +116,9 @@ def edit(
 
     A content of null empties the text. Attachments that the body does not list are removed, new ones come after them.
     """
-    require_unarchived(channel)
-    check_uploads(uploads)
     listed = None if body.get("attachments") is None else {int(a["id"]) for a in body["attachments"]}
     if "content" in body:
         content = str(body["content"] or "")
-        check_content(content)
         pinger = None if message.webhook_id else message.author.id
         users, roles, everyone = pings(world, channel, pinger, content, body.get("allowed_mentions"))
         message.content, message.mentions = content, users
@@ -170,7 +153,6 @@ def pin(world: World, channel: Channel, message: Message, by: User, pinned: bool
     """Pin or unpin. A pin adds a system message, as with Discord. Without a change nothing happens."""
     if (message.pinned_at is not None) == pinned:
         return
-    require_unarchived(channel)
     message.pinned_at = world.clock() if pinned else None
     times = [m.pinned_at for m in channel.messages.values() if m.pinned_at is not None]
     last = iso(max(times)) if times else None
@@ -203,13 +185,7 @@ def parse_emoji(world: World, text: str) -> Emoji:
 
 
 def add_reaction(world: World, channel: Channel, message: Message, user_id: int, emoji: Emoji) -> None:
-    """Add a reaction and publish the event; an existing one changes nothing.
-
-    Raises ApiError 30010 for one kind too many, and for an archived thread.
-    """
-    require_unarchived(channel)
-    if emoji not in message.reactions and len(message.reactions) >= MAX_EMOJI:
-        raise ApiError(403, 30010, f"Maximum number of reactions reached ({MAX_EMOJI})")
+    """Add a reaction and publish the event; an existing one changes nothing."""
     who = message.reactions.setdefault(emoji, [])
     if user_id in who:
         return
@@ -226,7 +202,6 @@ def remove_reaction(world: World, channel: Channel, message: Message, user_id: i
     who = message.reactions.get(emoji, [])
     if user_id not in who:
         return
-    require_unarchived(channel)
     who.remove(user_id)
     if not who:
         del message.reactions[emoji]
@@ -249,15 +224,12 @@ def pings(
     """Find whom a text pings: the users, the roles, and whether everyone, limited by the author's permissions.
 
     allowed is the request's allowed_mentions, None if there is none (then all mentions count). replied_to is the author
-    answered. A webhook (author_id None) may ping everything. Raises ApiError for a kind both parsed and listed.
+    answered. A webhook (author_id None) may ping everything.
     """
     parsed, listed = {"users", "roles", "everyone"}, dict[str, set[int]]()
     if allowed is not None:
         parsed = set(allowed.get("parse") or ())
         for kind in ("users", "roles"):
-            if kind in parsed and allowed.get(kind):
-                text = f'parse:["{kind}"] and {kind}: [ids...] are mutually exclusive.'
-                raise invalid_form("allowed_mentions", "MESSAGE_ALLOWED_MENTIONS_PARSE_EXCLUSIVE", text)
             listed[kind] = {int(one) for one in allowed.get(kind) or ()}
 
     def mentioned(pattern: re.Pattern[str], kind: str) -> list[int]:
@@ -273,23 +245,6 @@ def pings(
     known = world.guilds[channel.guild_id].roles
     roles = [r for r in mentioned(_ROLE, "roles") if r in known and (may_all or known[r].mentionable)]
     return users, roles, may_all and "everyone" in parsed and bool(_EVERYONE.search(content))
-
-
-def require_unarchived(channel: Channel) -> None:
-    """Raise the API's error for an archived thread, in which nothing is edited, pinned or reacted to."""
-    if channel.archived:
-        raise archived()
-
-
-def check_uploads(uploads: Sequence[Upload]) -> None:
-    if any(len(upload.content) > MAX_FILE_BYTES for upload in uploads):
-        raise ApiError(413, 40005, "Request entity too large")
-
-
-def check_content(content: str) -> None:
-    if len(content) > MAX_CONTENT:
-        text = f"Must be {MAX_CONTENT} or fewer in length."
-        raise invalid_form("content", "BASE_TYPE_MAX_LENGTH", text)
 
 
 def reference(channel: Channel, message: Message) -> dict[str, Any]:

@@ -20,9 +20,6 @@ from agentic.local.discord.world import (
     Message,
     User,
     World,
-    guild_permissions,
-    invalid_form,
-    missing_permissions,
     unknown,
 )
 
@@ -37,6 +34,7 @@ class RestCall:
         self.request = request
         self._app = app
         self.payload: Any = None
+        self._form: tuple[dict[str, Any], list[Upload]] | None = None
 
     @property
     def app(self) -> BotApplication:
@@ -50,30 +48,21 @@ class RestCall:
 
     def id(self, name: str) -> int:
         """A snowflake in the path."""
-        return snowflake(name, self.request.match_info[name])
+        return int(self.request.match_info[name])
 
     def query_id(self, name: str) -> int | None:
         text = self.request.query.get(name)
-        return None if text is None else snowflake(name, text)
+        return None if text is None else int(text)
 
-    def limit(self, default: int, most: int) -> int:
-        """The query's limit. Raises the API's error outside 1 to most."""
-        text = self.request.query.get("limit", str(default))
-        if not text.isdecimal() or not 1 <= int(text) <= most:
-            raise invalid_form("limit", "NUMBER_TYPE_RANGE", f"Value must be between 1 and {most}.")
-        return int(text)
+    def limit(self, default: int) -> int:
+        return int(self.request.query.get("limit", default))
 
-    def channel(self, needed: int = 0) -> Channel:
-        """The channel in the path. Raises 404 if it does not exist, 403 if the bot cannot see it or lacks a bit."""
+    def channel(self) -> Channel:
+        """The channel in the path. Raises 404 if it does not exist."""
         channel = self.world.find_channel(self.id("channel_id"))
         if channel is None:
             raise unknown("Channel")
-        self.require(channel, needed)
         return channel
-
-    def require(self, channel: Channel, needed: int) -> None:
-        """Raise Discord's 403 if the bot cannot see the channel or lacks a needed bit."""
-        self.world.require(self.me.id, channel, needed)
 
     def message(self, channel: Channel) -> Message:
         message = channel.messages.get(self.id("message_id"))
@@ -81,34 +70,32 @@ class RestCall:
             raise unknown("Message")
         return message
 
-    def guild(self, needed: int = 0) -> Guild:
-        """The guild in the path. Raises 404 if the bot is not in it, 403 if the bot's roles lack a needed bit."""
+    def guild(self) -> Guild:
+        """The guild in the path. Raises 404 if the bot is not in it."""
         guild = self.world.guilds.get(self.id("guild_id"))
         if guild is None or self.me.id not in guild.members:
             raise unknown("Guild")
-        if guild_permissions(guild, self.me.id) & needed != needed:
-            raise missing_permissions()
         return guild
-
-    def may(self, channel: Channel, bits: int) -> bool:
-        return self.world.permissions_of(self.me.id, channel) & bits == bits
 
     async def json(self) -> dict[str, Any]:
         """The body as an object; an empty body is an empty object."""
-        if self.request.content_type.startswith("multipart/"):
-            return (await self.form())[0]
-        if self.request.content_type == "application/x-www-form-urlencoded":  # a form that has no files
-            return self._decode(str((await self.request.post()).get("payload_json", "{}")).encode(), dict)
-        raw = await self.request.read()
-        return self._decode(raw, dict) if raw else {}
+        return (await self.form())[0]
 
     async def json_list(self) -> list[Any]:
         return self._decode(await self.request.read(), list)
 
     async def form(self) -> tuple[dict[str, Any], list[Upload]]:
-        """The body and its files, sent as JSON or as multipart with payload_json and files[n]."""
+        """The body and its files, sent as JSON or as a form with payload_json and files[n]."""
+        if self._form is None:
+            self._form = await self._read_form()
+        return self._form
+
+    async def _read_form(self) -> tuple[dict[str, Any], list[Upload]]:
+        if self.request.content_type == "application/x-www-form-urlencoded":  # a form that has no files
+            return self._decode(str((await self.request.post()).get("payload_json", "{}")).encode(), dict), []
         if not self.request.content_type.startswith("multipart/"):
-            return await self.json(), []
+            raw = await self.request.read()
+            return self._decode(raw, dict) if raw else {}, []
         body: dict[str, Any] = {}
         files: dict[int, Upload] = {}
         async for part in await self.request.multipart():
@@ -131,12 +118,6 @@ class RestCall:
             if isinstance(self.payload, kind):
                 return self.payload
         raise ApiError(400, 50109, "The request body contains invalid JSON.")
-
-
-def snowflake(name: str, text: str) -> int:
-    if not text.isdecimal():
-        raise invalid_form(name, "NUMBER_TYPE_COERCE", f'Value "{text}" is not snowflake.')
-    return int(text)
 
 
 def draft_of(body: dict[str, Any], uploads: list[Upload]) -> Draft:

@@ -15,13 +15,13 @@ from typing import Any, Self, TypeVar
 
 from aiohttp import web
 
-from agentic.local.discord import channels, interactions, messages, payloads, rest_channels, rest_guilds
+from agentic.local.discord import interactions, messages, payloads, rest_channels, rest_guilds
 from agentic.local.discord.dialogs import Filled, Interaction, form_data, menu_data
 from agentic.local.discord.gateway import Gateway
 from agentic.local.discord.interactions import Options
 from agentic.local.discord.messages import Draft, Upload
 from agentic.local.discord.rest import RestCall, RestEndpoint, json_response
-from agentic.local.discord.world import ApiError, BotApplication, Channel, Event, Message, World, invalid_form
+from agentic.local.discord.world import ApiError, BotApplication, Channel, Event, Message, World
 from agentic.net.http_server import Connections, connection_limit, serve_http
 
 log = logging.getLogger(__name__)
@@ -97,8 +97,7 @@ class DiscordStandIn:
             return json_response(error.status, error.body)
         except (KeyError, TypeError, ValueError) as error:
             log.warning("%s %s: a body that could not be used", endpoint.method, call.request.path, exc_info=True)
-            refusal = invalid_form("body", "BASE_TYPE_REQUIRED", repr(error))
-            return json_response(refusal.status, refusal.body)
+            return json_response(400, {"code": 50035, "message": f"Invalid Form Body: {error!r}"})
         if isinstance(result, web.Response):
             return result
         return json_response(204 if result is None else 200, result)
@@ -147,7 +146,6 @@ class DiscordStandIn:
         if reply_to is not None:
             draft.reference = messages.reference(place, self._message(place, reply_to))
         with _as_value_error():
-            channels.require_post(self.world, who.id, place)
             return self._payload(messages.post(self.world, place, who, draft))
 
     async def react(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> bool:

@@ -327,14 +327,6 @@ class World:
                 base = base & ~step.deny | step.allow
         return base
 
-    def require(self, user_id: int, channel: Channel, needed: int) -> None:
-        """Raise Discord's 403: 50001 for a channel that cannot be seen, 50013 for a missing bit."""
-        bits = self.permissions_of(user_id, channel)
-        if not bits & VIEW_CHANNEL:
-            raise missing_access()
-        if bits & needed != needed:
-            raise missing_permissions()
-
     def emit(
         self,
         name: str,
@@ -422,23 +414,3 @@ class ApiError(Exception):
 def unknown(what: str) -> ApiError:
     """Make the 404 for a key of UNKNOWN_CODES, such as "Channel"."""
     return ApiError(404, UNKNOWN_CODES[what], f"Unknown {what}")
-
-
-def missing_access() -> ApiError:
-    return ApiError(403, 50001, "Missing Access")
-
-
-def missing_permissions() -> ApiError:
-    return ApiError(403, 50013, "Missing Permissions")
-
-
-def archived() -> ApiError:
-    return ApiError(400, 50083, "Thread is archived")
-
-
-def invalid_form(field: str, code: str, message: str) -> ApiError:
-    """A field that breaks its rules: 400 with code 50035 and the field's own error in Discord's nested form."""
-    detail: dict[str, Any] = {"_errors": [{"code": code, "message": message}]}
-    for name in reversed(field.split(".")):
-        detail = {name: detail}
-    return ApiError(400, 50035, "Invalid Form Body", errors=detail)

@@ -25,6 +25,7 @@ from agentic.local.discord.rest import RestCall, RestEndpoint, json_response
 from agentic.local.discord.rest_guilds import make_webhook, webhook_author
 from agentic.local.discord.server import PREFIX, File, MessageRef, draft_of_text
 from agentic.local.discord.world import DM, ApiError, BotApplication, Channel, Event, Member, Message, User, World
+from tests.support.discord import refusals
 from tests.support.discord.faults import RECONNECT, Faults, FaultyGateway, RequestInfo, RestFault
 from tests.support.discord.rate_limits import Limiter, RateLimits, bucket_of
 
@@ -142,16 +143,26 @@ class DiscordStandIn(server.DiscordStandIn):
         try:
             caller = major if endpoint.open else call.app.key
         except ApiError:
-            return await super()._respond(call, endpoint)
+            return await self._checked(call, endpoint)
         bucket = bucket_of(endpoint.method, endpoint.path)
         check = self.limiter.check(caller, bucket, major, counts_globally=not endpoint.open)
         if check.retry_after is not None:
             text = "You are being rate limited."
             body = {"message": text, "retry_after": check.retry_after, "global": check.is_global}
             return json_response(429, body, check.headers)
-        response = await super()._respond(call, endpoint)
+        response = await self._checked(call, endpoint)
         response.headers.update(check.headers)
         return response
+
+    async def _checked(self, call: RestCall, endpoint: RestEndpoint) -> web.Response:
+        """Answer unless Discord would refuse the request."""
+
+        async def handle(call: RestCall) -> Any:
+            refused = await refusals.refuse(call, endpoint)
+            answer = endpoint.handler(call) if refused is None else refused
+            return await answer if inspect.isawaitable(answer) else answer
+
+        return await super()._respond(call, replace(endpoint, handler=handle))
 
     def _publish(self, event: Event) -> None:
         super()._publish(event)
@@ -206,6 +217,21 @@ class DiscordStandIn(server.DiscordStandIn):
         finally:
             self._watchers.remove(evaluate)
             ticking.cancel()
+
+    async def say(self, author: int | str, channel: int | str, text: str, **more: Any) -> dict[str, Any]:
+        with server._as_value_error():
+            refusals.require_post(self.world, self.world.user(author).id, self.world.channel(channel))
+        return await super().say(author, channel, text, **more)
+
+    async def react(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> bool:
+        with server._as_value_error():
+            refusals.require_unarchived(self.world.channel(channel))
+        return await super().react(author, channel, message, emoji)
+
+    async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> bool:
+        with server._as_value_error():
+            refusals.require_unarchived(self.world.channel(channel))
+        return await super().pin(author, channel, message, pinned)
 
     async def say_as_webhook(
         self, name: str, channel: int | str, text: str, *, attachments: Sequence[File] = ()
