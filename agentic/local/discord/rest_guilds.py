@@ -14,7 +14,7 @@ from agentic.local.discord.rest import RestCall, RestEndpoint, draft_of
 from agentic.local.discord.world import ApiError, Channel, Message, User, Webhook, World
 
 
-def _own_commands(call: RestCall) -> list[dict[str, Any]]:
+def list_commands(call: RestCall) -> list[dict[str, Any]]:
     """The list that the path names: of the guild in it, or the global one."""
     guild_id = call.guild().id if "guild_id" in call.request.match_info else None
     return call.app.commands.setdefault(guild_id, [])
@@ -50,30 +50,10 @@ def _without_defaults(option: dict[str, Any]) -> dict[str, Any]:
 
 
 async def replace_commands(call: RestCall) -> Any:
-    commands = _own_commands(call)
+    commands = list_commands(call)
     known = {c["name"]: c for c in commands}
     commands[:] = [_build_command(call, body, known) for body in await call.json_list()]
     return commands
-
-
-def list_own_guilds(call: RestCall) -> Any:
-    after = call.query_id("after") or 0
-    return [
-        {
-            "id": str(guild.id),
-            "name": guild.name,
-            "icon": None,
-            "owner": guild.owner_id == call.me.id,
-            "permissions": str(world.guild_permissions(guild, call.me.id)),
-            "features": [],
-        }
-        for guild in call.world.guilds.values()
-        if call.me.id in guild.members and guild.id > after
-    ][: call.limit(200)]
-
-
-def list_channels(call: RestCall) -> Any:
-    return [payloads.channel(call.world, c) for c in call.guild().channels.values() if not c.is_thread]
 
 
 def read_member(call: RestCall) -> Any:
@@ -175,8 +155,7 @@ def delete_webhook_message(call: RestCall) -> None:
     messages.delete(call.world, channel, message.id)
 
 
-_APPLICATION = "/applications/{application_id}"
-_GUILD = "/guilds/{guild_id}"
+_COMMANDS = "/applications/{application_id}/guilds/{guild_id}/commands"
 _WEBHOOK = "/webhooks/{webhook_id}/{token}"
 _MESSAGE = _WEBHOOK + "/messages/{message_id}"
 
@@ -187,15 +166,8 @@ ENDPOINTS = [
     RestEndpoint("PATCH", _MESSAGE, change_webhook_message, open=True),
     RestEndpoint("DELETE", _MESSAGE, delete_webhook_message, open=True),
     RestEndpoint("GET", "/oauth2/applications/@me", lambda call: payloads.application(call.world, call.app)),
-    # py-cord reads the default sounds before it is ready; local use needs none
-    RestEndpoint("GET", "/soundboard-default-sounds", lambda _: []),
-    RestEndpoint("GET", _APPLICATION + "/commands", _own_commands),
-    RestEndpoint("PUT", _APPLICATION + "/commands", replace_commands),
-    RestEndpoint("GET", _APPLICATION + _GUILD + "/commands", _own_commands),
-    RestEndpoint("PUT", _APPLICATION + _GUILD + "/commands", replace_commands),
+    RestEndpoint("GET", _COMMANDS, list_commands),
+    RestEndpoint("PUT", _COMMANDS, replace_commands),
     RestEndpoint("GET", "/users/@me", lambda call: payloads.own_user(call.me)),
-    RestEndpoint("GET", "/users/@me/guilds", list_own_guilds),
-    RestEndpoint("GET", _GUILD, lambda call: payloads.guild(call.guild())),
-    RestEndpoint("GET", _GUILD + "/channels", list_channels),
-    RestEndpoint("GET", _GUILD + "/members/{user_id}", read_member),
+    RestEndpoint("GET", "/guilds/{guild_id}/members/{user_id}", read_member),
 ]

@@ -25,7 +25,7 @@ from agentic.local.discord.rest import RestCall, RestEndpoint, json_response
 from agentic.local.discord.rest_guilds import make_webhook, webhook_author
 from agentic.local.discord.server import PREFIX, File, MessageRef, draft_of_text
 from agentic.local.discord.world import DM, ApiError, BotApplication, Channel, Event, Member, Message, User, World
-from tests.support.discord import refusals
+from tests.support.discord import refusals, rest_setup
 from tests.support.discord.faults import RECONNECT, Faults, FaultyGateway, RequestInfo, RestFault
 from tests.support.discord.rate_limits import Limiter, RateLimits, bucket_of
 
@@ -83,6 +83,8 @@ class DiscordStandIn(server.DiscordStandIn):
     def _add_routes(self, router: web.UrlDispatcher) -> None:
         super()._add_routes(router)
         router.add_routes(self.extra_routes)
+        for endpoint in rest_setup.ENDPOINTS:
+            router.add_route(endpoint.method, PREFIX + endpoint.path, self._handler_of(endpoint))
 
         def refuse(call: RestCall) -> Any:
             self.unknown_requests.append((call.request.method, call.request.path))
