@@ -53,7 +53,7 @@ async def test_a_room_is_created_by_its_menu_and_by_names_steered_and_exported(t
         types = partial(typed, f, runtime, tmp_path / "files")
         await types(
             ("/room create Is P equal to NP? turns: 9", "Who takes part in “Is P equal to NP?”?"),
-            ("claude", "type 2 to all of these numbers; /cancel leaves it"),
+            ("claude", "choose 2"),
             ("2 1", "The room is open: #room-1"),
             ("#room-1", "you are in #room-1"),
             ("/room stop", "#room-1 is paused"),

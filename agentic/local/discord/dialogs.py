@@ -113,7 +113,7 @@ def check_value(field: Mapping[str, Any], value: Filled) -> None:
             raise ValueError(f"{label} has at most {field['max_length']} characters")
         return
     known = [option["value"] for option in field.get("options", ())]
-    fewest, most = field.get("min_values", 1), field.get("max_values", 1)
+    fewest, most = field.get("min_values", 1), min(field.get("max_values", 1), len(known))
     if unknown := [each for each in value if each not in known]:
         raise ValueError(f"{unknown[0]} is not one of the choices")
     if not fewest <= len(set(value)) <= most:
