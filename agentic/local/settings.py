@@ -1,8 +1,8 @@
 """The settings of local mode, made from an owner's, and the world and the personas that it runs with.
 
 Tokens, channels and REDIS_URL of .env are not used, and data is kept separately under data/local/. The world has the
-same guild, channels, people and bots at every start: their ids are kept in data/local/ids.json, so that data/local
-still refers to them (the channels of notes, stops, what `/forget me` looks for). Messages are not kept.
+same guild, channels, people and bots at every start: their ids are made from their names, so that data/local still
+refers to them (the channels of notes, stops, what `/forget me` looks for). Messages are not kept.
 
 The personas are the program's own files, with a separate memory, so that local mode writes nothing into the folder of
 the real bots, be it `personas` or that of PERSONAS_DIR:
@@ -13,19 +13,20 @@ the real bots, be it `personas` or that of PERSONAS_DIR:
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from pydantic import SecretStr
 
 from agent_config import AgentSettings, Settings
 from agent_coordinator.config import CoordinatorConfig
 from agentic.agent.roster import PersonaFolders
+from agentic.ids import id_at
 from agentic.local.discord.channels import small_world
 from agentic.local.discord.world import World
 from agentic.personas.files import PERSONA_FILES
@@ -36,10 +37,11 @@ log = logging.getLogger(__name__)
 
 CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; the terminal starts in the first
 PERSON = "Sam"  # the person at the terminal: a name that the bots can use
+GUILD = "Roundtable"
+FIRST_ID = id_at(1_767_225_600)  # smaller than that of any message: the beginning of 2026
 LOCAL_COOLDOWN = 2.0  # seconds; fifteen would look like a fault to somebody who tries it
 LOCAL_POLICY = "pull"
 LOCAL = "local"  # the folder below DATA_DIR
-IDS_FILE = "ids.json"
 OWN = ("memory.md",)  # persona files that are not linked
 SLOW_TURN = 300.0  # seconds; without a graphics card a model reads a prompt of 5,000 tokens in minutes
 
@@ -59,7 +61,10 @@ ONCE = Pace(thinking=(0.02, 0.1), between_turns=(0.05, 0.2), max_rounds=5)
 
 def local_world(settings: Settings) -> World:
     bots = {name: (agent.display_name, _token(name)) for name, agent in settings.agents.items()}
-    return kept_world(settings.data_dir / LOCAL, lambda ids: small_world(bots, CHANNELS, (PERSON,), ids=ids))
+    names = [f"user:{PERSON.lower()}", f"guild:{GUILD}", "role:bots", *(f"channel:{name}" for name in CHANNELS)]
+    names += [f"{kind}:{name}" for key, (shown, _) in bots.items() for kind, name in (("bot", key), ("role", shown))]
+    ids = {name: FIRST_ID + crc32(name.encode()) for name in names}
+    return small_world(bots, CHANNELS, (PERSON,), guild_name=GUILD, ids=ids)
 
 
 def local_settings(settings: Settings, world: World, pace: Pace) -> Settings:
@@ -160,22 +165,3 @@ def _link(here: Path, target: Path) -> None:
         here.unlink(missing_ok=True)
     if target.exists():
         here.symlink_to(target)
-
-
-def kept_world(folder: Path, make: Callable[[Mapping[str, int]], World]) -> World:
-    """Make a world with the ids of earlier starts, and keep new ids. Raises OSError."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        read = json.loads((folder / IDS_FILE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        read = None
-    known: dict[str, int] = {}
-    if isinstance(read, dict):  # otherwise everything gets a new id
-        known = {name: number for name, number in read.items() if type(number) is int and 0 < number < 2**63}
-    world = make(known)
-    ids = {**known, **world.named_ids()}
-    if ids != known:
-        beside = folder / f"{IDS_FILE}.new"
-        beside.write_text(json.dumps(ids, indent=1) + "\n", encoding="utf-8")
-        os.replace(beside, folder / IDS_FILE)
-    return world

@@ -44,7 +44,7 @@ def small_world(
 
     bots maps a key to (shown name, token). The first of people owns the guild (a person named "owner" is made when
     there are none). Every bot has the managed role that Discord gives it, and all carry a mentionable one, "bots".
-    `ids` are those of an earlier world, by its `named_ids()`.
+    `ids` are by kind and name, as in World.
     """
     world = World(clock, ids)
     owner, *_ = [add_person(world, name) for name in (people or ("owner",))]

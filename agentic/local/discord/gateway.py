@@ -115,15 +115,13 @@ class Gateway:
             "READY",
             {
                 "v": 10,
-                "user": payloads.own_user(session.app.user),
+                "user": payloads.user(session.app.user),
                 "guilds": [{"id": str(g.id), "unavailable": True} for g in guilds],
                 "session_id": session.id,
-                "session_type": "normal",
                 "resume_gateway_url": self.url,
                 "application": {"id": str(session.app.id), "flags": payloads.application_flags(session.app)},
                 "private_channels": [],
                 "shard": [0, 1],
-                "_trace": ["stand-in"],
             },
         )
         for guild in guilds:
@@ -141,11 +139,6 @@ class Gateway:
             "members": [me],
             "channels": [payloads.channel(world, c) for c in guild.channels.values() if not c.is_thread],
             "threads": [payloads.channel(world, c) for c in guild.channels.values() if c.is_thread and not c.archived],
-            "presences": [],
-            "voice_states": [],
-            "stage_instances": [],
-            "guild_scheduled_events": [],
-            "soundboard_sounds": [],
         }
 
     def close(self) -> None:

@@ -26,19 +26,6 @@ from agentic.local.discord.world import (
 Json = dict[str, Any]
 
 FLAG_HAS_THREAD = 1 << 5
-_GUILD: Json = {  # fields that are the same for every guild
-    **dict.fromkeys(("icon", "splash", "discovery_splash", "banner", "description", "vanity_url_code")),
-    **dict.fromkeys(("afk_channel_id", "system_channel_id", "rules_channel_id", "public_updates_channel_id")),
-    **dict.fromkeys(("verification_level", "explicit_content_filter", "mfa_level", "nsfw_level"), 0),
-    **dict.fromkeys(("premium_tier", "premium_subscription_count", "system_channel_flags"), 0),
-    "afk_timeout": 300,
-    "default_message_notifications": 1,
-    "premium_progress_bar_enabled": False,
-    "preferred_locale": "en-US",
-    "features": [],
-    "stickers": [],
-    "max_members": 500_000,
-}
 _LIMITED_PRESENCES, _LIMITED_MEMBERS, _LIMITED_CONTENT = 1 << 13, 1 << 15, 1 << 19
 
 
@@ -50,25 +37,11 @@ def user(u: User) -> Json:
         "global_name": u.global_name,
         "avatar": u.avatar,
         "bot": u.bot,
-        "public_flags": 0,
     }
-
-
-def own_user(u: User) -> Json:
-    """The bot's own user in /users/@me and READY."""
-    return {**user(u), "verified": True, "mfa_enabled": True, "locale": "en-US", "flags": 0, "email": None}
 
 
 def partial_member(m: Member) -> Json:
-    return {
-        "roles": [str(r) for r in m.roles],
-        "nick": None,
-        "avatar": None,
-        "joined_at": iso(m.joined_at),
-        "flags": 0,
-        **dict.fromkeys(("premium_since", "communication_disabled_until")),
-        **dict.fromkeys(("deaf", "mute", "pending"), False),
-    }
+    return {"roles": [str(r) for r in m.roles], "nick": None, "joined_at": iso(m.joined_at), "flags": 0}
 
 
 def member(m: Member) -> Json:
@@ -81,13 +54,9 @@ def role(r: Role) -> Json:
         "name": r.name,
         "permissions": str(r.permissions),
         "position": r.position,
-        "color": 0,
         "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
-        "hoist": False,
         "managed": r.bot_id is not None,
         "mentionable": r.mentionable,
-        **dict.fromkeys(("icon", "unicode_emoji")),
-        "flags": 0,
     }
     if r.bot_id is not None:
         body["tags"] = {"bot_id": str(r.bot_id)}
@@ -106,8 +75,6 @@ def channel(world: World, c: Channel) -> Json:
         "parent_id": None if c.parent_id is None else str(c.parent_id),
         "name": c.name,
         "last_message_id": last,
-        "rate_limit_per_user": 0,
-        "flags": 0,
     }
     if not c.is_thread:
         overwrites = c.overwrites.values()
@@ -117,13 +84,10 @@ def channel(world: World, c: Channel) -> Json:
             "permission_overwrites": [
                 {"id": str(o.id), "type": o.kind, "allow": str(o.allow), "deny": str(o.deny)} for o in overwrites
             ],
-            "nsfw": False,
         }
     return body | {
         "owner_id": str(c.owner_id),
         "message_count": len(c.messages),
-        "member_count": len(c.thread_members),
-        "total_message_sent": len(c.messages),
         "thread_metadata": {
             "archived": c.archived,
             "auto_archive_duration": c.archive_minutes,
@@ -137,13 +101,10 @@ def channel(world: World, c: Channel) -> Json:
 def guild(g: Guild) -> Json:
     """A guild as in GET /guilds/{id}; gateway.py adds channels, threads and members for GUILD_CREATE."""
     return {
-        **_GUILD,
         "id": str(g.id),
         "name": g.name,
         "owner_id": str(g.owner_id),
         "emojis": [emoji(e, n) | {"roles": [], "available": True} for e, n in g.emojis.items()],
-        "approximate_member_count": len(g.members),
-        "approximate_presence_count": len(g.members),
         "roles": [role(r) for r in g.roles.values()],
     }
 
@@ -178,17 +139,11 @@ def application(world: World, app: BotApplication) -> Json:
     return {
         "id": str(app.id),
         "name": app.user.username,
-        "bot_public": True,
-        "bot_require_code_grant": False,
-        "verify_key": "0" * 64,
+        "verify_key": "",
+        "description": "",
         "owner": user(owner),
-        **dict.fromkeys(("icon", "team")),
-        **dict.fromkeys(("description", "summary"), ""),
         "bot": user(app.user),
         "flags": application_flags(app),
-        "approximate_guild_count": sum(app.user.id in g.members for g in world.guilds.values()),
-        "redirect_uris": [],
-        "tags": [],
     }
 
 
@@ -236,11 +191,7 @@ def message(world: World, m: Message, viewer_id: int | None = None, *, nested: b
             {
                 "emoji": emoji(emoji_id, name),
                 "count": len(who),
-                "count_details": {"burst": 0, "normal": len(who)},
                 "me": viewer_id in who,
-                "me_burst": False,
-                "burst": False,
-                "burst_colors": [],
             }
             for (emoji_id, name), who in m.reactions.items()
         ]

@@ -168,6 +168,6 @@ ENDPOINTS = [
     RestEndpoint("GET", "/oauth2/applications/@me", lambda call: payloads.application(call.world, call.app)),
     RestEndpoint("GET", _COMMANDS, list_commands),
     RestEndpoint("PUT", _COMMANDS, replace_commands),
-    RestEndpoint("GET", "/users/@me", lambda call: payloads.own_user(call.me)),
+    RestEndpoint("GET", "/users/@me", lambda call: payloads.user(call.me)),
     RestEndpoint("GET", "/guilds/{guild_id}/members/{user_id}", read_member),
 ]

@@ -250,16 +250,6 @@ class World:
         """The id for a kind and name; the second record of a name gets a new one."""
         return self._ids.pop(f"{kind}:{name}", None) or self.new_id()
 
-    def named_ids(self) -> dict[str, int]:
-        """The ids by kind and name, with which the same world can be made again."""
-        found = {f"user:{user.username}": user.id for user in self.users.values() if not user.bot}
-        found |= {f"bot:{app.key}": app.id for app in self.apps.values()}
-        for guild in self.guilds.values():
-            found[f"guild:{guild.name}"] = guild.id
-            found |= {f"role:{role.name}": role.id for role in guild.roles.values() if role.id != guild.id}
-            found |= {f"channel:{channel.name}": channel.id for channel in guild.channels.values()}
-        return found
-
     @property
     def guild(self) -> Guild:
         """The first guild: usually the only one."""
