@@ -60,10 +60,7 @@ class BrowserPerson:
 
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
         try:
-            if given:
-                await self._server.react(self.name, channel_id, message_id, emoji)
-            else:
-                await self._server.unreact(self.name, channel_id, message_id, emoji)
+            await self._server.react(self.name, channel_id, message_id, emoji, given)
         except KeyError:
             raise Refused(400, "the message is gone") from None
         except ValueError as error:

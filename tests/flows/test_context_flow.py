@@ -381,7 +381,7 @@ async def test_only_peoples_reactions_hide_now_and_after_a_restart(tmp_path):
             assert await hidden() == ["both", "people"]
         async with f.running(agents=("claude", "grok")):  # read by REST
             assert await hidden() == ["both", "people"]
-            await f.discord.unreact("Alice", "debate", said["both"]["id"], "🙃")
+            await f.discord.react("Alice", "debate", said["both"]["id"], "🙃", given=False)
             assert await hidden() == ["people"]
 
 

@@ -47,7 +47,7 @@ async def test_reactions_hide_and_show_and_an_edit_hides(tmp_path):
         assert [f"Bob: {text}" in seen for text in ("one", ".two", "three", ".three", "four", "...five")] == [
             False, True, False, False, True, True,
         ]  # fmt: skip
-        await f.discord.unreact("Alice", "debate", said[0], "🙃")
+        await f.discord.react("Alice", "debate", said[0], "🙃", given=False)
         await f.discord.react("Alice", "debate", said[3], "🫥")
         await f.discord.edit("debate", said[2], "three")
         own = next(m for m in f.discord.messages("debate") if m["author"].get("bot"))

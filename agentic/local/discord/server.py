@@ -148,23 +148,18 @@ class DiscordStandIn:
         with _as_value_error():
             return self._payload(messages.post(self.world, place, who, draft))
 
-    async def react(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> bool:
-        """Add a reaction; False if it was there before."""
+    async def react(
+        self, author: int | str, channel: int | str, message: MessageRef, emoji: str, given: bool = True
+    ) -> bool:
+        """Add a reaction, or remove it; False if that changed nothing."""
         place, who = self.world.channel(channel), self.world.user(author).id
         target = self._message(place, message)
         with _as_value_error():
             kind = messages.parse_emoji(self.world, emoji)
-            new = who not in target.reactions.get(kind, ())
-            messages.add_reaction(self.world, place, target, who, kind)
-        return new
-
-    async def unreact(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> None:
-        """Remove a reaction."""
-        place = self.world.channel(channel)
-        with _as_value_error():
-            kind = messages.parse_emoji(self.world, emoji)
-            target, who = self._message(place, message), self.world.user(author).id
-            messages.remove_reaction(self.world, place, target, who, kind)
+        had = who in target.reactions.get(kind, ())
+        change = messages.add_reaction if given else messages.remove_reaction
+        change(self.world, place, target, who, kind)
+        return had != given
 
     async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> bool:
         """Pin a message, or remove its pin; False if that changed nothing."""

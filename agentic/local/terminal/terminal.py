@@ -234,7 +234,7 @@ class Terminal:
                     await self._stand_in.say(self._me, channel_id, text, reply_to=reply_to)
                 case React(message, emoji):
                     if not await self._stand_in.react(self._me, message.channel_id, message.id, emoji):
-                        await self._stand_in.unreact(self._me, message.channel_id, message.id, emoji)
+                        await self._stand_in.react(self._me, message.channel_id, message.id, emoji, given=False)
                         self.note(f"your {emoji} was removed from message {message.number}")
                 case Pin(message, pinned):
                     new = await self._stand_in.pin(self._me, message.channel_id, message.id, pinned)

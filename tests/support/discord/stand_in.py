@@ -225,10 +225,12 @@ class DiscordStandIn(server.DiscordStandIn):
             refusals.require_post(self.world, self.world.user(author).id, self.world.channel(channel))
         return await super().say(author, channel, text, **more)
 
-    async def react(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> bool:
+    async def react(
+        self, author: int | str, channel: int | str, message: MessageRef, emoji: str, given: bool = True
+    ) -> bool:
         with server._as_value_error():
             refusals.require_unarchived(self.world.channel(channel))
-        return await super().react(author, channel, message, emoji)
+        return await super().react(author, channel, message, emoji, given)
 
     async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> bool:
         with server._as_value_error():

@@ -81,7 +81,7 @@ async def test_reactions_go_both_ways_with_who_gave_them():
         fire = (await channel.fetch_message(message.id)).reactions[0]
         assert (fire.count, fire.me) == (2, True)
         assert {u.display_name async for u in fire.users()} == {"you", "Claude"}
-        await server.unreact("claude", "debate", message.id, "🔥")
+        await server.react("claude", "debate", message.id, "🔥", given=False)
         await server.clear_reactions("debate", message.id, "👍")
         await server.clear_reactions("debate", message.id)
         await server.wait_for(lambda: bot.heard["raw_reaction_clear"])

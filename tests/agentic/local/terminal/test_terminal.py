@@ -70,14 +70,14 @@ class FakeStandIn:
             self.done.append(("replied", reply_to))
         return message(text, author=9, channel=int(channel))
 
-    async def react(self, author: int | str, channel: int | str, message: int, emoji: str) -> bool:
+    async def react(self, author: int | str, channel: int | str, message: int, emoji: str, given: bool = True) -> bool:
         if emoji.isascii():
             raise ValueError("Unknown Emoji")
+        if not given:
+            self.done.append(("removed", message, emoji))
+            return True
         self.done.append((author, channel, message, emoji))
         return self.done.count(self.done[-1]) == 1
-
-    async def unreact(self, author: int | str, channel: int | str, message: int, emoji: str) -> None:
-        self.done.append(("removed", message, emoji))
 
     async def pin(self, author: int | str, channel: int | str, message: int, pinned: bool = True) -> bool:
         if message == 404:
