@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import re
-import struct
-import zlib
 from collections import Counter
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from agentic.llm.pricing import tokens_of
 from agentic.llm.types import Message, Prompt
@@ -389,18 +389,8 @@ def test_a_picture_without_words_is_noticed() -> None:
 async def test_a_drawing_is_a_valid_png_that_depends_on_the_words() -> None:
     first, again, other = [(await voice().draw(words)).picture for words in ("a fox", "a fox", "a hen")]
     assert first.data == again.data != other.data
-    assert first.data.startswith(b"\x89PNG\r\n\x1a\n")
     assert first.media_type == "image/png"
-    kinds, at, pixels = [], 8, b""
-    while at < len(first.data):
-        length, kind = struct.unpack(">I4s", first.data[at : at + 8])
-        body = first.data[at + 8 : at + 8 + length]
-        assert struct.unpack(">I", first.data[at + 8 + length : at + 12 + length])[0] == zlib.crc32(kind + body)
-        kinds.append(kind)
-        pixels += body if kind == b"IDAT" else b""
-        at += 12 + length
-    assert kinds == [b"IHDR", b"IDAT", b"IEND"]
-    assert len(zlib.decompress(pixels)) == 256 * (1 + 256 * 3)
+    assert Image.open(io.BytesIO(first.data)).size == (256, 256)
 
 
 async def test_an_answer_is_given_again_from_its_labels_alone_and_changes_nothing_in_the_voice() -> None:
