@@ -20,6 +20,7 @@ from typing import Generic, TypeVar
 
 from agentic.llm import pricing
 from agentic.llm.embeddings import Embedded, Embedder
+from agentic.llm.lazy_sdk import import_sdks_lazily
 from agentic.llm.model import Access, ProviderModel
 from agentic.llm.profiles import Aws, Endpoint
 from agentic.llm.provider_table import KNOWN, PROVIDERS
@@ -71,6 +72,7 @@ def build_model(
         rates=rates,
     )
     with _importing, _gc_disabled():
+        import_sdks_lazily()
         module, _, name = known.adapter.partition(":")
         adapter: type[ProviderModel] = getattr(import_module(module), name)
         if not access.free:
