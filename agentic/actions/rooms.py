@@ -15,7 +15,6 @@ from agentic.actions.values import Values, option
 from agentic.agent.roster import Called, find
 from agentic.policies import POLICY_TEXTS
 from agentic.record.database import RecordError
-from agentic.record.export.render import room_page
 from agentic.record.export.story import Look
 from agentic.rooms.opening import escaped
 from agentic.state.conversation_state import SpeakerQueue
@@ -134,6 +133,8 @@ def may_be_named(context: ActionContext, room: Room, request: ActionRequest) -> 
 
 async def export(context: ActionContext, request: ActionRequest, values: OfRoom) -> Outcome:
     """Give the room's page, from the record on this machine."""
+    from agentic.record.export.render import room_page  # jinja2 takes 3 MB, and few export a room
+
     settings, room = context.services.settings, await find_room(context, request, values)
     if not settings.records:
         return refused("nothing_recorded")

@@ -20,7 +20,7 @@ from agentic.agent.limits import ModelPrices
 from agentic.agent.options import OptionFiles
 from agentic.agent.roster import answering
 from agentic.agent.side_calls import cheapest, prices_of, usual_call
-from agentic.check.discord import options_in
+from agentic.check.odd_settings import options_in
 from agentic.context.options import Options
 from agentic.findings import Findings
 from agentic.llm.provider_table import profile_of

@@ -15,7 +15,7 @@ https://discord.com/developers/docs/topics/permissions#permission-hierarchy
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -27,15 +27,12 @@ import discord
 from discord.http import HTTPClient
 
 from agent_config import AgentSettings, Settings
-from agentic.agent.options import load_options
-from agentic.agent.persona import Personas
+from agentic.check.odd_settings import OptionsIn, options_in
 from agentic.check.report import ReportSection
-from agentic.context.entries import Entry
 from agentic.context.options import Options
 from agentic.findings import Findings
 
 Json = Mapping[str, Any]
-OptionsIn = Callable[[int | None], Options]  # by server; None: any other
 Permissions = Mapping[str, discord.Permissions]
 
 NEEDED: Permissions = {
@@ -185,23 +182,6 @@ async def check_bot(agent: AgentSettings, settings: Settings, section: ReportSec
     _check_channels(view, settings, found, options)
     _check_report_channels(view, settings, found)
     return view
-
-
-@dataclass(frozen=True, slots=True)
-class _Server:
-    """A place to look options up without pins: no channel of Discord is read."""
-
-    guild_id: int | None
-    channel_id: int = 0
-    pins: tuple[tuple[Entry, ...], ...] = ()
-    parent: _Server | None = None
-
-
-def options_in(agent: str, settings: Settings) -> OptionsIn:
-    """Options from the owner's files for the agent, or persona, of this key, by server."""
-    names = {name: one.display_name for name, one in settings.agents.items()}
-    book = load_options(settings, names, Personas(settings).layer)
-    return lambda guild_id: book.options(agent, _Server(guild_id))
 
 
 def link_to_invite(application_id: int, settings: Settings, options: OptionsIn) -> str:

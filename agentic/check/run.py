@@ -19,6 +19,7 @@ from agentic.check import costs, machine, report
 from agentic.check import discord as bots
 from agentic.check.agents import check_key, check_personas, check_pulled
 from agentic.check.discord import BotView, cause
+from agentic.check.odd_settings import setting_warnings_here
 from agentic.check.report import ReportSection
 from agentic.findings import Findings, Level
 from agentic.process.logs import version_line
@@ -61,7 +62,7 @@ async def check_all(
     shared.findings.ok("version", version_line())  # for a report of a problem
     _check_discord(settings, shared.findings)
     machine.check_clock(settings, shared.findings, clock)
-    shared.findings += [*machine.setting_warnings_here(settings), *machine.taken_ports(settings)]
+    shared.findings += [*setting_warnings_here(settings), *machine.taken_ports(settings)]
     machine.check_data_folder(settings, shared.findings)
     machine.check_record(settings, shared.findings)
     costs.check_options(settings, shared.findings)

@@ -21,7 +21,7 @@ from rich.console import Console
 from agent_cogs.slash_definitions import command_list
 from agent_config import AgentSettings, Settings
 from agent_coordinator.events import ConversationEnded, Event
-from agentic.check.machine import setting_warnings_here
+from agentic.check.odd_settings import setting_warnings_here
 from agentic.console.app import free_port
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Model

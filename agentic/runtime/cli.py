@@ -26,7 +26,6 @@ from agent_config import (
     process_environment,
 )
 from agentic.agent.persona import read_fronts
-from agentic.check.machine import setting_warnings_here
 from agentic.process.logs import set_up_logging, version_line
 from agentic.process.redaction import Redactor
 
@@ -78,7 +77,8 @@ def _run_local(settings: Settings, options: argparse.Namespace) -> int:
     _make_data_dir(settings)
     try:
         with only_start(settings.data_dir / LOCAL):
-            from agentic.local.mode import run_local  # slow to import, and a second start needs its answer at once
+            print("starting…", file=sys.stderr, flush=True)
+            from agentic.local.mode import run_local  # takes a second
 
             return run_local(settings, once=options.once, scripted=options.scripted, topic=options.room)
     except AlreadyRunning as running:
@@ -230,6 +230,8 @@ def _settings(*, local: bool = False, model: str | None = None) -> Settings | No
 
 def _log_start(settings: Settings) -> None:
     """Log the first lines of a start: the version, and what is odd about the settings."""
+    from agentic.check.odd_settings import setting_warnings_here
+
     log.info("%s", version_line())
     for warning in setting_warnings_here(settings):
         log.warning("%s", warning)

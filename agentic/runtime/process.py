@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
@@ -47,12 +47,14 @@ from agentic.state.leases import DEAD_HOLDER_SECONDS, AnyLease, ConditionalLease
 from agentic.state.record_stream import NoRecord, Notes, RecordWriter
 from agentic.state.shared_state import SharedState
 from agentic.state.silence import Silence
-from agentic.telemetry.metrics import Metrics, Readings, metrics_route
 from agentic.telemetry.spans import MISSING, Spans, http_exporter
 from agentic.wire import keys
 from agentic.wire.bus import Bus
 from agentic.wire.connection import RedisConnection, StateUnavailable, wait_for_redis
 from agentic.wire.server import locate_redis
+
+if TYPE_CHECKING:
+    from agentic.telemetry.metrics import Metrics, Readings
 
 log = logging.getLogger(__name__)
 
@@ -351,6 +353,7 @@ class Watching:
             self.watcher.add(spans)
             stack.push_async_callback(spans.aclose)
         if settings.health_port or settings.console:
+            from agentic.telemetry.metrics import Metrics
 
             async def ping() -> None:
                 await self._link.call_slowly(lambda redis: redis.ping(), PING_SECONDS)
@@ -360,6 +363,8 @@ class Watching:
             runtime.watch(runtime.metrics.run, "metrics")
 
     def _readings(self, runtime: Runtime) -> Readings:
+        from agentic.telemetry.metrics import Readings
+
         bots = runtime.bots
         return Readings(
             queues={name: bot.cog.host.queue.inbox.size() for name, bot in bots.items()},
@@ -389,7 +394,7 @@ def spans_to(endpoint: str, settings: Settings) -> Spans | None:
 
 def metrics_routes(runtime: Runtime) -> Sequence[web.RouteDef]:
     """GET /metrics, if the metrics of this process are served at all."""
-    return (metrics_route(runtime.metrics),) if runtime.metrics is not None else ()
+    return (runtime.metrics.route(),) if runtime.metrics is not None else ()
 
 
 async def serve(settings: Settings) -> int:

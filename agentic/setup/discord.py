@@ -19,8 +19,8 @@ from agentic.check.discord import (
     TokenRefusedError,
     link_to_invite,
     missing,
-    options_in,
 )
+from agentic.check.odd_settings import options_in
 from agentic.setup.answers import (
     CHANNELS,
     OLD_CHANNELS,

@@ -89,6 +89,12 @@ class Metrics:
         lines = generate_latest(self.registry).split(b"\n")
         return b"\n".join(line for line in lines if b"_created" not in line)
 
+    def route(self) -> web.RouteDef:
+        async def answer(_: web.Request) -> web.Response:
+            return web.Response(body=self.to_text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+        return web.get("/metrics", answer)
+
     async def run(self) -> None:
         """Measure the event loop and Redis until canceled."""
         loop, count = asyncio.get_running_loop(), 0
@@ -127,10 +133,3 @@ def _by_agent(name: str, help_text: str, values: Mapping[str, float]) -> Metric:
     for agent, value in values.items():
         family.add_metric([agent], value)
     return family
-
-
-def metrics_route(metrics: Metrics) -> web.RouteDef:
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(body=metrics.to_text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-    return web.get("/metrics", answer)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent_config import load_settings
-from agentic.check.machine import TOOLS, setting_warnings_here, taken_ports
+from agentic.check.machine import taken_ports
+from agentic.check.odd_settings import TOOLS, setting_warnings_here
 from agentic.process.root import ROOT
 from agentic.runtime import cli
 from agentic.tools.toolset import NAMES

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from agentic.process.root import ROOT
 from agentic.state.turn_records import TurnRecord
 from agentic.telemetry import metrics as module
-from agentic.telemetry.metrics import PREFIX, Metrics, Readings, metrics_route
+from agentic.telemetry.metrics import PREFIX, Metrics, Readings
 from agentic.wire.connection import StateUnavailable
 from agentic.wire.entries import CallRecord, Phases
 from tests.support.redis_server import until
@@ -58,7 +58,7 @@ async def test_turns_and_their_calls_are_counted_and_served_for_prometheus():
     assert tokens == [40, 60, 9]
     assert value(metrics, "cost_usd_total", agent="claude", model="openai/one") == 0.5
     app = web.Application()
-    app.add_routes([metrics_route(metrics)])
+    app.add_routes([metrics.route()])
     async with TestClient(TestServer(app)) as client:
         answer = await client.get("/metrics")
         text = await answer.text()

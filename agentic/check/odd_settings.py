@@ -1,0 +1,131 @@
+"""Warns of odd settings: valid, but they name something that does not exist.
+
+Each warning is one line, logged at the start and shown by --check. None stops a start; the network is not used, and
+nothing is imported that a start without --check does not need.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_config import Settings
+from agentic.agent.options import load_options
+from agentic.agent.persona import Personas
+from agentic.context.entries import Entry
+from agentic.context.options import MAX_MESSAGES, Options
+from agentic.findings import Finding, Findings
+from agentic.llm.pricing import is_local
+from agentic.process.root import ROOT
+from agentic.tools.own_tools import FILE_TOOLS, MEMORY, RECALL
+from agentic.tools.toolset import NAMES
+
+OptionsIn = Callable[[int | None], Options]  # by server; None: any other
+
+TOOLS = (*NAMES, MEMORY, RECALL, *FILE_TOOLS)
+CONFIG_FILES = ("shared.yaml", "endpoints.yaml", "mcp.yaml")
+_WILDCARDS = frozenset("*?[")
+
+
+def setting_warnings_here(settings: Settings, folder: Path | None = None) -> list[Finding]:
+    """All warnings for a start in `folder` (default: the working folder). Call it before the start creates files."""
+    found = Findings()
+    _warn_of_folders(settings, folder or Path.cwd(), found)
+    _warn_of_files(settings.config_files_dir, settings.agents, found)
+    if settings.context_window_size > MAX_MESSAGES:
+        text = f"{settings.context_window_size} counts as {MAX_MESSAGES}, since no more messages are kept"
+        found.warn("CONTEXT_WINDOW_SIZE", text, f"set {MAX_MESSAGES} or less")
+    _warn_of_tools(settings, found)
+    _warn_of_models(settings, found)
+    _warn_of_memory(settings, found)
+    return list(dict.fromkeys(found))
+
+
+def _warn_of_folders(settings: Settings, folder: Path, found: Findings) -> None:
+    named = settings.model_fields_set
+    if "personas_dir" in named and not settings.personas_dir.is_dir():
+        text = f"{settings.personas_dir} does not exist, so every bot starts with new files"
+        found.warn("PERSONAS_DIR", text, "correct it if your bots' files are elsewhere")
+    if "config_files_dir" in named and not settings.config_files_dir.is_dir():
+        text = f"{settings.config_files_dir} does not exist, so no options, endpoints or MCP servers are read"
+        found.warn("CONFIG_FILES_DIR", text, "correct it, or create the folder")
+    used = (".env", str(settings.personas_dir), str(settings.config_files_dir))
+    if "personas_dir" not in named and folder != ROOT and not any((folder / name).exists() for name in used):
+        text = f"{folder} has no .env, personas/ or config/, so the bots start with new files there"
+        found.warn("working folder", text, f"start it in {ROOT}, or set PERSONAS_DIR")
+
+
+def _warn_of_files(folder: Path, agents: Collection[str], found: Findings) -> None:
+    """Warn of files that nothing reads. Wrong names among those of guilds and bots are reported with their contents."""
+    for path in sorted((*folder.glob("*.y*ml"), *folder.glob("*/*.y*ml"))):
+        name = path.relative_to(folder).as_posix()
+        of_options = name.startswith(("guilds/", "bots/")) and path.suffix == ".yaml"
+        if of_options or name in CONFIG_FILES or name.endswith(".example.yaml"):
+            continue
+        meant = path.with_suffix(".yaml").relative_to(folder).as_posix()
+        known = (*CONFIG_FILES, *(f"bots/{agent}.yaml" for agent in agents))
+        close = difflib.get_close_matches(meant, known, n=1, cutoff=0.8)
+        if path.stem in agents:
+            close = [f"bots/{path.stem}.yaml"]
+        advice = f"did you mean {close[0]}?" if close else "config/README.md lists the names"
+        found.warn(str(path), "is not used", advice)
+
+
+def _warn_of_tools(settings: Settings, found: Findings) -> None:
+    """Names of no tool. Names with two underscores or a wildcard may belong to an MCP server."""
+    lists = {"ALLOWED_TOOLS": settings.allowed_tools if "allowed_tools" in settings.model_fields_set else ()}
+    lists |= {agent.spec.tools_setting: agent.allowed_tools or () for agent in settings.agents.values()}
+    for key, patterns in lists.items():
+        for name in (pattern.removeprefix("!") for pattern in patterns):
+            if name in (*TOOLS, "none") or "__" in name or not _WILDCARDS.isdisjoint(name):
+                continue
+            if name[:1].isupper():
+                if settings.agent_runtime is None:
+                    text = f"{name} is a tool of coding agents, and no coding agent is set"
+                    found.warn(key, text, "set AGENT_RUNTIME, or remove the tool")
+                continue
+            close = difflib.get_close_matches(name.lower(), TOOLS, n=1)
+            known = f"use {', '.join(TOOLS)}, or server__tool of an MCP server"
+            found.warn(key, f"there is no tool {name}", f"did you mean {close[0]}?" if close else known)
+
+
+def _warn_of_models(settings: Settings, found: Findings) -> None:
+    """A server of the owner's needs no key, but the providers' SDKs want one."""
+    for agent in settings.agents.values():
+        model = agent.models[0]
+        if not agent.usable and model.lacks == model.key_setting and is_local(model.base_url):
+            text = f"it names your own server, but {model.key_setting} is not set, so {agent.display_name} has no model"
+            advice = f"set {model.key_setting}, to any word if that server needs no key"
+            found.warn(model.base_url_setting, text, advice)
+
+
+def _warn_of_memory(settings: Settings, found: Findings) -> None:
+    """Options that need the record, although nothing is recorded."""
+    if settings.records:
+        return
+    speaking = {agent.name: agent.display_name for agent in settings.agents.values() if agent.token is not None}
+    for key, shown in {**{name: name.title() for name in settings.account_agents}, **speaking}.items():
+        options = options_in(key, settings)
+        for name in ("message_log", "recall"):
+            if any(getattr(options(server), name) for server in (None, *settings.guild_ids)):
+                text = f"{shown} has the option {name}, and nothing is recorded, so it does nothing"
+                found.warn("RECORD_DAYS", text, "set RECORD_DAYS to more than 0, or the option to false")
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """A place to look options up without pins: no channel of Discord is read."""
+
+    guild_id: int | None
+    channel_id: int = 0
+    pins: tuple[tuple[Entry, ...], ...] = ()
+    parent: _Server | None = None
+
+
+def options_in(agent: str, settings: Settings) -> OptionsIn:
+    """Options from the owner's files for the agent, or persona, of this key, by server."""
+    names = {name: one.display_name for name, one in settings.agents.items()}
+    book = load_options(settings, names, Personas(settings).layer)
+    return lambda guild_id: book.options(agent, _Server(guild_id))
