@@ -21,6 +21,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from agent_config import AgentSettings
 from agentic.agent.agent import Agent, PersonaModel, build_agent
@@ -99,6 +100,15 @@ class AgentHost:
         """Run heartbeats, cron jobs and the startup hook, until cancelled."""
         await self.ready.wait()
         await self.automation.run()
+
+    def background_work(self, *, automation: bool = True) -> dict[str, Coroutine[Any, Any, None]]:
+        """The tasks that the agent has on every service, by name; the caller owns them."""
+        backoff, store = self.agent.models.main.backoff, self._services.state.coordination.backoffs
+        work = {
+            "catch-up": self.run_catch_up(),
+            "provider back-off": share_backoff(self.name, backoff, store),
+        }
+        return work | ({"automation": self.run_automation()} if automation else {})
 
     def stop_listening(self) -> None:
         """Take nothing more in; running turns continue."""
@@ -272,16 +282,10 @@ class PersonaHost:
     def start(self) -> None:
         """Take instructions, and continue the turns that were left open."""
         name, host = self.settings.name, self.host
-        work = {
-            "catch-up": host.run_catch_up(),
-            "provider back-off": share_backoff(
-                name, host.agent.models.main.backoff, self._services.state.coordination.backoffs
-            ),
-        }
         if self._is_heard:
-            work["automation"] = host.run_automation()
             host.catch_up.missed_message()  # before there was this host, or while the one before it ended
         host.start()
+        work = host.background_work(automation=self._is_heard)
         self._tasks = [asyncio.create_task(each, name=f"{name}: {what}") for what, each in work.items()]
 
     @property

@@ -25,7 +25,6 @@ from agent_cogs.thread_events import ThreadEvents
 from agent_config import AgentSettings, Settings, load_class, missing_key_message, shared_tokens
 from agentic.actions.base import ActionContext
 from agentic.actions.registry import Actions
-from agentic.agent.limits import share_backoff
 from agentic.agent.services import Services
 from agentic.llm.providers.agent_sdk import AgentSdkModel
 from agentic.llm.types import Model
@@ -134,7 +133,7 @@ class BotRun:
         self.without_discord = True
         self.cog.host.catch_up.missed_message()  # while the run before this one ended
         self.cog.host.start()
-        await self._until_one_fails({LEASE: self._hold_lease(), **self._hosting()})
+        await self._until_one_fails({LEASE: self._hold_lease(), **self.cog.host.background_work()})
 
     async def _until_one_fails(self, work: Mapping[str, Coroutine[Any, Any, None]]) -> None:
         tasks = [asyncio.create_task(each, name=name) for name, each in work.items()]
@@ -165,18 +164,7 @@ class BotRun:
             "status": self._once_ready(lambda: show_backoff(self.client, self.cog.host.agent.models.main.backoff)),
             "commands": self._once_ready(self._keep_commands),
             "rooms": self._once_ready(self._room_opener.run),
-            **self._hosting(),
-        }
-
-    def _hosting(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """The tasks that the agent has on every service."""
-        host, state = self.cog.host, self._services.state
-        return {
-            "catch-up": host.run_catch_up(),
-            "automation": host.run_automation(),
-            "provider back-off": share_backoff(
-                self.agent.spec.name, host.agent.models.main.backoff, state.coordination.backoffs
-            ),
+            **self.cog.host.background_work(),
         }
 
     async def _until_refused(self) -> None:
