@@ -147,7 +147,7 @@ PROVIDERS: Mapping[str, Provider] = {
             title="OpenAI",
             adapter="agentic.llm.providers.openai:OpenAIModel",
             cog="agent_cogs.openai_agent:OpenAIAgentCog",
-            import_seconds=0.3,
+            import_seconds=0.1,
             key=ApiKey(
                 setting="OPENAI_API_KEY",
                 page="https://platform.openai.com/api-keys",
@@ -184,7 +184,7 @@ PROVIDERS: Mapping[str, Provider] = {
             title="Anthropic",
             adapter="agentic.llm.providers.anthropic:AnthropicModel",
             cog="agent_cogs.anthropic_agent:AnthropicAgentCog",
-            import_seconds=0.8,
+            import_seconds=0.4,
             key=ApiKey(
                 setting="ANTHROPIC_API_KEY", page="https://console.anthropic.com/settings/keys", shape="sk-ant-.+"
             ),
@@ -243,7 +243,7 @@ PROVIDERS: Mapping[str, Provider] = {
             title="xAI",
             adapter="agentic.llm.providers.openai:GrokModel",
             cog="agent_cogs.grok_agent:GrokAgentCog",
-            import_seconds=0.3,
+            import_seconds=0.1,
             key=ApiKey(setting="XAI_API_KEY", page="https://console.x.ai/", shape="xai-.+"),
             base_url_setting="XAI_BASE_URL",
             model="grok-4.7",

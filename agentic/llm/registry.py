@@ -28,7 +28,7 @@ from agentic.llm.retry import Retrier
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply
 
 T = TypeVar("T", bound=Model | Embedder)
-ENDPOINT_SECONDS = 0.3  # for their SDKs to be imported
+ENDPOINT_SECONDS = 0.1  # for their SDKs to be imported
 
 # Two threads that import packages with shared modules may see a half-imported one, and only slow each other down.
 _importing = threading.Lock()

@@ -230,9 +230,9 @@ def _settings(*, local: bool = False, model: str | None = None) -> Settings | No
 
 def _log_start(settings: Settings) -> None:
     """Log the first lines of a start: the version, and what is odd about the settings."""
-    from agentic.check.odd_settings import setting_warnings_here
-
     log.info("%s", version_line())
+    from agentic.check.odd_settings import setting_warnings_here  # slow to import
+
     for warning in setting_warnings_here(settings):
         log.warning("%s", warning)
 
