@@ -1,7 +1,8 @@
 """Stream events to open pages, and follow what runs now.
 
 Server-sent events, each encoded once for all readers. Events have ids, `{start}-{number}`; the newest are kept, so that
-a page that lost its connection resumes where it was. If that isn't possible anymore, it gets a `reset`.
+a page that lost its connection resumes where it was. If that isn't possible anymore, it gets a `reset`. Nothing
+is encoded while no page is open.
 
 | event | data |
 | --- | --- |
@@ -43,6 +44,7 @@ MAX_TURNS = 500  # at once
 NEXT_TIMES = 5
 PLAN_SECONDS = 15.0  # between two reads of the day's plan
 LOOK_EVERY = 2.0  # seconds between two reads of the situation
+OFFLINE_SECONDS = 60.0  # in which a page that lost its connection may come back
 LOOK_PAUSE = 0.5  # seconds at least: reading it at each of many turns would hold the turns up
 REREAD_FROM = 25  # changed messages of a channel at once
 SPARE_SECONDS = 30.0  # that a turn may last beyond its time
@@ -89,12 +91,15 @@ class LiveFeed:
 
     def _on_turn(self, raw: str) -> None:
         notice = read(TurnNotice, raw)
-        if notice is not None and self._thinking.take(notice):
+        if notice is not None and self._thinking.take(notice) and self.hub.watched.is_set():
             self._show_situation()
             self._look.set()  # a conversation moves on with each turn
 
     def _on_change(self, channel_id: int, message_id: int) -> None:
         """Collect changes until the loop is free: a page of a history brings many at once."""
+        if not self.hub.is_heard:
+            self.hub.forget()
+            return
         if not self._changed:
             asyncio.get_running_loop().call_soon(self._publish)
         self._changed[channel_id].add(message_id)
@@ -289,11 +294,22 @@ class Hub:
         self._most = most_readers
         self._closed = False
         self.watched = asyncio.Event()  # set while a page is open
+        self._left_at = float("-inf")  # when the last page was closed, event loop time
 
     @property
     def cursor(self) -> str:
         """The id of the newest event: a page that has asked for everything now continues after it."""
         return f"{self._start}-{self._number}"
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether a page is open, or was a moment ago and may come back."""
+        return bool(self.readers) or asyncio.get_running_loop().time() - self._left_at < OFFLINE_SECONDS
+
+    def forget(self) -> None:
+        """Note that an event is not published: a page that comes back must ask for everything again."""
+        self._kept.clear()
+        self._number += 1
 
     def publish(self, event: str, data: Any) -> None:
         """Send an event, and keep it for pages that are offline for a moment."""
@@ -321,6 +337,7 @@ class Hub:
         self.readers.discard(reader)
         if not self.readers:
             self.watched.clear()
+            self._left_at = asyncio.get_running_loop().time()
 
     def close(self) -> None:
         """End all readers; no new one is let in."""
