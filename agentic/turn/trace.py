@@ -111,23 +111,17 @@ class TurnTrace:
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
         """Count the time within for this phase; the time within a further one in it counts for that one."""
+        self._count()
         depth = len(self._within)
-        self._enter(name)
+        self._within.append(name)
         try:
             yield
         finally:
-            while len(self._within) > depth:
-                self._leave()
-
-    def _enter(self, name: Phase) -> None:
-        self._count()
-        self._within.append(name)
-
-    def _leave(self) -> None:
-        self._count()
-        self._within.pop()
+            self._count()
+            del self._within[depth:]
 
     def _count(self) -> None:
+        """Count the time since the last time for the phase that it was spent in."""
         now = self.clock()
         if self._within:
             self.add(self._within[-1], now - self._since)
@@ -173,12 +167,14 @@ class TurnTrace:
         if event.kind == "call":
             self._tools[record.id] = ToolCallRecord(n=len(self._tools), name=record.name[:MAX_NAME], at=record.at)
             if not self._tools_running:
-                self._enter("tools")
+                self._count()
+                self._within.append("tools")
             self._tools_running.add(record.id)
         elif known is not None and record.id in self._tools_running:
             self._tools_running.discard(record.id)
             if not self._tools_running and self._within[-1:] == ["tools"]:
-                self._leave()
+                self._count()
+                self._within.pop()
             if record.name == WEB_SEARCH.name:
                 self.searches[known.n] = (str(record.arguments.get("query", "")), record.output or "")
             self._tools[record.id] = known.model_copy(
@@ -228,13 +224,13 @@ class RecordedWords:
         total = 0
         for call in self.made:
             prompt, reply = call.prompt, call.reply.text if call.reply is not None else ""
-            texts = [prompt.system, prompt.text, prompt.prefill or "", reply, *(each.text for each in call.history)]
+            texts = [prompt.system, prompt.text, prompt.prefill or "", reply, *[each.text for each in call.history]]
             texts += [result.text for step in prompt.rounds for result in step.results]
             total += 2000 + sum(map(len, texts))
         drawn = len(self.picture.data) if self.picture is not None else 0
         heard = [post.text for post in self.posted]
         heard += [message.text for message in self.room.messages] if self.room is not None else []
-        return total + drawn + sum(500 + len(text) for text in heard)
+        return total + drawn + 500 * len(heard) + sum(map(len, heard))
 
     def calls(self) -> list[CallWords]:
         """Those of the agent's own model. Pictures are left out, since the decision before one says what was to be
