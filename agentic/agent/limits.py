@@ -36,7 +36,7 @@ from agentic.state.presence import BackoffStore
 from agentic.state.shared_state import SharedState
 from agentic.themes import theme_named
 from agentic.wire.connection import or_default
-from agentic.wire.messages import Result, TurnUsage
+from agentic.wire.messages import TurnUsage
 
 OVERHEAD_TOKENS = 2_700  # persona, rules, answer schema, time
 ENTRY_CHARACTERS = 100  # a message's id, time and name
@@ -255,24 +255,6 @@ def on_the_wire(usage: Usage) -> TurnUsage:
     fields = {name: getattr(usage, name) for name in TurnUsage.model_fields}
     costs = {name: round(fields[name], 8) for name in ("cost_usd", "picture_cost_usd")}
     return TurnUsage.model_validate({**fields, **costs})
-
-
-def cost_fields(result: Result) -> dict[str, float | int]:
-    """Return the turn's share of its agent's costs of the day, under the names of agentic.state.budgets."""
-    usage = result.usage or TurnUsage()
-    return {
-        "total_cost": usage.cost_usd,
-        "ai_cost": usage.cost_usd - usage.picture_cost_usd,
-        "image_cost": usage.picture_cost_usd,
-        "input_tokens": usage.input_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "output_tokens": usage.output_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-        "ai_calls": usage.calls - usage.pictures,
-        "image_calls": usage.pictures,
-        "web_search_calls": usage.searches,
-        "emoji_reactions": 1 if result.emoji_reacted else 0,
-    }
 
 
 class ProviderBackoff:

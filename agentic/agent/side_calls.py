@@ -19,13 +19,13 @@ from agentic.agent.limits import (
     AgentLimits,
     ModelPrices,
     ProviderBackoff,
-    cost_fields,
     on_the_wire,
     under_way,
 )
 from agentic.llm.errors import ModelError
 from agentic.llm.pricing import expected
 from agentic.llm.types import Message, Model, Prompt, Reply, Usage
+from agentic.state.budgets import cost_fields
 from agentic.state.limits import LimitRequest
 from agentic.state.turn_records import TurnRecord
 from agentic.wire.entries import CallRecord, Phases
@@ -157,7 +157,7 @@ async def run_side_call(call: SideCall, model: SideModel, limits: AgentLimits) -
             result.to_wire(),
             call.deadline,
             date=call.date,
-            spent=cost_fields(result),
+            spent=cost_fields(result.usage or TurnUsage()),
             say="",
             record=_record(call, result, error, began, limits.clock()),
         )

@@ -142,14 +142,8 @@ class Embeddings:
             input_tokens=usage.input_tokens,
             cost_usd=usage.cost_usd,
         )
-        spent = {
-            "total_cost": usage.cost_usd,
-            "ai_cost": usage.cost_usd,
-            "input_tokens": usage.input_tokens,
-            "ai_calls": usage.calls,
-        }
         try:
-            await self._costs.settle(note, spent)
+            await self._costs.settle(note, usage)
         except StateUnavailable as away:
             log.error("an embedding's cost is not charged: %s; its reservation will be", away)
 

@@ -220,18 +220,8 @@ class Replayer:
         assert self._costs is not None
         counts = {name: getattr(usage, name) for name in COUNTS}
         note = ReplayNote(id=replay_id, at=self._clock(), day=date, agent=agent, model=usage.model or model, **counts)
-        spent = {
-            "total_cost": usage.cost_usd,
-            "ai_cost": usage.cost_usd,
-            "input_tokens": usage.input_tokens,
-            "cached_tokens": usage.cached_tokens,
-            "output_tokens": usage.output_tokens,
-            "reasoning_tokens": usage.reasoning_tokens,
-            "ai_calls": usage.calls,
-            "web_search_calls": usage.searches,
-        }
         try:
-            await self._costs.settle(note, spent)
+            await self._costs.settle(note, usage)
         except StateUnavailable as away:
             log.error("%s: the cost of a replay is not charged, its reservation will be: %s", agent, away)
 

@@ -25,12 +25,14 @@ from typing import Literal
 
 from redis.asyncio.client import Pipeline
 
+from agentic.llm.types import Usage
 from agentic.state.record_stream import NOTES_KEPT, NOTES_SECONDS
 from agentic.state.turn_records import APPEND
 from agentic.text import finite_number
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, Store
 from agentic.wire.entries import ReplayNote
+from agentic.wire.messages import TurnUsage
 
 Kind = Literal["mention", "opening", "joining", "round", "idle"]
 Verdict = Literal["ok", "closing", "budget", "agent_budget", "person_budget", "idle_budget", "too_often"]
@@ -364,6 +366,23 @@ def _read_all(names: Iterable[str], pipe: Pipeline) -> None:
         pipe.hgetall(name)
 
 
+def cost_fields(usage: Usage | TurnUsage, *, reactions: int = 0) -> dict[str, float | int]:
+    """Return what was used, as Costs names it."""
+    return {
+        "total_cost": usage.cost_usd,
+        "ai_cost": usage.cost_usd - usage.picture_cost_usd,
+        "image_cost": usage.picture_cost_usd,
+        "input_tokens": usage.input_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "ai_calls": usage.calls - usage.pictures,
+        "image_calls": usage.pictures,
+        "web_search_calls": usage.searches,
+        "emoji_reactions": reactions,
+    }
+
+
 class ReplayCosts:
     """The costs of replays: calls of an agent's model outside of its turns.
 
@@ -386,12 +405,12 @@ class ReplayCosts:
         refused = REFUSED.get(verdict)
         return None if refused is None else "agent_budget" if refused == "agent_budget" else "budget"
 
-    async def settle(self, note: ReplayNote, spent: Fields) -> None:
-        """Book what a replay that has reserved on the note's day has cost, and record it; `spent` as
-        agentic.state.budgets names it."""
+    async def settle(self, note: ReplayNote, usage: Usage | TurnUsage) -> None:
+        """Book what a replay that has reserved on the note's day has used, and record it."""
         agent, date = note.agent, note.day
         charge = Charge(reservation_name(agent, note.id), date, millionths(note.cost_usd), ("all", f"agent:{agent}"))
-        costs = {field: amount for field, amount in {**spent, "replay_cost": note.cost_usd}.items() if amount}
+        spent = {**cost_fields(usage), "replay_cost": note.cost_usd}
+        costs = {field: amount for field, amount in spent.items() if amount}
         pairs = [part for pair in costs.items() for part in pair]
         stream = keys.COORDINATOR_RECORD
         days = [keys.cost(agent, date), keys.budget(date), keys.budget_holds(date)]

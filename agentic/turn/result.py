@@ -15,11 +15,12 @@ from collections.abc import Mapping
 
 from agentic.agent.agent import Agent
 from agentic.agent.events import InstructionEvent, MentionEvent, ReflectionEvent, TurnEvent, asked_id, trigger_of
-from agentic.agent.limits import EVERYBODY, ReplyThrottle, cost_fields, on_the_wire
+from agentic.agent.limits import EVERYBODY, ReplyThrottle, on_the_wire
 from agentic.chat.outlet import CannotPost, ChannelSink, Post, Posted
 from agentic.llm.errors import BadAnswer, Final, ModelError, RateLimited, TimedOut
 from agentic.llm.types import NO_USAGE, Usage
 from agentic.process.tasks import BackgroundTasks
+from agentic.state.budgets import cost_fields
 from agentic.state.turn_records import MAX_ID_CHARACTERS, Reacted, TurnRecord
 from agentic.turn.progress import Done, Turn, TurnState
 from agentic.wire.messages import MentionNotice, Result, TurnNotice, TurnUsage, WireMessage
@@ -85,7 +86,7 @@ async def settle(agent: Agent, event: TurnEvent, result: Result, state: TurnStat
         result.to_wire(),
         event.deadline,
         date=agent.today(),
-        spent=cost_fields(result),
+        spent=cost_fields(result.usage or TurnUsage(), reactions=1 if result.emoji_reacted else 0),
         say=message.to_wire() if message is not None else "",
         record=record,
         notice=notice_of(agent.key, event, "ended", record.at).to_wire(),

@@ -2,8 +2,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentic.agent.limits import AgentLimits, cost_fields
+from agentic.agent.limits import AgentLimits
 from agentic.llm.types import Usage
+from agentic.state.budgets import cost_fields
 from agentic.wire.messages import Result, TurnUsage
 from tests.support.doubles import MemoryCosts
 
@@ -30,7 +31,7 @@ def test_talk_and_pictures_are_booked_apart_and_calls_counted_once():
         cost_usd=1.0,
         picture_cost_usd=0.5,
     )
-    assert cost_fields(result(usage=usage, emoji_reacted="🔥")) == {
+    assert cost_fields(usage, reactions=1) == {
         "total_cost": 1.0,
         "ai_cost": 0.5,
         "image_cost": 0.5,
@@ -46,7 +47,7 @@ def test_talk_and_pictures_are_booked_apart_and_calls_counted_once():
 
 
 def test_a_turn_that_cost_nothing_adds_nothing():
-    assert not any(cost_fields(result()).values())
+    assert not any(cost_fields(TurnUsage()).values())
 
 
 async def test_the_days_total_holds_the_turn_that_runs():
