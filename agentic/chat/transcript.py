@@ -155,7 +155,7 @@ class Transcript:
 
     def get(self, message_id: int) -> Entry | None:
         entry = self._entries.get(message_id)
-        return None if entry is None else self._with_reactions(entry)
+        return entry if entry is None or not self._counts else self._with_reactions(entry)
 
     def entries(self) -> list[Entry]:
         """All entries, oldest first, with their present reactions."""

@@ -267,6 +267,8 @@ class Silence(Mirror):
 
     def reasons(self, channel: ChannelRef, agent: str | None = None) -> list[Silenced]:
         """Return all that keeps the agent silent in the channel now: first pauses, then stops, then mutes."""
+        if not self._orders:
+            return []
         guilds = dict.fromkeys((None, channel.guild_id))
         scopes = [Scope("all", guild=guild) for guild in guilds]
         scopes += [Scope.channel(each) for each in (channel.channel_id, channel.parent_id) if each is not None]

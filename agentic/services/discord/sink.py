@@ -6,7 +6,7 @@ import asyncio
 import io
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import TracebackType
 from typing import ClassVar, Self
 
@@ -15,7 +15,7 @@ import discord
 from agentic.chat.directory import clean_name
 from agentic.chat.outlet import SPLIT_AT, UNFINISHED, CannotPost, Post, Posted, TypingSign, ignore_post, without_mark
 from agentic.chat.splitting import MAX_MESSAGE, length
-from agentic.process.tasks import BackgroundTasks
+from agentic.process.tasks import BackgroundTasks, wait_at_most
 from agentic.services.discord.channels import Channel, me_in, parent_in, permissions_in
 from agentic.services.discord.gate import NO_EXTRAS, REQUEST_ERRORS, TYPING_SECONDS, Extras, Gate, fit, kind, nonce
 from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
@@ -248,9 +248,7 @@ class DiscordStreamingPost:
                     return
                 self._updated.clear()
                 await self._show(whole_words(self._text))
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(PACE):
-                        await self._stopping.wait()
+                await wait_at_most(self._stopping, PACE)
         except CannotPost as error:
             log.info("turn %s: streaming its post ended: %s", self.turn_id, error.reason)
 

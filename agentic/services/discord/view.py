@@ -83,6 +83,7 @@ class DiscordView:
         history_cache: HistoryCache,
     ) -> None:
         self.channel, self.gate, self.transcripts = channel, gate, transcripts
+        self.channel_id, self.guild_id = channel.id, guild_id_of(channel)
         self._reader: str | None = None
         self._fetcher, self._attachments, self._history_cache = fetcher, attachments, history_cache
 
@@ -91,14 +92,6 @@ class DiscordView:
         view = copy.copy(self)
         view._reader = persona
         return view
-
-    @property
-    def channel_id(self) -> int:
-        return self.channel.id
-
-    @property
-    def guild_id(self) -> int | None:
-        return guild_id_of(self.channel)
 
     @property
     def is_private(self) -> bool:
@@ -137,7 +130,7 @@ class DiscordView:
         if above is None:
             return None
         view = copy.copy(self)
-        view.channel, view._reader = above, None
+        view.channel, view.channel_id, view._reader = above, above.id, None
         return view
 
     @property
