@@ -39,8 +39,7 @@ _COMMAND = re.compile(r"(?:\s*<@[!&]?\d{1,20}>)*\s*\.(?:config|history)\b")
 
 def guild_of(channel: Channel) -> discord.Guild | None:
     """None for a direct message."""
-    guild: discord.Guild | None = getattr(channel, "guild", None)
-    return guild
+    return getattr(channel, "guild", None)
 
 
 def guild_id_of(channel: object) -> int | None:
@@ -50,8 +49,7 @@ def guild_id_of(channel: object) -> int | None:
 
 def parent_of(channel: object) -> int | None:
     """The id of a thread's channel; None for anything but a thread."""
-    parent_id: int | None = getattr(channel, "parent_id", None)
-    return parent_id
+    return getattr(channel, "parent_id", None)
 
 
 def parent_in(channel: Channel) -> Channel | None:
@@ -66,8 +64,7 @@ def name_in(channel: Channel) -> str:
 
 def me_in(channel: Channel) -> discord.Member | discord.ClientUser:
     place: Any = guild_of(channel) or channel
-    me: discord.Member | discord.ClientUser = place.me
-    return me
+    return place.me  # type: ignore[no-any-return]
 
 
 def permissions_in(channel: Channel) -> discord.Permissions:
@@ -123,8 +120,7 @@ class Audience:
 
     def guild_of(self, channel_id: int) -> int | None:
         """The channel's server; None for a direct message and for an unknown channel."""
-        place = self._channel_of(channel_id)
-        return guild_id_of(place) if isinstance(place, Channel) else None
+        return guild_id_of(self._channel_of(channel_id))
 
     def name_of(self, channel_id: int) -> str | None:
         """The channel's name; None for an unknown one, and for a direct message."""

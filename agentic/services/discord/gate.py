@@ -370,9 +370,8 @@ class Gate:
         self, channel: discord.abc.Messageable, limit: int, before: int | None
     ) -> Sequence[discord.Message]:
         """One page, newest first."""
-        await self._enter()
         until = discord.Object(before) if before is not None else None
-        with answer_read():
+        async with self._passing():
             return await channel.history(limit=limit, before=until).flatten()
 
     async def pins(self, channel: discord.abc.Messageable) -> Sequence[discord.Message]:
