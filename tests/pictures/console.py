@@ -27,6 +27,7 @@ from agentic.local.discord.channels import small_world
 from agentic.local.discord.server import DiscordStandIn, routed_to
 from agentic.local.discord.world import World
 from agentic.local.person import BrowserPerson
+from agentic.local.voices.scenes import Heard
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
@@ -73,7 +74,11 @@ def setup_for(world: World, discord: DiscordStandIn, folder: Path) -> ProcessCon
     ids = {name: world.app(name).user.id for name in AGENTS}
     words = {**{AGENTS[name].display_name: user_id for name, user_id in ids.items()}, **ids}
     shown = [spec.display_name for spec in AGENTS.values()]
-    voices = {name: ScriptedVoice(name, rng=random.Random(), delay=lambda: random.uniform(1.2, 2.2)) for name in AGENTS}
+    heard = Heard()
+    voices = {
+        name: ScriptedVoice(name, rng=random.Random(), delay=lambda: random.uniform(1.2, 2.2), heard=heard)
+        for name in AGENTS
+    }
     return ProcessConfig(
         settings=load_settings(environ, env_file=None),
         agents=tuple(AGENTS),

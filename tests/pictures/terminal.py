@@ -24,6 +24,7 @@ from agentic.local.discord.server import DiscordStandIn, routed_to
 from agentic.local.discord.world import World
 from agentic.local.terminal.terminal import LocalConversations, Screen, Terminal
 from agentic.local.terminal.view import Header, Names
+from agentic.local.voices.scenes import Heard
 from agentic.local.voices.voice import ScriptedVoice
 from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
@@ -55,7 +56,8 @@ def new_world() -> World:
 def setup_for(world: World, folder: str) -> ProcessConfig:
     tokens = {spec.token_setting: world.app(name).token for name, spec in AGENTS.items()}
     place = {"CHANNEL_THEME_MAP": f"{world.channel(CHANNEL).id}:{CHANNEL}", "DATA_DIR": folder}
-    voices = {name: ScriptedVoice(name, rng=random.Random(), delay=lambda: 0.2) for name in AGENTS}
+    heard = Heard()
+    voices = {name: ScriptedVoice(name, rng=random.Random(), delay=lambda: 0.2, heard=heard) for name in AGENTS}
     return ProcessConfig(
         settings=load_settings({**tokens, **place, **QUICK}, env_file=None),
         agents=tuple(AGENTS),
