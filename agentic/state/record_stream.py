@@ -1,9 +1,9 @@
 """Writes the entries of the record to their Redis streams, in the background.
 
-A turn, the engine, and the gateway hand entries in and go on. Each half second one task redacts, compresses, and
-writes what came, in order. What waits has a bound: beyond it the oldest words go first, since notes of deletions are
-among the rest. What was dropped is counted in the next entry's number (turn_records.py), so the recorder knows of it,
-and logged now and then.
+A turn, the engine, and the gateway hand entries in and go on. One task redacts, compresses, and writes them, in order:
+words each half second, or with the next note, since a deletion must not be lost. What waits has a bound: beyond it the
+oldest words go first, since notes of deletions are among the rest. What was dropped is counted in the next entry's
+number (turn_records.py), so the recorder knows of it, and logged now and then.
 
 The recorder may be another process, and knows the bots by its settings; `RecordedAgents` tells it which personas have
 streams too.
@@ -26,6 +26,7 @@ from typing import Any, Protocol
 from pydantic_core import PydanticSerializationError
 
 from agentic.process.redaction import Redactor
+from agentic.process.tasks import wait_at_most
 from agentic.state.turn_records import APPEND, TurnRecord
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable, Store
@@ -42,7 +43,7 @@ MAX_WAITING = 2000  # entries, and sets of words
 MAX_BYTES = 32_000_000  # of words that wait
 MAX_BATCH_BYTES = 2_000_000  # of words that are written together; more only if a single turn has more
 MAX_ENTRY_BYTES = 2_000_000  # of an entry's data
-BATCH_SECONDS = 0.5  # from the first entry until it is written, with what came meanwhile
+BATCH_SECONDS = 0.5  # from the first words until they are written, with what came meanwhile
 WORDS_KEPT = 1000  # in the stream of an agent: far more than a recorder leaves there
 WORDS_SECONDS = 86400
 NOTES_KEPT = 20_000
@@ -131,17 +132,16 @@ class RecordWriter:
         *,
         prompts: bool = True,
         batch_seconds: float = BATCH_SECONDS,
-        write_seconds: float = WRITE_SECONDS,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
         self._link, self._redact, self._prompts = link, redact, prompts
-        self._batch_seconds, self._write_seconds, self._pause_seconds = batch_seconds, write_seconds, pause_seconds
+        self._batch_seconds, self._pause_seconds = batch_seconds, pause_seconds
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
         self._dropped: Counter[str] = Counter()  # by stream, not yet counted in its numbers
         self._unreported = 0
         self._reported_at = float("-inf")  # event loop time
-        self._more = asyncio.Event()
+        self._more, self._has_note = asyncio.Event(), asyncio.Event()
         self.dropped = 0  # in all
 
     @property
@@ -177,8 +177,9 @@ class RecordWriter:
         """Write until canceled."""
         while True:
             await self._more.wait()
-            await asyncio.sleep(self._batch_seconds)
+            await wait_at_most(self._has_note, self._batch_seconds)
             self._more.clear()
+            self._has_note.clear()
             await self._write_all()
 
     async def aclose(self, seconds: float = LAST_WAIT) -> None:
@@ -197,6 +198,8 @@ class RecordWriter:
             self._remove(dropped)
             self._note_dropped(dropped.stream, 1)
         self._more.set()
+        if not waiting.size:
+            self._has_note.set()
 
     def _remove(self, waiting: _Waiting) -> None:
         with suppress(ValueError):  # dropped while it was being written
@@ -260,7 +263,7 @@ class RecordWriter:
         bounds = (NOTES_KEPT, NOTES_SECONDS) if notes else (WORDS_KEPT, WORDS_SECONDS)
         dropped = self._dropped[stream]
         places = [stream, keys.entries_counted(stream)]
-        await self._link.script(ADD, places, [dropped, *bounds, *fields], seconds=self._write_seconds)
+        await self._link.script(ADD, places, [dropped, *bounds, *fields], seconds=WRITE_SECONDS)
         self._dropped[stream] -= dropped
 
     def _encode(self, waiting: Sequence[_Waiting]) -> None:

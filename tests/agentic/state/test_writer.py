@@ -169,8 +169,8 @@ async def test_an_entry_that_cannot_be_written_keeps_no_other_back(link, caplog,
     assert "IndexError" in caplog.text
 
 
-async def test_what_comes_within_a_batch_is_written_together_and_in_order(link):
-    writer, scripts = RecordWriter(link, Redactor(), batch_seconds=0.05), []
+async def test_words_wait_for_a_batch_or_the_next_note_and_are_written_together_and_in_order(link):
+    writer, scripts = RecordWriter(link, Redactor(), batch_seconds=60.0), []
 
     async def counted(lua: str, places: Sequence[str], *args: Any, **more: Any) -> Any:
         scripts.append(places[0])
@@ -179,8 +179,11 @@ async def test_what_comes_within_a_batch_is_written_together_and_in_order(link):
     script, link.script = link.script, counted
     async with at_work(writer):
         for number in range(5):
-            writer.note(deletion(number))
             writer.ended(RECORD, Words(lambda number=number: [call(str(number))]))
+            await asyncio.sleep(0)
+        assert scripts == []
+        for number in range(5):
+            writer.note(deletion(number))
         await until(lambda: not writer.waiting)
     assert sorted(scripts) == sorted([keys.COORDINATOR_RECORD, keys.words("claude")])
     assert [entry.text for _, entry in await entries(link, keys.words("claude"))] == list("01234")
