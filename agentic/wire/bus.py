@@ -18,12 +18,12 @@ import random
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
-from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.connection import ConnectionPool
 from redis.exceptions import RedisError
 
 from agentic.process.tasks import run_until_one_ends, wait_at_most
@@ -40,6 +40,7 @@ from agentic.wire.messages import (
     read,
     read_result,
 )
+from agentic.wire.pipe import RedisSocket, pack
 
 RETRY_EVERY = 0.5  # seconds
 REPUBLISH_EVERY = 10.0
@@ -254,42 +255,33 @@ class Bus:
 
     async def _hold_connection(self) -> Exception:
         """Use one connection as long as it lasts; returns the error that ended it."""
+        connection = Subscriber(self._link.pool, self._take)
         try:
-            async with self._connect() as connection:
-                await run_until_one_ends(self._read(connection), self._keep_up(connection))
+            # Not redis-py's PubSub: it reconnects by itself, in the reading and the writing task at the same time.
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                await connection.open()
+            await run_until_one_ends(connection.wait_for_end(), self._keep_up(connection))
         except (RedisError, OSError) as error:
             return error
         except Exception as error:  # the edge of the loop: a bug must not end all subscriptions
             log.exception("the connection to Redis failed unexpectedly, reconnecting")
             return error
+        finally:
+            connection.end(ConnectionError("closed"))
         return ConnectionError("closed")
 
-    @asynccontextmanager
-    async def _connect(self) -> AsyncIterator[AbstractConnection]:
-        # Not redis-py's PubSub: it reconnects by itself, in the reading and the writing task at the same time.
-        pool = self._link.subscriber.connection_pool
-        async with asyncio.timeout(CONNECT_TIMEOUT):
-            connection = await pool.get_connection()  # type: ignore[no-untyped-call]
-        try:
-            yield connection
-        finally:
-            await connection.disconnect(nowait=True)
-            await pool.release(connection)
+    def _take(self, reply: Any) -> None:
+        self._heard.set()
+        match reply:
+            case ["message", str() as channel, str() as text]:
+                if (lane := self._lanes.get(channel)) is not None:
+                    for handler in self._handlers[channel]:
+                        lane.put(partial(handler, text))
+            case ["subscribe", str() as channel, _]:
+                self._confirmed.add(channel)
+                self._check_ready()
 
-    async def _read(self, connection: AbstractConnection) -> None:
-        while True:
-            reply = await connection.read_response(disconnect_on_error=False, push_request=True)
-            self._heard.set()
-            match reply:
-                case ["message", str() as channel, str() as text]:
-                    if (lane := self._lanes.get(channel)) is not None:
-                        for handler in self._handlers[channel]:
-                            lane.put(partial(handler, text))
-                case ["subscribe", str() as channel, _]:
-                    self._confirmed.add(channel)
-                    self._check_ready()
-
-    async def _keep_up(self, connection: AbstractConnection) -> None:
+    async def _keep_up(self, connection: Subscriber) -> None:
         """Send changes of the subscriptions, and a PING if there was none for a while."""
         while True:
             self._changed.clear()
@@ -297,23 +289,18 @@ class Bus:
             new, gone, self._asked = wanted - self._asked, self._asked - wanted, wanted
             if gone:
                 self._confirmed -= gone
-                await self._write(connection, "UNSUBSCRIBE", *sorted(gone))
+                connection.write(pack("UNSUBSCRIBE", *sorted(gone)))
             if new:
-                await self._write(connection, "SUBSCRIBE", *sorted(new))
+                connection.write(pack("SUBSCRIBE", *sorted(new)))
             self._check_ready()
             try:
                 async with asyncio.timeout(self._heartbeat):
                     await self._changed.wait()
             except TimeoutError:
                 self._heard.clear()
-                await self._write(connection, "PING")
+                connection.write(pack("PING"))
                 async with asyncio.timeout(self._heartbeat):
                     await self._heard.wait()
-
-    async def _write(self, connection: AbstractConnection, *command: str) -> None:
-        if not connection.is_connected:  # send_command would reconnect, without the subscriptions
-            raise ConnectionError("the connection was closed")
-        await connection.send_command(*command, check_health=False)
 
     def _start(self, lane: HandlerQueue) -> None:
         if self._workers is not None:
@@ -341,6 +328,28 @@ class Bus:
         self.connected_since = None
         self._asked = set()
         self._confirmed.clear()
+
+
+class Subscriber(RedisSocket):
+    """A connection for subscriptions, which hands on each reply."""
+
+    def __init__(self, pool: ConnectionPool, on_reply: Callable[[Any], None]) -> None:
+        super().__init__(pool)
+        self._on_reply = on_reply
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def take(self, reply: Any) -> None:
+        self._on_reply(reply)
+
+    async def wait_for_end(self) -> None:
+        """Raise the error that ended the connection."""
+        await self._ended
+
+    def end(self, error: Exception) -> None:
+        super().end(error)
+        if not self._ended.done():
+            self._ended.set_exception(error)
+            self._ended.exception()  # the end may be our own, which nobody waits for
 
 
 @dataclass(eq=False)

@@ -1,9 +1,10 @@
 """RedisConnection: clients, breaker, Sentinel, and what an outage means.
 
-One address of Redis has two clients and one breaker. Commands must never delay a turn: they have a short timeout and no
-retry, and once one has failed the next ones fail immediately until a background probe gets an answer. Only the
-subscriber may wait long. Whatever the cause (refused, reset, timed out, still loading, full, read-only), callers see
-one exception, `StateUnavailable`.
+One address of Redis has three connections and one breaker. Commands must never delay a turn: they share a connection
+(agentic/wire/pipe.py), have a short timeout and no retry, and once one has failed the next ones fail immediately until
+a background probe gets an answer. Only the bus and large commands, which have connections of their own, may wait long.
+Whatever the cause (refused, reset, timed out, still loading, full, read-only), callers see one exception,
+`StateUnavailable`.
 
 A method of a store says what an outage means, once, where it is defined: `or_default` returns something else,
 `when_back` writes later, and a method without either raises. Money and leases raise; memory, notices, and marks have a
@@ -40,6 +41,8 @@ from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.maint_notifications import MaintNotificationsConfig
 
+from agentic.wire.pipe import CommandClient
+
 D = TypeVar("D")
 P = ParamSpec("P")
 S = TypeVar("S", bound="Store")
@@ -49,13 +52,12 @@ Write = Callable[Concatenate[S, P], Coroutine[Any, Any, None]]  # a method of a 
 
 COMMAND_TIMEOUT = 0.3
 CONNECT_TIMEOUT = 2.0
+SLOW_TIMEOUT = 10.0  # without any reply to a large command
 PROBE_EVERY = 0.25
 SCAN_COUNT = 1000
 REDIS_RETRY_SECONDS = 1.0  # between two attempts of a task that waits for Redis
 MAX_QUEUED = 1000  # writes of a method that wait for Redis
 LAST_WAIT = 2.0  # seconds to wait for Redis at the end of the process
-# More would only queue inside Redis; a thousand turns must not open a thousand connections.
-COMMANDS_AT_ONCE = 16
 SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
 SENTINEL_PORT = 26379
 # Errors of a server that answers but takes no writes. In a script's error the code is in the middle.
@@ -94,15 +96,16 @@ class RedisConnection:
     def __init__(
         self, address: str, *, command_timeout: float = COMMAND_TIMEOUT, probe_every: float = PROBE_EVERY
     ) -> None:
-        self.commands = _client(address)
-        self.subscriber = _client(address)
+        self._client = _client(address)
+        self.pool = self._client.connection_pool
+        self.commands = CommandClient(self.pool, command_timeout)
+        self._slow_commands = CommandClient(self.pool, SLOW_TIMEOUT)
         self.present = asyncio.Event()  # cleared while the circuit breaker is open
         self.present.set()
-        self._command_timeout, self._probe_every = command_timeout, probe_every
+        self._probe_every = probe_every
         self._next_probe = 0.0  # event loop time
         self._reason = ""
         self._probe: asyncio.Task[None] | None = None
-        self._slots = asyncio.Semaphore(COMMANDS_AT_ONCE)
         self.is_read_only = False  # from when Redis refuses a write until it takes one again
         self._writer: asyncio.Task[bool] | None = None
         self._logged: set[str] = set()  # about this outage
@@ -130,8 +133,8 @@ class RedisConnection:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        await self.commands.aclose()
-        await self.subscriber.aclose()
+        for client in (self.commands, self._slow_commands, self._client):
+            await client.aclose()
 
     @property
     def away(self) -> bool:
@@ -170,40 +173,36 @@ class RedisConnection:
                     self._queued.popleft()
         return True
 
-    async def call(self, command: Callable[[Redis], Awaitable[T]]) -> T:
+    async def call(self, command: Callable[[CommandClient], Awaitable[T]]) -> T:
         """Run `command` with the client for commands. Raises StateUnavailable, after about 0.3 s at the latest."""
         self._fail_while_away()
-        async with self._slots:
-            self._fail_while_away()  # it may have opened while this call waited for its slot
-            return await self._run(command, self._command_timeout, is_large=False)
+        try:
+            return await command(self.commands)
+        except (RedisConnectionError, RedisTimeoutError, OSError) as error:
+            self._note_away(error)
+            raise StateUnavailable(_cause(error), self._logged) from error
+        except ResponseError as error:
+            if not _is_refusal(error):
+                raise
+            # Reads and pub/sub still work on a full server, so the breaker stays closed. Logged once.
+            log.log(logging.DEBUG if self.is_read_only else logging.ERROR, "Redis takes no writes: %s", error)
+            self.is_read_only = True
+            raise StateUnavailable(str(error), self._logged) from error
 
-    async def call_slowly(self, command: Callable[[Redis], Awaitable[T]], seconds: float) -> T:
+    async def call_slowly(self, command: Callable[[CommandClient], Awaitable[T]], seconds: float) -> T:
         """Run a large command that nobody waits for. Raises StateUnavailable after `seconds`.
 
         Its failure says little about small commands, so the breaker stays as it is.
         """
         self._fail_while_away()
-        return await self._run(command, seconds, is_large=True)
-
-    async def _run(self, command: Callable[[Redis], Awaitable[T]], seconds: float, *, is_large: bool) -> T:
         try:
             async with asyncio.timeout(seconds):
-                return await command(self.commands)
+                return await command(self._slow_commands)
         except (RedisConnectionError, RedisTimeoutError, OSError) as error:
-            if not is_large:
-                self._reason = _cause(error)
-                self.present.clear()
-                if self._probe is None or self._probe.done():
-                    log.debug("commands to Redis fail until it answers: %s", self._reason)
-                    self._probe = asyncio.create_task(self._probe_until_back(), name="redis-probe")
             raise StateUnavailable(_cause(error), self._logged) from error
         except ResponseError as error:
             if not _is_refusal(error):
                 raise
-            if not is_large:
-                # Reads and pub/sub still work on a full server, so the breaker stays closed. Logged once.
-                log.log(logging.DEBUG if self.is_read_only else logging.ERROR, "Redis takes no writes: %s", error)
-                self.is_read_only = True
             raise StateUnavailable(str(error), self._logged) from error
 
     async def script(
@@ -213,16 +212,14 @@ class RedisConnection:
 
         Its text is sent the first time, and again if Redis no longer has it: after a restart, a failover, a flush.
         """
-        # As bytes, which redis-py sends as they are; it inspects each text for its type and encoding.
-        given = [each if type(each) is bytes else str(each).encode(errors="replace") for each in (*keys, *args)]
         run = self.call if seconds is None else partial(self.call_slowly, seconds=seconds)
         digest = self._digests.get(lua)
         try:
             if digest is None:  # most likely Redis has not got it
                 raise NoScriptError
-            outcome = await run(lambda redis: redis.evalsha(digest, len(keys), *given))
+            outcome = await run(lambda redis: redis.run("EVALSHA", digest, len(keys), *keys, *args))
         except NoScriptError:
-            outcome = await run(lambda redis: redis.eval(lua, len(keys), *given))
+            outcome = await run(lambda redis: redis.run("EVAL", lua, len(keys), *keys, *args))
             self._digests[lua] = hashlib.sha1(lua.encode(), usedforsecurity=False).hexdigest()
         if self.is_read_only:  # every script of ours writes
             self.is_read_only = False
@@ -233,7 +230,7 @@ class RedisConnection:
         """Send the commands that `fill` adds to a pipeline, together; return their replies. Raises StateUnavailable."""
         pipe = self.commands.pipeline(transaction=transaction)
         fill(pipe)
-        return list(await self.call(lambda _: pipe.execute())) if len(pipe) else []
+        return await self.call(lambda _: pipe.execute())
 
     async def scan(self, pattern: str, kind: str | None = None) -> AsyncIterator[list[str]]:
         """Yield the matching keys page by page, since no command may take long. Raises StateUnavailable."""
@@ -249,8 +246,16 @@ class RedisConnection:
             yield page
 
     def _fail_while_away(self) -> None:
-        if self.away:
+        if not self.present.is_set():
             raise StateUnavailable(self._reason, self._logged)
+
+    def _note_away(self, error: Exception) -> None:
+        """Let commands fail immediately until Redis answers."""
+        self._reason = _cause(error)
+        self.present.clear()
+        if self._probe is None or self._probe.done():
+            log.debug("commands to Redis fail until it answers: %s", self._reason)
+            self._probe = asyncio.create_task(self._probe_until_back(), name="redis-probe")
 
     async def _probe_until_back(self) -> None:
         loop = asyncio.get_running_loop()
@@ -258,8 +263,7 @@ class RedisConnection:
             await asyncio.sleep(max(0.0, self._next_probe - loop.time()))
             self._next_probe = loop.time() + self._probe_every
             try:
-                async with asyncio.timeout(self._command_timeout):
-                    await self.commands.ping()
+                await self.commands.ping()
             except Exception as error:  # the edge of the loop: without the probe the breaker would never close
                 self._reason = _cause(error)
             else:

@@ -142,6 +142,7 @@ class BlockingLink(RedisConnection):
     def __init__(self) -> None:
         super().__init__(shared_redis().url)
         self.client = Redis(unix_socket_path=str(shared_redis().socket), db=next(self._numbers), decode_responses=True)
+        self.client.run = self.client.execute_command  # type: ignore[attr-defined]  # as CommandClient
         self.client.flushdb()
 
     def leave(self) -> None:

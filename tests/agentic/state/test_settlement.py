@@ -199,7 +199,7 @@ async def test_what_nobody_waits_for_any_more_is_not_said(server: RedisServer, c
         await end(state, clock, "soon", say="soon")
         clock.now += 60
         server.start()
-        async with link.subscriber.pubsub() as listener:
+        async with link.commands.pubsub() as listener:
             await listener.subscribe(keys.results("claude"))
             assert (await listener.get_message(timeout=5))["type"] == "subscribe"
             await asyncio.wait_for(link.present.wait(), 10)

@@ -166,7 +166,7 @@ async def test_who_watches_hears_once_of_a_turn_that_may_begin_and_of_its_end(st
     async def end(turn):
         await state.turns.settle("claude", turn, "{}", clock() + 90, notice=f"{turn} ended")
 
-    async with link.subscriber.pubsub() as watching:
+    async with link.commands.pubsub() as watching:
         await watching.subscribe(keys.COORDINATOR_TURNS)
         await begin("t1")
         await begin("t2", daily_max=0)
@@ -180,7 +180,7 @@ async def test_who_watches_hears_once_of_a_turn_that_may_begin_and_of_its_end(st
 async def test_who_watches_hears_of_a_turn_that_another_process_resumes(state, link, clock):
     await state.turns.begin("claude", "t1", clock() + 90, "event", ask())
     other = SharedState(link, clock, holder="other")
-    async with link.subscriber.pubsub() as watching:
+    async with link.commands.pubsub() as watching:
         await watching.subscribe(keys.COORDINATOR_TURNS)
         await other.turns.begin("claude", "t1", clock() + 90, "", ask(notice="goes on"))
         await state.turns.settle("claude", "t1", "{}", clock() + 90, notice="ended too early")
@@ -310,7 +310,7 @@ async def test_costs_add_up_per_agent_and_day(state, link):
 
 
 async def test_what_a_turn_says_goes_out_when_it_is_settled(state, link):
-    async with link.subscriber.pubsub() as listener:
+    async with link.commands.pubsub() as listener:
         await listener.subscribe(keys.results("claude"))
         assert (await listener.get_message(timeout=5))["type"] == "subscribe"
         await state.turns.settle("claude", "t1", "{}", 1e10, say="done")

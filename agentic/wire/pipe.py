@@ -1,0 +1,234 @@
+"""A connection to Redis without a pool: what is written goes out immediately, and replies come back in that order.
+
+redis-py opens it (address, login, TLS, Sentinels) and has the commands. Checking a connection out of its pool, retries,
+and metrics would cost ten times as many calls as a command needs, so writing and reading is done here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import hiredis
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+from redis.asyncio.connection import ConnectionPool
+from redis.asyncio.sentinel import SentinelConnectionPool
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import InvalidResponse, ReadOnlyError, RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+_NOTHING = object()  # hiredis has no whole reply
+
+
+def pack(*words: Any) -> bytes:
+    """A command as Redis reads it. Half an emoji becomes a question mark. Raises TypeError."""
+    try:
+        packed: bytes = hiredis.pack_command(words)
+    except UnicodeEncodeError:
+        words = tuple(each.encode(errors="replace") if isinstance(each, str) else each for each in words)
+        packed = hiredis.pack_command(words)
+    return packed
+
+
+class RedisSocket(asyncio.Protocol):
+    """One connection, from its opening to its end. Subclasses `take` the replies and learn when it `is_over`."""
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self.is_over = False
+        self._pool = pool
+        self._writer: asyncio.StreamWriter | None = None
+        self._reader: Any = None
+
+    async def open(self) -> None:
+        """Connect and log in. Raises RedisError, OSError."""
+        connection = self._pool.make_connection()  # type: ignore[no-untyped-call]
+        try:
+            await connection.connect()
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        # redis-py has no other way to the socket, which is ours from now on.
+        self._writer, connection._writer, connection._reader = connection._writer, None, None
+        encoder = connection.encoder
+        self._reader = hiredis.Reader(
+            protocolError=InvalidResponse,
+            replyError=connection._parser.parse_error,
+            encoding=encoder.encoding if encoder.decode_responses else None,
+            errors=encoder.encoding_errors,
+            notEnoughData=_NOTHING,
+        )
+        assert self._writer is not None
+        self._writer.transport.set_protocol(self)
+
+    def write(self, packed: bytes) -> None:
+        assert self._writer is not None
+        self._writer.transport.write(packed)
+
+    def take(self, reply: Any) -> None:
+        raise NotImplementedError
+
+    def end(self, error: Exception) -> None:
+        """Close it, because of this error."""
+        self.is_over = True
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._reader.feed(data)
+        while (reply := self._reader.gets()) is not _NOTHING:
+            self.take(reply)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.end(error or ConnectionError("Redis closed the connection"))
+
+
+class CommandPipe(RedisSocket):
+    """Sends commands and hands each its reply. If `seconds` pass without a sign of life while one waits for its reply,
+    the connection is ended and all that wait fail: so it takes no timer for each command."""
+
+    def __init__(self, pool: ConnectionPool, seconds: float) -> None:
+        super().__init__(pool)
+        self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self._unsent: list[bytes] = []
+        self._waiting: deque[tuple[asyncio.Future[list[Any]], int, list[Any]]] = deque()  # how many replies, and which
+        self._alive_at = 0.0  # event loop time
+        self._watch: asyncio.TimerHandle | None = None
+        self._opening = self._loop.create_task(self._open(), name="redis-open")
+
+    def send(self, packed: bytes, count: int = 1) -> asyncio.Future[list[Any]]:
+        """Send `count` commands; their replies, errors among them. Raises redis-py's ConnectionError, TimeoutError."""
+        replies: asyncio.Future[list[Any]] = self._loop.create_future()
+        if not self._waiting:
+            self._alive_at = self._loop.time()
+        self._waiting.append((replies, count, []))
+        if self._watch is None:
+            self._watch = self._loop.call_later(self._seconds, self._check)
+        if self._reader is None:
+            self._unsent.append(packed)
+        else:
+            self.write(packed)
+        return replies
+
+    def take(self, reply: Any) -> None:
+        if type(reply) is hiredis.PushNotification:
+            return
+        replies, count, taken = self._waiting[0]
+        taken.append(reply)
+        if len(taken) == count:
+            self._waiting.popleft()
+            if not replies.done():  # its task may be canceled
+                replies.set_result(taken)
+        self._alive_at = self._loop.time()
+        if type(reply) is ReadOnlyError and isinstance(self._pool, SentinelConnectionPool):
+            self.end(RedisConnectionError("the former master takes no writes"))  # the Sentinels know the new one
+
+    def end(self, error: Exception) -> None:
+        super().end(error)
+        self._opening.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
+        waiting, self._waiting = self._waiting, deque()
+        for replies, _, _ in waiting:
+            if not replies.done():
+                replies.set_exception(error if isinstance(error, RedisError) else RedisConnectionError(str(error)))
+
+    async def _open(self) -> None:
+        try:
+            await self.open()
+        except (RedisError, OSError) as error:
+            self.end(error)
+        else:
+            self.write(b"".join(self._unsent))
+
+    def _check(self) -> None:
+        self._watch = None
+        if not self._waiting:
+            return
+        if (left := self._alive_at + self._seconds - self._loop.time()) > 0:
+            self._watch = self._loop.call_later(left, self._check)
+        else:
+            self.end(RedisTimeoutError("no answer in time"))
+
+
+class CommandClient(Redis):
+    """redis-py's commands over one CommandPipe, which is opened again after its end."""
+
+    def __init__(self, pool: ConnectionPool, seconds: float) -> None:
+        super().__init__(connection_pool=pool)
+        self._seconds = seconds
+        self._pipe: CommandPipe | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection, or one is being opened."""
+        return self._pipe is not None and not self._pipe.is_over
+
+    def send(self, packed: bytes, count: int = 1) -> asyncio.Future[list[Any]]:
+        """As CommandPipe.send."""
+        if self._pipe is None or self._pipe.is_over:
+            self._pipe = CommandPipe(self.connection_pool, self._seconds)
+        return self._pipe.send(packed, count)
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        return self.read_reply(await self.run(*args[0].split(), *args[1:]), args[0], options)
+
+    async def run(self, *words: Any) -> Any:
+        """Send a command and return its reply as it came. Raises the error that the reply is."""
+        (reply,) = await self.send(pack(*words))
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> CommandBatch:
+        return CommandBatch(self, transaction)
+
+    def read_reply(self, reply: Any, name: str, options: Mapping[str, Any]) -> Any:
+        """What redis-py returns for a command's reply."""
+        callback = self.response_callbacks.get(name)
+        if callback is None:
+            return reply
+        return callback(reply, **{key: value for key, value in options.items() if key != "keys"})
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        if self._pipe is not None:
+            self._pipe.end(RedisConnectionError("closed"))
+        await super().aclose(close_connection_pool)
+
+
+class CommandBatch(Pipeline):
+    """Commands that are sent together."""
+
+    def __init__(self, client: CommandClient, transaction: bool) -> None:
+        super().__init__(client.connection_pool, client.response_callbacks, transaction, None)
+        self._client = client
+
+    async def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Return their replies, or raise the first error after all were tried; without `raise_on_error` return errors
+        too, but raise that of a whole transaction."""
+        commands = self.command_stack
+        if not commands:
+            return []
+        packed = [pack(*args[0].split(), *args[1:]) for args, _ in commands]
+        if self.is_transaction:
+            packed = [pack("MULTI"), *packed, pack("EXEC")]
+        replies = await self._client.send(b"".join(packed), len(packed))
+        if self.is_transaction:
+            for each in replies:
+                if isinstance(each, Exception):
+                    raise each
+            replies = replies[-1]
+        results: list[Any] = []
+        errors: list[Exception] = []
+        for (args, options), reply in zip(commands, replies, strict=True):
+            if isinstance(reply, Exception):
+                errors.append(reply)
+                results.append(reply)
+            else:
+                results.append(self._client.read_reply(reply, str(args[0]), options))
+        if errors and raise_on_error:
+            raise errors[0]
+        return results
