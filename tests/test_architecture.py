@@ -298,7 +298,8 @@ def too_large(source: str, *, may_be_wide: bool = False) -> Iterator[tuple[str, 
 def protocols(source: str) -> list[str]:
     """The names of a module's Protocols."""
     classes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef))
-    return [node.name for node in classes if any("Protocol" in ast.unparse(base) for base in node.bases)]
+    bases = {node.name: [ast.unparse(base) for base in node.bases] for node in classes}
+    return [name for name, of in bases.items() if any("Protocol" in base and "asyncio" not in base for base in of)]
 
 
 def test_there_are_few_protocols() -> None:
