@@ -26,6 +26,7 @@ from typing import Literal
 from redis.asyncio.client import Pipeline
 
 from agentic.llm.types import Usage
+from agentic.settings.fields import NO_LIMIT
 from agentic.state.record_stream import NOTES_KEPT, NOTES_SECONDS
 from agentic.state.turn_records import APPEND
 from agentic.text import finite_number
@@ -60,17 +61,16 @@ REFUSED: Mapping[str, Verdict] = {
 
 _KEY = re.compile(keys.cost(r"([^:]{1,100})", r"(\d{4}-\d\d-\d\d)"))
 
-# reserve(spent key, holds key, at): reserves a sum and returns what is left of each scope's cap (false for none), or
+# reserve(spent key, at): reserves a sum and returns what is left of each scope's cap (false for none), or
 # returns the kind of scope that lacks the money.
 # ARGV from `at` on: now and the reservation's end in unix seconds, its name, the sum, the kind of turn, pairs of scope
 # and cap ("-": none). A reservation is kept as "end sum scopes"; one of the same name is replaced. The end is "booked"
-# if nobody has settled it in time: book(…, 1) has charged it then, and book(…, -1) takes it back. raised(spent key,
-# scope): what an owner added to the scope's cap.
+# if nobody has settled it in time: book(…, 1) has charged it then, and book(…, -1) takes it back.
 BOOK = f"""
-local function book(spent, holds, sum, scopes, sign)
+local function book(spent, sum, scopes, sign)
   for scope in string.gmatch(scopes, '%S+') do redis.call('HINCRBY', spent, scope, sign * sum) end
   redis.call('EXPIRE', spent, {BUDGET_SECONDS})
-  local agent, date = string.match(scopes, 'agent:(%S+)'), string.match(holds, '([^:]+):holds$')
+  local agent, date = string.match(scopes, 'agent:(%S+)'), string.match(spent, '[^:]+$')
   local costs = 'agent:' .. agent .. ':cost:' .. date
   for _, field in ipairs({{'total_cost', 'ai_cost'}}) do
     redis.call('HINCRBYFLOAT', costs, field, string.format('%.6f', sign * sum / {MICRO}))
@@ -79,29 +79,32 @@ local function book(spent, holds, sum, scopes, sign)
   redis.call('EXPIRE', costs, {COST_SECONDS})
 end
 """
-ADDED = """
-local function raised(spent, scope) return tonumber(redis.call('HGET', spent, 'raised:' .. scope) or '0') end
-"""
-RESERVE = f"""{BOOK}{ADDED}
-local function reserve(spent, holds, at)
+RESERVE = f"""{BOOK}
+local function reserve(spent, at)
   local now, till, name, sum, kind = tonumber(ARGV[at]), ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+  local holds = spent .. ':holds'
   local amount, held, live = tonumber(sum), {{}}, redis.call('HGETALL', holds)
   for i = 1, #live, 2 do
     local ends, its_sum, scopes = string.match(live[i + 1], '^(%S+) (%S+) (.+)$')
     if live[i] == name then
-      if ends == 'booked' then book(spent, holds, its_sum, scopes, -1) end
+      if ends == 'booked' then book(spent, its_sum, scopes, -1) end
     elseif ends ~= 'booked' and tonumber(ends) <= now then
-      book(spent, holds, its_sum, scopes, 1)
+      book(spent, its_sum, scopes, 1)
       redis.call('HSET', holds, live[i], 'booked ' .. its_sum .. ' ' .. scopes)
     elseif ends ~= 'booked' then
       for scope in string.gmatch(scopes, '%S+') do held[scope] = (held[scope] or 0) + tonumber(its_sum) end
     end
   end
-  local verdict, left, scopes = 'ok', {{}}, {{}}
+  local scopes, fields = {{}}, {{}}
   for i = at + 5, #ARGV, 2 do
-    local scope, cap, what = ARGV[i], tonumber(ARGV[i + 1]), string.match(ARGV[i], '^%a+')
-    local total = tonumber(redis.call('HGET', spent, scope) or '0') + (held[scope] or 0) + amount
-    if cap then cap = cap + raised(spent, scope) end
+    scopes[#scopes + 1] = ARGV[i]
+    fields[#fields + 1], fields[#fields + 2] = ARGV[i], 'raised:' .. ARGV[i]
+  end
+  local verdict, left, sums = 'ok', {{}}, redis.call('HMGET', spent, unpack(fields))
+  for i, scope in ipairs(scopes) do
+    local cap, what = tonumber(ARGV[at + 4 + 2 * i]), string.match(scope, '^%a+')
+    local total = tonumber(sums[2 * i - 1] or '0') + (held[scope] or 0) + amount
+    if cap then cap = cap + tonumber(sums[2 * i] or '0') end
     if cap and amount > 0 then
       if total > cap then return what, {{}} end
       local short = cap - total < math.max(amount, cap * {CLOSING_SHARE})
@@ -110,7 +113,7 @@ local function reserve(spent, holds, at)
         verdict = 'closing'
       end
     end
-    left[#left + 1], scopes[#scopes + 1] = cap and cap - total or false, scope
+    left[i] = cap and cap - total or false
   end
   if amount > 0 then
     redis.call('HSET', holds, name, till .. ' ' .. sum .. ' ' .. table.concat(scopes, ' '))
@@ -119,29 +122,29 @@ local function reserve(spent, holds, at)
   return verdict, left
 end
 """
-MORE = f"{RESERVE} local verdict, left = reserve(KEYS[1], KEYS[2], 1) return {{verdict, unpack(left)}}"
+MORE = f"{RESERVE} local verdict, left = reserve(KEYS[1], 1) return {{verdict, unpack(left)}}"
 
-# The end of `Turns.settle`'s script. KEYS 3 and 4: spent, holds. The last of ARGV is the charge, in lines: the sum,
-# the scopes if no reservation tells them, caps as "kind=cap", the reservation's name. Returns "scope cap" of those that
-# now near it.
-SPEND = f"""{BOOK}{ADDED}
+# The end of `Turns.settle`'s script. KEYS[3]: spent. The last of ARGV is the charge, in lines: the sum, the scopes if
+# no reservation tells them, caps as "kind=cap", the reservation's name. Returns "scope cap" of those that now near it.
+SPEND = f"""{BOOK}
 local sum, scopes, caps, name = string.match(ARGV[#ARGV], '^(%d+)\\n([^\\n]*)\\n([^\\n]*)\\n(.*)$')
-local near, reservation = {{}}, redis.call('HGET', KEYS[4], name)
+local spent, holds, near = KEYS[3], KEYS[3] .. ':holds', {{}}
+local reservation = redis.call('HGET', holds, name)
 if reservation then
   local ends, its_sum
   ends, its_sum, scopes = string.match(reservation, '^(%S+) (%S+) (.+)$')
-  if ends == 'booked' then book(KEYS[3], KEYS[4], its_sum, scopes, -1) end
-  redis.call('HDEL', KEYS[4], name)
+  if ends == 'booked' then book(spent, its_sum, scopes, -1) end
+  redis.call('HDEL', holds, name)
 end
 if sum ~= '0' then
   for scope in string.gmatch(scopes, '%S+') do
-    local total, what = redis.call('HINCRBY', KEYS[3], scope, sum), string.match(scope, '^%a+')
+    local total, what = redis.call('HINCRBY', spent, scope, sum), string.match(scope, '^%a+')
     local cap = tonumber(string.match(caps, what .. '=(%d+)'))
-    if cap then cap = cap + raised(KEYS[3], scope) end
+    if cap then cap = cap + tonumber(redis.call('HGET', spent, 'raised:' .. scope) or '0') end
     if cap and what ~= 'person' and total >= cap * {NOTICE_SHARE}
-      and redis.call('HSETNX', KEYS[3], 'told:' .. scope, '1') == 1 then near[#near + 1] = scope .. ' ' .. cap end
+      and redis.call('HSETNX', spent, 'told:' .. scope, '1') == 1 then near[#near + 1] = scope .. ' ' .. cap end
   end
-  redis.call('EXPIRE', KEYS[3], {BUDGET_SECONDS})
+  redis.call('EXPIRE', spent, {BUDGET_SECONDS})
 end
 return near
 """
@@ -155,12 +158,12 @@ if redis.call('HSETNX', KEYS[1], 'raise:' .. ARGV[3], ARGV[1] .. ' ' .. ARGV[2])
 end
 return redis.call('HGET', KEYS[1], 'raised:' .. ARGV[1])
 """
-# KEYS: the stream of the note, the day's costs of the agent, the budgets' two, the stream's count. ARGV: the
-# reservation's name, the costs' lifetime in s, the note, pairs of field and amount, and last the charge. Done once: the
-# reservation is gone afterwards.
+# KEYS: the stream of the note, the day's costs of the agent, the day's budgets. ARGV: the reservation's name, the
+# costs' lifetime in s, the note, pairs of field and amount, and last the charge. Done once: the reservation is gone
+# afterwards.
 SETTLE_REPLAY = f"""{APPEND}
-if redis.call('HEXISTS', KEYS[4], ARGV[1]) == 0 then return {{}} end
-append(KEYS[1], KEYS[5], 0, {NOTES_KEPT}, {NOTES_SECONDS}, {{{{'kind', 'replay', 'data', ARGV[3]}}}})
+if redis.call('HEXISTS', KEYS[3] .. ':holds', ARGV[1]) == 0 then return {{}} end
+append(KEYS[1], KEYS[1] .. ':count', 0, {NOTES_KEPT}, {NOTES_SECONDS}, {{{{'kind', 'replay', 'data', ARGV[3]}}}})
 for i = 4, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
 redis.call('EXPIRE', KEYS[2], ARGV[2])
 {SPEND}"""
@@ -175,7 +178,7 @@ class Caps:
     channel: float | None = None
     person: float | None = None
     idle: float | None = None
-    mentions: int = 1_000_000
+    mentions: int = NO_LIMIT
 
     def of(self, scope: str) -> int | None:
         """The cap of a scope, in millionths."""
@@ -246,7 +249,7 @@ class Budgets:
     ) -> tuple[list[str], list[object]]:
         """Keys and arguments for RESERVE. What a running turn needs more may come from the last of the daily budget,
         as for a mention."""
-        redis_keys = [keys.budget(reservation.date), keys.budget_holds(reservation.date)]
+        redis_keys = [keys.budget(reservation.date)]
         arguments: list[object] = [now, reservation.until, name, reservation.amount, kind]
         for scope in reservation.scopes:
             cap = self.caps.of(scope)
@@ -412,8 +415,6 @@ class ReplayCosts:
         spent = {**cost_fields(usage), "replay_cost": note.cost_usd}
         costs = {field: amount for field, amount in spent.items() if amount}
         pairs = [part for pair in costs.items() for part in pair]
-        stream = keys.COORDINATOR_RECORD
-        days = [keys.cost(agent, date), keys.budget(date), keys.budget_holds(date)]
-        places = [stream, *days, keys.entries_counted(stream)]
+        places = [keys.COORDINATOR_RECORD, keys.cost(agent, date), keys.budget(date)]
         arguments = [charge.name, COST_SECONDS, note.to_json(), *pairs, self._budgets.charge_text(charge)]
         self._budgets.settled(charge, await self._link.script(SETTLE_REPLAY, places, arguments))

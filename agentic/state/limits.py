@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from agentic.settings.fields import NO_LIMIT
 from agentic.state.budgets import (
     MINUTE,
     MORE,
@@ -42,37 +43,37 @@ NOBODY = 0  # in the place of a person: the bots among themselves
 UNLIMITED = 10**9
 OUTAGE_SHARE = 0.25  # four processes that do not see each other stay within the whole
 
-# count_turn(count, turns, id, seconds): counts a turn of the day; one with an id only once.
+# count_turn(count, id, seconds): counts a turn of the day, one with an id only once; returns the count.
 COUNTING = """
-local function count_turn(count, turns, id, seconds)
+local function count_turn(count, id, seconds)
   if id ~= '' then
+    local turns = count .. ':turns'
     local new = redis.call('SADD', turns, id)
     redis.call('EXPIRE', turns, seconds)
-    if new == 0 then return end
+    if new == 0 then return tonumber(redis.call('GET', count) or '0') end
   end
-  redis.call('INCR', count)
+  local counted = redis.call('INCR', count)
   redis.call('EXPIRE', count, seconds)
+  return counted
 end
 """
-# take(k, a): KEYS after the first k: cooldown, count, turns counted, silence, the person's mentions of the last minute,
-# the budgets' two: spent, holds. ARGV after the first a: now in unix seconds, cooldown in s (0:
-# none), daily maximum, lifetime of the count in s, the turn's id, the notice to publish if it may begin ("" for none),
-# the scopes of mutes of the agent (a JSON list), the mention ("" for none), how many a person has in a minute, and
-# what RESERVE wants. The cooldown's key has its end, which is compared with now; that the key expires only
-# removes garbage. (Earlier versions stored "1", which holds until the key expires.) Returns the verdict, the count, and
-# what is left of each budget.
+# take(k, a): KEYS after the first k: cooldown, count, silence, the person's mentions of the last minute, the day's
+# budgets. ARGV after the first a: now in unix seconds, cooldown in s (0: none), daily maximum, lifetime of the count in
+# s, the turn's id, the notice to publish if it may begin ("" for none), the scopes of mutes of the agent (a JSON list),
+# the mention ("" for none, or if they are not limited), how many a person has in a minute, and what RESERVE wants. The
+# cooldown's key has its end, which is compared with now; that the key expires only removes garbage. (Earlier versions
+# stored "1", which holds until the key expires.) Returns the verdict, the count, and what is left of each budget.
 TAKING = f"""{RESERVE}{COUNTING}
 local function called_too_often(mentions, mention, most, now)
   if mention == '' then return false end
   redis.call('ZREMRANGEBYSCORE', mentions, '-inf', now - {MINUTE:.0f})
-  return not redis.call('ZSCORE', mentions, mention) and redis.call('ZCARD', mentions) >= tonumber(most)
+  return redis.call('ZCARD', mentions) >= tonumber(most) and not redis.call('ZSCORE', mentions, mention)
 end
 local function publish_notice(notice)
   if notice ~= '' then redis.call('PUBLISH', '{keys.COORDINATOR_TURNS}', notice) end
 end
 local function is_muted(silence, scopes, now)
-  for _, scope in ipairs(scopes) do
-    local order = redis.call('HGET', silence, scope)
+  for _, order in ipairs(redis.call('HMGET', silence, unpack(scopes))) do
     local till = order and tonumber(string.match(order, '"until": ?([%d.]+)'))
     if till and till > now then return true end
   end
@@ -81,15 +82,15 @@ end
 local function take(k, a)
   local now, cooldown, most = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
   local count = tonumber(redis.call('GET', KEYS[k + 2]) or '0')
-  if is_muted(KEYS[k + 4], cjson.decode(ARGV[a + 7]), now) then return {{'muted', count}} end
+  if is_muted(KEYS[k + 3], cjson.decode(ARGV[a + 7]), now) then return {{'muted', count}} end
   if count >= most then return {{'daily_limit', count}} end
   if cooldown > 0 then
     local ends = tonumber(redis.call('GET', KEYS[k + 1]) or '0')
     if ends == 1 or ends > now then return {{'cooldown', count}} end
   end
-  local mentions, mention = KEYS[k + 5], ARGV[a + 8]
+  local mentions, mention = KEYS[k + 4], ARGV[a + 8]
   if called_too_often(mentions, mention, ARGV[a + 9], now) then return {{'too_often', count}} end
-  local verdict, left = reserve(KEYS[k + 6], KEYS[k + 7], a + 10)
+  local verdict, left = reserve(KEYS[k + 5], a + 10)
   if verdict ~= 'ok' and verdict ~= 'closing' then return {{verdict, count}} end
   if mention ~= '' then
     redis.call('ZADD', mentions, 'NX', now, mention)
@@ -98,15 +99,15 @@ local function take(k, a)
   if cooldown > 0 then
     redis.call('SET', KEYS[k + 1], string.format('%.3f', now + cooldown), 'PX', math.ceil(cooldown * 1000))
   end
-  count_turn(KEYS[k + 2], KEYS[k + 3], ARGV[a + 5], ARGV[a + 4])
+  count = count_turn(KEYS[k + 2], ARGV[a + 5], ARGV[a + 4])
   publish_notice(ARGV[a + 6])
-  return {{verdict, tonumber(redis.call('GET', KEYS[k + 2]) or '0'), unpack(left)}}
+  return {{verdict, count, unpack(left)}}
 end
 """
 TAKE = f"{TAKING} return take(0, 0)"
 
-# KEYS: count, turns counted. ARGV: their lifetime in s, the turn.
-COUNT = f"{COUNTING} count_turn(KEYS[1], KEYS[2], ARGV[2], ARGV[1])"
+# KEYS: the count. ARGV: its lifetime in s, the turn.
+COUNT = f"{COUNTING} count_turn(KEYS[1], ARGV[2], ARGV[1])"
 
 log = logging.getLogger(__name__)
 
@@ -286,11 +287,11 @@ class Limits(Store):
     def script_args(self, request: LimitRequest) -> tuple[list[str], list[object]]:
         """Keys and arguments for a script of TAKING; its outcome goes to `read_verdict`."""
         agent, day = request.agent, request.counted_on
-        redis_keys = [keys.cooldown(agent, request.channel_id), keys.daily_count(agent, day)]
-        redis_keys += [keys.counted_turns(agent, day), keys.SILENCE]
+        redis_keys = [keys.cooldown(agent, request.channel_id), keys.daily_count(agent, day), keys.SILENCE]
         mutes = json.dumps([str(Scope.agent(agent, guild)) for guild in {None, request.guild_id}])
         now = self._clock()
-        mention = "" if request.mention is None else request.message_id
+        is_limited = request.mention is not None and self.budgets.caps.mentions < NO_LIMIT
+        mention = request.message_id if is_limited else ""
         args = [now, request.cooldown, request.most, COUNT_SECONDS, request.turn_id, request.notice, mutes]
         args += [mention, self.budgets.caps.mentions]
         money_keys, money_args = self.budgets.reserve_args(
@@ -324,8 +325,7 @@ class Limits(Store):
     @when_back("turns taken during an outage")
     async def _count_turn(self, agent: str, date: str, turn_id: str) -> None:
         """Count a turn of the day; one that is counted already is not counted again."""
-        places = [keys.daily_count(agent, date), keys.counted_turns(agent, date)]
-        await self._link.script(COUNT, places, [COUNT_SECONDS, turn_id])
+        await self._link.script(COUNT, [keys.daily_count(agent, date)], [COUNT_SECONDS, turn_id])
 
     def resume(self, request: LimitRequest, dollars: float) -> None:
         """Reserve for a turn that another process began and this one resumes; it has cost `dollars` so far."""

@@ -54,10 +54,10 @@ local function append(stream, count, dropped, most, seconds, entries)
 end
 """
 
-# record(stream, count, text): adds an entry.
+# record(stream, text): adds an entry.
 RECORD = f"""{APPEND}
-local function record(stream, count, text)
-  append(stream, count, 0, {MAX_RECORDS}, {KEEP_SECONDS}, {{{{'record', text}}}})
+local function record(stream, text)
+  append(stream, stream .. ':count', 0, {MAX_RECORDS}, {KEEP_SECONDS}, {{{{'record', text}}}})
 end
 """
 

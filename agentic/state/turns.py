@@ -46,43 +46,49 @@ MAX_KEPT = 1000  # turns of this process that ended while Redis was unavailable
 
 KEEP = f"{KEEPING} keep(0, 0)"
 
-# claim(): KEYS: the turn's record, the index of open turns. ARGV: who claims, the time, the record's lifetime in ms,
-# what the turn begins with, its deadline, its id, the index's bound, its lifetime in ms. Returns what was kept of it,
-# false for nothing: one that only waited is new. With a call that is under way its cost goes to who takes the turn
-# over.
+# KEYS: the turn's record, the index of open turns. ARGV: who claims, the time, the record's lifetime in ms, what the
+# turn begins with, its deadline, its id, the index's bound, its lifetime in ms. take_over() returns what was kept of a
+# turn, false for nothing: one that only waited is new. With a call that is under way its cost goes to who takes the
+# turn over. open_turn(…) begins a new one; its record has these fields and values too.
 CLAIMING = """
-local function claim()
-  if redis.call('HDEL', KEYS[1], 'waiting') == 0 and redis.call('EXISTS', KEYS[1]) == 1 then
-    local kept = redis.call(
-      'HMGET', KEYS[1], 'state', 'result', 'holder', 'event', 'closing', 'answer', 'posted', 'under_way')
-    if kept[1] ~= 'done' then
-      if kept[8] and kept[3] and kept[3] ~= ARGV[1] then redis.call('HSET', KEYS[1], 'passed_on:' .. kept[3], '1') end
-      redis.call('HSET', KEYS[1], 'holder', ARGV[1])
-      redis.call('HDEL', KEYS[1], 'settled:' .. ARGV[1], 'passed_on:' .. ARGV[1])
-    end
-    return kept
+local function take_over()
+  local kept = redis.call(
+    'HMGET', KEYS[1], 'state', 'result', 'holder', 'event', 'closing', 'answer', 'posted', 'under_way', 'waiting')
+  local waited = table.remove(kept)
+  if waited then redis.call('HDEL', KEYS[1], 'waiting') end
+  if waited or not kept[1] then return false end
+  if kept[1] ~= 'done' then
+    if kept[8] and kept[3] and kept[3] ~= ARGV[1] then redis.call('HSET', KEYS[1], 'passed_on:' .. kept[3], '1') end
+    redis.call('HSET', KEYS[1], 'holder', ARGV[1])
+    redis.call('HDEL', KEYS[1], 'settled:' .. ARGV[1], 'passed_on:' .. ARGV[1])
   end
-  redis.call('HSET', KEYS[1], 'state', 'open', 'holder', ARGV[1], 'claimed_at', ARGV[2], 'event', ARGV[4])
+  return kept
+end
+local function open_turn(...)
+  redis.call('HSET', KEYS[1], 'state', 'open', 'holder', ARGV[1], 'claimed_at', ARGV[2], 'event', ARGV[4], ...)
   redis.call('PEXPIRE', KEYS[1], ARGV[3])
   redis.call('ZADD', KEYS[2], ARGV[5], ARGV[6])
   redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - ARGV[7])
   redis.call('PEXPIRE', KEYS[2], ARGV[8])
-  return false
 end
 """
-CLAIM = f"{CLAIMING} return claim()"
+CLAIM = f"""{CLAIMING}
+local kept = take_over()
+if not kept then open_turn() end
+return kept
+"""
 
 # KEYS and ARGV: those of CLAIMING, then those of TAKING, which takes what only a new turn asks for. What its first call
 # costs if nobody hears of it (the argument between, "" for nothing) is kept before the call is made.
 BEGIN = f"""{CLAIMING}{TAKING}
-local kept = claim()
+local kept = take_over()
 if kept then
   if kept[1] ~= 'done' then publish_notice(ARGV[15]) end
   return {{kept}}
 end
 local taken = take(2, 9)
-local on_admitted = taken[1] == 'ok' or taken[1] == 'closing'
-if on_admitted and ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'under_way', ARGV[9]) end
+local is_admitted = taken[1] == 'ok' or taken[1] == 'closing'
+if is_admitted and ARGV[9] ~= '' then open_turn('under_way', ARGV[9]) else open_turn() end
 return {{false, unpack(taken)}}"""
 
 # ARGV: whose turn it is, the checkpoint's name, what it keeps. A record that is gone is not created again.
@@ -109,30 +115,33 @@ for i, key in ipairs(KEYS) do
   end
 end
 """
-# KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records, the turn's picture,
-# the channel's posts by instruction, the records' count. ARGV: the result, who did the turn, the state's lifetime in
-# ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, the turn's id, its record ("" for
-# none), the time, its posts by instruction, its notice ("" for none), then the costs as pairs of field and amount, and
-# last the charge for the budgets. If another process took the turn over, its end is that process's to report, and so
-# are the costs of what it resumes: an answer, or a call that was in progress. A process that has settled the turn does
-# so once; a claim of its own makes it new to it.
+# KEYS: the turn's state, the day's costs, the day's budgets, the index of open turns, the records, the channel's posts
+# by instruction. ARGV: the result, who did the turn, the state's lifetime in ms, a channel and what to say there (""
+# for nothing, "=" for the result), the costs' lifetime in s, the turn's id, its record ("" for none), the time, its
+# posts by instruction, its notice ("" for none), then the costs as pairs of field and amount, and last the charge for
+# the budgets. If another process took the turn over, its end is that process's to report, and so are the costs of what
+# it resumes: an answer, or a call that was in progress. A process that has settled the turn does so once; a claim of
+# its own makes it new to it.
 SETTLE = f"""{RECORD}{MARK}
-local holder, answered = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by'))
+local settled, passed_on = 'settled:' .. ARGV[2], 'passed_on:' .. ARGV[2]
+local holder, answered, was_settled, went_on = unpack(
+  redis.call('HMGET', KEYS[1], 'holder', 'answer_by', settled, passed_on))
 local ours = not holder or holder == ARGV[2]
-if redis.call('HSETNX', KEYS[1], 'settled:' .. ARGV[2], '1') == 0 then return {{}} end
-if ARGV[10] ~= '' then mark(KEYS[8], ARGV[10], ARGV[9]) end
+if was_settled then return {{}} end
+if ARGV[10] ~= '' then mark(KEYS[6], ARGV[10], ARGV[9]) end
 if ours then
-  redis.call('HSET', KEYS[1], 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
+  redis.call('HSET', KEYS[1], settled, '1', 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
   redis.call('HDEL', KEYS[1], 'event', 'closing', 'answer', 'posted', 'under_way')
-  redis.call('UNLINK', KEYS[7])
+  redis.call('UNLINK', KEYS[1] .. ':picture')
   redis.call('PEXPIRE', KEYS[1], ARGV[3])
-  redis.call('ZREM', KEYS[5], ARGV[7])
+  redis.call('ZREM', KEYS[4], ARGV[7])
+  if ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5] == '=' and ARGV[1] or ARGV[5]) end
+  if ARGV[8] ~= '' then record(KEYS[5], ARGV[8]) end
+  if ARGV[11] ~= '' then redis.call('PUBLISH', '{keys.COORDINATOR_TURNS}', ARGV[11]) end
+else
+  redis.call('HSET', KEYS[1], settled, '1')
+  if went_on or answered == ARGV[2] then return {{}} end
 end
-if ours and ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
-if ours and ARGV[8] ~= '' then record(KEYS[6], KEYS[9], ARGV[8]) end
-if ours and ARGV[11] ~= '' then redis.call('PUBLISH', '{keys.COORDINATOR_TURNS}', ARGV[11]) end
-local went_on = answered == ARGV[2] or redis.call('HEXISTS', KEYS[1], 'passed_on:' .. ARGV[2]) == 1
-if not ours and went_on then return {{}} end
 for i = 12, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
 if #ARGV > 12 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
 {SPEND}"""
@@ -419,19 +428,16 @@ class Turns(Store):
             keys.turn(agent, ending.turn_id),
             keys.cost(agent, ending.date),
             keys.budget(ending.charge.date),  # the day whose budgets count the turn
-            keys.budget_holds(ending.charge.date),
             keys.open_turns(agent),
             keys.turns(agent),
-            keys.turn_picture(agent, ending.turn_id),
             keys.instructed(record.channel_id if record else 0),
-            keys.entries_counted(keys.turns(agent)),
         ]
         head = [
             ending.result,
             self.holder,
             round(self.lifetime(ending.deadline) * 1000),
             keys.results(agent),
-            say,
+            "=" if say == ending.result else say,
             COST_SECONDS,
             ending.turn_id,
             record.to_json() if record else "",

@@ -17,7 +17,7 @@ from tests.support.redis_server import PATIENT, RedisServer, until
 
 DAY = "2027-01-15"
 # Words by which a script is known on its way to Redis.
-SETTLE, BEGIN, ANSWER, TAKE = "'settled:'", "local kept = claim()", "return 'kept'", "return take(0, 0)"
+SETTLE, BEGIN, ANSWER, TAKE = "'settled:'", "local is_admitted", "return 'kept'", "return take(0, 0)"
 
 
 def ask(turn: str, clock, dollars=1.0, daily_max=100) -> LimitRequest:
