@@ -54,10 +54,14 @@ RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL'
 log = logging.getLogger(__name__)
 
 
-def steady_clock() -> float:
-    """Seconds that are never set back and count while the machine sleeps; time.monotonic on Linux does not."""
-    boottime = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+if hasattr(time, "CLOCK_BOOTTIME"):
+
+    def steady_clock() -> float:
+        """Seconds that are never set back and count while the machine sleeps; time.monotonic on Linux does not."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+else:
+    steady_clock = time.monotonic
 
 
 class AnyLease(Protocol):

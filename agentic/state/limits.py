@@ -304,9 +304,10 @@ class Limits(Store):
         self._away_said = False
         verdict: Verdict = REFUSED.get(word, word)
         if verdict in ("ok", "closing"):
+            reservation = request.reservation
             self.allowance.note(request, int(count), self._clock())
-            self.allowance.note_left(request.reservation, rest)
-            self.budgets.holds[request.reservation_name] = request.reservation
+            self.allowance.note_left(reservation, rest)
+            self.budgets.holds[request.reservation_name] = reservation
         return verdict
 
     async def take_in_outage(self, request: LimitRequest, away: StateUnavailable) -> Verdict:

@@ -12,7 +12,6 @@ between, by its maker or by a bound of the stream. So a reader that remembers th
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Literal
@@ -107,8 +106,7 @@ class TurnRecord(StoredValue):
 
     def to_json(self) -> str:
         """Without what has its default, but with `v`."""
-        shown = {"v": self.v, **self.model_dump(mode="json", exclude_defaults=True)}
-        return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+        return f'{{"v":{self.v},{self.model_dump_json(exclude_defaults=True)[1:]}'
 
 
 class Records(Store):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticSerializationError
 
 from agentic.ids import MAX_ID
 
@@ -39,17 +40,15 @@ class WireMessage(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _null_means_missing(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            # Lone surrogates are replaced: JSON can hold them, but writing them on would fail.
-            return {
-                key: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
-                for key, value in data.items()
-                if value is not None
-            }
+        if isinstance(data, dict) and None in data.values():
+            return {key: value for key, value in data.items() if value is not None}
         return data
 
     def to_wire(self) -> str:
-        return self.model_dump_json()
+        try:
+            return self.model_dump_json()
+        except PydanticSerializationError:
+            return _without_lone_surrogates(json.dumps(self.model_dump(), ensure_ascii=False))
 
 
 _Id = Annotated[str, Field(min_length=1, max_length=MAX_INSTRUCTION_ID)]
@@ -342,6 +341,11 @@ def read_result(raw: bytes | str) -> Result | MentionNotice | None:
     return None
 
 
+def _without_lone_surrogates(text: str) -> str:
+    """JSON can hold them, but writing them on would fail."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def _kind(model: type[WireMessage]) -> str:
     """SilenceNotice → "silence notice"."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__).lower()
@@ -349,23 +353,26 @@ def _kind(model: type[WireMessage]) -> str:
 
 def _decode(raw: bytes | str, model: type[WireMessage]) -> dict[str, Any] | None:
     """The JSON object, of the version that this program speaks; None after a warning."""
-    kind = _kind(model)
     if len(raw) > MAX_WIRE_BYTES:
-        log.warning("%s dropped: %d bytes is over the limit of %d", kind, len(raw), MAX_WIRE_BYTES)
+        log.warning("%s dropped: %d bytes is over the limit of %d", _kind(model), len(raw), MAX_WIRE_BYTES)
         return None
+    text = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
     try:
-        data = json.loads(raw)
+        data = json.loads(text)
+        if "\\u" in text:
+            data = json.loads(_without_lone_surrogates(json.dumps(data, ensure_ascii=False)))
     except (ValueError, RecursionError) as error:
-        log.warning("%s dropped: not JSON (%s)", kind, type(error).__name__)
+        log.warning("%s dropped: not JSON (%s)", _kind(model), type(error).__name__)
         return None
     if not isinstance(data, dict):
-        log.warning("%s dropped: expected a JSON object, not a %s", kind, type(data).__name__)
+        log.warning("%s dropped: expected a JSON object, not a %s", _kind(model), type(data).__name__)
         return None
     version = data.get("protocol_version")
     if version is None:
         version = PROTOCOL_VERSION
     if isinstance(version, bool) or version not in (PROTOCOL_VERSION, str(PROTOCOL_VERSION)):
-        log.warning("%s dropped: protocol version %.20r, this program speaks %d", kind, version, PROTOCOL_VERSION)
+        unknown = "%s dropped: protocol version %.20r, this program speaks %d"
+        log.warning(unknown, _kind(model), version, PROTOCOL_VERSION)
         return None
     return data
 
