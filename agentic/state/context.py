@@ -237,7 +237,7 @@ class Summaries(Store):
     async def read(self, thread_id: int) -> Summary | None:
         """The thread's summary; None if there is none or it can't be read."""
         try:
-            text = await self._link.call(lambda redis: redis.get(keys.summary(thread_id)))
+            text = await self._text(keys.summary(thread_id))
         except StateUnavailable as away:
             log.debug("a summary cannot be read: %s", away)
             return self._read.get(thread_id)

@@ -154,4 +154,4 @@ class SpeakerChoices(Store):
 
     async def last(self, channel_id: int) -> SpeakerChoice | None:
         """None if there is none, or another version wrote it."""
-        return SpeakerChoice.parse(await self._link.call(lambda redis: redis.get(keys.pulls(channel_id))))
+        return SpeakerChoice.parse(await self._text(keys.pulls(channel_id)))

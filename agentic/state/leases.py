@@ -49,6 +49,7 @@ local function overtaken(key, epoch)
   return tonumber(epoch) > 0 and tonumber(redis.call('GET', key) or '0') > tonumber(epoch)
 end
 """
+# KEYS: what its holder has; ARGV: the caller. What somebody else has stays.
 RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 log = logging.getLogger(__name__)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from cachetools import FIFOCache, LRUCache
 from redis.asyncio.client import Pipeline
 
+from agentic.state.leases import RELEASE
 from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable, Store, or_default, when_back
 
@@ -33,9 +34,6 @@ WEBHOOK_SECONDS = 30 * 86400
 REMEMBERED_INSTRUCTED = 5000  # by this process, of all channels
 REMEMBERED_UNWRITTEN = 1000  # webhook posts, while Redis is unavailable
 JOINING = " joining"
-
-# The claim of another process stays: it may have sent the part.
-_DELETE_OWN = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
 # mark(key, posts, now): `posts` are members, a line each. A key of another type, by another program, is replaced.
 MARK = f"""
@@ -90,7 +88,7 @@ class PostClaims(_Claims):
         is rather missing than there twice."""
         key = _post_claim(agent, part)
         try:
-            await self._link.script(_DELETE_OWN, [key], [self._mark])
+            await self._link.script(RELEASE, [key], [self._mark])  # another process may have sent the part
         except StateUnavailable as away:
             log.warning("a part of a post was not sent and stays claimed, it may be missing: %s", away)
         else:
@@ -140,13 +138,8 @@ class InstructedPosts:
     async def read(self, channel_id: int) -> Mapping[int, bool]:
         """The channel's newest: message id → whether the turn was reactive."""
         own = {message: joining for (channel, message), joining in self._own.items() if channel == channel_id}
-        found = (member.partition(" ") for member in await self._stored(channel_id))
+        found = (member.partition(" ") for member in await _read_members(self._link, keys.instructed(channel_id)))
         return {int(message): bool(joining) for message, _, joining in found if message.isdecimal()} | own
-
-    @or_default((), "only this process's posts by instruction are known")
-    async def _stored(self, channel_id: int) -> Sequence[str]:
-        members = await self._link.call(lambda redis: redis.zrange(keys.instructed(channel_id), 0, -1))
-        return [str(member) for member in members]
 
 
 class WebhookPosts(Store):
@@ -176,12 +169,14 @@ class WebhookPosts(Store):
     async def read(self, channel_id: int) -> Mapping[int, str]:
         """The channel's newest: message id → agent."""
         own = {message: agent for (channel, message), agent in self._unwritten.items() if channel == channel_id}
-        return {**dict(filter(None, map(read_post, await self._stored(channel_id)))), **own}
+        found = await _read_members(self._link, keys.webhook_posts(channel_id))
+        return {**dict(filter(None, map(read_post, found))), **own}
 
-    @or_default((), "only this process's webhook posts are known")
-    async def _stored(self, channel_id: int) -> Sequence[str]:
-        members = await self._link.call(lambda redis: redis.zrange(keys.webhook_posts(channel_id), 0, -1))
-        return [str(member) for member in members]
+
+@or_default((), "only this process's posts by instruction and by webhook are known")
+async def _read_members(link: RedisConnection, key: str) -> Sequence[str]:
+    members = await link.call(lambda redis: redis.zrange(key, 0, -1))
+    return [str(member) for member in members]
 
 
 def read_post(member: str) -> tuple[int, str] | None:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from agentic.state.leases import FENCE
+from agentic.state.leases import FENCE, RELEASE
 from agentic.wire import keys
 from agentic.wire.connection import Store, or_default, when_back
 
@@ -66,7 +66,6 @@ if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """
-RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 log = logging.getLogger(__name__)
 

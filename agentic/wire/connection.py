@@ -63,6 +63,8 @@ SENTINEL_PORT = 26379
 # Errors of a server that answers but takes no writes. In a script's error the code is in the middle.
 REFUSALS = ("OOM ", "READONLY ", "MISCONF ", "NOREPLICAS ", "MASTERDOWN ", "CLUSTERDOWN ")
 
+OUTAGES = (RedisConnectionError, RedisTimeoutError, OSError)
+
 log = logging.getLogger(__name__)
 
 
@@ -178,7 +180,7 @@ class RedisConnection:
         self._fail_while_away()
         try:
             return await command(self.commands)
-        except (RedisConnectionError, RedisTimeoutError, OSError) as error:
+        except OUTAGES as error:
             self._note_away(error)
             raise StateUnavailable(_cause(error), self._logged) from error
         except ResponseError as error:
@@ -198,12 +200,10 @@ class RedisConnection:
         try:
             async with asyncio.timeout(seconds):
                 return await command(self._slow_commands)
-        except (RedisConnectionError, RedisTimeoutError, OSError) as error:
-            raise StateUnavailable(_cause(error), self._logged) from error
-        except ResponseError as error:
-            if not _is_refusal(error):
+        except (*OUTAGES, ResponseError) as error:
+            if isinstance(error, ResponseError) and not _is_refusal(error):
                 raise
-            raise StateUnavailable(str(error), self._logged) from error
+            raise StateUnavailable(_cause(error), self._logged) from error
 
     async def script(
         self, lua: str, keys: Sequence[str], args: Sequence[object] = (), *, seconds: float | None = None
@@ -287,10 +287,6 @@ class Store:
     def __init__(self, link: RedisConnection, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
 
-    @property
-    def link(self) -> RedisConnection:
-        return self._link
-
     async def _text(self, key: str) -> str | None:
         text = await self._link.call(lambda redis: redis.get(key))
         return None if text is None else str(text)
@@ -340,7 +336,7 @@ def when_back(what: str, *, limit: int = MAX_QUEUED) -> Callable[[Write[S, P]], 
     def decorate(method: Write[S, P]) -> Write[S, P]:
         @wraps(method)
         async def call(store: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
-            link, write = store.link, partial(method, store, *args, **kwargs)
+            link, write = store._link, partial(method, store, *args, **kwargs)
             if link.has_queued and not await link.write_queued():  # it must not overtake them
                 link.queue(what, write, limit)
                 return

@@ -15,7 +15,7 @@ MOST_UNREPLICATED = 1  # calls: the last one that a master booked, and died befo
 ANSWERED_WITHIN = 5.0  # seconds, while Redis is unavailable
 MOMENTS = ("thinking", "posting")
 # A turn's steps by words of their scripts: it begins and takes its limits, its answer is kept, it ends.
-STEPS = ("local kept = claim()", "return 'kept'", "'settled:'")
+STEPS = ("local is_admitted", "return 'kept'", "'settled:'")
 
 Step = Callable[[], Awaitable[object]]
 
