@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 from redis.asyncio.connection import ConnectionPool
 from redis.asyncio.sentinel import SentinelConnectionPool
+from redis.client import NEVER_DECODE
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import InvalidResponse, ReadOnlyError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -38,6 +39,7 @@ class RedisSocket(asyncio.Protocol):
 
     def __init__(self, pool: ConnectionPool) -> None:
         self.is_over = False
+        self.reads_text = True  # the next reply is decoded
         self._pool = pool
         self._writer: asyncio.StreamWriter | None = None
         self._reader: Any = None
@@ -78,7 +80,7 @@ class RedisSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
-        while (reply := self._reader.gets()) is not _NOTHING:
+        while (reply := self._reader.gets(self.reads_text)) is not _NOTHING:
             self.take(reply)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -94,17 +96,19 @@ class CommandPipe(RedisSocket):
         self._seconds = seconds
         self._loop = asyncio.get_running_loop()
         self._unsent: list[bytes] = []
-        self._waiting: deque[tuple[asyncio.Future[list[Any]], int, list[Any]]] = deque()  # how many replies, and which
+        # For each that waits: how many replies, whether they are text, and those that came.
+        self._waiting: deque[tuple[asyncio.Future[list[Any]], int, bool, list[Any]]] = deque()
         self._alive_at = 0.0  # event loop time
         self._watch: asyncio.TimerHandle | None = None
         self._opening = self._loop.create_task(self._open(), name="redis-open")
 
-    def send(self, packed: bytes, count: int = 1) -> asyncio.Future[list[Any]]:
+    def send(self, packed: bytes, count: int = 1, *, as_text: bool = True) -> asyncio.Future[list[Any]]:
         """Send `count` commands; their replies, errors among them. Raises redis-py's ConnectionError, TimeoutError."""
         replies: asyncio.Future[list[Any]] = self._loop.create_future()
         if not self._waiting:
             self._alive_at = self._loop.time()
-        self._waiting.append((replies, count, []))
+            self.reads_text = as_text
+        self._waiting.append((replies, count, as_text, []))
         if self._watch is None:
             self._watch = self._loop.call_later(self._seconds, self._check)
         if self._reader is None:
@@ -116,10 +120,11 @@ class CommandPipe(RedisSocket):
     def take(self, reply: Any) -> None:
         if type(reply) is hiredis.PushNotification:
             return
-        replies, count, taken = self._waiting[0]
+        replies, count, _, taken = self._waiting[0]
         taken.append(reply)
         if len(taken) == count:
             self._waiting.popleft()
+            self.reads_text = self._waiting[0][2] if self._waiting else True
             if not replies.done():  # its task may be canceled
                 replies.set_result(taken)
         self._alive_at = self._loop.time()
@@ -132,7 +137,7 @@ class CommandPipe(RedisSocket):
         if self._watch is not None:
             self._watch.cancel()
         waiting, self._waiting = self._waiting, deque()
-        for replies, _, _ in waiting:
+        for replies, *_ in waiting:
             if not replies.done():
                 replies.set_exception(error if isinstance(error, RedisError) else RedisConnectionError(str(error)))
 
@@ -167,18 +172,19 @@ class CommandClient(Redis):
         """Whether there is a connection, or one is being opened."""
         return self._pipe is not None and not self._pipe.is_over
 
-    def send(self, packed: bytes, count: int = 1) -> asyncio.Future[list[Any]]:
+    def send(self, packed: bytes, count: int = 1, *, as_text: bool = True) -> asyncio.Future[list[Any]]:
         """As CommandPipe.send."""
         if self._pipe is None or self._pipe.is_over:
             self._pipe = CommandPipe(self.connection_pool, self._seconds)
-        return self._pipe.send(packed, count)
+        return self._pipe.send(packed, count, as_text=as_text)
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        return self.read_reply(await self.run(*args[0].split(), *args[1:]), args[0], options)
+        reply = await self.run(*args[0].split(), *args[1:], as_text=NEVER_DECODE not in options)
+        return self.read_reply(reply, args[0], options)
 
-    async def run(self, *words: Any) -> Any:
+    async def run(self, *words: Any, as_text: bool = True) -> Any:
         """Send a command and return its reply as it came. Raises the error that the reply is."""
-        (reply,) = await self.send(pack(*words))
+        (reply,) = await self.send(pack(*words), as_text=as_text)
         if isinstance(reply, Exception):
             raise reply
         return reply
@@ -191,7 +197,7 @@ class CommandClient(Redis):
         callback = self.response_callbacks.get(name)
         if callback is None:
             return reply
-        return callback(reply, **{key: value for key, value in options.items() if key != "keys"})
+        return callback(reply, **{key: value for key, value in options.items() if key not in ("keys", NEVER_DECODE)})
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         if self._pipe is not None:
@@ -208,14 +214,15 @@ class CommandBatch(Pipeline):
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Return their replies, or raise the first error after all were tried; without `raise_on_error` return errors
-        too, but raise that of a whole transaction."""
+        too, but raise that of a whole transaction. With redis-py's option NEVER_DECODE replies are bytes."""
         commands = self.command_stack
         if not commands:
             return []
         packed = [pack(*args[0].split(), *args[1:]) for args, _ in commands]
         if self.is_transaction:
             packed = [pack("MULTI"), *packed, pack("EXEC")]
-        replies = await self._client.send(b"".join(packed), len(packed))
+        as_text = not any(NEVER_DECODE in options for _, options in commands)
+        replies = await self._client.send(b"".join(packed), len(packed), as_text=as_text)
         if self.is_transaction:
             for each in replies:
                 if isinstance(each, Exception):

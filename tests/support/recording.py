@@ -39,7 +39,7 @@ from tests.support.redis_server import PATIENT, until
 
 AGENTS = ("claude", "grok")
 AT = 1_790_000_000.0  # 2026-09-21, before any request to be forgotten
-ADD_RECORDS = f"{RECORD}\nfor i = 1, #ARGV do record(KEYS[1], KEYS[2], ARGV[i]) end"
+ADD_RECORDS = f"{RECORD}\nfor i = 1, #ARGV do record(KEYS[1], ARGV[i]) end"
 
 
 def turn(turn_id: str, **more: Any) -> TurnRecord:

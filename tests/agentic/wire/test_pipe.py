@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 
 import pytest
+from redis.asyncio import Redis
+from redis.client import NEVER_DECODE
 from redis.exceptions import ResponseError
 
 from agentic.wire.connection import RedisConnection, StateUnavailable
@@ -71,3 +74,21 @@ async def test_a_transaction_with_a_command_that_redis_refuses_does_nothing(link
     with pytest.raises(ResponseError):
         await link.batch(lambda pipe: (pipe.incr("a"), pipe.execute_command("NO-COMMAND")), transaction=True)
     assert await link.call(lambda redis: redis.get("a")) is None
+
+
+async def test_replies_come_as_bytes_for_those_who_ask_so_and_as_text_for_the_others(link: RedisConnection) -> None:
+    raw = zlib.compress(b"no text")
+
+    async def read_raw(redis: Redis) -> list[bytes]:
+        pipe = redis.pipeline(transaction=False)
+        pipe.execute_command("GET", "raw", **{NEVER_DECODE: True})
+        return await pipe.execute()
+
+    await link.call(lambda redis: redis.set("raw", raw))
+    await link.call(lambda redis: redis.set("text", "é"))
+    reads = [
+        link.call(lambda redis: redis.get("text")),
+        link.call(read_raw),
+        link.call(lambda redis: redis.get("text")),
+    ]
+    assert await asyncio.gather(*reads) == ["é", [raw], "é"]
