@@ -77,7 +77,8 @@ def _run_local(settings: Settings, options: argparse.Namespace) -> int:
     _make_data_dir(settings)
     try:
         with only_start(settings.data_dir / LOCAL):
-            print("starting…", file=sys.stderr, flush=True)
+            if sys.stderr is not None and sys.stderr.isatty():
+                print("starting ...", file=sys.stderr, flush=True)
             from agentic.local.mode import run_local  # takes a second
 
             return run_local(settings, once=options.once, scripted=options.scripted, topic=options.room)
