@@ -37,7 +37,8 @@ async def asked(f, channel, words, bot="claude"):
     return [request for request in f.models.requests if request.kind == "text"][-1]
 
 
-async def test_files_are_made_at_the_start_and_an_edit_changes_the_next_prompt(tmp_path):
+async def test_files_are_made_at_the_start_and_an_edit_changes_the_next_prompt(tmp_path, monkeypatch):
+    monkeypatch.setattr("agentic.agent.persona.READ_SECONDS", 0.0)
     personas = tmp_path / "who"
     async with flow(tmp_path, PERSONAS_DIR=str(personas)) as f, f.running(agents=("claude",), personas=True):
         soul = personas / "claude" / "soul.md"
