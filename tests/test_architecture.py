@@ -114,7 +114,7 @@ NAMES_SERVICES = {
     "agentic.wire.reasons": "the meaning of signal_failed",
 }
 MAX_PARAMETERS, MAX_FIELDS = 8, 15
-MAX_PROTOCOLS = 29  # may only shrink
+MAX_PROTOCOLS = 28  # may only shrink
 # Dataclasses of messages, rows, and settings have the fields that they have.
 WIDE_PLACES = ("agentic.wire", "agentic.record", "agentic.local.discord.world")
 WIDE_CLASSES = frozenset({"Prompt", "Profile", "CoordinatorConfig"})

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from agent_config import AgentSettings, FrontMatter, NoModel, Settings
 from agentic.agent.persona import front_of
@@ -242,15 +242,6 @@ class Roster:
             listener()
 
 
-class Named(Protocol):
-    """A RosterEntry, or a name that has none."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def shown(self) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Called:
     """A name of an agent, if there is no entry of the roster."""
@@ -259,7 +250,7 @@ class Called:
     shown: str
 
 
-Entry = TypeVar("Entry", bound=Named)
+Entry = TypeVar("Entry", bound=RosterEntry | Called)
 
 
 def find(entries: Sequence[Entry], name: str) -> Entry | str:
@@ -311,7 +302,7 @@ def _called(entries: Sequence[Entry], name: str) -> list[Entry]:
     return [one for one in entries if one.key in keys]
 
 
-def nearest(entries: Sequence[Named], name: str) -> str | None:
+def nearest(entries: Sequence[RosterEntry | Called], name: str) -> str | None:
     """Return the shown name that is most like a name that nobody has."""
     shown = {letters: one.shown for one in entries for letters in (letters_of(one.key), letters_of(one.shown))}
     close = get_close_matches(letters_of(name), shown, n=1, cutoff=MIN_LIKENESS)

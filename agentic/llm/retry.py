@@ -72,7 +72,14 @@ class Retrier:
         limit = self.attempts if attempts is None else attempts
         for number in count(1):
             try:
-                return await _run_within(attempt, ends - self.clock())
+                left = ends - self.clock()
+                if left <= 0:
+                    raise not_made(TimedOut())
+                try:
+                    async with asyncio.timeout(left):
+                        return await attempt(left)
+                except TimeoutError:
+                    raise TimedOut from None
             except ModelError as error:
                 failed(error, number)
                 if number >= limit or not isinstance(error, Retryable):
@@ -82,16 +89,6 @@ class Retrier:
                     raise
             await self.sleep(wait)
         raise AssertionError("unreachable")
-
-
-async def _run_within(attempt: Callable[[float], Awaitable[T]], seconds: float) -> T:
-    if seconds <= 0:
-        raise not_made(TimedOut())
-    try:
-        async with asyncio.timeout(seconds):
-            return await attempt(seconds)
-    except TimeoutError:
-        raise TimedOut from None
 
 
 class Fallbacks:
