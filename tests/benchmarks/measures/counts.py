@@ -1,7 +1,7 @@
 """What one mention and one instruction cost in counts: calls on the loop's thread, callbacks, Redis commands, bytes.
 
 Counts vary far less from run to run than times do, on one version of Python. Each count ends when the
-history is written, and what the program does while idle is measured first and subtracted.
+history is written, and what the program does while idle is measured last and subtracted.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ async def counts(bench: Bench) -> list[Row]:
         await ask_one_by_one(stage, program, 4 * CHANNELS)
         await instruct(stage, bus, 4 * CHANNELS)
         await asyncio.sleep(REST)
-        idle = await _count(program, redis, lambda: asyncio.sleep(bench.size(7, 1)))
         mentions = await _count(program, redis, lambda: ask_one_by_one(stage, program, size))
         instructions = await _count(program, redis, lambda: instruct(stage, bus, size))
+        idle = await _count(program, redis, lambda: asyncio.sleep(bench.size(8, 3)))
     return [*_rows("mention", mentions, idle, size), *_rows("instruction", instructions, idle, size)]
 
 
