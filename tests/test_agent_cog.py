@@ -756,7 +756,9 @@ class ActionTests(CogCase):
     async def test_a_turn_that_comes_too_late_or_was_withdrawn_takes_nothing_of_the_limits(self) -> None:
         scene = await self.scene()
         await scene.instruct(deadline=scene.clock.now - 1)
-        asked = await scene.hear(f"<@{scene.me.id}> hi", mentions=[scene.me])
+        asked = scene.ids()
+        for name, client in scene.clients.items():
+            scene.deliver(name, message(client.channels[LOUNGE], asked, f"<@{scene.me.id}> hi", mentions=[scene.me]))
         scene.transcripts.of(LOUNGE).delete(asked)
         await settle()
         self.assertEqual(await scene.state.limits.all("claude", scene.cog.host.agent.today()), 0)

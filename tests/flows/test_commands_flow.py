@@ -231,6 +231,9 @@ async def test_why_by_link_and_by_the_messages_menu_and_forgetting(tmp_path):
         forgotten = await use(f, "forget me", "Bob")
         assert forgotten.startswith("Removed: 1 record ")
         assert "There is no record" in await use(f, "why", message=link)
+        # The recorder takes the words out of Redis, within seconds: it learns then that they are forgotten.
+        while runtime.services.record.notes.waiting or await runtime._link.commands.xlen("agent:claude:words"):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
         kept = await everything(runtime)
         left = [key for key, value in kept.items() if str(bob) in f"{key} {value}"]
         limits = rf"coordinator:budget:[\d-]+|coordinator:(mentions|forgotten):{bob}"

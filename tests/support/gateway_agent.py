@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 from agentic.agent.persona import Personas
 from agentic.agent.services import Services
@@ -122,8 +123,8 @@ class Gateway(ThinkingScene):
 async def gateway(
     files: Mapping[str, str | None], coder: AgentSdkModel | None = None, folder: Path | None = None
 ) -> AsyncIterator[Gateway]:
-    """A running agent with these files; `folder` is where another one's are."""
-    with tempfile.TemporaryDirectory() as own:
+    """A running agent with these files, which it looks at each time; `folder` is where another one's are."""
+    with tempfile.TemporaryDirectory() as own, mock.patch("agentic.agent.persona.READ_SECONDS", 0.0):
         made = Gateway(folder or Path(own), coder)
         made.write(files)
         await made.start()
