@@ -37,6 +37,7 @@ async def s():
     await scene.aclose()
 
 
+@pytest.mark.promise(580)
 async def test_a_message_is_parsed_once_and_handled_by_the_bot_that_it_calls(s):
     gemini = s.clients["gemini"].user
     message_id = deliver(s, f"<@{gemini.id}> hello", mentions=[gemini])

@@ -129,6 +129,7 @@ async def test_the_owner_acts_everywhere_and_no_manager_undoes_it(tmp_path):
             assert await answered_in(f) == ["north", "south", "debate"]
 
 
+@pytest.mark.promise(581)
 async def test_the_owner_of_the_application_stops_bots_by_word_and_by_reaction_in_every_server(tmp_path):
     with RedisServer() as redis:
         async with three_servers(tmp_path, redis) as (f, settings), running(f, settings):

@@ -57,6 +57,7 @@ def test_an_edit_counts_from_the_next_look_on(tmp_path):
     assert "dry" not in persona.system().stable
 
 
+@pytest.mark.promise(583)
 def test_files_are_looked_at_once_a_second_but_what_the_process_writes_counts_at_once(tmp_path, always_look):
     always_look.undo()
     always_look.setattr(time, "monotonic", lambda: 100.0)

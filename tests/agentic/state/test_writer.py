@@ -190,6 +190,7 @@ async def test_words_wait_for_a_batch_or_the_next_note_and_are_written_together_
     assert await entries(link, keys.COORDINATOR_RECORD) == [(n + 1, deletion(n)) for n in range(5)]
 
 
+@pytest.mark.promise(582)
 def test_words_of_an_earlier_version_are_read():
     """It compressed by zlib, in the file and on the way there."""
     words = call("hi").model_copy(update={"quoted": {7: 9}, "asked_by": 9})
