@@ -58,6 +58,7 @@ async def test_a_channel_that_goes_or_is_closed_while_a_bot_thinks_is_a_result_a
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
         debate, results = f.channel("debate"), []
         runtime.services.bus.subscribe(keys.results("claude"), lambda raw: results.append(read_result(raw)))
+        await runtime.services.bus.ready.wait()
         turn = Instruction(instruction_id="i1", channel_id=debate, channel_theme="debate")
         async with thinking(f, lambda: runtime.services.bus.publish(keys.instructions("claude"), turn)):
             await happens(f, debate)

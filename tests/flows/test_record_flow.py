@@ -12,6 +12,7 @@ async def test_a_turn_is_in_the_record_with_its_words_until_its_question_is_dele
         async with flow(tmp_path, redis_url=redis.url) as f, f.running(agents=("chatgpt",)) as runtime:
             heard = []
             runtime.services.bus.subscribe(keys.COORDINATOR_TURNS, heard.append)
+            await runtime.services.bus.ready.wait()
             f.models.answer = lambda _: decision("Milk first.")
             await f.discord.say("Alice", "casual", f"<@{f.user_id('chatgpt')}> tea or milk?")
             await f.discord.wait_for(lambda: f.said("casual", "chatgpt"))
