@@ -9,7 +9,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agentic.context.entries import words
@@ -142,6 +142,8 @@ def test_the_session_that_began_is_kept_for_its_channel_and_gone_on_with(prompt,
 
 # Feature: discord-claude-gateway, Property 18: For any heartbeat or cron event with an instruction string, when the AgentRuntime processes it, the Agent SDK query() call should use the instruction string as the prompt text and include the assembled system prompt via the systemPrompt option.  # noqa: E501
 @quick
+@example(kind="heartbeat", instruction="\xad\n\n0", soul="0", channel=LOUNGE)
+@example(kind="cron", instruction="\xad 0\n\xad\n1\n \xad", soul="0", channel=LOUNGE)
 @given(
     kind=st.sampled_from(("heartbeat", "cron")),
     instruction=INSTRUCTIONS,
@@ -161,7 +163,7 @@ def test_an_errand_is_asked_with_its_instruction_in_no_channels_session(kind, in
             await agent.raised(kind, channel, instruction)
             await agent.idle()
         ((asked, options),) = double.asked
-        quoted = "\n".join(f"  {line}" for line in words(instruction).splitlines()) or "  (no text)"
+        quoted = "\n".join(f"  {line}" for line in words(instruction).strip().splitlines()) or "  (no text)"
         assert f":\n{quoted}\n" in asked
         assert f"## Personality\n\n{soul}\n" in options.system_prompt
         assert options.resume is None
