@@ -157,7 +157,7 @@ class Answers:
         return self._with_note(capital(line.format_map({"x": subject, "me": turn.me})), "")
 
     def _pick(self, section: str, x: str = "") -> str:
-        """A line that quotes the words, or one that quotes none."""
+        """Choose a line of the section: with `x` a line that quotes it, otherwise a line without a quote."""
         lines = self._lines[section]
         return self._heard.pick(self._rng, [line for line in lines if ("{x}" in line) == bool(x)] or lines)
 

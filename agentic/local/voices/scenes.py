@@ -7,8 +7,8 @@ speakers are parts (doubter, believer, builder, rememberer), which the members s
     open: Our new project manager is a cat.      the first line, by whoever begins
     claude: She has rejected every draft.        a line of a speaker, in the order in which lines make most sense
 
-A line may name a speaker in braces, {grok}, if that one is there. Each speaker says its lines in order, so a scene is
-written to bear that neighbors change places, or that one is missing.
+A line may name a speaker in braces, {grok}; without that speaker it is left out. Each speaker says its own lines in
+order, so write a scene that still makes sense if two neighboring lines change places, or if a speaker is missing.
 
 answers/ has what a voice says to people, in sections such as `[greet]`, one line each.
 """
@@ -112,8 +112,8 @@ def cast(scene: Scene, members: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Line:
-    """A line to say. `key`: by which it counts as heard; `early`: the lines of others before it that nobody has said;
-    `left`: those after it; `next_speaker`: the member who has the next of them."""
+    """A line to say. `key`: what `Heard` remembers it by; `early`: the number of unsaid lines before it; `left`: the
+    number after it; `next_speaker`: the member who says the next of those."""
 
     text: str
     key: str

@@ -141,9 +141,9 @@ def test_a_narrow_terminal_puts_the_words_under_their_author() -> None:
 
 def test_small_print_is_shown_without_its_mark() -> None:
     reaction = {"channel_id": "11", "message_id": "100", "user_id": "1", "emoji": {"name": "👍"}}
-    text = shown(("MESSAGE_CREATE", message("Hi\n-# prepared line")), ("MESSAGE_REACTION_ADD", reaction))
+    text = shown(("MESSAGE_CREATE", message("Hi\n-# scripted line")), ("MESSAGE_REACTION_ADD", reaction))
     assert "-#" not in text
-    assert text.count("prepared line") == 2
+    assert text.count("scripted line") == 2
 
 
 def test_mentions_channels_and_roles_are_shown_as_names() -> None:
