@@ -58,7 +58,7 @@ def _warn_of_folders(settings: Settings, folder: Path, found: Findings) -> None:
 
 
 def _warn_of_files(folder: Path, agents: Collection[str], found: Findings) -> None:
-    """Warn about files that nothing reads. Wrong names among those of guilds and bots are reported with their contents."""
+    """Warn of files that nothing reads. Wrong names among those of guilds and bots are reported with their contents."""
     for path in sorted((*folder.glob("*.y*ml"), *folder.glob("*/*.y*ml"))):
         name = path.relative_to(folder).as_posix()
         of_options = name.startswith(("guilds/", "bots/")) and path.suffix == ".yaml"
