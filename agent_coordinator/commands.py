@@ -4,7 +4,7 @@ start       begin a conversation            next   let an agent speak next
 end         end a channel's conversation    move, skip, add   a scheduled time of today
 room-…      agent_coordinator/rooms.py
 
-docs/protocol.md lists the outcomes.
+docs/dev/protocol.md lists the outcomes.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class RoomKeeper:
 
 
 class RoomCommands:
-    """Each command returns its outcome, which docs/protocol.md lists and agentic/actions/rooms.py words for people;
+    """Each command returns its outcome, which docs/dev/protocol.md lists and agentic/actions/rooms.py words for people;
     None if it was reported already. `report` sends an outcome soon."""
 
     def __init__(self, context: CoordinatorContext, keeper: RoomKeeper, report: Callable[[Command, str, int], object]):

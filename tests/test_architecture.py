@@ -339,10 +339,10 @@ def test_a_class_that_takes_too_much_is_found(source: str, found: list[tuple[str
 
 @pytest.mark.parametrize(("turn", "end"), [(turn, end) for _, turn, end in TURNS])
 def test_each_flow_is_read_in_eight_files(turn: Any, end: Any) -> None:
-    """docs/architecture.md lists them; `python -m tests.benchmarks.way` shows them with their functions."""
+    """docs/dev/architecture.md lists them; `python -m tests.benchmarks.way` shows them with their functions."""
     found = files(record_turn(turn, end))
     assert len(found) <= 8, found
-    listed = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Two flows")[2]
+    listed = (ROOT / "docs" / "dev" / "architecture.md").read_text(encoding="utf-8").partition("## Two flows")[2]
     named = [module.replace(".", "/").removeprefix("agentic/") + ".py" for module in found]
     assert [name for name in named if name not in listed] == []
 

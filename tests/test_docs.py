@@ -59,7 +59,7 @@ from tests.support.tools.tool_doubles import CONTEXT, FakeModel, call, run_tools
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE, LOCAL, OPERATIONS, PROTOCOL, SETTINGS, THEMES_PAGE = (
     (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("architecture", "local", "operations", "protocol", "settings", "themes")
+    for name in ("dev/architecture", "try-locally", "maintain", "dev/protocol", "settings", "conversations")
 )
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "config" / "README.md"])
 
@@ -110,17 +110,6 @@ def test_the_page_of_settings_and_the_example_begin_with_the_same_ones_and_name_
     first = list(table(SETTINGS.partition("\n## Limits")[0], "Setting"))
     assert sorted(first) == sorted(example[: len(first)])
     assert sorted(table(SETTINGS, "Name")) == sorted({*OLD_NAMES, *OTHER_NAMES.values()})
-
-
-PAGES = ("context", "personas", "providers")
-
-
-def test_what_wins_over_what_is_one_sentence_on_every_page_that_says_it() -> None:
-    (sentence,) = re.findall(r"A message pinned .*? default\.", " ".join(SETTINGS.split()))
-    plain = sentence.replace("`", "")
-    for name in (".env.example", "README.md", "config/README.md", *(f"docs/{page}.md" for page in PAGES)):
-        text = " ".join((ROOT / name).read_text(encoding="utf-8").replace("\n# ", "\n").replace("`", "").split())
-        assert plain in text or "settings.md)" in text, name
 
 
 def test_the_page_of_costs_has_the_default_models_and_about_their_prices() -> None:
@@ -183,7 +172,7 @@ def test_contributors_read_what_ci_runs() -> None:
 
 
 def test_the_page_of_options_and_the_program_say_the_same_of_each() -> None:
-    rows = table((ROOT / "docs" / "context.md").read_text(encoding="utf-8"), "Option")
+    rows = table((ROOT / "docs" / "what-bots-see.md").read_text(encoding="utf-8"), "Option")
     assert sorted(rows) == sorted(Options.model_fields)
     for name, (values, *_) in rows.items():
         for number in re.findall(r"[\d,]*\d", wanted(name)):
@@ -304,7 +293,7 @@ def test_the_picture_is_a_conversation_with_all_bots_and_loads_nothing() -> None
 @pytest.fixture
 def fifth(monkeypatch: pytest.MonkeyPatch) -> AgentSpec:
     """The page's two pieces of code, as they stand there."""
-    subclass, row = code((ROOT / "docs" / "extending" / "agent.md").read_text(encoding="utf-8"), "python")
+    subclass, row = code((ROOT / "docs" / "dev" / "extending" / "agent.md").read_text(encoding="utf-8"), "python")
     found: dict[str, Any] = {"AgentSpec": AgentSpec}
     exec(row, found)  # noqa: S102 - our own document
     spec = found["_OPUS"]
@@ -346,14 +335,14 @@ async def test_the_fifth_agent_of_the_page_logs_in_and_answers(fifth: AgentSpec,
 
 def example(page: str) -> dict[str, Any]:
     """The code of a page, run."""
-    (text,) = code((ROOT / "docs" / "extending" / f"{page}.md").read_text(encoding="utf-8"), "python")
+    (text,) = code((ROOT / "docs" / "dev" / "extending" / f"{page}.md").read_text(encoding="utf-8"), "python")
     module = ModuleType(f"example_of_{page.replace('-', '_')}")
     exec(text, module.__dict__)  # noqa: S102 - our own document
     return module.__dict__
 
 
 def test_the_architecture_links_each_page_about_extending() -> None:
-    for page in ROOT.glob("docs/extending/*.md"):
+    for page in ROOT.glob("docs/dev/extending/*.md"):
         assert f"(extending/{page.name})" in ARCHITECTURE, page.name
 
 

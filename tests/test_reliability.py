@@ -1,4 +1,4 @@
-"""docs/reliability.md: every promise has a test that carries its number, and every number has its promise."""
+"""docs/dev/promises.md: every promise has a test that carries its number, and every number has its promise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.agentic.net.test_addresses import NOT_PUBLIC, PUBLIC
 
 TESTS = Path(__file__).parent
-DOCUMENT = (TESTS.parent / "docs" / "reliability.md").read_text(encoding="utf-8")
+DOCUMENT = (TESTS.parent / "docs" / "dev" / "promises.md").read_text(encoding="utf-8")
 FEWEST_ADDRESSES = 60
 
 # What can happen, by section: none of it may lose its row.

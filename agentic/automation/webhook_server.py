@@ -32,7 +32,7 @@ MAX_BYTES = 32_768
 GOOD_FOR = 300.0  # seconds that a timestamp may be off, either way
 LOG_EVERY = 60.0  # seconds between two log lines about refused requests
 PATH = "/events/{agent}"
-OLD_SCHEME = "signed by the old scheme (sha256=): sign method, path and agent too (v2=), as docs/events.md shows"
+OLD_SCHEME = "signed by the old scheme (sha256=): sign method, path and agent too (v2=), as docs/automation.md shows"
 
 Outcome = Literal["taken", "known", "full", "no_channel", "standby"]
 _TIMESTAMP = re.compile(r"[0-9]{1,12}", re.ASCII)

@@ -215,7 +215,7 @@ def explain_error(error: Exception) -> str:
     text = str(error)
     if isinstance(error, OSError):
         return error.strerror or text
-    damaged = "the file is damaged; move it away with its -wal and -shm, or restore a backup (docs/operations.md)"
+    damaged = "the file is damaged; move it away with its -wal and -shm, or restore a backup (docs/maintain.md)"
     causes = {
         "full": "the disk is full",
         "readonly": "the file cannot be written to",

@@ -60,7 +60,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     what.add_argument("--turn", metavar="AGENT/ID", type=_turn, help="this turn only, such as claude/m1234")
     parser.add_argument("--agent", metavar="NAME", help="with --conversation and --last: the turns of this agent only")
     change = parser.add_mutually_exclusive_group()
-    change.add_argument("--model", metavar="NAME", help="ask this model, such as ollama/llama3.3 (docs/providers.md)")
+    change.add_argument("--model", metavar="NAME", help="ask this model, such as ollama/llama3.3 (docs/models.md)")
     change.add_argument("--persona", metavar="FOLDER", type=Path, help="with the persona in this folder")
     parser.add_argument("--estimate", action="store_true", help="say what it costs at most, and call no model")
     parser.add_argument("--yes", action="store_true", help="do not ask, whatever it may cost")

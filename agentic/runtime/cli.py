@@ -292,7 +292,7 @@ def _parser() -> argparse.ArgumentParser:
     voices.add_argument(
         "--model",
         metavar="NAME",
-        help="with --local: all bots use this model, such as ollama/llama3.3 (docs/providers.md)",
+        help="with --local: all bots use this model, such as ollama/llama3.3 (docs/models.md)",
     )
     voices.add_argument(
         "--scripted", action="store_true", help="with --local: use scripted lines, even if an API key is set"

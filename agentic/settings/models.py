@@ -245,7 +245,7 @@ def _read_endpoint(name: str, entry: object, found: dict[str, EndpointSettings])
         for problem in error.errors(include_input=False, include_url=False):
             words = str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
             if problem["type"] == "extra_forbidden":  # pydantic speaks of inputs
-                words = "unknown key; docs/providers.md lists the known ones"
+                words = "unknown key; docs/models.md lists the known ones"
             problems.append(f"{'.'.join(map(str, (name, *problem['loc'])))}: {words or f'expected {HTTP}'}")
         return problems
     if endpoint.base_url is None and name not in ENDPOINTS:

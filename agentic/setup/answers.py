@@ -358,7 +358,7 @@ def _ask_key(session: Session, agent: str, model: ModelSettings, kept: bool) -> 
             session.answers.give(setting, before)
             if not before:
                 talk.warn(f"{session.title(agent)} stays offline until {setting} is set.")
-                talk.say("  docs/providers.md has models that need no key, such as those on your own machine.")
+                talk.say("  docs/models.md has models that need no key, such as those on your own machine.")
             return
         session.answers.give(setting, key)
         if _is_settled(session, agent, model, provider):

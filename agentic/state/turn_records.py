@@ -93,7 +93,7 @@ class TurnRecord(StoredValue):
     cached_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
-    reason: str | None = None  # why nothing was posted, or less than was wanted: one of docs/protocol.md's
+    reason: str | None = None  # why nothing was posted, or less than was wanted: one of docs/dev/protocol.md's
     posted: tuple[int, ...] = ()  # the messages, in order; also the line that says why there is no answer
     reacted: Reacted | None = None
     image: bool = False  # a picture was posted

@@ -1,4 +1,4 @@
-"""Measure one process for Prometheus. Metrics count from its start; their names are listed in docs/operations.md.
+"""Measure one process for Prometheus. Metrics count from its start; their names are listed in docs/maintain.md.
 
 Turns and model calls are counted as they end. What is true at a moment (queues, latencies) is read when it is asked.
 """

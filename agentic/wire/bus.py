@@ -417,7 +417,7 @@ class CoordinatorCommands:
         self._bus.subscribe(keys.COORDINATOR_OUTCOMES, self._on_outcome)
 
     async def give(self, command: Command) -> str:
-        """Send a command; its outcome is one of docs/protocol.md's, or NOBODY. Raises StateUnavailable."""
+        """Send a command; its outcome is one of docs/dev/protocol.md's, or NOBODY. Raises StateUnavailable."""
         command_id = secrets.token_hex(8)
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[command_id] = answer

@@ -42,7 +42,7 @@ def main() -> int:
         )
         rows, broken = asyncio.run(run(bench, options.only, progress))
     out.print(render(rows))
-    out.print(f"[dim]{machine()['text']}. Memory in units of 1024² bytes. Definitions: docs/benchmarks.md")
+    out.print(f"[dim]{machine()['text']}. Memory in units of 1024² bytes. Definitions: docs/dev/benchmarks.md")
     if options.json is not None:
         report = {"machine": machine(), "rows": [row.to_json() for row in rows]}
         options.json.write_text(json.dumps(report, indent=2) + "\n")

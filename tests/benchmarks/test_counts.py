@@ -34,5 +34,5 @@ async def test_a_turn_costs_as_many_calls_as_the_repository_says(tmp_path: Path)
     pytest.fail(
         "\n".join(lines)
         + "\nTo see all counts: python -m tests.benchmarks --only counts --quick. Set the new numbers in"
-        " CALLS and in the table of docs/benchmarks.md, and say in the commit message why a turn needs them."
+        " CALLS and in the table of docs/dev/benchmarks.md, and say in the commit message why a turn needs them."
     )

@@ -138,15 +138,15 @@ async def test_a_signature_of_the_first_scheme_is_refused_and_its_sender_told_wh
     stamp, body = str(round(door.clock.now)), json.dumps(NEWS).encode()
     old = "sha256=" + hmac.new(SECRET.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest()
     assert await door.post(NEWS, X_Signature=old) == 401
-    assert "docs/events.md" in door.text
+    assert "docs/automation.md" in door.text
     assert door.taken == []
     assert await door.post({**NEWS, "text": "x"}, X_Signature=old) == 401
-    assert "docs/events.md" not in door.text, "nothing is told to who does not know the secret"
+    assert "docs/automation.md" not in door.text, "nothing is told to who does not know the secret"
 
 
 @pytest.mark.skipif(not SHELL or not shutil.which("openssl"), reason="no shell or no openssl is installed")
 def test_the_example_of_the_docs_makes_this_signature() -> None:
-    text = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "automation.md").read_text(encoding="utf-8")
     example = next(part for part in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "openssl" in part)
     (line,) = (line for line in example.split("\n") if line.startswith("signature="))
     (header,) = re.findall(r"X-Signature: ([^\"]+)", example)

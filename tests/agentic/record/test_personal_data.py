@@ -133,7 +133,7 @@ def test_the_page_about_privacy_lists_the_table() -> None:
 
 
 def test_the_keys_of_redis_are_those_of_the_protocol_and_each_that_is_about_people_is_listed() -> None:
-    page = (ROOT / "docs" / "protocol.md").read_text()
+    page = (ROOT / "docs" / "dev" / "protocol.md").read_text()
     documented = set(re.findall(r"^\| `([a-z]+:[^`]+)` \| (?!channel)", page, re.MULTILINE))
     listed = {row.table for row in STORED if row.place == "redis"}
     assert listed - documented == set()

@@ -93,6 +93,6 @@ def test_the_dashboard_and_the_operators_page_have_exactly_the_names_that_are_se
     names = set(re.findall(rf"{PREFIX}\w+", asked))
     assert {re.sub(r"_(total|bucket)$", "", name) for name in names} == served
     assert {name.removesuffix("_total") for name in names if name.endswith("_total")} == counters
-    page = (ROOT / "docs/operations.md").read_text("utf-8")
+    page = (ROOT / "docs/maintain.md").read_text("utf-8")
     documented = set(re.findall(rf"^\| `({PREFIX}\w+)", page, re.MULTILINE))
     assert {name.removesuffix("_total") for name in documented} == served

@@ -2,7 +2,7 @@
 
 A day of a server's turns, or several, through the record at full speed: what turns leave in Redis, the recorder, the
 file, retention. The clock is driven, models and Discord are left out. Prints memory and the file's size by simulated
-hour, and bytes a turn. docs/operations.md predicts sizes with its numbers.
+hour, and bytes a turn. docs/maintain.md predicts sizes with its numbers.
 """
 
 from __future__ import annotations

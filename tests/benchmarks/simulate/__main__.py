@@ -36,7 +36,7 @@ def main() -> int:
         columns[policy] = live_through(policy, size, options.seed)
         progress.print(f"[dim]{policy}: {time.perf_counter() - began:.0f} s")
     out.print(table(columns, size.channels))
-    out.print(f"[dim]{size}, seed {options.seed}. Definitions: docs/benchmarks.md", soft_wrap=True)
+    out.print(f"[dim]{size}, seed {options.seed}. Definitions: docs/dev/benchmarks.md", soft_wrap=True)
     return 0
 
 
