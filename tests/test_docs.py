@@ -57,9 +57,9 @@ from tests.support.redis_server import redis_binary
 from tests.support.tools.tool_doubles import CONTEXT, FakeModel, call, run_tools
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-ARCHITECTURE, LOCAL, OPERATIONS, PROTOCOL, SETTINGS, THEMES_PAGE = (
+ARCHITECTURE, DEPLOY, LOCAL, MAINTAIN, PROTOCOL, SETTINGS, THEMES_PAGE = (
     (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("dev/architecture", "try-locally", "maintain", "dev/protocol", "settings", "conversations")
+    for name in ("dev/architecture", "deploy", "try-locally", "maintain", "dev/protocol", "settings", "conversations")
 )
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "config" / "README.md"])
 
@@ -140,7 +140,7 @@ def test_the_page_of_tools_has_the_default_of_the_code() -> None:
     assert f"`{','.join(DEFAULT_TOOLS)}`" in (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", ["settings", "privacy", "moving"])
+@pytest.mark.parametrize("page", ["settings", "privacy", "maintain"])
 def test_pages_about_the_window_say_how_far_it_grows(page: str) -> None:
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     (about,) = [part for part in re.split(r"\n(?=[-|])", text) if "`CONTEXT_WINDOW_SIZE`" in part]
@@ -201,7 +201,7 @@ def test_the_page_of_rooms_says_of_each_reason_whether_the_room_pauses_or_closes
 
 
 def test_the_pages_for_owners_name_every_permission_and_option() -> None:
-    words = " ".join((README + OPERATIONS + LOCAL).split())
+    words = " ".join((README + DEPLOY + MAINTAIN + LOCAL).split())
     for name in (*NEEDED, *WELCOME, *ROOMS):
         assert name in words
     for action in _parser()._actions:

@@ -1,4 +1,4 @@
-"""The .env of the public agentic-discord, with all of its settings, works here as it is (docs/moving.md)."""
+"""The .env of the public agentic-discord, with all of its settings, works here as it is (docs/maintain.md)."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def test_pauses_the_wrong_way_round_work_as_they_did_there(tmp_path: Path) -> No
     )
 
 
-def test_what_the_page_of_moving_adds_can_be_added(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "moving.md").read_text(encoding="utf-8")
+def test_lines_that_the_docs_suggest_can_be_added(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "maintain.md").read_text(encoding="utf-8")
     (added,) = re.findall(r"```ini\n(.*?)```", page, re.DOTALL)
     read = moved(
         tmp_path, THEIRS.replace("SHOW_COST_EMBEDS=True\n", "") + re.sub(r"^ +", "", added, flags=re.MULTILINE)
