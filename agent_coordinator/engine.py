@@ -292,23 +292,18 @@ class Engine:
 
     async def _give_turn(self, running: RunningConversation, agent: str) -> ConversationState:
         """Wait for the pause, ask the agent, record the outcome. Nobody is asked if a person wants something else in
-        the pause.
-
-        An agent in back-off is skipped, but a turn that was under way is asked for again: its result may exist.
-        """
+        the pause. The outcome is stored by the next step: before its pause, its wait, or its turn. A leader that finds
+        the turn still open asks again, and gets the saved result. In a room it is stored now, for those who read it."""
         state, context = running.state, self._context
-        if (
-            not state.queue.asking
-            and await context.wait_for_redis(lambda: context.state.coordination.backoffs.until(agent)) is not None
-        ):
-            return self._record(state, agent, "absent", because="benched")
         if not (state.queue.asking or state.queue.granted):
             pause = (
                 self._policies.of(state).pause(state, context.rng) + self._requester.pause + rooms.retry_pause(state)
             )
-            if pause and running.state is state:
+            if pause:
+                await self._save(running)
                 running.woken.clear()
-                await context.sleep_unless(running.woken, pause)
+                if running.state is state:
+                    await context.sleep_unless(running.woken, pause)
             if running.state is not state:
                 return running.state
         again = running.state.queue.asking is not None
@@ -316,13 +311,12 @@ class Engine:
         if not await self._save_and_hold(running):
             return without_channel(state)
         running.become(self._record(state, agent, await self._requester.ask(state, agent, again=again)))
-        await self._save(running)
+        if running.state.room is not None:
+            await self._save(running)
         return running.state
 
-    def _record(
-        self, state: ConversationState, agent: str, outcome: Result | Missed, because: str | None = None
-    ) -> ConversationState:
-        """The state after a turn. `because`: why nobody was asked, as a reason of results."""
+    def _record(self, state: ConversationState, agent: str, outcome: Result | Missed) -> ConversationState:
+        """The state after a turn."""
         if isinstance(outcome, str) or outcome.reason in ABSENT:
             missed: Missed = outcome if isinstance(outcome, str) else "absent"
             after = apply_staleness(state, state.miss_turn(agent, missed))
@@ -330,7 +324,7 @@ class Engine:
             self._notify(TurnTaken(state, agent, outcome))
             after = apply_staleness(state, state.take_turn(agent, outcome))
         if after.room is not None:
-            return rooms.after_turn(after, after.room, agent, outcome, because)
+            return rooms.after_turn(after, after.room, agent, outcome)
         if isinstance(outcome, str):
             return after
         # "budget" comes with the last turn that could be paid, or with none.

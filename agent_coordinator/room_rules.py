@@ -96,19 +96,19 @@ def retry_pause(state: ConversationState) -> float:
     return RETRY_SECONDS if last and (last.failures or last.name in state.counts.away) else 0.0
 
 
-def after_turn(
-    state: ConversationState, room: Room, agent: str, outcome: Result | Missed, because: str | None = None
-) -> ConversationState:
-    """The room's part of a turn that the conversation has recorded: its number, its cost, who leaves, the end.
-    `because`: why the agent was not asked."""
+def after_turn(state: ConversationState, room: Room, agent: str, outcome: Result | Missed) -> ConversationState:
+    """Apply a recorded turn to the room: its number, its cost, who leaves, whether it ends."""
     room = _updated(room, rounds=state.counts.round)
-    if isinstance(outcome, str):
-        # A failure of the member; but if all are absent, one after the other, their program is down: the room waits.
-        away = (*(other for other in state.counts.away if other != agent), agent) if outcome == "absent" else ()
+    reason = outcome if isinstance(outcome, str) else outcome.reason
+    if isinstance(outcome, str) or reason == "benched":
+        # A failure of the member. But if all are absent, one after the other, their program or provider is down: the
+        # room waits.
+        is_absent = reason in ("absent", "benched")
+        away = (*(other for other in state.counts.away if other != agent), agent) if is_absent else ()
         state = replace(state, counts=replace(state.counts, away=away))
         if set(room.names) <= set(away):
             return replace(state, room=room)
-        return _after(state, room, agent, posted=False, failure=because or outcome)
+        return _after(state, room, agent, posted=False, failure=reason)
     room = _updated(
         room,
         skips=room.skips + is_skip(outcome),

@@ -225,16 +225,6 @@ async def test_a_conversation_that_began_long_ago_and_is_alive_is_gone_on_with(s
     assert (report.ended_because, report.messages) == ("round_limit", 8)
 
 
-async def test_a_turn_that_was_under_way_is_asked_for_although_its_agent_rests_by_now(stage: Stage):
-    agent = await cut_off(stage, 1)
-    under_way = stage.bus.asked[-1][1].instruction_id
-    stage.state.coordination.backoffs.ends[agent] = stage.time.now + 600
-    asked = len(stage.bus.asked)
-    stage.lead()
-    await until(lambda: len(stage.bus.asked) > asked)
-    assert (stage.bus.asked[asked][0], stage.bus.asked[asked][1].instruction_id) == (agent, under_way)
-
-
 # -- one leader -------------------------------------------------------------------------------------------------------
 
 

@@ -129,10 +129,11 @@ def test_an_agent_that_does_not_answer_has_failed(missed: Missed) -> None:
 
 
 @pytest.mark.promise(277)
-def test_a_room_whose_members_are_all_absent_waits_for_them() -> None:
+@pytest.mark.parametrize("fields", [{"outcome": "absent"}, {"skipped": True, "reason": "benched"}])
+def test_a_room_whose_members_are_all_absent_waits_for_them(fields: dict[str, Any]) -> None:
     state = begun()
     for agent in ("claude", "grok", "historian") * (MAX_FAILURES + 2):
-        state = turn(state, agent, "absent")
+        state = turn(state, agent, **fields)
         assert (room_of(state).status, room_of(state).names) == ("active", ("claude", "grok", "historian"))
     assert (ending(state, room_of(state)), retry_pause(state)) == (None, RETRY_SECONDS)
     assert ConversationState.from_json(state.to_json()) == state
