@@ -5,6 +5,7 @@
 # make test-browser  the console in a Chromium that is installed already (Debian: apt install chromium)
 # make simulate  a week of a server with 1,000 channels in virtual time, by policy
 # make chaos    bad days, repeatedly, and one table; ARGS="--only redis" picks rows
+# make address URL=https://github.com/you/agentic-discord  puts this address into the README, the links, and the image's name
 # make migrate-test  the migrations of the record, tried on a copy of data/record.db; make migrate-validate: their numbers
 #
 # The first run creates .venv and installs requirements.txt there. PYTHON names the interpreter to create it with.
@@ -21,11 +22,11 @@ BROWSER_READY = $(VENV)/browser-requirements-installed
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help local setup run test test-browser lint bench simulate chaos migrate-test migrate-validate
+.PHONY: help address local setup run test test-browser lint bench simulate chaos migrate-test migrate-validate
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,8s/^# //p' Makefile
+	@sed -n '1,9s/^# //p' Makefile
 
 local: $(READY)
 	@$(PY) run_all.py --local $(ARGS)
@@ -55,6 +56,15 @@ migrate-test: $(READY)
 
 migrate-validate: $(READY)
 	@$(PY) -m agentic.record migrate --validate
+
+# Changes tracked files; look at `git diff` and commit it.
+CI = $(URL)/actions/workflows/ci.yml
+address:
+	@test -n "$(URL)" || { echo "make address URL=https://github.com/you/agentic-discord"; exit 1; }
+	@perl -0pi -e 's|(?=\n    make local\n)|\n    git clone $(URL) && cd $(notdir $(URL))|; \
+		s|\n|\n\n[![CI]($(CI)/badge.svg)]($(CI)) [![License: MIT](https://img.shields.io/badge/license-MIT-blue.svg)](LICENSE)\n|' README.md
+	@git grep -lz OWNER/agentic-discord -- . ':!Makefile' | xargs -0 perl -pi -e 's|https://github.com/OWNER/agentic-discord|$(URL)|g; \
+		s|OWNER(?=/agentic-discord)|$(notdir $(patsubst %/,%,$(dir $(URL))))|g'
 
 bench: $(READY)
 	@$(PY) -m tests.benchmarks $(ARGS)

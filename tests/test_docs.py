@@ -57,9 +57,9 @@ from tests.support.redis_server import redis_binary
 from tests.support.tools.tool_doubles import CONTEXT, FakeModel, call, run_tools
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-ARCHITECTURE, DEPLOY, LOCAL, MAINTAIN, PROTOCOL, SETTINGS, THEMES_PAGE = (
+ARCHITECTURE, PROTOCOL, SETTINGS, SETUP, THEMES_PAGE = (
     (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("dev/architecture", "deploy", "try-locally", "maintain", "dev/protocol", "settings", "conversations")
+    for name in ("dev/architecture", "dev/protocol", "settings", "setup", "conversations")
 )
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "config" / "README.md"])
 
@@ -201,7 +201,8 @@ def test_the_page_of_rooms_says_of_each_reason_whether_the_room_pauses_or_closes
 
 
 def test_the_pages_for_owners_name_every_permission_and_option() -> None:
-    words = " ".join((README + DEPLOY + MAINTAIN + LOCAL).split())
+    pages = [path.read_text(encoding="utf-8") for path in ROOT.glob("docs/*.md")]
+    words = " ".join(" ".join(pages).split())
     for name in (*NEEDED, *WELCOME, *ROOMS):
         assert name in words
     for action in _parser()._actions:
@@ -209,17 +210,15 @@ def test_the_pages_for_owners_name_every_permission_and_option() -> None:
             assert action.option_strings[-1] in words
 
 
-def test_the_readme_begins_with_commands_and_has_an_env_that_is_enough_to_go_live(tmp_path: Path) -> None:
-    assert re.findall(r"^    make (.*?)(?: +#|$)", README[:1_500], re.MULTILINE) == ["local", "test"]
-    assert "make local ARGS=--once" in README[:1_500]
-    (lines,) = re.findall(r"((?:^ +[A-Z_]+=.*\n)+)", README, re.MULTILINE)
+def test_the_page_about_setup_has_an_env_that_is_enough_to_go_live(tmp_path: Path) -> None:
+    (lines,) = re.findall(r"((?:^ +[A-Z_]+=.*\n)+)", SETUP, re.MULTILINE)
     names = [line.strip().partition("=")[0] for line in lines.splitlines()]
     assert len(names) == 12
     (tmp_path / ".env").write_text(textwrap.dedent(lines), encoding="utf-8")
     live = load_settings({spec.token_setting: f"token-{key}" for key, spec in AGENTS.items()}, tmp_path / ".env")
     assert live.channels
     assert live.guild_ids
-    more = {name for row in table(README, "Setting") for name in re.findall(r"[A-Z_]+", row)}
+    more = {name for row in table(SETUP, "Setting") for name in re.findall(r"[A-Z_]+", row)}
     assert more | set(names) <= set(setting_names())
 
 
@@ -276,8 +275,9 @@ def test_relative_links_lead_somewhere() -> None:
 
 
 @pytest.mark.promise(15)
-def test_the_picture_is_a_conversation_with_all_bots_and_loads_nothing() -> None:
-    text = (ROOT / "docs" / "conversation.svg").read_text(encoding="utf-8")
+@pytest.mark.parametrize("picture", ["channel", "conversation"])
+def test_a_picture_is_a_conversation_with_all_bots_and_loads_nothing(picture: str) -> None:
+    text = (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")
     shown = "".join(ElementTree.fromstring(text).itertext())  # noqa: S314 - our own file
     for spec in AGENTS.values():
         assert spec.display_name in shown

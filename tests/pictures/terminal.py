@@ -1,8 +1,8 @@
-"""Make docs/conversation.svg: .venv/bin/python -m tests.pictures.terminal
+"""Make docs/conversation.svg and docs/channel.svg: .venv/bin/python -m tests.pictures.terminal
 
 Runs the program as in local mode, with the Discord stand-in and scripted voices, and lets a person join. Each run is a
 different conversation; it repeats until one is short, about the four-day week, which the person asks about, and has all
-bots in it before the person and two messages after the answer.
+bots in it before the person and two messages after the answer. One picture shows it in the terminal, one as a channel.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ import random
 import re
 import sys
 import tempfile
+import textwrap
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
 
 from rich.console import Console
 
@@ -30,7 +33,7 @@ from agentic.runtime.process import Runtime
 from agentic.runtime.runtime import running
 from agentic.runtime.services import ModelMakers, ProcessConfig
 
-TARGET = Path(__file__).parents[2] / "docs" / "conversation.svg"
+DOCS = Path(__file__).parents[2] / "docs"
 COLUMNS = 88
 CHANNEL = "debate"
 PERSON, LINE = "Sam", "@gemini which is better, four long days or five short ones?"
@@ -107,8 +110,8 @@ async def hold_one(runtime: Runtime, terminal: Terminal) -> None:
         await asyncio.gather(person, return_exceptions=True)
 
 
-async def make() -> Console:
-    """Hold one conversation; return the console that recorded it."""
+async def make() -> tuple[Console, list[dict[str, Any]]]:
+    """Hold one conversation; return the console that recorded it, and its messages."""
     world = new_world()
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False)
     with tempfile.TemporaryDirectory() as folder:
@@ -118,7 +121,43 @@ async def make() -> Console:
                     await runtime.wait_online()
                     terminal = terminal_on(server, runtime, console)
                     await hold_one(runtime, terminal)
-    return console
+                    return console, server.messages(CHANNEL)
+
+
+def channel_svg(messages: list[dict[str, Any]]) -> str:
+    """Draw the messages as a channel in a chat program: pictures, names, texts."""
+    names = {
+        author["id"]: author.get("global_name") or author["username"] for author in (m["author"] for m in messages)
+    }
+    colors = {spec.display_name: f"#{spec.colour:06x}" for spec in AGENTS.values()} | {PERSON: "#f0b232"}
+    parts = []
+    top = 66
+    for number, message in enumerate(messages):
+        name = names[message["author"]["id"]]
+        text = re.sub(r"<@!?(\d+)>", lambda found: f"@{names[found[1]]}", message["content"]).partition("\n-# ")[0]
+        lines = [line for part in text.splitlines() for line in textwrap.wrap(part, 88)]
+        app = "" if name == PERSON else '<tspan dx="8" class="app">APP</tspan>'
+        parts.append(
+            f'<circle cx="36" cy="{top + 18}" r="19" fill="{colors[name]}"/>'
+            f'<text x="36" y="{top + 24}" class="letter">{name[0]}</text>'
+            f'<text x="72" y="{top + 11}"><tspan class="name" fill="{colors[name]}">{name}</tspan>{app}'
+            f'<tspan dx="8" class="small">8:{40 + number} PM</tspan></text>'
+        )
+        for index, line in enumerate(lines):
+            marked = re.sub(r"@(\w+)", r'<tspan fill="#c9cdfb">@\1</tspan>', escape(line))
+            parts.append(f'<text x="72" y="{top + 33 + 21 * index}" class="text">{marked}</text>')
+        top += 38 + 21 * len(lines)
+    style = (
+        "text{font-family:'gg sans','Noto Sans','Helvetica Neue',Helvetica,Arial,sans-serif;font-size:15px}"
+        ".name{font-weight:600}.small{fill:#949ba4;font-size:12px}.app{fill:#a5adff;font-size:10px;font-weight:700}"
+        ".text{fill:#dbdee1}.letter{fill:#fff;font-weight:700;font-size:17px;text-anchor:middle}"
+        ".head{fill:#f2f3f5;font-weight:700;font-size:16px}"
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 780 {top + 6}"><style>{style}</style>'
+        f'<rect width="780" height="{top + 6}" rx="8" fill="#313338"/><path d="M0 48H780" stroke="#26282c"/>'
+        f'<text x="20" y="30" class="head"># {CHANNEL}</text>{"".join(parts)}</svg>\n'
+    )
 
 
 def is_good(text: str) -> bool:
@@ -132,11 +171,13 @@ def is_good(text: str) -> bool:
 
 def main() -> int:
     for _ in range(TRIES):
-        console = asyncio.run(make())
+        console, messages = asyncio.run(make())
         text = console.export_text(clear=False)
         if is_good(text):
             svg = console.export_svg(title="make local")
-            TARGET.write_text(re.sub(r"@font-face \{[^{}]*\}\s*", "", svg), encoding="utf-8")  # it loads nothing
+            svg = re.sub(r"@font-face \{[^{}]*\}\s*", "", svg)  # it loads nothing
+            (DOCS / "conversation.svg").write_text(svg, encoding="utf-8")
+            (DOCS / "channel.svg").write_text(channel_svg(messages), encoding="utf-8")
             print(text)
             return 0
     return 1
