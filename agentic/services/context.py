@@ -22,44 +22,43 @@ from agentic.state.leases import AnyLease
 
 
 class ServiceContext(Protocol):
-    """What a service may use: agentic.runtime.process.Runtime. `accounts` are the agents of this process that have an
-    account of their own on a service, with a bot or without one."""
+    """What a service may use; agentic.runtime.process.Runtime implements it. `accounts` are this process's agents with
+    an account on a service, whether or not they have a Discord bot."""
 
     services: Services
 
     @property
     def accounts(self) -> tuple[str, ...]: ...
     def host_of(self, agent: str) -> AgentHost | None:
-        """Return the host of an agent in this process; None while there is none. The process that acts for the agent
-        answers what is heard meanwhile."""
+        """Return the agent's host in this process, or None if there isn't one; then the process that acts for the
+        agent answers its messages."""
 
     def lease_of(self, agent: str) -> AnyLease:
         """Return the lease that says whether this process acts for an agent."""
 
     def start(self, work: Coroutine[Any, Any, None], name: str, *, essential: bool = ...) -> asyncio.Task[None]:
-        """Start a task of this process. An essential one that ends stops the process."""
+        """Start a task of this process. If an essential task ends, the process stops."""
 
 
 class HostedService(ChatService):
-    """A chat service with its beginning and its end."""
+    """A chat service with its lifecycle."""
 
     async def check(self, settings: Settings, found: Findings) -> None:
-        """Check what the service needs, for --check. It is not open."""
+        """Add findings for --check. The service isn't open."""
 
     @abstractmethod
     async def open(self, context: ServiceContext) -> None:
-        """Make the agents' channels known, before any host exists. Nothing is heard yet."""
+        """Make the agents' channels known. Called before any host exists; no messages are received yet."""
 
     def listen(self) -> None:
-        """Hear what people say from now on; the bots' hosts exist."""
+        """Start to receive messages. Called when the bots' hosts exist."""
 
     async def stop_listening(self) -> None:
-        """Hear nothing more: the last turns have ended."""
+        """Stop receiving messages. Called when the last turns have ended."""
 
     async def aclose(self) -> None:
         """Close what `open` opened."""
 
 
 def load_services(settings: Settings) -> Iterator[HostedService]:
-    """Make the chat services that the settings use."""
     yield from (service() for service in services_in_use(settings))

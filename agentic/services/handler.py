@@ -1,4 +1,4 @@
-"""What an agent's account hears on a service where chats have no moderators, handed to the agent's host."""
+"""Hands what an agent's account receives to the agent's host, on services whose chats have no moderators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentic.services.text_commands import TextCommands
 
 
 class AccountHandler:
-    """Hands over what an account hears, and decides nothing. The transcript has it already.
+    """Hands over what an account receives, and decides nothing. The transcript already contains it.
 
     Everyone in a chat may stop the agent there. If this process has no host for the agent, the process that acts for
     it answers from the transcript.
@@ -32,7 +32,7 @@ class AccountHandler:
             return
         facts, entry = heard.facts, heard.entry
         if entry.order is not None:
-            if not facts.mentioned_users and facts.replied_to is None:  # it is for the agents that hear it
+            if not facts.mentioned_users and facts.replied_to is None:  # meant for every agent that receives it
                 me = self._channels.own_id(facts.channel_id)
                 facts = replace(facts, mentioned_users=frozenset(() if me is None else (me,)))
             order = HeardMessage(facts=facts, entry=entry)
@@ -47,7 +47,7 @@ class AccountHandler:
             await host.on_bot_message(heard.facts.channel_id, heard.facts.message_id, self._theme)
 
     async def on_edit(self, heard: HeardMessage) -> None:
-        """A person edited a message: a turn that is about it reads it again by itself."""
+        """Do nothing: a turn about the edited message reads it again on its own."""
 
     async def on_delete(self, channel_id: int, message_ids: Collection[int]) -> None:
         self._context.services.record.gateway.deleted(channel_id, message_ids)

@@ -124,7 +124,7 @@ def test_a_persona_on_signal_can_be_chosen_and_an_unknown_name_lists_those_that_
     signal |= {"REDIS_URL": "redis://127.0.0.1:9", "TIMEZONE": "UTC", "PERSONAS_DIR": str(tmp_path / "personas")}
     signal |= {"SIGNAL_API_URL": "http://127.0.0.1:9", "OPENAI_BASE_URL": "http://127.0.0.1:9"}
     chosen = run(tmp_path, "--only", "penny", "--check", **signal)
-    assert "no answer of signal-cli-rest-api" in chosen.stdout
+    assert "signal-cli-rest-api doesn't answer at" in chosen.stdout
     assert "unknown bot" not in chosen.stderr
     unknown = run(tmp_path, "--only", "pennny", **signal)
     assert unknown.returncode == 2

@@ -1,4 +1,4 @@
-"""An agent's chats on Signal: the view and the sink of a chat, and all chats of an account."""
+"""An agent's chats on Signal: a chat's view and sink, and all chats of an account."""
 
 from __future__ import annotations
 
@@ -26,18 +26,27 @@ from agentic.chat.service import ChannelInfo
 from agentic.context.entries import Addressees, Attachment, Entry, Speaker
 from agentic.llm.types import Picture
 from agentic.process.tasks import BackgroundTasks
-from agentic.services.signal.client import NOT_SENT, MessageRef, NotConnected, Quoted, Refused, SignalError, Unreachable
+from agentic.services.signal.client import (
+    NOT_SENT,
+    MessageRef,
+    NotConnected,
+    Quoted,
+    Refused,
+    SignalError,
+    Unreachable,
+    picture_name,
+)
 from agentic.services.signal.contacts import Chat, SignalAccount
-from agentic.services.signal.envelopes import file_id, masked, message_id, timestamp_of
+from agentic.services.signal.envelopes import file_id, mask_address, message_id, timestamp_of
 from agentic.services.signal.settings import SignalSettings
-from agentic.services.signal.styled_text import Run, Style, parse, plain, split_runs, styled
+from agentic.services.signal.styled_text import Run, Style, parse, plain, split_runs, to_styled_text
 from agentic.state.leases import AnyLease
 from agentic.state.posts import PostClaims
 
-REFRESH = 10.0  # seconds; Signal's apps hide it after 15 s
+REFRESH = 10.0  # seconds; Signal's apps hide a typing indicator after 15 s
 MAX_QUOTE = 300  # characters of a quoted message; apps show its beginning
 MAX_EMOJI = 16  # characters
-MAY_BE_MISSING = "A part of this answer may be missing: the connection broke while I was sending it."
+MAY_BE_MISSING = "Part of this answer may be missing: the connection broke while I was sending it."
 
 SIGNAL = ServiceInfo(
     key="signal",
@@ -53,7 +62,7 @@ log = logging.getLogger(__name__)
 
 
 class SignalView(HeardView):
-    """A chat as one account reads it. signal-cli-rest-api reads no pinned messages."""
+    """A chat as one account reads it. signal-cli-rest-api can't read pinned messages."""
 
     service = SIGNAL
 
@@ -63,7 +72,6 @@ class SignalView(HeardView):
 
     @property
     def own_name(self) -> str:
-        """The agent's name: `@name` in a text mentions it."""
         return self.account.me.name
 
     @property
@@ -75,18 +83,17 @@ class SignalView(HeardView):
 
 
 class PartMayBeMissing(CannotPost):
-    """The connection broke after a message was handed over: it may have been sent or not."""
+    """The connection broke after a message was handed over, so it may have been sent."""
 
 
 class SignalSink(SinkWithoutSigns):
-    """A chat as one agent writes into it. A post is not streamed: it appears whole.
+    """A chat as one agent writes to it. A post isn't streamed: it appears whole.
 
-    Signal has no mark by which a message that was sent already could be recognized. So each part of a post is claimed
-    before it is sent, at a place that survives the process: a turn that is resumed sends no part again that an earlier
-    run may have sent.
+    A message on Signal has nothing by which a later run could recognize it. So each part of a post is claimed in Redis
+    before it is sent: a resumed turn never repeats a part that an earlier run may have sent.
 
-    `lease` is asked before each request that shows the agent. The claim of a part that was not sent is given up, so
-    that the process that takes the turn over may send it. `clean` removes secrets from a text.
+    `lease` is checked before each visible request. If a part certainly wasn't sent, its claim is released so that the
+    process that takes over the turn may send it. `clean` removes secrets from a text.
     """
 
     may_attach = True
@@ -106,7 +113,7 @@ class SignalSink(SinkWithoutSigns):
         self._posted: dict[str, list[int]] = {}
 
     def refusal(self) -> str | None:
-        """Return why the agent may not write here; None if it may."""
+        """Return why the agent may not write here, or None if it may."""
         if self._account.chats.recipient(self._view.chat) is None:
             return "unknown_channel"
         person = self._account.chats.person(self._view.chat)
@@ -117,12 +124,12 @@ class SignalSink(SinkWithoutSigns):
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignore_post) -> Posted:
         """Post text and picture as one message, or as several if the text is too long. It mentions nobody.
 
-        `noted` gets what is in the chat as soon as it is there. Raises CannotPost if nothing could be posted; if only a
-        later part fails, what was posted counts. A post whose parts an earlier run has claimed has no message ids of
-        those parts: whether they were sent is known to nobody. A part whose request broke on its way may be missing:
-        the others are sent all the same, and a last line says so.
+        `noted` is called after each message that is sent. Raises CannotPost if nothing could be posted; if a later part
+        fails, the result contains the earlier ones. Parts that an earlier run claimed have no message ids, because
+        nobody knows if they were sent. If a part's request breaks, the part may be missing: the others are sent anyway,
+        and a last line says so.
         """
-        text = self._clean(post.text or "").strip()  # before it is split: half a secret is not recognized
+        text = self._clean(post.text or "").strip()  # before it is split: half a secret isn't recognized
         text_runs = parse(text) if text else []
         below = [Run(f"{title_of(source)}: {source.url}") for source in pick_sources(text, post.sources)]
         for line in (*below, *([Run(str(post.cost), Style.ITALIC)] if post.cost is not None else ())):
@@ -132,14 +139,14 @@ class SignalSink(SinkWithoutSigns):
         parts = split_runs(text_runs) or [[]]
         answered = post.reply_to
         if answered is None and self._view.chat.is_group and post.ping is not None:
-            answered = post.asked  # in a group an answer to a person quotes their question
+            answered = post.asked  # in a group, an answer to a person quotes their question
         posted: Posted | None = None
         broken: PartMayBeMissing | None = None
 
         async def send(key: str, runs: list[Run], picture: Picture | None, number: int | None) -> None:
             nonlocal posted
             entry = await self._send_part(f"{turn_id}/{key}", runs, picture, number)
-            posted = posted or Posted(0)  # 0 for a message that an earlier run has claimed
+            posted = posted or Posted(0)  # 0 for a message that an earlier run claimed
             if entry is not None:
                 url = entry.attachments[0].url if entry.attachments else posted.picture_url
                 posted = Posted(posted.message_id or entry.id, url, (*posted.message_ids, entry.id))
@@ -155,7 +162,7 @@ class SignalSink(SinkWithoutSigns):
             except CannotPost as error:
                 if posted is None:
                     raise
-                log.warning("only %d of %d messages of a post could be posted: %s", number, len(parts), error)
+                log.warning("Signal: posting failed after %d of %d messages: %s", number, len(parts), error)
                 return posted
         if posted is None:
             raise broken or CannotPost("signal_failed")
@@ -163,20 +170,20 @@ class SignalSink(SinkWithoutSigns):
             try:
                 await send("missing", [Run(MAY_BE_MISSING, Style.ITALIC)], None, None)
             except CannotPost as error:
-                log.warning("Signal: a person was not told that a part of an answer may be missing: %s", error)
+                log.warning("Signal: posting the note that part of an answer may be missing failed: %s", error)
         return posted
 
     async def _send_part(
         self, key: str, runs: list[Run], picture: Picture | None, answered: int | None
     ) -> Entry | None:
-        """Send one message that quotes the one it answers, and add it to the transcript. Return None if an earlier run
-        has claimed it."""
+        """Send one message, which quotes the message it answers, and add it to the transcript. Return None if an
+        earlier run claimed it."""
         if (refusal := self.refusal()) is not None:
             raise CannotPost(refusal)
         if not self._lease.is_held:
             raise CannotPost("not_ours")
         if not await self._claims.first(self._agent, key):
-            log.warning("Signal: part %s of a post may have been sent before, it is not sent again", key)
+            log.warning("Signal: part %s of a post may have been sent before; it is not sent again", key)
             return None
         account, me = self._account, self._account.me
         quoted: Quoted | None = None
@@ -189,7 +196,7 @@ class SignalSink(SinkWithoutSigns):
             timestamp = await account.client.send(
                 account.number,
                 account.chats.recipient(self._view.chat) or "",
-                styled(runs),
+                to_styled_text(runs),
                 pictures=(picture,) if picture is not None else (),
                 quoted=quoted,
                 may_send=lambda: self._lease.is_held,
@@ -198,16 +205,16 @@ class SignalSink(SinkWithoutSigns):
             if isinstance(error, Refused) and error.status == NOT_SENT:
                 await self._claims.give_up(self._agent, key)
                 raise CannotPost("not_ours") from error
-            if isinstance(error, NotConnected):  # the server never got it, so another try can't double it
+            if isinstance(error, NotConnected):  # the server never got it, so another try can't duplicate it
                 await self._claims.give_up(self._agent, key)
-            number, chat = masked(account.number), self._view.channel_id
+            number, chat = mask_address(account.number), self._view.channel_id
             log.warning("Signal: a post of the account %s to chat %d failed: %s", number, chat, error)
             is_uncertain = isinstance(error, Unreachable) and not isinstance(error, NotConnected)
             is_uncertain |= isinstance(error, Refused) and error.is_uncertain
             raise (PartMayBeMissing if is_uncertain else CannotPost)("signal_failed") from error
         own_id, files = message_id(me.base, timestamp), list[Attachment]()
         if picture is not None:
-            name, url = f"picture.{picture.media_type.rpartition('/')[2]}", account.files.keep(picture)
+            name, url = picture_name(picture), account.files.keep(picture)
             files.append(Attachment(file_id(f"{own_id}/{name}"), name, url, len(picture.data), picture.media_type))
         entry = Entry(
             id=own_id,
@@ -223,23 +230,23 @@ class SignalSink(SinkWithoutSigns):
         return entry
 
     async def withdraw(self, turn_id: str, after: int | None = None) -> None:
-        """Delete what this sink has posted for a turn that came to nothing, for everybody."""
+        """Delete for everyone the messages that this sink posted for a failed turn."""
         recipient = self._account.chats.recipient(self._view.chat)
         for number in self._posted.pop(turn_id, ()):
             try:
                 await self._account.client.remote_delete(self._account.number, recipient or "", timestamp_of(number))
             except SignalError as error:
-                log.warning("Signal: message %d could not be deleted: %s", number, error)
+                log.warning("Signal: deleting message %d failed: %s", number, error)
             else:
                 self._view.transcript.delete(number)
 
     async def react(self, message_id: int, emoji: str) -> bool:
-        """Give a reaction in place of the agent's former one. Return False if the message is not one of this chat's,
-        Signal refuses the emoji, or a person has stopped the chat."""
+        """React to a message, replacing the agent's earlier reaction. Return False if the message isn't in this chat,
+        Signal rejects the emoji, or a person has stopped the chat."""
         return self._lease.is_held and await self.acknowledge(message_id, emoji)
 
     async def acknowledge(self, message_id: int, emoji: str) -> bool:
-        """Give a reaction also in a stopped chat, to show that an order was understood or is in force."""
+        """React even in a stopped chat, to show that a command was understood or is in effect."""
         account, transcript, me = self._account, self._view.transcript, self._account.me
         author, recipient = account.contacts.author_of(message_id), account.chats.recipient(self._view.chat)
         # an emoji of a Discord server has a name of letters
@@ -250,7 +257,7 @@ class SignalSink(SinkWithoutSigns):
         try:
             await account.client.react(account.number, recipient, message, emoji)
         except SignalError as error:
-            log.info("Signal: message %d: reaction %s was not given: %s", message_id, emoji, error)
+            log.info("Signal: reacting to message %d with %s failed: %s", message_id, emoji, error)
             return False
         entry = transcript.get(message_id)
         for former in entry.reactions if entry is not None else ():
@@ -261,15 +268,15 @@ class SignalSink(SinkWithoutSigns):
 
     @contextmanager
     def typing(self) -> Iterator[None]:
-        """Show typing beside the work within; nothing waits for it."""
+        """Show typing during the `with` block, in the background."""
 
         async def show(shown: bool) -> None:
             recipient = self._account.chats.recipient(self._view.chat)
             if recipient is not None and (not shown or self._lease.is_held):
                 try:
                     await self._account.client.typing(self._account.number, recipient, shown=shown)
-                except SignalError as error:  # the next request follows, also to a server that restarted
-                    log.debug("Signal: typing is not shown: %s", error)
+                except SignalError as error:  # it is soon repeated
+                    log.debug("Signal: showing typing failed: %s", error)
 
         sign = TypingSign(show, self._background, REFRESH)
         try:
@@ -279,8 +286,8 @@ class SignalSink(SinkWithoutSigns):
 
 
 class SignalChannels(HeardChannels):
-    """The chats of one agent's account that it has heard of, in this run or in an earlier one. `lease` says whether
-    this process acts for the agent."""
+    """The known chats of one agent's account, from this run and earlier ones. `lease` says whether this process acts
+    for the agent."""
 
     def __init__(self, account: SignalAccount, services: Services, *, lease: AnyLease) -> None:
         super().__init__(services.silence, lease)
@@ -296,7 +303,7 @@ class SignalChannels(HeardChannels):
         return [ChannelInfo(chat.channel_id, chat.name, theme, group=chat.is_group) for chat in chats]
 
     def view_of(self, channel_id: int) -> SignalView | None:
-        """Return None for a chat in which the account is not."""
+        """Return the view of a chat, or None if the account isn't in it."""
         chat = self._account.chats.get(channel_id)
         if chat is None or self._account.number not in chat.accounts:
             return None

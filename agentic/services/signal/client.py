@@ -1,18 +1,18 @@
 """Requests to signal-cli-rest-api in its mode json-rpc (bbernhard/signal-cli-rest-api, src/api/api.go), and its files.
 
-SignalError       the root; no text has a phone number in full
-  Unreachable     no connection, or no answer in time: whether it was carried out is not known
-    NotConnected  nothing was sent: the connection was refused, or the server has no connection of its own
-  Unreadable      an answer of a shape that nobody foresaw
-  Refused         an answer that says no; `status` is HTTP's, 429 if Signal wants to see a captcha
+SignalError       the base class; no error message contains a whole phone number
+  Unreachable     no connection, or no answer in time; the request may have been carried out
+    NotConnected  nothing was sent: the connection was refused, or the server itself isn't connected
+  Unreadable      the answer has an unexpected shape
+  Refused         an error status; 429 if Signal requires a captcha
 
-The server is the owner's own: it may be on loopback or in a private network, so the rules of agentic.net for addresses
-from outside don't apply here, and nothing but its own paths is ever requested. Redirects are not followed.
+The server is the owner's own and may be on loopback or in a private network, so agentic.net's rules for foreign
+addresses don't apply. Only the server's own paths are requested, and redirects are not followed.
 
-The server may restart at any time. A request that it never got, or refused while it was starting, is made again until
-it works. So is a message that the server refuses for a reason that isn't final: its own connection to Signal, or its
-signal-cli, may be gone for a minute. A message whose request broke after it was sent may be on its way, so it is never
-sent again; a reaction or a deletion is, because a second one changes nothing.
+The server may restart at any time. A request that never reached it, or that it refused while starting, is repeated
+until it succeeds. So is a message that it refuses for a passing reason: its connection to Signal, or its signal-cli,
+may be gone for a minute. A message whose request broke after it was sent may be on its way, so it is never sent again.
+A reaction or a deletion is repeated, because doing it twice changes nothing.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from agentic.llm.types import Picture
 from agentic.net.addresses import FetchRefused
 from agentic.net.fetch import MAX_BYTES, read_body
 from agentic.net.images import as_picture
-from agentic.services.signal.envelopes import ATTACHMENT, ListedContact, ListedGroup, masked, read_list
+from agentic.services.signal.envelopes import ATTACHMENT, ListedContact, ListedGroup, mask_address, read_list
 
 CONNECT_SECONDS = 5.0
-COLD_START = 60.0  # seconds that the server may take until it works after it was away
-RESTART_SECONDS = 120.0  # for which a message waits for a server that is away; a turn's deadline may come first
+COLD_START = 60.0  # seconds that the server may need to work after it starts
+RESTART_SECONDS = 120.0  # that a message waits for an unavailable server; a turn's deadline may come first
 ABOUT_PAUSE = 1.0
-SEND_TIMEOUT = 60.0  # a picture is uploaded, encrypted for each device, before there is an answer
-SIGN_TIMEOUT = 10.0  # for everything else
+SEND_TIMEOUT = 60.0  # a picture is uploaded, encrypted for each device, before the server answers
+QUICK_TIMEOUT = 10.0  # of all other requests
 RETRIES = 3
-FIRST_PAUSE = 0.5  # seconds before a request is made again; doubled each time
+FIRST_PAUSE = 0.5  # seconds before a request is repeated; doubled each time
 MAX_PAUSE = 2.0
 HEARTBEAT = 30.0  # seconds between pings on the WebSocket; a connection without a pong is closed
 
 MAX_FRAME = 4_000_000  # bytes
-MAX_ANSWER = 4_000_000  # bytes, of an answer that is no attachment
+MAX_ANSWER = 4_000_000  # bytes of an answer other than an attachment
 MAX_SAID = 300  # characters of the server's own words
-CACHE_BYTES = 24_000_000  # of pictures that were posted
-UP = frozenset({200, 204, 404})  # an older server knows no /v1/about, and is up all the same
-NOT_SENT = 0  # the status of a send that was no longer wanted
+CACHE_BYTES = 24_000_000  # of posted pictures
+UP = frozenset({200, 204, 404})  # 404: an older server that is up but has no /v1/about
+NOT_SENT = 0  # the status of a message that was no longer wanted
 
 _OWN = "signal:posted/"
 _ADDRESS = re.compile(r"\+\d{6,15}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -80,15 +80,15 @@ class Unreachable(SignalError):
 
 
 class NotConnected(Unreachable):
-    """The connection was refused, or the server said that it can't carry anything out: nothing was sent."""
+    """Nothing was sent: the connection was refused, or the server can't carry anything out."""
 
 
 class Unreadable(SignalError):
-    """An answer of a shape that nobody foresaw."""
+    """The answer has an unexpected shape."""
 
 
 class Refused(SignalError):
-    """An answer that says no. `said` are the server's words, without addresses; `is_json`: in the form of its API."""
+    """An error status. `said` are the server's words without addresses; `is_json`: they had the form of its API."""
 
     def __init__(self, status: int, said: str, *, is_json: bool = False) -> None:
         self.status, self.said, self.is_json = status, said, is_json
@@ -96,30 +96,30 @@ class Refused(SignalError):
 
     @property
     def is_passing(self) -> bool:
-        """Whether the same request may succeed a moment later: the connection between signal-cli and Signal broke."""
+        """Whether the same request may succeed a moment later: signal-cli's connection to Signal broke."""
         return self.status == 400 and any(sign in self.said for sign in _WORTH_ANOTHER_TRY)
 
     @property
     def is_final(self) -> bool:
-        """Whether another try gets the same answer: it is about the message or its recipient, not about the server."""
+        """Whether another try would get the same answer, because the problem is the message or its recipient."""
         if self.status == 400:
             return _FINAL.search(self.said) is not None and not self.is_passing
-        return self.status < 500 and self.status != 404  # whatever answers 404 there, it sends no messages yet
+        return self.status < 500 and self.status != 404  # a server that answers 404 can't send messages yet
 
     @property
     def is_uncertain(self) -> bool:
-        """Whether the message may have been sent all the same: something failed in the server, or behind a proxy."""
+        """Whether the message may have been sent anyway: something failed in the server or behind a proxy."""
         return self.status >= 500 and self.status != 503
 
     @property
     def is_not_yet(self) -> bool:
-        """Whether a server that is starting may say this before it carries anything out."""
+        """Whether a server that is still starting may answer this."""
         return self.status in (400, 404) or self.status >= 500
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRef:
-    """A message as requests name it: by its author's address and its time in milliseconds."""
+    """A message as requests name it: its author's address and its time in milliseconds."""
 
     author: str
     timestamp: int
@@ -127,16 +127,16 @@ class MessageRef:
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """The message that is answered, with the text that is shown of it."""
+    """The message that is replied to, and the text to show of it."""
 
     message: MessageRef
     text: str
 
 
 class SignalClient:
-    """Owns its session: `async with SignalClient(url) as client`. Every method raises a SignalError.
+    """Owns its session: `async with SignalClient(url) as client`. Every method may raise a SignalError.
 
-    `number` is the phone number of an account of ours, `recipient` a phone number, an account id or a group's id.
+    `number` is the phone number of one of our accounts; `recipient` is a phone number, an account id, or a group id.
     """
 
     def __init__(
@@ -145,12 +145,12 @@ class SignalClient:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         send_timeout: float = SEND_TIMEOUT,
-        sign_timeout: float = SIGN_TIMEOUT,
+        quick_timeout: float = QUICK_TIMEOUT,
         heartbeat: float = HEARTBEAT,
         patience: float = RESTART_SECONDS,
     ) -> None:
         self._base, self._sleep, self._patience = URL(url.rstrip("/")), sleep, patience
-        self._send_timeout, self._sign_timeout, self._heartbeat = send_timeout, sign_timeout, heartbeat
+        self._send_timeout, self._quick_timeout, self._heartbeat = send_timeout, quick_timeout, heartbeat
         self._session: aiohttp.ClientSession | None = None
         self._challenges: tuple[str, ...] = ()
         self._lost_at: float | None = None
@@ -159,8 +159,8 @@ class SignalClient:
         no_redirects = aiohttp.TraceConfig()
         no_redirects.on_request_redirect.append(_refuse_redirect)
         self._session = aiohttp.ClientSession(
-            # One connection per request: a request on a kept connection that a restart has closed breaks in a way that
-            # doesn't say whether the server got it.
+            # One connection per request: if a restart closed a kept connection, the request's error wouldn't say
+            # whether the server got it.
             connector=aiohttp.TCPConnector(force_close=True),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
@@ -178,19 +178,20 @@ class SignalClient:
     async def about(self) -> bool:
         url = self._url("v1", "about")
         try:
-            async with asyncio.timeout(self._sign_timeout), self._open.get(url, allow_redirects=False) as answer:
+            async with asyncio.timeout(self._quick_timeout), self._open.get(url, allow_redirects=False) as answer:
                 return answer.status in UP
         except (aiohttp.ClientError, OSError, TimeoutError, Unreachable):
             self.note_lost()
             return False
 
     async def identify(self, number: str) -> str | None:
-        """Return the server's MODE, such as json-rpc, empty if it is too old to say; None if it is another web server.
+        """Return the server's MODE, such as json-rpc, "" if it is too old to tell, or None for another web server.
 
-        An old one has no /v1/about, but lists an account's groups, or refuses in the form of its API. Raises
-        Unreachable."""
+        An old server has no /v1/about, but lists an account's groups or refuses in the form of its API. Raises
+        Unreachable.
+        """
         try:
-            about = await self._request("GET", self._url("v1", "about"), None, seconds=self._sign_timeout, number="")
+            about = await self._request("GET", self._url("v1", "about"), None, seconds=self._quick_timeout, number="")
             if not isinstance(about, dict) or {"versions", "mode", "build"}.isdisjoint(about):
                 return None
             return str(about.get("mode") or "")
@@ -200,35 +201,35 @@ class SignalClient:
         except Unreadable:
             return None
         try:
-            return "" if isinstance(await self._sign("GET", "groups", number), list) else None
+            return "" if isinstance(await self._call("GET", "groups", number), list) else None
         except Refused as error:
             return "" if error.status == 400 and error.is_json else None
 
     async def ready(self, seconds: float = COLD_START) -> None:
-        """Wait until the server answers. Raises Unreachable after that time."""
+        """Wait until the server answers. Raises Unreachable after `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 tries = 0
                 while not await self.about():
                     if (tries := tries + 1) == 1:
-                        log.info("Signal: the server at SIGNAL_API_URL does not answer yet, it has %.0f s", seconds)
+                        log.info("Signal: waiting up to %.0f s for the server at SIGNAL_API_URL", seconds)
                     await self._sleep(ABOUT_PAUSE)
         except TimeoutError:
             raise Unreachable(f"it did not answer within {seconds:.0f} s") from None
 
     async def contacts(self, number: str) -> list[ListedContact]:
-        return read_list(await self._sign("GET", "contacts", number), ListedContact)
+        return read_list(await self._call("GET", "contacts", number), ListedContact)
 
     async def groups(self, number: str) -> list[ListedGroup]:
-        return read_list(await self._sign("GET", "groups", number), ListedGroup)
+        return read_list(await self._call("GET", "groups", number), ListedGroup)
 
     async def receive(self, number: str) -> aiohttp.ClientWebSocketResponse:
-        """Open the WebSocket on which the account's envelopes come, one a frame. The caller closes it.
+        """Open the WebSocket that delivers the account's envelopes, one per frame. The caller closes it.
 
-        Raises Refused if the server answers, but with no WebSocket, as it does in another mode than json-rpc.
+        Raises Refused if the server answers without a WebSocket, as it does if its mode isn't json-rpc.
         """
         try:
-            async with asyncio.timeout(self._sign_timeout):
+            async with asyncio.timeout(self._quick_timeout):
                 return await self._open.ws_connect(
                     self._url("v1", "receive", number), heartbeat=self._heartbeat, max_msg_size=MAX_FRAME
                 )
@@ -236,10 +237,10 @@ class SignalClient:
             raise Refused(error.status, "") from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self.note_lost()
-            raise broken(error) from error
+            raise broken_connection(error) from error
 
     def note_lost(self) -> None:
-        """Note that the server went away: its refusals mean "not yet" until it sends a message, or for COLD_START."""
+        """Note that the server went down: until it sends a message, or for COLD_START, its refusals mean "not yet"."""
         self._lost_at = asyncio.get_running_loop().time()
 
     async def send(
@@ -253,12 +254,17 @@ class SignalClient:
         quoted: Quoted | None = None,
         may_send: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Send a message of styled text, and return its time in milliseconds. `file` is a JSON file by name and text.
-        `may_send` is asked before each try; if it says no, Refused has the status NOT_SENT. Raises NotConnected if the
-        server never got the message."""
+        """Send a message of styled text and return its time in milliseconds. `file` is a JSON file's name and text.
+
+        `may_send` is called before each try; if it returns False, Refused with the status NOT_SENT is raised. Raises
+        NotConnected if the server never got the message.
+        """
         body: dict[str, object] = {"number": number, "recipients": [recipient], "message": text, "text_mode": "styled"}
         if pictures:
-            body["base64_attachments"] = [_as_data(picture) for picture in pictures]
+            body["base64_attachments"] = [
+                f"data:{picture.media_type};filename={picture_name(picture)};base64,{base64.b64encode(picture.data).decode()}"
+                for picture in pictures
+            ]
         if file is not None:
             data = base64.b64encode(file[1].encode()).decode()
             body["base64_attachments"] = [f"data:application/json;filename={file[0]};base64,{data}"]
@@ -288,25 +294,25 @@ class SignalClient:
 
     async def remote_delete(self, number: str, recipient: str, timestamp: int) -> None:
         body = {"recipient": recipient, "timestamp": timestamp}
-        await self._patient_sign("DELETE", "remote-delete", number, body)
+        await self._call_until_done("DELETE", "remote-delete", number, body)
 
     async def typing(self, number: str, recipient: str, *, shown: bool) -> None:
-        """Show that the account is typing, or no longer. Signal's apps hide it after 15 s by themselves."""
-        await self._sign("PUT" if shown else "DELETE", "typing-indicator", number, {"recipient": recipient})
+        """Show or hide that the account is typing. Signal's apps hide it after 15 s on their own."""
+        await self._call("PUT" if shown else "DELETE", "typing-indicator", number, {"recipient": recipient})
 
     async def react(self, number: str, recipient: str, message: MessageRef, emoji: str) -> None:
-        """Give a reaction to a message, in place of the account's former one."""
+        """React to a message; this replaces the account's earlier reaction."""
         target = {"target_author": message.author, "timestamp": message.timestamp}
         body = {"recipient": recipient, "reaction": emoji, **target}
-        await self._patient_sign("POST", "reactions", number, body)
+        await self._call_until_done("POST", "reactions", number, body)
 
     def file_url(self, attachment: str) -> str:
-        """Return the address of an attachment. Only `file` reads it: it leads to the owner's own machine."""
+        """Return the URL of an attachment. Only `file` may read it, because it points to the owner's own machine."""
         return str(self._url("v1", "attachments", attachment))
 
     async def file(self, url: str, max_bytes: int, *, seconds: float | None = None) -> bytes:
-        """Read the attachment at an address of `file_url`. Raises FetchRefused for every other address, for a file that
-        is gone or larger than `max_bytes`, and if the server does not answer."""
+        """Read an attachment by its `file_url`. Raises FetchRefused for any other URL, for a file that's gone or larger
+        than `max_bytes`, and if the server doesn't answer."""
         name = url.rpartition("/")[2]
         if not ATTACHMENT.fullmatch(name) or url != self.file_url(name):
             raise FetchRefused("not an attachment of Signal's")
@@ -314,7 +320,7 @@ class SignalClient:
         async def read() -> bytes:
             try:
                 async with (
-                    asyncio.timeout(seconds or self._sign_timeout),
+                    asyncio.timeout(seconds or self._quick_timeout),
                     self._open.get(URL(url), allow_redirects=False) as answer,
                 ):
                     if answer.status != 200:
@@ -324,7 +330,7 @@ class SignalClient:
                 raise FetchRefused("it took too long") from None
             except (aiohttp.ClientError, OSError) as error:
                 self.note_lost()
-                raise broken(error) from error
+                raise broken_connection(error) from error
 
         try:
             patience = COLD_START if seconds is None else seconds
@@ -343,17 +349,17 @@ class SignalClient:
         is_wanted: Callable[[], bool] = lambda: True,
         seconds: float = RESTART_SECONDS,
     ) -> T:
-        """Make a request, and make it again for up to `seconds` while the server restarts, or RETRIES times if its own
-        connection to Signal broke. One that may have been carried out is made again only if it is `repeatable`."""
+        """Make a request; repeat it for up to `seconds` while the server restarts, or RETRIES times if its own
+        connection to Signal broke. A request that may have been carried out is repeated only if it is `repeatable`."""
         clock = asyncio.get_running_loop().time
         end, pause, tries = clock() + min(seconds, self._patience), FIRST_PAUSE, 0
         while True:
             if not is_wanted():
-                raise Refused(NOT_SENT, "not wanted any more")
+                raise Refused(NOT_SENT, "no longer wanted")
             if self._session is not None and self._session.closed:
                 raise Unreachable("the program ends")
             error: SignalError = SignalError("it has not started yet")
-            # the server was away a moment ago and hasn't sent a message since
+            # the server was down a moment ago and hasn't sent a message since
             is_starting = self._lost_at is not None and clock() < self._lost_at + COLD_START
             try:
                 if not is_starting or await self.about():
@@ -369,24 +375,24 @@ class SignalClient:
                 error = refused
             if clock() + pause > end:
                 raise error if isinstance(error, Unreachable | Refused) else NotConnected(str(error))
-            log.info("Signal: %s was not sent, it is sent again in %.1f s: %s", what, pause, error)
+            log.info("Signal: sending %s failed: %s; trying again in %.1f s", what, error, pause)
             await self._sleep(pause)
             pause = min(2 * pause, MAX_PAUSE)
 
-    async def _patient_sign(self, method: str, path: str, number: str, body: Mapping[str, object]) -> None:
-        """Make a request that may be made twice, and wait for a server that restarts."""
+    async def _call_until_done(self, method: str, path: str, number: str, body: Mapping[str, object]) -> None:
+        """Make a request that may be repeated, waiting while the server restarts."""
         await self._until_done(
-            lambda: self._sign(method, path, number, body), f"a request of {path}", repeatable=True, seconds=COLD_START
+            lambda: self._call(method, path, number, body), f"a request of {path}", repeatable=True, seconds=COLD_START
         )
 
-    async def _sign(self, method: str, path: str, number: str, body: Mapping[str, object] | None = None) -> object:
+    async def _call(self, method: str, path: str, number: str, body: Mapping[str, object] | None = None) -> object:
         url = self._url("v1", path, number)
-        return await self._request(method, url, body, seconds=self._sign_timeout, number=number)
+        return await self._request(method, url, body, seconds=self._quick_timeout, number=number)
 
     async def _request(
         self, method: str, url: URL, body: Mapping[str, object] | None, *, seconds: float, number: str
     ) -> object:
-        """Return the JSON of the answer; None if it has none. `number` is the account, for the log."""
+        """Return the answer's JSON, or None if it has none. `number` is the account, for the log."""
         try:
             async with (
                 asyncio.timeout(seconds),
@@ -396,7 +402,7 @@ class SignalClient:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             if not isinstance(error, TimeoutError):
                 self.note_lost()
-            raise broken(error) from error
+            raise broken_connection(error) from error
         except FetchRefused as error:
             raise Unreadable(error.reason) from error
         found: Any = None
@@ -414,65 +420,60 @@ class SignalClient:
         if challenges != self._challenges or not challenges:
             self._challenges = challenges
             log.warning(
-                "Signal takes no more messages of the account %s for now: solve the captcha at "
+                "Signal accepts no more messages from the account %s for now: solve the captcha at "
                 "https://signalcaptchas.org/challenge/generate.html and submit it for the challenge token %s "
                 "(docs/signal.md), or wait a day",
-                masked(number),
-                " or ".join(challenges) or "(none was given)",
+                mask_address(number),
+                " or ".join(challenges) or "(no token was given)",
             )
         raise Refused(429, words)
 
     @property
     def _open(self) -> aiohttp.ClientSession:
-        """The open session. Raises Unreachable after its end: a sign may come late."""
+        """The session. Raises Unreachable once it is closed: a reaction may come late."""
         assert self._session is not None, "entered with `async with`"
         if self._session.closed:
             raise Unreachable("the program ends")
         return self._session
 
     def _url(self, *path: str) -> URL:
-        """Return an address below the server's own, each part quoted."""
-        url = self._base
-        for part in path:
-            url /= part
-        return url
+        return self._base.joinpath(*path)
 
 
 async def _refuse_redirect(*_: object) -> None:
-    """aiohttp follows those of a WebSocket, and has no option for it: the account's number is in the address."""
+    """Raise Unreachable: aiohttp can't be told not to follow a WebSocket's redirect, and the URL contains the account's
+    number."""
     raise Unreachable("it redirects to another address: SIGNAL_API_URL must be the server's own")
 
 
 def without_addresses(text: str) -> str:
-    """Return the server's words on one line, with two characters left of each phone number and account id."""
-    return _ADDRESS.sub(lambda found: masked(found[0]), " ".join(text.split()))[:MAX_SAID]
+    """Return the server's words on one line, with all but two characters of phone numbers and account ids removed."""
+    return _ADDRESS.sub(lambda found: mask_address(found[0]), " ".join(text.split()))[:MAX_SAID]
 
 
-def broken(error: Exception) -> Unreachable:
-    """Return the failure of a connection that broke, with the kind of its error for the log."""
+def broken_connection(error: Exception) -> Unreachable:
+    """Return the error to raise for a connection that broke; its text has the kind of `error` for the log."""
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         return NotConnected(type(error).__name__)
     return Unreachable("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
 
 
-def _as_data(picture: Picture) -> str:
-    suffix = picture.media_type.rpartition("/")[2]
-    data = base64.b64encode(picture.data).decode()
-    return f"data:{picture.media_type};filename=picture.{suffix};base64,{data}"
+def picture_name(picture: Picture) -> str:
+    return f"picture.{picture.media_type.rpartition('/')[2]}"
 
 
 class SignalFetcher:
-    """A Fetcher (agentic.chat.attachments). It reads the server's attachments and nothing else; a picture's kind is
-    taken from its bytes. The server has no address for what was sent, so posted pictures are kept here for a while."""
+    """A Fetcher (agentic.chat.attachments) that reads only the server's attachments; a picture's type is detected from
+    its bytes. The server has no URL for sent files, so this keeps posted pictures for a while."""
 
     def __init__(self, client: SignalClient) -> None:
         self._client = client
         self._posted: LRUCache[str, bytes] = LRUCache(CACHE_BYTES, len)
 
     def keep(self, picture: Picture) -> str:
-        """Keep a posted picture, and return the address by which it is read again."""
+        """Keep a posted picture and return a URL by which `fetch` finds it."""
         url = _OWN + hashlib.sha256(picture.data).hexdigest()[:32]
-        with suppress(ValueError):  # larger than all that is kept
+        with suppress(ValueError):  # larger than the whole cache
             self._posted[url] = picture.data
         return url
 
@@ -480,7 +481,7 @@ class SignalFetcher:
         return as_picture(await self.fetch_bytes(url, MAX_BYTES))
 
     async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:
-        """Return the file at this address. Raises FetchRefused, also for more than `max_bytes`."""
+        """Return the file at this URL. Raises FetchRefused if it can't be read or is larger than `max_bytes`."""
         if not url.startswith(_OWN):
             return await self._client.file(url, max_bytes)
         if (kept := self._posted.get(url)) is None:

@@ -1,11 +1,11 @@
-"""Envelopes as signal-cli sends them (AsamK/signal-cli, org.asamk.signal.json); numbers for what Signal names by texts.
+"""Envelopes as signal-cli sends them (AsamK/signal-cli, org.asamk.signal.json), and numeric ids for Signal's names.
 
-An envelope is one frame of the WebSocket. Every part may be missing, be null, or have a shape that nobody foresaw. Such
-a part counts as missing, and the rest of the envelope is read: a person's words must not be lost because an attachment
-beside them is odd. Fields that are not named here are ignored.
+An envelope is one frame of the WebSocket. Every part may be missing, null, or have an unexpected shape. Such a part is
+treated as missing, and the rest is read: a person's message must not be lost because its attachment is odd. Unknown
+fields are ignored.
 
-The numbers have the form that agentic.ids gives. Signal knows a message by its author and its time in milliseconds, and
-the time is in the upper bits of its number.
+The ids have the form described in agentic.ids. Signal identifies a message by its author and its time in milliseconds;
+the time is in the upper bits of the id.
 """
 
 from __future__ import annotations
@@ -32,29 +32,27 @@ from pydantic.alias_generators import to_camel
 from agentic.ids import EPOCH_MS, FIRST_ELSEWHERE, LOW_BITS
 
 MAX_TEXT = 65_536  # characters; Signal's own limit, in bytes
-LONG_TEXT = "text/x-signal-plain"  # the type of the attachment that has all of a text longer than a message
-MAX_PARTS = 64  # attachments, or mentions, of a message that are read
+LONG_TEXT = "text/x-signal-plain"  # the type of the attachment that has the whole text of a long message
+MAX_PARTS = 64  # attachments, or mentions, that are read of a message
 ATTACHMENT = re.compile(r"[\w=+~-][\w.=+~-]{0,250}", re.ASCII)  # base64url with an extension; never a path
 
 _LOW = (1 << LOW_BITS) - 1
-_LAST_TIME = EPOCH_MS + (1 << 41) - 1  # the number of a later one would be too long
+_LAST_TIME = EPOCH_MS + (1 << 41) - 1  # a later time doesn't fit into an id
 NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")  # E.164
 ACCOUNT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_HALF = re.compile("[\ud800-\udfff]")
 
 T = TypeVar("T")
 Listed = TypeVar("Listed", "ListedContact", "ListedGroup")
 
 
 def message_id(author: int, timestamp_ms: int) -> int:
-    """Return the number of the message that this person sent at this time. A time that no message can have counts as
-    the nearest possible one."""
+    """Return the id of the message that this person sent at this time. A time out of range is moved into it."""
     since = min(max(timestamp_ms, EPOCH_MS), _LAST_TIME) - EPOCH_MS
     return since << LOW_BITS | _hashed("message", author, timestamp_ms) & _LOW
 
 
 def timestamp_of(message: int) -> int:
-    """Return the time of a message in milliseconds, by which Signal knows it."""
+    """Return a message's time in milliseconds, which identifies it on Signal."""
     return (message >> LOW_BITS) + EPOCH_MS
 
 
@@ -64,18 +62,17 @@ def ids_at(timestamp_ms: int) -> range:
 
 
 def person_id(address: str) -> int:
-    """Return the number of the person with this phone number or account id. A linked person has that of their Discord
-    account instead."""
+    """Return the id for a phone number or account id. A linked person has their Discord account's id instead."""
     return FIRST_ELSEWHERE | _hashed("person", address) & (FIRST_ELSEWHERE - 1)
 
 
 def direct_chat_id(account: str, person: int) -> int:
-    """Return the number of a person's chat with this account of ours: two agents have a chat each with them."""
+    """Return the id of a person's chat with one of our accounts: each agent has its own chat with them."""
     return FIRST_ELSEWHERE | _hashed("chat", account, person) & (FIRST_ELSEWHERE - 1)
 
 
 def group_chat_id(group: str) -> int:
-    """Return the number of a group, by its internal id: one chat, however many of our accounts are in it."""
+    """Return the id of a group by its internal id: it is one chat, however many of our accounts are in it."""
     return FIRST_ELSEWHERE | _hashed("group", group) & (FIRST_ELSEWHERE - 1)
 
 
@@ -88,22 +85,22 @@ def _hashed(*parts: object) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
-def masked(address: str) -> str:
-    """Shorten a phone number or account id for a log line: whose it is, is nobody else's business."""
+def mask_address(address: str) -> str:
+    """Shorten a phone number or account id to two characters, for the log."""
     return f"…{address[-2:]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A person as Signal knows them: by phone number, by account id, or by both. Who hides their number has the account
-    id alone."""
+    """How Signal names a person: by phone number, by account id, or by both. If they hide their number, there is only
+    the account id."""
 
     number: str | None = None
     account: str | None = None
 
     @classmethod
     def of(cls, *texts: str | None) -> Address:
-        """The address in these texts, each of which may be a number, an account id, or nothing."""
+        """Find the address in texts that may each be a number, an account id, or nothing."""
         found = [text.strip().lower() for text in texts if text]
         number = next((text for text in found if NUMBER.fullmatch(text)), None)
         return cls(number, next((text for text in found if ACCOUNT.fullmatch(text)), None))
@@ -129,8 +126,8 @@ def _readable_ones(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
 
 
 def _cut(value: Any) -> Any:
-    """A text that can be written down: half a character, which JSON can name, has no bytes."""
-    return _HALF.sub("\ufffd", value[:MAX_TEXT]) if isinstance(value, str) else value
+    """Cut a text and replace lone surrogates, which JSON allows but UTF-8 can't encode."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", value[:MAX_TEXT]) if isinstance(value, str) else value
 
 
 def _attachment_id(value: str) -> str:
@@ -140,7 +137,7 @@ def _attachment_id(value: str) -> str:
 
 
 def _files(value: Any) -> Any:
-    """A list in which each item is at least a file of which nothing is known: somebody sent something."""
+    """Turn odd items into empty files, because somebody did send something."""
     return [item if isinstance(item, dict) else {} for item in value] if isinstance(value, list) else value
 
 
@@ -155,11 +152,11 @@ class _Part(BaseModel):
 
 
 class Mention(_Part):
-    """A mention in a text: `length` UTF-16 units from `start` stand for the person."""
+    """A mention: `length` UTF-16 units from `start` in the text are the person."""
 
     start: Annotated[int, Field(ge=0)]
     length: Annotated[int, Field(ge=0)]
-    name: _Text = None  # a number or an account id, in spite of its name
+    name: _Text = None  # a number or an account id, despite the field's name
     number: _Text = None
     uuid: _Text = None
 
@@ -169,7 +166,7 @@ class Mention(_Part):
 
 
 class Quote(_Part):
-    """The message that is answered: its time and its author."""
+    """The message that is replied to: its time and its author."""
 
     id: _Time
     author: _Text = None
@@ -182,7 +179,7 @@ class Quote(_Part):
 
 
 class Reaction(_Part):
-    """A reaction to a message of `who` at `target_sent_timestamp`, given or taken back."""
+    """A reaction, given or removed, to the message that `who` sent at `target_sent_timestamp`."""
 
     emoji: Annotated[str, Field(min_length=1, max_length=40), BeforeValidator(_cut)]
     target_author: _Text = None
@@ -197,7 +194,7 @@ class Reaction(_Part):
 
 
 class File(_Part):
-    """An attachment, to be read by its `id`; without one it can't be read. Size and type are the sender's claims."""
+    """An attachment. Without an `id` it can't be read. Size and type are the sender's claims."""
 
     id: _Maybe[Annotated[str, AfterValidator(_attachment_id)]] = None
     content_type: _Text = None
@@ -206,8 +203,7 @@ class File(_Part):
 
 
 class GroupInfo(_Part):
-    """The group that a message is in. `group_id` is the internal id; requests want another one
-    (agentic.services.signal.contacts)."""
+    """A message's group. `group_id` is the internal id, not the id for requests (contacts.group_recipient)."""
 
     group_id: Annotated[str, Field(min_length=1, max_length=200)]
     group_name: _Text = None
@@ -220,7 +216,7 @@ class RemoteDelete(_Part):
 
 
 class DataMessage(_Part):
-    """A message, a reaction or a deletion. `expires_in_seconds`: when it vanishes from the chat; 0 for never."""
+    """A message, a reaction, or a deletion. `expires_in_seconds`: until it vanishes from the chat, 0 for never."""
 
     timestamp: _Maybe[_Time] = None
     message: _Text = None
@@ -239,7 +235,7 @@ class DataMessage(_Part):
 
     @property
     def long_text(self) -> File | None:
-        """The attachment with all of the text, where the text itself is only its beginning."""
+        """The attachment with the whole text if `message` is only its beginning."""
         return next((file for file in self.attachments if file.content_type == LONG_TEXT), None)
 
     @property
@@ -248,22 +244,22 @@ class DataMessage(_Part):
 
 
 class EditMessage(_Part):
-    """A message as it reads now, and the time of the one that it replaces."""
+    """The new version of a message, and the time of the version it replaces."""
 
     target_sent_timestamp: _Time
     data_message: DataMessage
 
 
 class Envelope(_Part):
-    """Something that somebody sent. Receipts, typing, calls, stories and what other devices of the account send
-    (syncMessage) are not read."""
+    """Something that somebody sent. Receipts, typing, calls, stories, and messages from the account's other devices
+    (syncMessage) aren't read."""
 
     source: _Text = None
     source_number: _Text = None
     source_uuid: _Text = None
     source_name: _Text = None
     timestamp: _Maybe[_Time] = None
-    server_received_timestamp: _Maybe[_Time] = None  # when Signal's server had it, whatever the sender's clock says
+    server_received_timestamp: _Maybe[_Time] = None  # independent of the sender's clock
     data_message: _Maybe[DataMessage] = None
     edit_message: _Maybe[EditMessage] = None
 
@@ -273,7 +269,7 @@ class Envelope(_Part):
 
 
 def read_envelope(frame: str | bytes) -> Envelope | None:
-    """Return the envelope in a frame, also in one of JSON-RPC's own shape; None if there is none."""
+    """Return the envelope in a frame, including JSON-RPC frames, or None if there is none."""
     try:
         found = json.loads(frame)
     except (ValueError, RecursionError):

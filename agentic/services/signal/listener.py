@@ -1,4 +1,4 @@
-"""One account of Signal: its connection, the queue of its envelopes, and changes of what was said."""
+"""One Signal account: its connection, the queue of its envelopes, and changes to messages."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from agentic.chat.service import Person, PersonReaction
 from agentic.context.commands import MAX_ORDER, order_in
 from agentic.process.tasks import BackgroundTasks
 from agentic.services.handler import AccountHandler
-from agentic.services.signal.client import Refused, SignalClient, SignalError, Unreachable, broken
+from agentic.services.signal.client import Refused, SignalClient, SignalError, Unreachable, broken_connection
 from agentic.services.signal.contacts import MOST, Chat, Contact, SignalAccount
 from agentic.services.signal.envelopes import (
     DataMessage,
     EditMessage,
     Envelope,
     Reaction,
-    masked,
+    mask_address,
     message_id,
     read_envelope,
     timestamp_of,
@@ -32,39 +32,39 @@ from agentic.services.signal.messages import MessageReader, name_of, read_words
 from agentic.services.signal.stores import VanishingMessages
 
 FIRST_PAUSE = 1.0  # seconds before a lost connection is made again; doubled each time
-MAX_PAUSE = 4.0  # what people write while nobody is connected may be lost
-STABLE = 10.0  # seconds after which a connection counts as stable, so the next pause is the first one again
-NEVER_THERE = "the server at SIGNAL_API_URL cannot be reached for the account %s, does its container run?"
+MAX_PAUSE = 4.0  # messages that arrive while nobody is connected may be lost
+STABLE = 10.0  # seconds after which a connection is stable: if it breaks then, the pauses start over
+NEVER_THERE = "the server at SIGNAL_API_URL can't be reached for the account %s; is its container running?"
 REFUSED = (
-    "the server at SIGNAL_API_URL hands over no messages of the account %s, is the number registered there, and is its"
+    "the server at SIGNAL_API_URL delivers no messages of the account %s; is the number registered there, and is its"
     " mode json-rpc?"
 )
 
-MOST_WAITING = 10_000  # envelopes that wait to be handled
+MOST_WAITING = 10_000  # envelopes waiting to be handled
 MAX_AHEAD = 86400.0  # seconds that a sender's clock may be ahead
-MAX_SEEN = 10_000  # messages remembered, to know one that comes twice
-MAX_REACTIONS = 10_000  # remembered, to know which one another takes the place of
+MAX_SEEN = 10_000  # messages remembered to recognize duplicates
+MAX_REACTIONS = 10_000  # remembered to know which reaction a new one replaces
 FIRST_LOOK_UP, MAX_LOOK_UP = 1.0, 60.0  # seconds between tries to read contacts and groups; doubled each time
-NAMES_SECONDS = 20.0  # for which somebody who may be allowed waits for the contacts to be read
-STOP_SIGN = "🛑"  # a reaction that is an order
+NAMES_SECONDS = 20.0  # that a message of a possibly allowed person waits for the contacts to be read
+STOP_SIGN = "🛑"  # a reaction that is a command
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, slots=True)
-class _Taken:
-    """An envelope that waits. It is handled after `after`, which is urgent and came before it."""
+class _Queued:
+    """An envelope that waits. It is handled after `after`, an urgent envelope that came before it."""
 
     envelope: Envelope
-    after: _Taken | None = None
+    after: _Queued | None = None
     handled: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class SignalListener:
-    """Listens to one account and hands on what it hears, one after the other, but orders and deletions at once.
+    """Listens to one account and hands on its messages in order; commands and deletions go first.
 
-    People who are not allowed are not heard: nothing of their messages is kept, logged or passed on, in groups too. Nor
-    is what the account's owner writes with another device, what is to be seen once, and what is no message at all.
+    Messages of people who aren't allowed are dropped, in groups too: nothing of them is stored, logged, or passed on.
+    The same goes for view-once messages and for messages that the account's owner writes on another device.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class SignalListener:
         self._names_read.set()
         self._reader = MessageReader(account)
         self._changes = Changes(account, self._reader, handler, vanishing)
-        self._waiting: asyncio.Queue[_Taken] = asyncio.Queue(MOST_WAITING)
-        self._urgent: asyncio.Queue[_Taken] = asyncio.Queue(MOST_WAITING)
-        self._last_urgent: _Taken | None = None
+        self._waiting: asyncio.Queue[_Queued] = asyncio.Queue(MOST_WAITING)
+        self._urgent: asyncio.Queue[_Queued] = asyncio.Queue(MOST_WAITING)
+        self._last_urgent: _Queued | None = None
         self._seen: LRUCache[tuple[int, int], None] = LRUCache(MAX_SEEN)
         self._unheard = self._skipped = 0
 
     async def run(self) -> None:
-        with suppress(Unreachable):  # the receiver reports it
+        with suppress(Unreachable):  # the receiver logs it
             await self._changes.restore()
             await self._account.client.ready()
         self._changes.open()
@@ -102,27 +102,25 @@ class SignalListener:
             await asyncio.gather(self._changes.aclose(), self._background.cancel())
 
     def take(self, frame: str) -> None:
-        """Take a frame in, to be handled in its turn. What is urgent does not wait for what came before it, and what
-        comes after it waits for it."""
+        """Queue a frame. An urgent envelope doesn't wait for earlier ones, and later ones wait for it."""
         try:
             envelope = read_envelope(frame)
             if envelope is None:
                 return
             if self._is_urgent(envelope):
-                self._urgent.put_nowait(urgent := _Taken(envelope))
+                self._urgent.put_nowait(urgent := _Queued(envelope))
                 self._last_urgent = urgent
             else:
-                self._waiting.put_nowait(_Taken(envelope, self._last_urgent))
+                self._waiting.put_nowait(_Queued(envelope, self._last_urgent))
         except asyncio.QueueFull:
             self._skipped += 1
             if self._skipped & (self._skipped - 1) == 0:  # the first, the second, the fourth ...
-                text = "Signal: %d envelopes wait already, %d came since and are skipped"
-                log.warning(text, MOST_WAITING, self._skipped)
+                log.warning("Signal: the queue is full with %d envelopes; %d skipped", MOST_WAITING, self._skipped)
         except Exception:  # an odd envelope must not end the connection
-            log.exception("Signal: an envelope could not be read, it is skipped")
+            log.exception("Signal: reading an envelope failed; it is skipped")
 
     def _is_urgent(self, envelope: Envelope) -> bool:
-        """Whether it is an order, or a deletion: neither may be lost among more messages than are kept."""
+        """Return whether an envelope is a command or a deletion, which must not be lost if the queue is full."""
         data, contacts = envelope.data_message, self._account.contacts
         if data is None or not envelope.who or not contacts.allows(envelope.who):
             return False
@@ -133,25 +131,25 @@ class SignalListener:
         text = data.message or ""
         return len(text) <= MAX_ORDER and order_in(read_words(text, data.mentions, contacts).bare) is not None
 
-    async def _work(self, queue: asyncio.Queue[_Taken]) -> None:
+    async def _work(self, queue: asyncio.Queue[_Queued]) -> None:
         while True:
-            taken = await queue.get()
-            if taken.after is not None:
-                await taken.after.handled.wait()
+            queued = await queue.get()
+            if queued.after is not None:
+                await queued.after.handled.wait()
             try:
-                await self.hear(taken.envelope)
+                await self.hear(queued.envelope)
             except Exception:  # an odd envelope must not end the listener
-                log.exception("Signal: an envelope could not be handled, it is skipped")
+                log.exception("Signal: handling an envelope failed; it is skipped")
             finally:
-                taken.handled.set()
-            await asyncio.sleep(0)  # so that neither what is urgent nor the connection waits for all of a full queue
+                queued.handled.set()
+            await asyncio.sleep(0)  # so that urgent envelopes and the connection don't wait for a whole full queue
 
     async def _look_up(self) -> None:
-        """Learn who is who, and the names of groups: a message may name its author by an account id alone."""
+        """Learn people's numbers and the names of groups: a message may name its author by an account id alone."""
         account, contacts = self._account, self._account.contacts
 
         async def look_up_again() -> None:
-            """Look up names until it works: the REST API may be back before its signal-cli is."""
+            """Repeat until it works: the REST API may be back before its signal-cli is."""
             pause = FIRST_LOOK_UP
             while not self._names_read.is_set():
                 await self._sleep(pause)
@@ -165,17 +163,17 @@ class SignalListener:
             for group in await account.client.groups(account.number):
                 account.chats.group(account.number, group.internal_id, group.name)
         except SignalError as error:
-            if not self._names_read.is_set():  # it was reported, and is tried again
+            if not self._names_read.is_set():  # already logged and being repeated
                 return
             self._names_read.clear()
             self._wait_for_names_until = asyncio.get_running_loop().time() + NAMES_SECONDS
             self._background.start(look_up_again(), "Signal: who is who")
-            if isinstance(error, Refused) and error.status == 400:  # its answer for an account that it does not have
-                what = "Signal: the server does not know the account %s, is the number registered there? (%s)"
-                log.warning(what, masked(account.number), error)
+            if isinstance(error, Refused) and error.status == 400:  # its answer for an unknown account
+                what = "Signal: the server has no account %s: %s; is the number registered there?"
+                log.warning(what, mask_address(account.number), error)
             else:
-                what = "Signal: contacts and groups of the account %s are not known: %s"
-                log.info(what, masked(account.number), error)
+                what = "Signal: reading contacts and groups of the account %s failed: %s; trying again"
+                log.info(what, mask_address(account.number), error)
         else:
             self._names_read.set()
 
@@ -197,9 +195,9 @@ class SignalListener:
             await self._on_message(who, chat, data, envelope)
 
     async def _author(self, envelope: Envelope) -> Contact | None:
-        """Return the author; None for a person who is not heard, and for the account itself: own messages enter from
-        the send's answer. Somebody named by an account id alone may be in contacts that are not read yet, so their
-        message waits."""
+        """Return the author, or None for a person who isn't allowed and for the account itself, whose messages enter
+        the transcript when they are sent. If the author is named by an account id alone, the message waits for the
+        contacts to be read, because they may contain the author's number."""
         contacts = self._account.contacts
         if not envelope.who.number and not contacts.allows(envelope.who):
             with suppress(TimeoutError):
@@ -207,7 +205,7 @@ class SignalListener:
                     await self._names_read.wait()
         if not contacts.allows(envelope.who):
             self._unheard += 1
-            log.debug("Signal: %d messages of people outside of SIGNAL_ALLOWED were not heard", self._unheard)
+            log.debug("Signal: dropped %d messages of people outside of SIGNAL_ALLOWED", self._unheard)
             return None
         who = contacts.learn(envelope.who, envelope.source_name)
         return None if who is self._account.me else who
@@ -217,13 +215,13 @@ class SignalListener:
         if timestamp is None or data.view_once:
             return
         if timestamp / 1000 > time.time() + MAX_AHEAD:
-            log.info("Signal: a message of a clock that is over a day ahead is skipped: it would stay the newest one")
+            log.info("Signal: skipped a message dated more than a day ahead: it would stay the newest")
             return
         heard = await self._reader.read(who, chat, data, timestamp, received / 1000 if received else None)
         if heard is None or (chat.channel_id, heard.entry.id) in self._seen:
             return
         self._seen[chat.channel_id, heard.entry.id] = None
-        if heard.entry.id in self._account.transcript(chat).deleted:  # its deletion came before it
+        if heard.entry.id in self._account.transcript(chat).deleted:  # its deletion came first
             return
         self._changes.note_timer(chat, heard.vanishes_after, heard.entry.id)
         self._account.transcript(chat).add(heard.entry)
@@ -234,11 +232,11 @@ class SignalListener:
 
 
 class Receiver:
-    """One connection for what an account receives, made again whenever it is lost.
+    """The connection that delivers an account's messages. It reconnects when the connection is lost.
 
-    Each envelope comes once, to the connections that are open at that moment. So there is one connection an account in
-    a process, and it is never closed to be opened elsewhere. `hear` is given each frame, in order, and must not raise.
-    `connected` is called whenever a connection stands.
+    Each envelope is delivered once, to the connections that are open at that moment. So a process has one connection
+    per account, and never closes it to open another. `hear` gets each frame in order and must not raise. `connected` is
+    called after each connect.
     """
 
     def __init__(
@@ -265,14 +263,14 @@ class Receiver:
             if self._lost_at is None:
                 self._lost_at = asyncio.get_running_loop().time()
                 what = "the connection of the account %s is lost" if self._was_connected else advice
-                text = f"Signal: {what} (%s), it is tried again every %.0f to %.0f s"
-                log.warning(text, masked(self._number), why, FIRST_PAUSE, MAX_PAUSE)
+                text = f"Signal: {what} (%s); trying again every %.0f to %.0f s"
+                log.warning(text, mask_address(self._number), why, FIRST_PAUSE, MAX_PAUSE)
             await self._sleep(pause)
             pause = min(2 * pause, MAX_PAUSE)
 
     async def _receive(self) -> tuple[str, str]:
-        """Receive until the connection ends. Return why it did, and what the log says of a first one."""
-        account = masked(self._number)
+        """Receive until the connection ends. Return why, and the log line if there never was a connection."""
+        account = mask_address(self._number)
         try:
             socket = await self._client.receive(self._number)
         except SignalError as error:
@@ -292,14 +290,15 @@ class Receiver:
                     break
             failure = socket.exception()
             closed = f"closed with code {socket.close_code}"
-            return str(broken(failure)) if isinstance(failure, Exception) else closed, NEVER_THERE
+            return str(broken_connection(failure)) if isinstance(failure, Exception) else closed, NEVER_THERE
         finally:
             self.is_connected = False
             await socket.close()
 
 
 class Changes:
-    """Keeps the transcripts of one account true. `clock` gives unix seconds."""
+    """Applies edits, deletions, reactions, and vanishing messages to an account's transcripts. `clock` returns unix
+    seconds."""
 
     def __init__(
         self,
@@ -313,13 +312,13 @@ class Changes:
         self._store, self._clock = store, clock
         self._reactions: LRUCache[tuple[int, int], str] = LRUCache(MAX_REACTIONS)  # message, person → emoji
         self._vanishing: dict[int, asyncio.TimerHandle] = {}
-        # chat → seconds until messages vanish, the first that does
+        # chat → seconds until messages vanish, the first message that does
         self._timers: LRUCache[int, tuple[float, int]] = LRUCache(MOST)
         self._background = BackgroundTasks()
         self._unwatch: Callable[[], None] | None = None
 
     def open(self) -> None:
-        """Notice messages that vanish, until `aclose`."""
+        """Watch the transcripts for messages that vanish, until `aclose`."""
         self._unwatch = self._account.transcripts.watch(self._on_entry)
 
     async def aclose(self) -> None:
@@ -331,7 +330,7 @@ class Changes:
         await self._background.cancel()
 
     async def edit(self, who: Contact, chat: Chat, edit: EditMessage) -> None:
-        """A message is edited by its author alone, and keeps its number."""
+        """Apply an edit if it comes from the message's author. The message keeps its id."""
         known = self._reader.own(who, chat, edit.target_sent_timestamp)
         if known is None:
             return
@@ -346,12 +345,12 @@ class Changes:
             await self._handler.on_edit(heard)
 
     async def delete(self, who: Contact, chat: Chat, timestamp: int) -> None:
-        """A message is deleted by its author alone. One that this process has not heard may be kept somewhere."""
+        """Delete the author's message of this time, even if this process never got it: another store may have it."""
         known = self._reader.own(who, chat, timestamp)
-        await self._deleted(chat, known.id if known is not None else message_id(who.base, timestamp))
+        await self._remove(chat, known.id if known is not None else message_id(who.base, timestamp))
 
     def note_timer(self, chat: Chat, seconds: float | None, message: int) -> None:
-        """Note how long messages stay in a chat, as this one says; None: forever."""
+        """Note the chat's timer as this message has it. `seconds`: until messages vanish, None for never."""
         known, first = self._timers.get(chat.channel_id, (None, message))
         if seconds is None:
             self._timers.pop(chat.channel_id, None)
@@ -359,33 +358,33 @@ class Changes:
             self._timers[chat.channel_id] = (seconds, first if seconds == known else message)
 
     def _on_entry(self, channel_id: int, message: int) -> None:
-        """A message came into a transcript, or has changed: it vanishes here when it does from everybody's chat."""
+        """Let a new or changed message vanish from the transcript when it vanishes from people's chats."""
         chat = self._account.chats.get(channel_id)
         seconds, first = self._timers.get(channel_id, (None, 0))
         if seconds is None or chat is None or message < first or message in self._vanishing:
             return
         if message not in self._account.transcript(chat):
             return
-        self._vanishes(chat, message, seconds)
+        self._schedule_deletion(chat, message, seconds)
         if self._store is not None:
             noted = self._store.note(channel_id, message, self._clock() + seconds)
             self._background.start(noted, "Signal: when a message vanishes")
 
-    def _vanishes(self, chat: Chat, message: int, seconds: float) -> None:
-        def gone() -> None:
-            self._background.start(self._deleted(chat, message), "Signal: a message vanishes")
+    def _schedule_deletion(self, chat: Chat, message: int, seconds: float) -> None:
+        def delete() -> None:
+            self._background.start(self._remove(chat, message), "Signal: a message vanishes")
 
-        self._vanishing[message] = asyncio.get_running_loop().call_later(seconds, gone)
+        self._vanishing[message] = asyncio.get_running_loop().call_later(seconds, delete)
 
     async def restore(self) -> None:
-        """Let vanish what an earlier run heard, which the record may have; at once what should be gone by now."""
+        """Schedule the deletion of an earlier run's messages, which the history may have; overdue ones go now."""
         now = self._clock()
         for channel_id, message, at in await self._store.all() if self._store is not None else ():
             chat = self._account.chats.get(channel_id)
             if chat is not None and self._account.number in chat.accounts and message not in self._vanishing:
-                self._vanishes(chat, message, max(0.0, at - now))
+                self._schedule_deletion(chat, message, max(0.0, at - now))
 
-    async def _deleted(self, chat: Chat, message: int) -> None:
+    async def _remove(self, chat: Chat, message: int) -> None:
         timer = self._vanishing.pop(message, None)
         if timer is not None:
             timer.cancel()
@@ -396,7 +395,7 @@ class Changes:
             await self._store.gone(chat.channel_id, message)
 
     async def react(self, who: Contact, chat: Chat, reaction: Reaction) -> None:
-        """A person has one reaction a message: another one takes the place of the first."""
+        """Apply a reaction. A person has one reaction per message, so a new one replaces the former."""
         message = self._reader.message_at(chat, reaction.who, reaction.target_sent_timestamp)
         former = self._reactions.pop((message, who.base), None)
         given = None if reaction.is_remove else reaction.emoji
@@ -404,11 +403,11 @@ class Changes:
             self._reactions[message, who.base] = given
         taken = former if former is not None else reaction.emoji if reaction.is_remove else None
         if taken is not None and taken != given:
-            await self._reacted(who, chat, message, taken, given=False)
+            await self._apply_reaction(who, chat, message, taken, given=False)
         if given is not None and given != former:
-            await self._reacted(who, chat, message, given, given=True)
+            await self._apply_reaction(who, chat, message, given, given=True)
 
-    async def _reacted(self, who: Contact, chat: Chat, message: int, emoji: str, *, given: bool) -> None:
+    async def _apply_reaction(self, who: Contact, chat: Chat, message: int, emoji: str, *, given: bool) -> None:
         transcript, bot = self._account.transcript(chat), who.agent is not None
         if given:
             transcript.react(message, emoji, who.person, name_of(self._account, who), bot=bot)
@@ -418,5 +417,5 @@ class Changes:
             return
         entry, author = transcript.get(message), self._account.contacts.author_of(message)
         written_by = entry.speaker.id if entry is not None else author.person if author is not None else 0
-        sign = PersonReaction(Person(who.person), chat.channel_id, message, written_by, emoji)
-        await self._handler.on_reaction(sign, given=given)
+        reaction = PersonReaction(Person(who.person), chat.channel_id, message, written_by, emoji)
+        await self._handler.on_reaction(reaction, given=given)

@@ -1,4 +1,4 @@
-"""Envelopes as entries of the transcript, and as the facts that decide whether a message calls an agent."""
+"""Turns envelopes into transcript entries, and into the facts that decide whether a message calls an agent."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from agentic.services.signal.envelopes import (
     timestamp_of,
 )
 
-PLACEHOLDER = "\ufffc"  # stands in a text where somebody is mentioned
-# What stands for a message without words of its own.
+PLACEHOLDER = "\ufffc"  # marks the place of a mention in a text
+# The text of a message that has none.
 PLACEHOLDERS = {"sticker": "(a sticker)", "contacts": "(a contact card)", "poll_create": "(a poll)"}
 MAX_VERSIONS = 10_000  # edits remembered
-LONG_TEXT_SECONDS = 2.0  # of the owner's own server; a STOP behind the message waits for it
+LONG_TEXT_SECONDS = 2.0  # to read it from the owner's own server; a STOP sent after the message waits for it
 _UNIT = 2  # bytes
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A text as it is shown, without what addresses an agent (`bare`), and the numbers of all who are mentioned."""
+    """A text as people see it, the text without mentions of agents (`bare`), and the ids of everyone mentioned."""
 
     shown: str
     bare: str
@@ -60,7 +60,7 @@ class Heard(HeardMessage):
 
 
 class MessageReader:
-    """Reads what one account receives. A message that was edited is found by the time of each of its versions."""
+    """Reads what one account receives. An edited message can be found by the time of each of its versions."""
 
     def __init__(self, account: SignalAccount, clock: Callable[[], float] = time.time) -> None:
         self._account, self._clock = account, clock
@@ -75,9 +75,12 @@ class MessageReader:
         received: float | None = None,
         former: Entry | None = None,
     ) -> Heard | None:
-        """Return the message as plain values; None if nobody says anything: a change of the group, a timer, a call.
-        `received`: when Signal's server had it (unix seconds); that counts, if it is known, since a sender's clock may
-        be wrong. An edit keeps the time of the `former` version, and its files if it has none."""
+        """Return the message, or None for an envelope without a message: a change of the group, a timer, a call.
+
+        `received` is when Signal's server got it (unix seconds). If it is known it is used as the message's time,
+        because a sender's clock may be wrong. An edit keeps the time of the `former` version, and the former files if
+        it has none of its own.
+        """
         account = self._account
         text, files = await self._text(data), tuple(self._attachment(file) for file in data.files)
         if former is not None:
@@ -112,21 +115,21 @@ class MessageReader:
         return Heard(facts=facts, entry=entry, chat=chat, vanishes_after=data.expires_in_seconds or None)
 
     async def _text(self, data: DataMessage) -> str:
-        """Return the whole text: of one that is longer than a message, the message may have the beginning alone."""
+        """Return the whole text: the message may contain only the beginning of a long text."""
         text, whole = data.message or "", data.long_text
         if whole is not None and whole.id is not None and len(text.encode("utf-8", "replace")) < (whole.size or 0):
             client = self._account.client
             try:
                 found = await client.file(client.file_url(whole.id), 4 * MAX_TEXT, seconds=LONG_TEXT_SECONDS)
             except FetchRefused as error:
-                log.warning("Signal: the rest of a long message could not be read, it ends early: %s", error)
+                log.warning("Signal: reading the rest of a long message failed: %s; its text is cut short", error)
             else:
                 return found.decode("utf-8", "replace")[:MAX_TEXT]
         return text or next((shown for part, shown in PLACEHOLDERS.items() if getattr(data, part)), "")
 
     def _attachment(self, file: File) -> Attachment:
-        """Build an attachment. A file without a name has its id, which ends as its kind does; one without an id can't
-        be read."""
+        """Build an attachment. A file without a name gets its id as the name, which has the right extension. A file
+        without an id can't be read."""
         return Attachment(
             file_id(file.id or f"{file.filename}/{file.content_type}/{file.size}"),
             (file.filename or file.id or "file")[:100],
@@ -136,14 +139,15 @@ class MessageReader:
         )
 
     def _replied(self, chat: Chat, quote: Quote) -> tuple[int, int]:
-        """Return the message that is quoted, and its author as the program knows them.
+        """Return the ids of the quoted message and of its author.
 
-        A quote is its sender's claim. Only signal-cli, which knows its own accounts, names this one by number and id
-        together; an id alone may be any other person's, who would count as the agent from then on.
+        A quote is only its sender's claim. If it names this account by number and account id, the pair comes from
+        signal-cli, which knows its own accounts, so the id is learned. An id alone isn't learned: it may be someone
+        else's, who would then be taken for the agent.
         """
         contacts, me = self._account.contacts, self._account.me
         if quote.who.number == self._account.number and me.account is None:
-            contacts.learn(quote.who)  # how people's apps name this account
+            contacts.learn(quote.who)  # people's apps name this account by its id
         number = self.message_at(chat, quote.who, quote.id)
         entry = self._account.transcript(chat).get(number)
         author = contacts.find(quote.who) if entry is None else contacts.of(entry.speaker.id)
@@ -154,36 +158,36 @@ class MessageReader:
         self._versions[chat.channel_id, timestamp] = message
 
     def message_at(self, chat: Chat, author: Address, timestamp: int) -> int:
-        """Return the number of the message that somebody sent at this time, or edited at this time."""
+        """Return the id of the message that somebody sent or edited at this time."""
         if (first := self._versions.get((chat.channel_id, timestamp))) is not None:
             return first
         transcript = self._account.transcript(chat)
         number = message_id(self._account.contacts.base_of(author), timestamp)
         if number in transcript:
             return number
-        # An author who is named in a way that was not heard before is found by the time.
+        # The author is named in an unknown way: find the message by its time alone.
         moment = ids_at(timestamp)
         return next((entry.id for entry in transcript.entries() if entry.id in moment), number)
 
     def own(self, who: Contact, chat: Chat, timestamp: int) -> Entry | None:
-        """Return the author's own message of that time; None if it is not known, or another person's."""
+        """Return the author's message of that time, or None if it is unknown or somebody else's."""
         number = self._versions.get((chat.channel_id, timestamp)) or message_id(who.base, timestamp)
         entry = self._account.transcript(chat).get(number)
         return entry if entry is not None and entry.speaker.id == who.person else None
 
 
 def name_of(account: SignalAccount, who: Contact) -> str:
-    """Return the name in transcripts; a person's that looks like an agent's says that it is a person."""
+    """Return the name for transcripts. A person's name that resembles an agent's is marked as a person's."""
     name = shown_name(who)
     return name if who.agent is not None else account.transcripts.directory.distinct_name(who.person, name)
 
 
 def read_words(text: str, mentions: Iterable[Mention], contacts: Contacts) -> Words:
-    """Return a text with `@Name` for each mention, those of agents also if they are typed.
+    """Return a text with `@Name` for each mention.
 
-    Signal puts U+FFFC where a person is mentioned, and says beside the text who it is; offsets count UTF-16 units. Some
-    releases of signal-cli leave the mention out (AsamK/signal-cli#1940), so an agent is also called by its name after
-    an @, and by its name at the beginning.
+    Signal puts U+FFFC in the text for each mention, and lists separately who is meant; offsets are in UTF-16 units.
+    Some releases of signal-cli leave the mention out (AsamK/signal-cli#1940), so an agent's name also counts as a
+    mention if it follows an @ or begins the text.
     """
     units = text.encode("utf-16-le", "surrogatepass")
     shown, bare = units, units
@@ -191,7 +195,7 @@ def read_words(text: str, mentions: Iterable[Mention], contacts: Contacts) -> Wo
     end = len(units)
     for mention in sorted(mentions, key=lambda one: one.start, reverse=True):
         start, after = mention.start * _UNIT, (mention.start + mention.length) * _UNIT
-        if after > end:  # beyond the text, or over another mention
+        if after > end:  # beyond the text, or overlapping another mention
             continue
         end = start
         who = contacts.find(mention.who)
@@ -202,7 +206,7 @@ def read_words(text: str, mentions: Iterable[Mention], contacts: Contacts) -> Wo
     words = shown.decode("utf-16-le", "replace").replace(PLACEHOLDER, f"@{NOBODY}")
     plain = bare.decode("utf-16-le", "replace").replace(PLACEHOLDER, "")
     for agent in contacts.agents():
-        pattern = _addressed(shown_name(agent))
+        pattern = _mention_pattern(shown_name(agent))
         if pattern.search(plain):
             found.add(agent.person)
             plain = pattern.sub(" ", plain)
@@ -210,6 +214,6 @@ def read_words(text: str, mentions: Iterable[Mention], contacts: Contacts) -> Wo
 
 
 @lru_cache(maxsize=256)
-def _addressed(name: str) -> re.Pattern[str]:
-    """Match an agent's name after an @, or at the beginning of a text."""
+def _mention_pattern(name: str) -> re.Pattern[str]:
+    """Return the pattern of an agent's name after an @ or at the beginning of a text."""
     return re.compile(rf"(?:(?<![\w@])@|\A\s*){re.escape(name)}(?!\w)[,:!]?", re.IGNORECASE)

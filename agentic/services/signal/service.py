@@ -29,13 +29,13 @@ from agentic.services.signal.settings import SignalSettings
 from agentic.services.signal.stores import AddressBook, VanishingMessages
 from agentic.services.signal.text_commands import SignalCommands
 
-AGAIN_SECONDS = 5.0  # until a listener that failed begins again
+AGAIN_SECONDS = 5.0  # before a failed listener starts again
 
 log = logging.getLogger(__name__)
 
 
 class SignalService(HostedService):
-    """The accounts of all agents that have one; it listens for those of this process."""
+    """The accounts of all agents on Signal. It listens only for the agents of this process."""
 
     info = SIGNAL
 
@@ -49,7 +49,7 @@ class SignalService(HostedService):
         await check_signal(settings, found)
 
     async def open(self, context: ServiceContext) -> None:
-        """Open the accounts. The addresses of earlier runs are read first."""
+        """Open the accounts, after reading the addresses that earlier runs saved."""
         self._context, services = context, context.services
         settings, names = SignalSettings.of(services.settings), services.agents.roster.names
         client = await self._stack.enter_async_context(SignalClient(settings.signal_api_url))
@@ -78,8 +78,8 @@ class SignalService(HostedService):
             self._tasks.append(context.start(listening, f"{agent}: Signal", essential=False))
 
     async def stop_listening(self) -> None:
-        """Listen no more. What comes while no process listens is probably lost: in json-rpc mode the server hands it to
-        the connections that are open, and keeps it for nobody."""
+        """Stop listening. Messages that arrive while no process listens are probably lost: in json-rpc mode the server
+        delivers them only to open connections, and doesn't keep them."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -100,14 +100,13 @@ class SignalService(HostedService):
         return {agent: one.receiver.is_connected for agent, one in self._listeners.items()}
 
     def chat_names(self) -> Mapping[int, str]:
-        """A chat with one person has the person's name."""
         return {chat.channel_id: chat.name for chat in self._chats.all()}
 
     def other_ids(self, person: int) -> Collection[int]:
         return self._contacts.other_ids(person)
 
     def private_chats(self, person: int) -> Collection[int]:
-        """Return the chats that a person has, or had, also those not heard of since the start."""
+        """Return the chats that a person has or had, including chats that weren't used since the start."""
         people, numbers = {person, *self.other_ids(person)}, [account.number for account in self._accounts.values()]
         made = {direct_chat_id(number, each) for number in numbers for each in people if not is_snowflake(each)}
         return made | {chat.channel_id for chat in self._chats.all() if chat.person in people}
@@ -116,14 +115,14 @@ class SignalService(HostedService):
         await self._book.forget(person)
 
     def export(self, person: int) -> Sequence[Mapping[str, str | None]]:
-        """A person's address is of one of their ids."""
+        """Return a person's address, under one of their ids alone."""
         who = self._contacts.of(person)
         if who is None or who.person != person:
             return ()
         return ({"name": who.name, "number": who.number, "account": who.account},)
 
     async def knows_history(self, channel_id: int) -> bool:
-        """What was heard since the start is all that there is."""
+        """Return whether the chat has a transcript: there is no other history on Signal."""
         return self._context.services.chats.transcripts.known(channel_id) is not None
 
 
@@ -132,8 +131,8 @@ async def _listen(agent: str, listener: SignalListener, handler: AccountHandler)
         while True:
             try:
                 await listener.run()
-            except Exception:  # the outermost edge of the task: one account must not end the others
-                log.exception("%s: listening on Signal failed, it begins again in %.0f s", agent, AGAIN_SECONDS)
+            except Exception:  # the outermost edge of the task: one account must not stop the others
+                log.exception("%s: listening on Signal failed; trying again in %.0f s", agent, AGAIN_SECONDS)
             await asyncio.sleep(AGAIN_SECONDS)
     finally:
         await handler.aclose()

@@ -1,4 +1,4 @@
-"""The settings of Signal: which agent speaks under which number, and with whom."""
+"""Signal's settings: the agents' phone numbers and the people who may write to them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SPACES = str.maketrans("", "", " ()/.-\u00a0")
 
 
 def _signal_address(text: str) -> str | None:
-    """A phone number as +4915112345678, or a Signal account id; None for anything else."""
+    """Return a phone number as +4915112345678, or a Signal account id, or None if the text is neither."""
     plain = text.strip().lower()
     if ACCOUNT.fullmatch(plain):
         return plain
@@ -38,7 +38,7 @@ def _read_numbers(text: str) -> dict[str, str]:
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,31}", agent) or number is None or not number.startswith("+"):
             raise ValueError(f"expected {NUMBERS}")
         if agent in found or number in found.values():
-            raise ValueError("an agent, or a number, is named twice")
+            raise ValueError("an agent or a number appears twice")
         found[agent] = number
     return found
 
@@ -74,7 +74,7 @@ class SignalSettings(ServiceSettings):
 
     accounts_field: ClassVar[str] = "signal_numbers"
     accounts_example: ClassVar[str] = "penny:+4915112345678"
-    alone: ClassVar[str] = "To go live on Signal alone, without a Discord token: docs/signal.md has the steps."
+    alone: ClassVar[str] = "To go live on Signal only, without a Discord token, see docs/signal.md."
 
     signal_api_url: f.HttpAddress = setting("SIGNAL_API_URL", "http://127.0.0.1:8080")
     signal_numbers: Annotated[dict[str, str], from_text(_read_numbers)] = setting("SIGNAL_NUMBERS", {}, NUMBERS)
@@ -86,8 +86,8 @@ class SignalSettings(ServiceSettings):
     def warnings_of(cls, settings: Settings) -> Iterator[str]:
         own = cls.of(settings)
         if not own.signal_allowed:
-            yield "SIGNAL_ALLOWED: nobody is named, so no person is heard on Signal; name people, or write all"
+            yield "SIGNAL_ALLOWED is empty, so nobody can write to the bots on Signal; list people, or set it to all"
         if own.signal_allowed == ("all",) and settings.budget_daily_usd is None:
-            yield "SIGNAL_ALLOWED=all: anybody who knows a number may spend any amount; set BUDGET_DAILY_USD"
+            yield "SIGNAL_ALLOWED=all: anyone who knows a number can spend any amount; set BUDGET_DAILY_USD"
         if any(number in own.linked_people for number in own.signal_numbers.values()):
-            yield "LINKED_PEOPLE: a number of an agent is named there; it is for people's own numbers"
+            yield "LINKED_PEOPLE lists a bot's number; it is for people's own numbers"

@@ -1,4 +1,4 @@
-"""Signal's stores in Redis: addresses of people and chats, and messages that vanish. Both are bounded and expire."""
+"""Signal's stores in Redis: addresses of people and chats, and vanishing messages. Both are bounded and expire."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from agentic.process.tasks import BackgroundTasks
 from agentic.services.signal.contacts import Chat, Chats, Contact, Contacts, to_text
 from agentic.wire.connection import RedisConnection, Store, or_default, when_back
 
-SIGNAL_PEOPLE = "coordinator:signal_people"  # hash: who is who on Signal
-SIGNAL_CHATS = "coordinator:signal_chats"  # hash: where a chat of Signal is
-SIGNAL_VANISHING = "coordinator:signal_vanishing"  # sorted set: messages of Signal by the time at which they vanish
-KEEP_SECONDS = 90 * 86400  # after the last one was noted; apps let messages stay for four weeks at most
+SIGNAL_PEOPLE = "coordinator:signal_people"  # hash: id → addresses of a person
+SIGNAL_CHATS = "coordinator:signal_chats"  # hash: id → name and members of a chat
+SIGNAL_VANISHING = "coordinator:signal_vanishing"  # sorted set: messages by the time at which they vanish
+KEEP_SECONDS = 90 * 86400  # after the last write; in Signal's apps messages vanish after at most four weeks
 MAX_ADDRESSES = 2_000  # of people, and of chats
-MAX_MESSAGES = 20_000  # of more those that vanish first
+MAX_MESSAGES = 20_000  # if there are more, those that vanish first are kept
 
-# One entry more; beyond the bound another one goes.
+# Adds an entry, and deletes others beyond the bound.
 _NOTE_ADDRESS = """
 redis.call('hset', KEYS[1], ARGV[1], ARGV[2])
 redis.call('expire', KEYS[1], ARGV[3])
@@ -40,8 +40,8 @@ return redis.call('expire', KEYS[1], ARGV[4])
 
 
 class AddressBook(Store):
-    """Keeps the addresses of people and chats for later runs, by the program's numbers: the server lists neither by
-    them. No method but `forget` raises StateUnavailable."""
+    """Saves the addresses of people and chats for later runs by the program's ids, which the server doesn't know. Only
+    `forget` raises StateUnavailable."""
 
     def __init__(self, link: RedisConnection, contacts: Contacts, chats: Chats, transcripts: Transcripts) -> None:
         super().__init__(link)
@@ -49,7 +49,7 @@ class AddressBook(Store):
         self._writing = BackgroundTasks()
 
     async def restore(self) -> None:
-        """Take back what was known, and note what is new from now on."""
+        """Restore the addresses of earlier runs, and save new ones from now on."""
         people, kept = await asyncio.gather(self.read(SIGNAL_PEOPLE), self.read(SIGNAL_CHATS))
         contacts: list[tuple[int, str]] = []
         for text in people.values():
@@ -69,17 +69,17 @@ class AddressBook(Store):
         self._chats.on_change(self._note_chat)
 
     async def forget(self, person: int) -> None:
-        """Remove a person's addresses and chats, and their words from the transcripts. Raises StateUnavailable."""
+        """Delete a person's addresses, chats, and messages in the transcripts. Raises StateUnavailable."""
         people = self._contacts.forget(person)
         own = self._chats.forget(people)
         for chat in self._chats.all():
-            transcript = self._transcripts.known(chat.channel_id)  # `of` would create it, and evict another one
+            transcript = self._transcripts.known(chat.channel_id)  # `of` would create it and evict another
             if transcript is None:
                 continue
             for entry in transcript.entries():
                 if chat.channel_id in own or entry.speaker.id == person:
                     transcript.delete(entry.id)
-        # a linked person is kept under the other number
+        # a linked person is stored under their Discord id
         await self._link.call(lambda redis: redis.hdel(SIGNAL_PEOPLE, *map(str, {*people, person})))
         if own:
             await self._link.call(lambda redis: redis.hdel(SIGNAL_CHATS, *map(str, own)))
@@ -98,33 +98,32 @@ class AddressBook(Store):
 
     @when_back("addresses on Signal", limit=MAX_ADDRESSES)
     async def note(self, key: str, number: int, text: str) -> None:
-        """Keep one entry of SIGNAL_PEOPLE or SIGNAL_CHATS."""
         await self._link.script(_NOTE_ADDRESS, [key], [str(number), text, str(KEEP_SECONDS), str(MAX_ADDRESSES)])
 
-    @or_default({}, "addresses on Signal of an earlier run are not known")
+    @or_default({}, "people and chats of earlier runs on Signal are unknown")
     async def read(self, key: str) -> Mapping[int, str]:
-        """Return the entries of SIGNAL_PEOPLE or SIGNAL_CHATS; none while Redis is unavailable."""
+        """Return the entries of SIGNAL_PEOPLE or SIGNAL_CHATS, or none if Redis is unavailable."""
         found = await self._link.call(lambda redis: redis.hgetall(key))
         return {int(number): str(text) for number, text in found.items() if str(number).isdecimal()}
 
 
 class VanishingMessages(Store):
-    """Messages that vanish from their chats at a set time, so that a later run removes them too: "channel:message" by
-    the time (unix seconds) at which it vanishes. No method raises StateUnavailable: the process that heard a message
-    removes it by itself, as long as it runs."""
+    """Messages that vanish at a set time, so that later runs delete them too: "channel:message" by the time (unix
+    seconds) at which it vanishes. No method raises StateUnavailable: the process that got a message deletes it without
+    Redis as long as it runs."""
 
-    @when_back("messages that vanish", limit=MAX_MESSAGES)
+    @when_back("vanishing messages", limit=MAX_MESSAGES)
     async def note(self, channel_id: int, message_id: int, at: float) -> None:
         arguments = [str(at), f"{channel_id}:{message_id}", str(MAX_MESSAGES), str(KEEP_SECONDS)]
         await self._link.script(_NOTE_VANISHING, [SIGNAL_VANISHING], arguments)
 
-    @when_back("messages that have vanished", limit=MAX_MESSAGES)
+    @when_back("deletions of vanished messages", limit=MAX_MESSAGES)
     async def gone(self, channel_id: int, message_id: int) -> None:
         await self._link.call(lambda redis: redis.zrem(SIGNAL_VANISHING, f"{channel_id}:{message_id}"))
 
-    @or_default((), "messages of an earlier run that vanish are not known")
+    @or_default((), "vanishing messages of earlier runs on Signal are unknown")
     async def all(self) -> Sequence[tuple[int, int, float]]:
-        """Return channel, message and time of each; none while Redis is unavailable."""
+        """Return each message's channel, id, and time, or none if Redis is unavailable."""
         found: Any = await self._link.call(lambda redis: redis.zrange(SIGNAL_VANISHING, 0, -1, withscores=True))
         each = [(re.fullmatch(r"([0-9]+):([0-9]+)", str(name)), float(at)) for name, at in found]
         return [(int(match[1]), int(match[2]), at) for match, at in each if match is not None]

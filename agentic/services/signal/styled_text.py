@@ -1,8 +1,8 @@
-"""Discord's markdown, in which agents write, as the styled text of Signal, split into messages. Pure.
+"""Converts Discord's markdown, in which agents write, to Signal's styled text, split into messages. Pure.
 
-Signal knows bold, italic, strikethrough, monospace and hidden text, and nothing else. Headings become bold, small lines
-italic, list marks bullets, code blocks monospace, links their title and address. Of styles in each other the strongest
-stays: hidden text must stay hidden, and code must read as it was written.
+Signal only has bold, italic, strikethrough, monospace, and hidden text. Headings become bold, small lines italic, list
+marks bullets, code blocks monospace, and links their title and URL. Of nested styles only the strongest is kept:
+hidden text must stay hidden, and code must read as it was written.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from agentic.chat.splitting import JOINER, PUNCTUATION, continues, is_flag
 
 LIMIT = 2000  # bytes of UTF-8
 BULLET = "• "
-SEPARATOR = "\u2060"  # invisible (WORD JOINER): stands between a spoiler's mark and a sign that would take its meaning
-_OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # noncharacters, which stand for the marks of spoilers while the rest is parsed
-_SIGNS = re.compile(r"[*~`|]")
+SEPARATOR = "\u2060"  # invisible (WORD JOINER): separates a spoiler's mark from a character that would change it
+_OPEN, _CLOSE = "\ufdd0", "\ufdd1"  # noncharacters that replace the marks of spoilers while the rest is parsed
 
 _FENCE = re.compile(r"```(?:[A-Za-z0-9_+\-.#]{1,32}\n)?(.*?)(?:```|\Z)", re.DOTALL)
 _LINE = re.compile(
@@ -46,7 +45,7 @@ _INLINE = re.compile(
 
 
 class Style(IntEnum):
-    """A style of Signal; the stronger one has the higher number."""
+    """A style of Signal. A stronger style has a higher number."""
 
     PLAIN = 0
     ITALIC = 1
@@ -79,7 +78,7 @@ class Run:
 
 def parse(text: str) -> list[Run]:
     """Return a text as runs; neighbors have different styles."""
-    # the marks of spoilers, which reach over lines and blocks, become `_OPEN` and `_CLOSE`
+    # spoilers may span lines and blocks, so their marks become `_OPEN` and `_CLOSE` first
     text = text.replace(_OPEN, "").replace(_CLOSE, "")
     formatting = Formatting(text, [match.start() for match in re.finditer(FENCE, text)])
     spoilers = [span for span in formatting.spans if span.mark == SPOILER]
@@ -95,7 +94,7 @@ def parse(text: str) -> list[Run]:
             if part in (_OPEN, _CLOSE):
                 is_hidden = part == _OPEN
             elif part:
-                style = Style.SPOILER if is_hidden else run.style  # what is between two marks is hidden, whatever it is
+                style = Style.SPOILER if is_hidden else run.style
                 before = found.pop().text if found and found[-1].style is style else ""
                 found.append(Run(before + part, style))
     return found
@@ -130,12 +129,12 @@ def _inline(text: str, style: Style) -> Iterator[Run]:
     at = 0
     for found in _INLINE.finditer(text):
         yield Run(text[at : found.start()], style)
-        yield from _found(found, style)
+        yield from _match_runs(found, style)
         at = found.end()
     yield Run(text[at:], style)
 
 
-def _found(found: re.Match[str], style: Style) -> Iterator[Run]:
+def _match_runs(found: re.Match[str], style: Style) -> Iterator[Run]:
     kind = found.lastgroup or ""
     if kind in _STYLES:
         yield from _inline(found[kind], max(style, _STYLES[kind]))
@@ -153,16 +152,15 @@ def _found(found: re.Match[str], style: Style) -> Iterator[Run]:
 
 
 def plain(runs: Iterable[Run]) -> str:
-    """Return the text of runs, as people read it."""
     return "".join(run.text for run in runs)
 
 
 def split_runs(runs: Sequence[Run], limit: int = LIMIT) -> list[list[Run]]:
-    """Return the runs of each message, in order; none for white space alone. Styles go on in the next message.
+    """Return the runs of each message, in order; an empty list for white space. Styles continue in the next message.
 
-    A message has 2,048 bytes of UTF-8 at most; what is longer is cut or dropped by apps, or sent as a file beside the
-    beginning, depending on the release of signal-cli (AsamK/signal-cli#1598, mautrix/signal#666). Marks of style do not
-    count: the server takes them out.
+    A message has at most 2,048 bytes of UTF-8; apps cut or drop longer messages, or signal-cli sends the text as a file
+    in addition to its beginning, depending on its release (AsamK/signal-cli#1598, mautrix/signal#666). Style marks
+    aren't included: the server removes them.
     """
     text = plain(runs)
     found, at = [], _past_lines(text, 0)
@@ -180,7 +178,7 @@ def _end(text: str, at: int, limit: int) -> int:
     if len(text[at:].rstrip().encode("utf-8", "replace")) <= limit:
         return len(text)
     reach = at + len(text[at : at + limit].encode("utf-8", "replace")[:limit].decode("utf-8", "ignore"))
-    worth = at + (reach - at) // 4  # an earlier cut would make a stub of a message
+    worth = at + (reach - at) // 4  # an earlier cut would leave a very short message
     rules: list[tuple[int, Callable[[int], bool]]] = [
         (worth, lambda place: text.startswith("\n\n", place)),
         (worth, lambda place: text.startswith("\n", place)),
@@ -201,7 +199,7 @@ def _is_between_characters(text: str, place: int) -> bool:
 
 
 def _past_lines(text: str, at: int) -> int:
-    """Return the place past the white space of a cut; the indentation of the next line stays."""
+    """Return the position after the white space of a cut. The next line keeps its indentation."""
     rest = text[at:]
     space = len(rest) - len(rest.lstrip())
     line = rest[:space].rfind("\n")
@@ -216,13 +214,13 @@ def _slice(runs: Sequence[Run], begin: int, end: int) -> Iterator[Run]:
         at += len(run.text)
 
 
-def styled(runs: Iterable[Run]) -> str:
+def to_styled_text(runs: Iterable[Run]) -> str:
     """Return the runs as the styled text that signal-cli-rest-api reads (its src/utils/textstyleparser.go).
 
-    Its parser toggles a style at each mark and knows no rules beyond that: a mark without its partner styles the rest
-    of the message, or is swallowed. So each mark that belongs to the text gets a backslash. A run keeps its style only
-    if its marks can't be misread: not beside a backslash, which would take the mark's meaning, and not beside the same
-    sign, as `*` and `**` are distinguished by the next sign alone. A spoiler always keeps its marks.
+    Its parser toggles a style at each mark and has no other rules: a mark without its partner styles the rest of the
+    message, or is dropped. So each mark that belongs to the text gets a backslash. A run keeps its style only if its
+    marks can't be misread: not next to a backslash, which would escape the mark, and not next to the same character,
+    because `*` and `**` differ only in the next character. A spoiler always keeps its marks.
     """
     text = ""
     for run in runs:
@@ -230,9 +228,9 @@ def styled(runs: Iterable[Run]) -> str:
         beside = (text[-1:], run.text[-1:])
         before, after = "", ""
         if run.style is Style.SPOILER:
-            before, after = (SEPARATOR if sign and sign in "\\|" else "" for sign in beside)
+            before, after = (SEPARATOR if char and char in "\\|" else "" for char in beside)
         elif not run.text.strip() or "\\" in beside or mark[:1] in beside:
             mark = ""
-        escaped = _SIGNS.sub(r"\\\g<0>", run.text)
+        escaped = re.sub(r"[*~`|]", r"\\\g<0>", run.text)
         text += f"{before}{mark}{escaped}{after}{mark}"
     return text

@@ -14,16 +14,16 @@ from agentic.services.signal.client import SignalError
 from agentic.services.signal.contacts import SignalAccount
 from agentic.services.text_commands import TextCommands
 
-NOT_SENT = "The file could not be sent. Please try again in a minute."
+NOT_SENT = "I couldn't send the file. Please try again in a minute."
 
 log = logging.getLogger(__name__)
 
 
 class SignalCommands(TextCommands):
-    """The commands of one agent's account."""
+    """The commands that one agent's account takes."""
 
     left_messages: ClassVar[str] = (
-        "messages on your phone and on other people's, and those in Discord if you write there too"
+        "messages on your phone and on other people's, and your messages in Discord if you write there too"
     )
 
     def __init__(self, agent: str, account: SignalAccount, services: Services, channels: SignalChannels) -> None:
@@ -38,8 +38,8 @@ class SignalCommands(TextCommands):
         return who.name if who is not None else ""
 
     def is_mine(self, heard: HeardMessage) -> bool:
-        """Return whether a command is for this agent: in a group for the one that it mentions or replies to, else the
-        first."""
+        """Return whether a command is for this agent. In a group it is for the agent that it mentions or replies to,
+        otherwise for the first one."""
         contacts, facts, chat = self._account.contacts, heard.facts, self._account.chats.get(heard.facts.channel_id)
         here = {contacts.ours(number).person for number in (chat.accounts if chat is not None else ())}
         meant = here & {*facts.mentioned_users, facts.replied_to or 0} or here
@@ -47,18 +47,12 @@ class SignalCommands(TextCommands):
 
     async def send_file(self, heard: HeardMessage, text: str, file: File) -> None:
         account, chat = self._account, self._account.chats.get(heard.facts.channel_id)
-        recipient, data = (
-            account.chats.recipient(chat) if chat is not None else None,
-            self._services.chats.redact(file.text),
-        )
+        recipient = account.chats.recipient(chat) if chat is not None else None
+        named = file.name, self._services.chats.redact(file.text)
         try:
             await account.client.send(
-                account.number,
-                recipient or "",
-                text,
-                file=(file.name, data),
-                may_send=lambda: self._channels.lease.is_held,
+                account.number, recipient or "", text, file=named, may_send=lambda: self._channels.lease.is_held
             )
         except SignalError as error:
-            log.warning("%s: chat %d did not get its file: %s", self._agent, heard.facts.channel_id, error)
+            log.warning("%s: sending a file to chat %d failed: %s", self._agent, heard.facts.channel_id, error)
             await self.post(heard, NOT_SENT)

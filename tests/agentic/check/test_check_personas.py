@@ -56,8 +56,8 @@ async def test_an_agent_with_a_model_an_account_and_people_is_ready_on_signal(tm
 @pytest.mark.parametrize(
     ("more", "wrong"),
     [
-        ({"SIGNAL_ALLOWED": ""}, "no person is heard"),
-        ({"SIGNAL_API_URL": "http://127.0.0.1:1"}, "no answer of signal-cli-rest-api at 127.0.0.1:1"),
+        ({"SIGNAL_ALLOWED": ""}, "nobody may write to the bots"),
+        ({"SIGNAL_API_URL": "http://127.0.0.1:1"}, "signal-cli-rest-api doesn't answer at 127.0.0.1:1"),
     ],
 )
 async def test_what_an_agent_on_signal_lacks_is_named(tmp_path: Path, more: dict[str, str], wrong: str) -> None:
@@ -85,7 +85,7 @@ async def test_another_web_server_is_not_taken_for_signals(tmp_path: Path, answe
     await check_signal(on_signal(tmp_path, f"http://127.0.0.1:{runner.addresses[0][1]}"), found)
     await runner.cleanup()
     (wrong,) = [one.text for one in found if one.level is Level.WRONG]
-    assert "another web server" in wrong
+    assert "isn't signal-cli-rest-api" in wrong
 
 
 @pytest.mark.parametrize("knows_the_account", [True, False])
@@ -99,7 +99,7 @@ async def test_an_old_signal_server_without_an_about_page_is_recognized(
             server.fail("groups", *[lambda: refused("Specified account does not exist")] * 2)
         await check_signal(on_signal(tmp_path, server.url), found)
     wrong = [one.text for one in found if one.level is Level.WRONG]
-    assert [text for text in wrong if "another web server" in text] == []
+    assert [text for text in wrong if "isn't signal-cli-rest-api" in text] == []
     assert bool(wrong) is not knows_the_account
 
 
@@ -107,7 +107,7 @@ async def test_a_persona_without_identity_is_named_where_it_has_a_number(tmp_pat
     found, settings = Findings(), on_signal(tmp_path, "http://127.0.0.1:1")
     (tmp_path / "penny" / "identity.md").unlink()
     await check_signal(settings, found)
-    assert "penny cannot answer" in next(one.text for one in found if one.level is Level.WRONG)
+    assert "penny can't answer" in next(one.text for one in found if one.level is Level.WRONG)
 
 
 async def check_on_signal(settings: Settings) -> dict[str, Findings]:
@@ -181,4 +181,4 @@ async def test_a_program_on_signal_alone_needs_no_token_and_no_channel(tmp_path:
     assert list(found) == ["Penny", "Shared"]
     assert not [one for findings in found.values() for one in findings if one.level is Level.WRONG]
     assert not [one for one in found["Shared"] if one.subject == "personas" or "conversations from" in one.text]
-    assert "1 person or account is answered" in [one.text for one in found["Shared"]]
+    assert "1 person may write to the bots" in [one.text for one in found["Shared"]]

@@ -68,10 +68,10 @@ def test_a_number_belongs_to_an_agent_or_to_a_personas_folder(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("given", "warning"),
     [
-        ({"SIGNAL_ALLOWED": ""}, "SIGNAL_ALLOWED: nobody is named, so no person is heard on Signal"),
+        ({"SIGNAL_ALLOWED": ""}, "SIGNAL_ALLOWED is empty, so nobody can write to the bots on Signal"),
         ({"CHANNEL": "discord"}, "SIGNAL_NUMBERS: not used, since CHANNEL=discord"),
-        ({"SIGNAL_ALLOWED": "all", "BUDGET_DAILY_USD": "none"}, "SIGNAL_ALLOWED=all: anybody who knows a number"),
-        ({"LINKED_PEOPLE": f"{NUMBER}:12345"}, "LINKED_PEOPLE: a number of an agent is named there"),
+        ({"SIGNAL_ALLOWED": "all", "BUDGET_DAILY_USD": "none"}, "SIGNAL_ALLOWED=all: anyone who knows a number"),
+        ({"LINKED_PEOPLE": f"{NUMBER}:12345"}, "LINKED_PEOPLE lists a bot's number"),
     ],
 )
 def test_what_cannot_be_meant_on_signal_is_warned_of(given: dict[str, str], warning: str) -> None:

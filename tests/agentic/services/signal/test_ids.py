@@ -51,4 +51,4 @@ def test_times_that_no_message_can_have_break_nothing():
 
 
 def test_a_log_line_shows_two_characters_of_an_address():
-    assert ids.masked("+4915112345678") == "…78"
+    assert ids.mask_address("+4915112345678") == "…78"

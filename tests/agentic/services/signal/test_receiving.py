@@ -77,7 +77,7 @@ async def test_a_server_that_is_not_there_is_tried_on_and_reported_once(caplog):
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     (line,) = [text for text in caplog.messages if text.startswith("Signal")]
-    assert "the server at SIGNAL_API_URL cannot be reached for the account …01, does its container run?" in line
+    assert "the server at SIGNAL_API_URL can't be reached for the account …01; is its container running?" in line
 
 
 @pytest.mark.promise(502)
@@ -97,9 +97,7 @@ async def test_a_server_that_answers_with_no_connection_is_not_said_to_be_away(c
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     (line,) = caplog.messages
-    assert (
-        "hands over no messages of the account …01, is the number registered there, and is its mode json-rpc?" in line
-    )
+    assert "delivers no messages of the account …01; is the number registered there, and is its mode json-rpc?" in line
     assert f"(HTTP {status})" in line
 
 

@@ -105,9 +105,7 @@ async def test_a_number_that_the_server_does_not_know_is_warned_of_without_being
         async with signal_scene(server) as scene:
             await scene.hear("hello")
     (line,) = [one.message for one in caplog.records if one.levelname == "WARNING"]
-    assert line.startswith(
-        "Signal: the server does not know the account …01, is the number registered there? (HTTP 400"
-    )
+    assert line.startswith("Signal: the server has no account …01: HTTP 400")
     assert ACCOUNT not in line
 
 
@@ -203,7 +201,7 @@ async def test_a_handler_that_fails_does_not_end_the_listener(caplog):
         scene.handler.raises = [ValueError("odd")]
         await scene.hear("one canary")
         assert (await scene.hear("two")).entry.text == "two"
-    assert "an envelope could not be handled, it is skipped" in caplog.text
+    assert "handling an envelope failed; it is skipped" in caplog.text
     assert "canary" not in caplog.text
 
 
@@ -224,7 +222,7 @@ async def test_the_rest_of_a_long_message_is_read_from_its_file():
 
 @pytest.mark.promise(489)
 async def test_a_stop_does_not_wait_for_a_long_message_whose_file_hangs():
-    async with SignalServer() as server, signal_scene(server, sign_timeout=3600) as scene:
+    async with SignalServer() as server, signal_scene(server, quick_timeout=3600) as scene:
         server.fail("file", hang)
         file = {"id": "long.txt", "contentType": "text/x-signal-plain", "size": 5000}
         await server.say("its beginning", attachments=[file])
@@ -256,7 +254,7 @@ async def test_orders_and_deletions_are_heard_while_more_messages_wait_than_are_
         assert heard.index("Penny, resume") < heard.index("8")
         assert [entry.text for entry in scene.entries(scene.chat_with(EVE))] == [str(number) for number in range(9)]
         assert len(scene.handler.reactions) == 1
-    assert "10 envelopes wait already" in caplog.text
+    assert "the queue is full with 10 envelopes" in caplog.text
 
 
 @pytest.mark.promise(511)

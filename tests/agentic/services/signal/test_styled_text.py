@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentic.services.signal.styled_text import MARKS, SEPARATOR, Run, Style, parse, plain, split_runs, styled
+from agentic.services.signal.styled_text import MARKS, SEPARATOR, Run, Style, parse, plain, split_runs, to_styled_text
 
 OF_MARK = {mark: style for style, mark in MARKS.items()}
 
@@ -35,7 +35,7 @@ def read(text: str) -> tuple[str, list[tuple[int, int, Style]]]:
 
 
 def shown(markdown: str) -> tuple[str, list[tuple[str, Style]]]:
-    text, ranges = read(styled(parse(markdown)))
+    text, ranges = read(to_styled_text(parse(markdown)))
     return text, [(text[begin:end], style) for begin, end, style in ranges]
 
 
@@ -98,7 +98,7 @@ SECRETS = (
 @pytest.mark.parametrize("around", ["{}", "> {}\n> b", "# {}", "**a {} b**", "`D:\\`{}`x`", "1. {}"])
 def test_what_is_hidden_on_discord_is_hidden_in_each_message(secret, around):
     for message in split_runs(parse(around.format(f"||{secret}||"))):
-        text, ranges = read(styled(message))
+        text, ranges = read(to_styled_text(message))
         hidden = {place for begin, end, style in ranges if style is Style.SPOILER for place in range(begin, end)}
         assert all(place in hidden for place, char in enumerate(text) if char in "SECRT")
 
@@ -117,7 +117,7 @@ RUNS = st.lists(
 @example([Run("a", Style.ITALIC), Run("b", Style.BOLD)])
 @example([Run("\\"), Run("x", Style.BOLD), Run("|"), Run("y", Style.SPOILER)])
 def test_no_mark_is_ever_half_open_and_no_character_is_lost(runs):
-    separated, ranges = read(styled(runs))
+    separated, ranges = read(to_styled_text(runs))
     assert separated.replace(SEPARATOR, "") == plain(runs)
     hidden = {place for begin, end, style in ranges if style is Style.SPOILER for place in range(begin, end)}
     seen = [(place in hidden, char) for place, char in enumerate(separated) if char != SEPARATOR]
@@ -130,7 +130,7 @@ def test_no_mark_is_ever_half_open_and_no_character_is_lost(runs):
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_any_markdown_is_read_without_a_mark_of_its_own_left_open(markdown):
     runs = parse(markdown)
-    text, _ = read(styled(runs))
+    text, _ = read(to_styled_text(runs))
     assert text.replace(SEPARATOR, "") == plain(runs)
     assert all(one.style is not other.style for one, other in itertools.pairwise(runs))
 
