@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,48 +16,6 @@ from tests.agentic.net.test_addresses import NOT_PUBLIC, PUBLIC
 TESTS = Path(__file__).parent
 DOCUMENT = (TESTS.parent / "docs" / "dev" / "promises.md").read_text(encoding="utf-8")
 FEWEST_ADDRESSES = 60
-
-# What can happen, by section: none of it may lose its row.
-HAPPENS: dict[str, tuple[str, ...]] = {
-    "What leaves the program": (
-        *(
-            "interaction",
-            "@everyone",
-            "mentions people",
-            "thinks aloud",
-            "call of a tool",
-            "copies its prompt",
-            "traceback",
-        ),
-        *(
-            "turn fails and a person",
-            "longer than a message",
-            "code block",
-            "answer is empty",
-            "Canary",
-            "system prompt",
-        ),
-    ),
-    "What comes in": (
-        *("nicknames", "channel names and topics", "another speaker", "Names with colons", "webhook or bot", "picture"),
-        *("loopback", "redirect", "Content-Length", "magic bytes", "NaN", "instruction_id", "Decision JSON"),
-        *("react_to_message_id", "emoji that does not exist"),
-    ),
-    "Money": (
-        *("agent, of all, of a channel or of a person", "One person", "at the same time", "started again"),
-        *("price table", "Two bots", "provider fails", "Quiet hours"),
-    ),
-    "Discord": (
-        *("Limits", "retry-after", "401", "403", "webhook", "refuses", "disabled intent", "missing permission"),
-        *("not there", "wrong token", "One token for two", "dropped or resumed", "invalidated", "twice"),
-        *("edited or deleted while", "channel or thread is deleted", "archived or locked"),
-    ),
-    "The process": (
-        *("kill -9", "the bill", "gone or restarted", "emptied", "full, slow", "401, 429 or 500", "hangs, or is cut"),
-        *("refuses, or says nothing", "ten times", "Two run_all", "double conversation", "answered twice", "SIGTERM"),
-        *("clock is set", "Midnight", "Daylight saving", "slept", "STOP", "restart"),
-    ),
-}
 
 
 class Promise(NamedTuple):
@@ -101,17 +58,6 @@ def proven() -> frozenset[str]:
     """The numbers of all promises that tests carry."""
     sources = (path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py"))
     return frozenset(number for source in sources if "mark.promise" in source for number in numbers_in(source))
-
-
-def test_every_section_is_there_in_its_order() -> None:
-    assert list(dict.fromkeys(promise.section for promise in PROMISES)) == list(HAPPENS)
-
-
-@pytest.mark.parametrize(
-    ("section", "what"), [pair for section in HAPPENS for pair in product((section,), HAPPENS[section])]
-)
-def test_everything_that_can_happen_has_its_row(section: str, what: str) -> None:
-    assert [promise for promise in PROMISES if promise.section == section and what in promise.happens]
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.happens[:60])
