@@ -1,1 +1,1 @@
-"""Turn-taking: when, where, and who speaks; no Discord, no models."""
+"""Turn-taking: when and where bots talk, and who speaks next. Knows neither Discord nor models."""

@@ -1,4 +1,4 @@
-"""`python -m agent_coordinator`: runs the coordinator alone, with bots of other processes on the same Redis."""
+"""`python -m agent_coordinator`: run the coordinator alone, with bots in other processes on the same Redis."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Pick the next channel and its starter, and allow one conversation at a time in a channel.
 
-The queues and locks are in Redis, so that fairness outlives the process and no other process begins a second one.
+Queues and locks are in Redis: they survive a restart, and no other process starts a second conversation.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class ChannelBusy(Exception):
 
 
 class ChannelLocks:
-    """A lock outlives a process that died until its time is over, which covers the time between two turns. It belongs
-    to the epoch in which it was taken."""
+    """Lock channels for conversations. A dead process's lock expires after the longest time between two turns. A lock
+    belongs to the leader's epoch in which it was taken."""
 
     def __init__(self, context: CoordinatorContext) -> None:
         self._context = context
@@ -41,7 +41,7 @@ class ChannelLocks:
 
     @asynccontextmanager
     async def hold(self, channel_id: int, holder: str) -> AsyncIterator[None]:
-        """Raises ChannelBusy. Waits while Redis is unavailable."""
+        """Hold the channel's lock. Raises ChannelBusy; waits while Redis is unavailable."""
         if channel_id in self._mine:
             raise ChannelBusy(channel_id)
         self._mine.add(channel_id)
@@ -62,11 +62,10 @@ class ChannelLocks:
 async def pick_channel(
     config: CoordinatorConfig, schedule: ScheduleStore, date: str, busy: Collection[int], rng: random.Random
 ) -> int | None:
-    """The day's next channel; a random one once the queue is used up; None if none is free.
+    """Return the day's next channel, a random one once the queue is empty, or None if none is free.
 
-    The queue has the priority channels in the owner's order, then the others shuffled. A queued channel that is busy
-    has its conversation right now and is dropped from the queue, as is one that is no longer configured. Raises
-    StateUnavailable.
+    The queue has the priority channels in the owner's order, then the others shuffled. Busy channels and channels that
+    are no longer configured are dropped from it. Raises StateUnavailable.
     """
     first = [channel for channel in dict.fromkeys(config.priority_channels) if channel in config.channels]
     others = [channel for channel in config.channels if channel not in first]
@@ -84,5 +83,5 @@ async def pick_channel(
 
 
 async def pick_starter(config: CoordinatorConfig, schedule: ScheduleStore, channel_id: int, rng: random.Random) -> str:
-    """The channel's next starter: each agent once, then shuffled again. Raises StateUnavailable."""
+    """Return the channel's next starter: each agent once, then reshuffled. Raises StateUnavailable."""
     return await schedule.next_starter(channel_id, rng.sample(config.agents, len(config.agents)))

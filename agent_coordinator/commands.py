@@ -1,4 +1,4 @@
-"""Execute Commands of owners and report the outcome of those that carry an id.
+"""Execute owners' Commands, and report the outcome of each Command that carries an id.
 
 start       begin a conversation            next   let an agent speak next
 end         end a channel's conversation    move, skip, add   a scheduled time of today
@@ -47,16 +47,16 @@ class Commands:
         }
 
     async def execute(self, command: Command) -> None:
-        """Return when a conversation that it began is over. The outcome is reported as soon as it is known."""
+        """Execute the command. Returns when the conversation that it began is over; its outcome is reported earlier."""
         known = self._known.get(command.command)
         if known is None:
-            log.warning("command %.40r is unknown and ignored", command.command)
+            log.warning("command %.40r ignored: unknown", command.command)
             await self._report(command, "unknown_command")
             return
         try:
             outcome = await known(command)
         except StateUnavailable as away:
-            log.warning("command %s was not executed, Redis is unavailable: %s", command.command, away)
+            log.warning("command %s not executed: Redis is unavailable (%s)", command.command, away)
             return
         if outcome is not None:
             await self._report(command, outcome)
@@ -64,7 +64,7 @@ class Commands:
     # conversations
 
     async def _start_conversation(self, command: Command) -> str | None:
-        """Return the outcome; None if it was reported already."""
+        """Return the outcome, or None if it was reported already."""
         if command.agent_name is not None and command.agent_name not in self._context.config.agents:
             return "unknown_agent"
         started = False
@@ -84,7 +84,7 @@ class Commands:
         )
 
     async def _speak_next(self, command: Command) -> str | None:
-        """Request the turn in the running conversation, or give one in a channel without a conversation. None if the
+        """Request the next turn in the running conversation, or give the agent a turn of its own. Returns None if the
         outcome was reported already."""
         agent, channel_id, config = command.agent_name, command.channel_id, self._context.config
         if agent is None or channel_id is None:

@@ -1,7 +1,6 @@
-"""Scheduling parameters and probabilities of the coordinator.
+"""The coordinator's settings and constants.
 
-Owners' settings come from `agent_config.Settings`; the constants are fixed. The themes are exported here too, where
-people look for them.
+Owners' settings come from `agent_config.Settings`. Themes are exported here too, since people look for them here.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ STARTUP_WAIT_SECONDS = 30.0  # for two agents to be online before the conversati
 
 @dataclass(frozen=True, slots=True)
 class IdleAgent:
-    """The tasks of an agent while nobody writes, and whether it may write to `everyone` unasked, or only to those who
+    """An agent's background tasks. `unasked` says who may get its unprompted messages: `everyone`, or only people who
     agreed (`opt_in`)."""
 
     tasks: tuple[str, ...]
@@ -46,8 +45,9 @@ class IdleAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleConfig:
-    """`after`: seconds without a person's message. `delays`: task → shortest and longest further delay, in seconds;
-    tasks without one run at once. `again_hours` after a discovery another one may come although nobody wrote."""
+    """`after`: seconds without a message from a person. `delays`: task → shortest and longest extra delay in seconds;
+    other tasks run immediately. `again_hours`: hours after which a discovery may follow another although nobody has
+    written; 0 for never."""
 
     agents: Mapping[str, IdleAgent] = field(default_factory=dict)
     after: float = 300.0
@@ -59,7 +59,7 @@ class IdleConfig:
     again_hours: float = 0.0
 
     def pairs(self) -> list[tuple[str, str]]:
-        """All tasks with their agents, by priority."""
+        """Return each (task, agent) by priority."""
         return [(task, agent) for task in TASKS for agent, its in self.agents.items() if task in its.tasks]
 
 
@@ -96,7 +96,7 @@ class CoordinatorConfig:
         return self.channels.get(channel_id, DEFAULT_THEME)
 
 
-_SAME = (  # the fields that settings have by the same name
+_SAME = (  # fields that have the same name in Settings
     *("schedule_min", "schedule_max", "active_start", "active_end", "timezone", "max_rounds", "policy"),
     *("reactive_probability", "turn_delay_min", "turn_delay_max", "fire_on_startup", "timeout_threshold"),
 )
@@ -105,9 +105,8 @@ _SAME = (  # the fields that settings have by the same name
 def from_settings(
     settings: Settings, agents: Sequence[str], personas: Mapping[str, FrontMatter] | None = None
 ) -> CoordinatorConfig:
-    """The coordinator's part of the settings, for these agents. Only agents whose persona says so have a talkativeness
-    and interests. `personas`: the front matter of those who have no bot, and an account of their own; they take no part
-    in conversations, but have idle tasks."""
+    """Return the coordinator's part of the settings for these agents. `personas`: front matter of personas that have an
+    account of their own but no bot; they have background tasks and take no part in conversations."""
     fronts = {agent: settings.agents[agent].front for agent in agents if agent in settings.agents}
     return CoordinatorConfig(
         agents=tuple(agents),

@@ -1,4 +1,4 @@
-"""What the parts of a coordinator share: settings, Redis, people's stops, time, chance, and whether it leads."""
+"""CoordinatorContext: what all parts of a coordinator share (settings, Redis, silence, clock, chance, leadership)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class CoordinatorContext:
-    """Without a `lease` this coordinator is the only one. `silence` knows which bots people stopped,
-    `record` takes notes of conversations and idle tasks. `tasks` end when this process no longer leads."""
+    """Without a `lease`, this coordinator is the only one. `record` takes notes of conversations and background tasks.
+    `tasks` end when this process no longer leads."""
 
     config: CoordinatorConfig
     bus: Bus
@@ -49,17 +49,17 @@ class CoordinatorContext:
         return self.silence is not None and self.silence.is_paused
 
     def place(self, channel_id: int, room: Room | None = None) -> ChannelRef:
-        """The channel, or the thread of a room, with its server if a bot has said in which one it is."""
+        """Return the channel or room thread, with its server if known."""
         if room is not None:
             return ChannelRef(channel_id, room.channel_id, room.guild_id)
         return ChannelRef(channel_id, guild_id=self.servers.get(channel_id))
 
     def silenced(self, channel_id: int, room: Room | None = None, agent: str | None = None) -> Silenced | None:
-        """Why no bot, or not this one, may speak in the channel, or in the thread of a room."""
+        """Return why no bot, or not this agent, may speak in the channel or room thread; None if it may."""
         return self.silence.check(self.place(channel_id, room), agent) if self.silence is not None else None
 
     def refusal(self, channel_id: int | None) -> str | None:
-        """Why no conversation can begin in the channel, as an outcome of commands; None if nothing is known."""
+        """Return why no conversation can begin in the channel, as a command outcome; None if it can."""
         if not self.config.agents:
             return "no_agents"
         if self.is_paused:
@@ -77,11 +77,11 @@ class CoordinatorContext:
             self.servers.update(await self.state.coordination.presence.servers(self.config.agents))
 
     async def wait_for_redis(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Repeat the call until Redis answers. The bus logs that Redis is unavailable."""
+        """Repeat the call until Redis answers. The bus logs the outage."""
         return await wait_for_redis(call, self.sleep)
 
     async def sleep_unless(self, woken: asyncio.Event, seconds: float) -> None:
-        """Sleep for so many seconds, or until the event is set."""
+        """Sleep for `seconds`, or until the event is set."""
 
         async def sleep() -> None:
             await self.sleep(seconds)

@@ -1,8 +1,8 @@
-"""A running conversation, and its turns: what an agent is asked, how it is asked, when the talk repeats itself.
+"""A running conversation and its turns.
 
-To the coordinator a turn is an instruction out, and a result back or none. An absent agent and a timeout are outcomes,
-not errors. While Redis is unavailable the same instruction, by its id, is sent again: an agent that has done it answers
-with the saved result, so nothing is posted twice.
+A turn is an instruction to an agent and its result. An absent agent and a timeout are outcomes, not errors. If Redis
+was unavailable, the same instruction is sent again under the same id: an agent that has already taken the turn answers
+with its saved result, so nothing is posted twice.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ MAX_DOUBLINGS = 32  # beyond BACKOFF_MAX_SECONDS, and far from overflowing a flo
 MAX_PERSPECTIVES = 2  # turns; one more than that, and nothing new came
 
 Change = Callable[[ConversationState], ConversationState]
-"""A change by a person. It may be made a second time, on what a step led to, and must then do nothing more."""
+"""A change that a person wants. It is applied again to the outcome of the current step, so it must be idempotent."""
 
 
 @dataclass(slots=True)
 class RunningConversation:
-    """A conversation's newest state, and the timeout that a stop triggers. `woken` ends a wait; `storing` is held while
-    the state is stored, so that an older one never replaces a newer one; `noted` is the room as it was stored."""
+    """A conversation's newest state. A stop triggers the timeout `scope`; `woken` ends a wait; `storing` keeps an older
+    state from replacing a newer one in Redis; `noted` is the room as it was last stored."""
 
     state: ConversationState
     scope: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
@@ -45,11 +45,11 @@ class RunningConversation:
     noted: Room | None = None
 
     def become(self, state: ConversationState) -> ConversationState:
-        """Take the state that a step led to; what people changed, asked for and wrote during the step stays."""
+        """Take the state after a step, with everything people changed, requested, and wrote during the step."""
         if state.ended_because is None:
             queue = self.state.queue
             state = replace(state, queue=replace(state.queue, requested=queue.requested, called=queue.called))
-            for message in self.state.talk.heard:  # a message that it has is ignored
+            for message in self.state.talk.heard:  # known messages are ignored
                 state = state.hear(message)
         state = rooms.with_lines_of(state, self.state)
         for change in self.changes:
@@ -65,23 +65,23 @@ class RunningConversation:
 
 
 def stop_conversation(state: ConversationState) -> ConversationState:
-    """The state once a person stopped it. A room first waits for the outcome of the turn that is under way, which is
-    soon: the agent heard of the stop too."""
+    """Return the state after a person's stop. A room pauses after its current turn, which ends soon: the agent has
+    received the stop, too."""
     return state.ended("stopped") if state.room is None else rooms.paused(state, "stopped")
 
 
 def without_channel(state: ConversationState) -> ConversationState:
-    """The state once another conversation holds the channel. Raises ChannelBusy in a room."""
+    """Return the state after another conversation took the channel. Raises ChannelBusy in a room."""
     if state.room is not None:
         raise ChannelBusy(state.channel_id)
     return state.ended("channel_taken")
 
 
 class TurnRequester:
-    """Asks agents to take turns, each with `turn_seconds` to answer, in a room with 60 s at most.
+    """Ask agents to take turns. They have `turn_seconds` each, in a room 60 s at most.
 
-    One timeout is a slow model; many in a row mean that the bots are down. From `timeout_threshold` on, each further
-    one is logged, and the next turn waits ever longer.
+    One timeout means a slow model; many in a row mean that the bots are down. From `timeout_threshold` on, each further
+    timeout is logged as an error and doubles the pause before the next turn.
     """
 
     def __init__(self, context: CoordinatorContext) -> None:
@@ -97,8 +97,8 @@ class TurnRequester:
         return min(BACKOFF_MAX_SECONDS, BACKOFF_FIRST_SECONDS * 2.0 ** min(beyond, MAX_DOUBLINGS))
 
     async def ask(self, state: ConversationState, agent: str, *, again: bool = False) -> Result | Missed:
-        """Send the instruction and wait for the outcome. `again`: an earlier leader has sent it. In a room its agent
-        may have posted, so it is no sooner absent than the time is up."""
+        """Send the instruction and wait for the outcome. `again`: an earlier leader sent it, too. In a room the agent
+        may have posted already, so it counts as absent only when its time is up."""
         bus, guild_id = self._context.bus, self._context.place(state.channel_id, state.room).guild_id
         instruction = instruction_for(state).model_copy(update={"guild_id": guild_id})
         seconds = self._context.config.turn_seconds
@@ -136,7 +136,7 @@ class TurnRequester:
 
 
 def instruction_for(state: ConversationState) -> Instruction:
-    """The turn's instruction, without its deadline. Raises ValueError if no turn was begun."""
+    """Return the turn's instruction, without a deadline. Raises ValueError if no turn was begun."""
     if state.queue.asking is None:
         raise ValueError("no turn was begun")
     return Instruction(
@@ -158,9 +158,9 @@ def instruction_for(state: ConversationState) -> Instruction:
 
 
 def apply_staleness(before: ConversationState, state: ConversationState) -> ConversationState:
-    """The state after a turn, with a new perspective for the next turn if the talk repeats itself, or ended. A turn
-    that left no message in spite of one brought nothing new either. A room continues until all members had a fair
-    chance."""
+    """Return the state after a turn. If the conversation repeats itself, the next turn gets a new perspective; after
+    MAX_PERSPECTIVES, it ends, a room only once all members have had a fair chance. A turn that posts nothing in spite
+    of a new perspective is a repetition, too."""
     if state.queue.is_brief:
         return state
     had_perspective = before.talk.perspective is not None

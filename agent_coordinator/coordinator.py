@@ -1,6 +1,6 @@
-"""The coordinator: schedule, commands and mention notices in, conversations out.
+"""The coordinator starts conversations: by schedule, by command, and after mentions.
 
-With a lease only one coordinator per Redis acts; the others stand by, and one takes over when the holder is gone. A
+With a lease, only one coordinator per Redis acts. The others stand by, and one of them takes over if the holder dies. A
 coordinator that loses the lease cancels its conversations immediately.
 """
 
@@ -34,7 +34,7 @@ ONLINE_POLL_SECONDS = 0.25
 
 
 class Coordinator:
-    """`idle_store` has what idle tasks are about; None if nothing is recorded."""
+    """`idle_store` has the material of background tasks; None if nothing is recorded."""
 
     def __init__(self, context: CoordinatorContext, idle_store: IdleMemory | None = None) -> None:
         self._context, self._tasks, self._leadership = context, context.tasks, context.leadership
@@ -54,7 +54,7 @@ class Coordinator:
         return self._acting and self._leadership.is_held
 
     async def run(self) -> None:
-        """Listen and act until cancelled; to be called once. Cancels its conversations before it returns."""
+        """Listen and act until canceled, then cancel the running conversations. Call it once."""
         bus, silence, lease = self._context.bus, self._context.silence, self._context.lease
         for agent in self._context.config.agents:
             bus.listen_to(agent)
@@ -75,11 +75,11 @@ class Coordinator:
     async def _act_while_leading(self, lease: Lease) -> None:
         follows = not await self._context.wait_for_redis(lambda: lease.acquire(DEAD_HOLDER_SECONDS))
         if follows:
-            log.info("another coordinator leads, this one stands by")
+            log.info("another coordinator leads; standing by")
             self._starts_at_once = False  # a later takeover is not a start
         while True:
             await lease.taken.wait()
-            if follows:  # the bots of the old leader's process may be gone; their stand-bys log in now
+            if follows:  # the old leader's bots may be gone, too; their stand-ins log in now
                 self._context.bus.grant_grace()
             follows = True
             acting = asyncio.create_task(self._act(), name="acting coordinator")
@@ -92,18 +92,18 @@ class Coordinator:
                 acting.cancel()
                 losing.cancel()
                 await asyncio.gather(acting, losing, return_exceptions=True)
-            log.warning("another coordinator took over, this one stands by")
+            log.warning("another coordinator took over; standing by")
 
     async def _act(self) -> None:
         bus, config = self._context.bus, self._context.config
-        # Only one acts, so a process that holds a channel now is dead; its lock would block the channel for minutes.
+        # Only one coordinator acts, so a locked channel is a dead process's and would stay locked for minutes.
         await self._context.wait_for_redis(self._context.state.coordination.schedule.release_all_channels)
         await self._context.learn_servers()
         left_over = await self._context.wait_for_redis(self._context.state.coordination.conversations.kept)
         rooms = await self.rooms.left_over(left_over)
-        self._leadership.begin()  # not before: what `start_conversation` begins must not count as left over
+        self._leadership.begin()  # not earlier, or conversations begun meanwhile would look left over
         self._acting = True
-        # Not before: a sender counts who hears it, and sends again to nobody.
+        # Not earlier: a sender counts the subscribers that got its message and doesn't repeat it.
         bus.subscribe(keys.COORDINATOR_COMMANDS, self._on_command)
         bus.subscribe(keys.COORDINATOR_ACTIVITY, self._on_activity)
         self._tasks.start(self.idle.run(), "idle tasks")
@@ -135,7 +135,7 @@ class Coordinator:
         try:
             await self.engine.resume(state)
         except ChannelBusy as busy:
-            log.warning("an interrupted conversation is not resumed: %s", busy)
+            log.warning("an interrupted conversation was not resumed: %s", busy)
 
     async def _start_scheduled(self) -> None:
         self._tasks.start(self.start_conversation(), "a scheduled conversation")
@@ -182,11 +182,12 @@ class Coordinator:
         topic: str | None = None,
         began: Callable[[int], object] | None = None,
     ) -> ConversationState | None:
-        """Run a conversation now, whatever the hour, as soon as this process leads.
+        """Run a conversation now, at any hour, as soon as this process leads.
 
-        Without a channel the rotation picks one, of the given theme if a channel has it; without a starter the
-        channel's queue names one, without a topic the starter does. None if there was none: the channel is unknown,
-        busy or stopped, all bots are paused, or no channel is free. `began` is called with the channel once it starts.
+        Without a channel, the rotation picks one, with the given theme if a channel has it. Without a starter, the
+        channel's queue names one; without a topic, the starter picks it. `began` is called with the channel once the
+        conversation starts. Returns None if none ran: the channel is unknown, busy, or stopped, all bots are paused, or
+        no channel is free.
         """
         theme = theme_named(theme).name if theme else None
         await self._leadership.wait_until_held()

@@ -1,14 +1,13 @@
-"""Run conversations by any policy: begin or resume one, take its steps, change it as people want, end it.
+"""Run conversations with any policy: begin, resume, take steps, apply people's changes, end.
 
-A conversation locks its channel from the first turn to the last, so a channel has one at a time; those of different
-channels are independent calls of `converse`, `run_room` and the like. A person's stop (agentic/state/silence.py) ends
-one at any moment. An owner may ask for an agent to speak next: whatever the policy wants, its turn comes after the one
-that is under way, and without a pause. Agents are reached only by name, over the bus.
+A conversation locks its channel from its first turn to its last. Conversations in different channels are independent
+calls of `converse`, `run_room`, and so on. A person's stop (agentic/state/silence.py) ends a conversation at any
+moment. If an owner asks for an agent to speak next, its turn follows the current one without a pause, whatever the
+policy wants. Agents are reached by name, over the bus.
 
-All of a conversation is in its ConversationState, which each step replaces and which is stored before and after each
-turn, so that the next leader can continue it at its step. People may change it at any moment (an agent that is to speak
-next, a message to answer, a room that is paused): that takes effect at once, and again on the outcome of the step that
-was under way.
+A conversation is its ConversationState. Each step replaces it, and it is stored around each turn, so that the next
+leader can continue at the same step. People may change it at any moment (the next speaker, a message to answer, a
+paused room). A change takes effect immediately, and once more on the outcome of the current step.
 """
 
 from __future__ import annotations
@@ -43,13 +42,12 @@ from agentic.wire.messages import Result
 log = logging.getLogger(__name__)
 
 ABSENT = frozenset({"benched", "muted", "unknown_channel"})
-"""Reasons of results after which an agent counts as absent: its provider or a person silences it for a while, or it
-does not speak in the channel, as a persona does not outside of rooms."""
+"""Reasons of results after which an agent counts as absent: its provider fails, a person muted it, or it doesn't speak
+in this channel (a persona outside of rooms)."""
 
 
 class Engine:
-    """Run conversations side by side, one a channel. `observers` are called in order with each Event; they must not
-    block."""
+    """Run conversations side by side, one per channel. `observers` are called with each Event and must not block."""
 
     def __init__(self, context: CoordinatorContext, policies: Policies) -> None:
         self.observers: list[Observer] = []
@@ -67,10 +65,10 @@ class Engine:
         topic: str | None = None,
         began: Callable[[int], object] | None = None,
     ) -> ConversationState:
-        """Run a whole conversation; without a starter the channel's queue names one, without a topic the starter does.
-        `began` is called with the channel once it has started.
+        """Run a whole conversation. Without a starter, the channel's queue names one; without a topic, the starter picks
+        it. `began` is called with the channel once it has started.
 
-        Raises ChannelBusy if the channel has one already, ValueError if there are no agents.
+        Raises ChannelBusy if the channel has a conversation already, ValueError if there are no agents.
         """
         context, conversation_id = self._context, str(uuid.uuid4())
         if not context.config.agents:
@@ -91,8 +89,8 @@ class Engine:
         return self._report(state)
 
     async def run_room(self, state: ConversationState, began: Callable[[], object], *, changed: bool) -> None:
-        """Run a room's conversation until the room pauses or closes; `began` is called once it is stored. `changed`: as
-        a person's order made it, which observers do not know yet. Raises ChannelBusy."""
+        """Run a room's conversation until the room pauses or closes. `began` is called once it is stored. `changed`: a
+        person's order changed the room, so observers don't know it yet. Raises ChannelBusy."""
         running = RunningConversation(state, noted=None if changed else state.room)
         async with self.locks.hold(state.channel_id, state.id):
             if not await self._save_and_hold(running):
@@ -106,7 +104,7 @@ class Engine:
         self._report(state)
 
     async def write_room(self, state: ConversationState) -> None:
-        """Store a room in which nothing runs. Raises ChannelBusy."""
+        """Store a room that has no running conversation. Raises ChannelBusy."""
         async with self.locks.hold(state.channel_id, state.id):
             if not await self._save_and_hold(RunningConversation(state)):
                 raise ChannelBusy(state.channel_id)
@@ -116,7 +114,7 @@ class Engine:
         return running is not None and running.state.room is not None
 
     async def single_turn(self, channel_id: int, theme: str, agent: str, began: Callable[[], object]) -> None:
-        """Give one agent a turn in a channel without a conversation; `began` is called once nothing is in its way.
+        """Give one agent a turn in a channel without a conversation. `began` is called once the channel is locked.
         Observers are notified of the turn only. Raises ChannelBusy."""
         exchange = str(uuid.uuid4())
         async with self.locks.hold(channel_id, exchange):
@@ -126,7 +124,7 @@ class Engine:
             await self.run(RunningConversation(state))
 
     async def change(self, channel_id: int, change: Change) -> bool:
-        """Change the channel's conversation as a person wants it; False if none runs."""
+        """Apply a person's change to the channel's conversation. Returns False if none runs."""
         if (running := self._unended(channel_id)) is None:
             return False
         running.change(change)
@@ -134,16 +132,16 @@ class Engine:
         return True
 
     async def request_next(self, channel_id: int, agent: str) -> bool:
-        """Let this agent speak next in the channel's conversation, instead of one requested before; False if none
-        runs."""
+        """Let this agent speak next in the channel's conversation. It replaces an earlier request. Returns False if no
+        conversation runs."""
         if (running := self._unended(channel_id)) is None:
             return False
         await self._turn_to(running, running.state.request(agent))
         return True
 
     async def hear(self, channel_id: int, message: PersonMessage, called: Sequence[str] = ()) -> bool:
-        """A person wrote in the channel: its conversation's next turn answers that, without a pause; False if none runs
-        whose policy hears people. `called`: members of a room that ask for their turn, since it calls them."""
+        """Let the conversation's next turn answer a person's message, without a pause. Returns False if no conversation
+        runs there whose policy hears people. `called`: room members that the message calls."""
         running = self._unended(channel_id)
         if running is None or running.state.queue.is_brief:
             return False
@@ -156,7 +154,7 @@ class Engine:
             state = state.hear(message)
         else:
             return False
-        if state is running.state:  # another process has noticed the message too
+        if state is running.state:  # another process has reported the message already
             return True
         if policy.chooses_each_turn and not (state.queue.asking or state.queue.granted):
             state = replace(state, queue=replace(state.queue, pending=()))
@@ -168,15 +166,15 @@ class Engine:
         return None if running is None or running.state.ended_because is not None else running
 
     async def _turn_to(self, running: RunningConversation, state: ConversationState) -> None:
-        """Take the state that a person's wish led to, and end the wait."""
+        """Take a state that a person asked for, and end the wait."""
         running.state = state
         running.woken.set()
         await self._save(running)
 
     async def resume(self, state: ConversationState) -> ConversationState | None:
-        """Continue a conversation of an earlier leader at its round and speaker; end one that is too old.
+        """Continue an earlier leader's conversation at its round and speaker, or end it if it is too old.
 
-        None for a reactive round or a single turn. Raises ChannelBusy.
+        Returns None for a reactive round or a single turn. Raises ChannelBusy.
         """
         async with self.locks.hold(state.channel_id, state.id):
             if state.queue.waits_until is None and self._context.clock() - state.touched_at > RESUME_SECONDS:
@@ -187,13 +185,13 @@ class Engine:
         return None if state.queue.is_brief else self._report(state)
 
     async def discard(self, state: ConversationState) -> None:
-        """End what an earlier leader left, without a further turn."""
+        """End an earlier leader's conversation without another turn."""
         await self._drop(state)
         if not state.queue.is_brief and state.ended_because is None:
             self._report(state.ended("too_old"))
 
     async def on_silence(self, change: SilenceChange) -> None:
-        """End the conversations that a person stopped, with those of rooms below a channel."""
+        """End the conversations that a person's stop covers, including rooms below a stopped channel."""
         if change.person_id is not None:
             return
         await self._context.learn_servers()
@@ -202,7 +200,7 @@ class Engine:
                 self.end(channel_id)
 
     def end(self, channel_id: int) -> bool:
-        """End the channel's conversation now; False if none runs. A room pauses."""
+        """End the channel's conversation now; a room pauses. Returns False if none runs."""
         running = self._running.get(channel_id)
         if running is None or running.scope.expired():
             return False
@@ -228,15 +226,15 @@ class Engine:
         for observer in self.observers:
             try:
                 observer(event)
-            except Exception:  # an observer's mistake must not end a conversation
-                log.exception("an observer failed on %s, the conversation continues", type(event).__name__)
+            except Exception:  # an observer's bug must not end a conversation
+                log.exception("an observer failed on %s; the conversation continues", type(event).__name__)
 
     # Steps
 
     async def run(self, running: RunningConversation) -> ConversationState:
-        """Take steps until the conversation, reactive round, or single turn ends or a person ends it, in a channel that
-        the caller has locked. Observers are notified of its turns only. Raises ChannelBusy if a room's thread was taken
-        by another conversation: the room is as active as it was."""
+        """Take steps until the conversation, reactive round, or single turn ends. The caller holds the channel's lock.
+        Observers are notified of its turns only. Raises ChannelBusy, and leaves the room active, if another
+        conversation took a room's thread."""
         state = running.state
         try:
             async with running.scope:
@@ -258,10 +256,10 @@ class Engine:
         return running.state
 
     async def _step(self, running: RunningConversation) -> ConversationState:
-        """One turn, one wait, or the choice of the next speakers. A turn that is under way, or that an owner asked for,
-        is taken before anything may end. A reactive round has no next one, whatever the policy."""
+        """Take one turn, wait once, or choose the next speakers. An open turn, or one that an owner asked for, is taken
+        before anything may end. A reactive round is never followed by another, whatever the policy."""
         await self._context.leadership.wait_until_held()
-        running.become(running.state)  # what people changed until now has taken effect
+        running.become(running.state)  # everything people changed until now has taken effect
         if not running.state.queue.asking:
             running.state = rooms.with_called(rooms.without_strangers(running.state)).grant_request()
         state, policy, rng = running.state, self._policies.of(running.state), self._context.rng
@@ -282,7 +280,7 @@ class Engine:
         choice = policy.choose(state, rng)
         if not isinstance(choice, Wait):
             return self._take_choice(state, choice)
-        # Until a person asks for an agent or writes, for a while. The end of the wait is stored.
+        # Wait for a person to write or to ask for an agent. The end of the wait is stored.
         now = self._context.clock()
         until = state.queue.waits_until or now + choice.seconds
         if now >= until:
@@ -291,8 +289,8 @@ class Engine:
         return await self._wait(running, until)
 
     async def _give_turn(self, running: RunningConversation, agent: str) -> ConversationState:
-        """Wait for the pause, ask the agent, record the outcome. Nobody is asked if a person wants something else in
-        the pause. The outcome is stored by the next step: before its pause, its wait, or its turn. A leader that finds
+        """Pause, ask the agent, and record the outcome. Nobody is asked if a person wants something else during the
+        pause. The outcome is stored by the next step: before its pause, its wait, or its turn. A leader that finds
         the turn still open asks again, and gets the saved result. In a room it is stored now, for those who read it."""
         state, context = running.state, self._context
         if not (state.queue.asking or state.queue.granted):
@@ -316,7 +314,7 @@ class Engine:
         return running.state
 
     def _record(self, state: ConversationState, agent: str, outcome: Result | Missed) -> ConversationState:
-        """The state after a turn."""
+        """Return the state after a turn."""
         if isinstance(outcome, str) or outcome.reason in ABSENT:
             missed: Missed = outcome if isinstance(outcome, str) else "absent"
             after = apply_staleness(state, state.miss_turn(agent, missed))
@@ -330,12 +328,12 @@ class Engine:
         # "budget" comes with the last turn that could be paid, or with none.
         if outcome.reason == "budget":
             return after.ended("budget")
-        # An agent may know of a stop before us.
+        # the agent may learn of a stop earlier
         return after.ended("stopped") if outcome.skipped and outcome.reason == "stopped" else after
 
     async def _wait_for_audience(self, running: RunningConversation, room: Room) -> ConversationState:
-        """Leave the thread to its audience until the break is over. Its begin and its end are stored as they come,
-        since others open and lock the thread by them."""
+        """Leave the thread to its audience until the break is over. Its start and end are stored right away, since the
+        thread is unlocked and locked by them."""
         until, now = room.slot_until, self._context.clock()
         if until is None:
             until = now + room.audience_seconds
@@ -347,8 +345,8 @@ class Engine:
         return await self._wait(running, until)
 
     async def _wait(self, running: RunningConversation, until: float) -> ConversationState:
-        """Wait until that time at most, or until a person changes something. The wait is stored, and the channel locked
-        again, by steps of some seconds."""
+        """Wait until that time, or until a person changes something. Takes one step of at most WAIT_STEP_SECONDS, and
+        first stores the wait and renews the channel's lock."""
         running.woken.clear()
         if not await self._save_and_hold(running):
             return without_channel(running.state)
@@ -358,7 +356,7 @@ class Engine:
         return running.state
 
     def _take_choice(self, state: ConversationState, choice: Choice) -> ConversationState:
-        """The state with the chosen speakers; scores are stored, for people who ask why an agent spoke."""
+        """Return the state with the chosen speakers. Scores are stored for people who ask why an agent spoke."""
         context = self._context
         if choice.scores:
             stored = SpeakerChoice(
@@ -372,12 +370,11 @@ class Engine:
             context.tasks.start(context.state.coordination.scores.keep(stored), "the choice of a speaker")
         return state.choose(choice.speakers, choice.because, choice.suggested_topic, new_round=choice.new_round)
 
-    # What is stored in Redis, so that the next leader can resume each conversation at its turn. Waits while Redis is
-    # unavailable: a step that is not stored would be repeated after a restart.
+    # Redis: waits while it is unavailable, since a step that isn't stored would be repeated after a restart.
 
     async def _save(self, running: RunningConversation, *, hold: float = 0.0) -> bool:
-        """Store the newest state; of a room in which nothing runs only the room. `hold`: lock the channel again for so
-        many seconds. False, and nothing is stored, if the channel is not locked or another process leads."""
+        """Store the newest state; if nothing runs in a room, only the room. `hold`: seconds to lock the channel again.
+        Returns False, and stores nothing, if the channel is not locked or another process leads."""
         context = self._context
         async with running.storing:
             state = running.state
@@ -389,21 +386,21 @@ class Engine:
             record = (state.channel_id, state.id, text, context.leadership.epoch, state.room, hold)
             saved = await context.wait_for_redis(lambda: context.state.coordination.conversations.keep(*record))
         if not saved:
-            log.debug("channel %d is no longer locked, its conversation is not stored", state.channel_id)
+            log.debug("conversation in channel %d not stored: its lock is gone", state.channel_id)
         elif state.room is not None and state.room != running.noted:
             running.noted = state.room
             self._notify(RoomChanged(state.room))
         return saved
 
     async def _save_and_hold(self, running: RunningConversation) -> bool:
-        """Whether the next step may be taken: the channel is locked, and the next leader will find the state. If Redis
-        was emptied in between, the channel is locked again."""
+        """Store the state and renew the lock, even in a Redis that was emptied. Returns whether the next step may be
+        taken."""
         saved = await self._save(running, hold=self.locks.seconds)
-        # without the lease it takes no step and ends nothing: the conversation is the next leader's
+        # without the lease, the conversation is the next leader's: take no step, end nothing
         await self._context.leadership.wait_until_held()
         return saved
 
     async def _drop(self, state: ConversationState) -> None:
-        """Delete the conversation, unless another process leads: that one continues it."""
+        """Delete the conversation, unless another process leads and continues it."""
         place = (state.channel_id, state.id, self._context.leadership.epoch)
         await self._context.wait_for_redis(lambda: self._context.state.coordination.conversations.drop(*place))

@@ -1,8 +1,7 @@
-"""Events that the coordinator sends to its observers (a summary, a console), and the observer that notes them.
+"""Events that the engine sends to its observers, and the observer that records them.
 
-ConversationNotes writes conversations and rooms to the record: when they begin, when their starter names the topic,
-when they end. A room's conversation has one id all its life: each pause notes its end, with the sums so far, which a
-later one replaces.
+ConversationNotes records conversations and rooms when they begin, when the starter names the topic, and when they end.
+A room has one conversation id all its life: each pause records an end with the sums so far, and the next replaces it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class ConversationStarted:
 
 @dataclass(frozen=True, slots=True)
 class TurnTaken:
-    """An agent answered its instruction; a skip is an answer. `state`: of the conversation, before the turn."""
+    """An agent answered its instruction, perhaps with a skip. `state`: the conversation before the turn."""
 
     state: ConversationState
     agent: str
@@ -41,7 +40,7 @@ class ConversationEnded:
 
 @dataclass(frozen=True, slots=True)
 class RoomChanged:
-    """A room was opened, or is no longer as it was; it is stored so."""
+    """A room was opened or changed, and has been stored."""
 
     room: Room
 
@@ -51,7 +50,7 @@ Observer = Callable[[Event], None]
 
 
 class ConversationNotes:
-    """An observer of the engine. There are no notes of reactive rounds and single turns: they are no conversations."""
+    """Record conversations and rooms, but not reactive rounds or single turns."""
 
     def __init__(self, record: Notes) -> None:
         self._record = record

@@ -1,8 +1,8 @@
 """Reactive rounds: after a bot answered a person, one or two other agents may join in.
 
-With a probability, once per channel in five minutes, and never beside a conversation, whose agents see the person's
-message anyway. Only in channels of Discord: elsewhere nobody joins in. An agent may skip. The round is stored
-like a conversation, so that the next leader can resume it.
+This happens by chance, in Discord channels only, at most once per channel in five minutes, and never during a
+conversation, whose agents see the person's message anyway. An agent may skip. The round is stored like a conversation,
+so that the next leader can resume it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Reactive:
         self._context, self._engine = context, engine
 
     def joiners(self, answered_by: str) -> tuple[str, ...]:
-        """The agents brought in this time: mostly none, else one or two of the others."""
+        """Return the agents that join this time: usually none, else one or two of the others."""
         config, rng = self._context.config, self._context.rng
         others = [agent for agent in config.agents if agent != answered_by]
         if not others or rng.random() >= config.reactive_probability:

@@ -1,13 +1,13 @@
-"""Today's plan, and the conversations that start at its times.
+"""Plan each day's conversations, and start them on time.
 
-Each local date has a plan, made once and stored in Redis, so that a restart neither repeats nor loses a slot. The day's
-active hours are cut into equal parts, one a conversation, with a random instant in each, so that they neither clump nor
-leave the day empty. A slot belongs to the date on which its hours began, so shortly after midnight yesterday's plan may
-still have some. The scheduler sleeps for a minute at most, so it survives changes of the clock and a machine that
-slept; a slot that is more than a quarter of an hour late is skipped, so that missed slots do not start in a burst.
+Each local date has one plan, stored in Redis, so that a restart neither repeats nor loses a slot. The active hours are
+cut into equal parts, one per conversation, with a random instant in each. A slot belongs to the date on which its hours
+began, so shortly after midnight yesterday's plan may still have open slots. The scheduler sleeps for a minute at most,
+so it survives clock changes and a sleeping machine. Slots more than 15 minutes late are skipped, so that missed slots
+don't start in a burst.
 
-An owner may move, skip and add slots of today. That wakes the scheduler. A slot keeps its index, and is claimed by its
-index and its time, so one that was moved does not start one at its old time.
+An owner may move, skip, and add today's slots, which wakes the scheduler. A slot is claimed by its index and its time,
+so a moved slot doesn't also start at its old time.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ log = logging.getLogger(__name__)
 
 MAX_SLEEP = 60.0
 MAX_SLOTS = 1000  # a day, as COORDINATOR_SCHEDULE_MAX
-SAME_TIME = 0.5  # seconds: a time that went through a form is the same
+SAME_TIME = 0.5  # seconds: two times this close are the same slot, as a time loses precision in a form
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """An open slot: the date of its plan, its index there, its time (unix seconds)."""
+    """An open slot: its plan's date, its index in the plan, its time in unix seconds."""
 
     date: str
     index: int
@@ -48,7 +48,7 @@ class Scheduler:
         self._changed = asyncio.Event()
 
     async def run(self, start: Callable[[], Awaitable[None]]) -> None:
-        """Call `start` at each slot, forever. It begins a conversation and returns."""
+        """Call `start`, which begins a conversation, at each slot, until canceled."""
         context, idle = self._context, False
         while True:
             self._changed.clear()
@@ -60,12 +60,12 @@ class Scheduler:
             if due is None or wait > 0:
                 await context.sleep_unless(self._changed, min(wait, MAX_SLEEP))
                 continue
-            await context.leadership.wait_until_held()  # a slot claimed by a process that does not lead would be lost
+            await context.leadership.wait_until_held()  # a slot claimed without leading would be lost
             if await context.wait_for_redis(lambda due=due: self._claim(due)):  # type: ignore[misc]
                 await start()
 
     async def next_due(self) -> Due | None:
-        """The earliest open slot of the days that are not over. Raises StateUnavailable."""
+        """Return the earliest open slot of the days that are not over. Raises StateUnavailable."""
         now = self._clock()
         today = local_date(now, self._config.timezone)
         days = [(day, self._lasts(day)) for day in (today - timedelta(days=1), today)]
@@ -74,26 +74,23 @@ class Scheduler:
             for day, lasts in days
             for index, slot in enumerate(await self._plan(day))
             if not slot.done
-            # without a schedule only what an owner added counts, whatever an earlier process had planned for today
+            # without a schedule, only slots that an owner added remain of an earlier plan for today
             and (slot.added or self._config.schedule_max > 0)
             and (lasts or slot.at + MISSED_SLOT_SECONDS > now)
         ]
         return min(open_slots, key=lambda due: due.at, default=None)
 
     async def move(self, at: float, to: float) -> bool:
-        """Move the open slot of the time `at` to `to`; False if there is none, or one at `to`. Raises
+        """Move the open slot at `at` to `to`. Returns False if there is none, or `to` is taken. Raises
         StateUnavailable."""
         return await self._change(lambda slots: move_slot(slots, at, to))
 
     async def skip(self, at: float) -> bool:
-        """Skip the open slot of that time; False if there is none. Raises StateUnavailable."""
+        """Skip the open slot at that time. Returns False if there is none. Raises StateUnavailable."""
         return await self._change(lambda slots: skip_slot(slots, at))
 
     async def add(self, at: float) -> str:
-        """Add a slot to today's, even if none are scheduled. Returns "added", "known_time", or "full_day".
-
-        Raises StateUnavailable.
-        """
+        """Add a slot today. Returns "added", "known_time", or "full_day". Raises StateUnavailable."""
         refusal = "full_day"
 
         def change(slots: list[Slot]) -> list[Slot] | None:
@@ -104,17 +101,17 @@ class Scheduler:
         return "added" if await self._change(change, days_back=0) else refusal
 
     def is_to_come(self, at: float) -> bool:
-        """Whether it is a time of today, or of the active hours that began today, that is not past."""
+        """Whether this time is still to come today, or later within the active hours that began today."""
         today = local_date(self._clock(), self._config.timezone)
         midnight = active_window(today, 0, 0, self._config.timezone)[1]
         return self._clock() < at <= max(midnight, self._window(today)[1])
 
     async def _change(self, change: Callable[[list[Slot]], list[Slot] | None], *, days_back: int = 1) -> bool:
-        """Change today's plan, or yesterday's whose hours are not over; wakes the scheduler."""
+        """Change today's plan or, failing that, yesterday's, and wake the scheduler. Returns whether a plan changed."""
         today = local_date(self._clock(), self._config.timezone)
         for back in range(days_back + 1):
             day = today - timedelta(days=back)
-            await self._plan(day)  # a plan that is not made yet must not consist of the change alone
+            await self._plan(day)  # or a day without a plan would consist of the change alone
             if await self._schedule.change_schedule(day.isoformat(), change):
                 self._changed.set()
                 return True
@@ -124,13 +121,13 @@ class Scheduler:
         return self._window(day)[1] + MISSED_SLOT_SECONDS > self._clock()
 
     async def _plan(self, day: date) -> list[Slot]:
-        """The day's plan, made if there is none yet; a plan that Redis has lost is stored again."""
+        """Return the day's plan. Makes it if there is none; stores it again if Redis has lost it."""
         key = day.isoformat()
         plan = await self._schedule.load_schedule(key)
         if plan is None:
             if key not in self._known and not (self._config.schedule_max and self._lasts(day)):
                 return []
-            if (plan := self._known.get(key)) is None:  # its slots before now are done, since there was no plan then
+            if (plan := self._known.get(key)) is None:  # slots before now are done: there was no plan then
                 now, rng = self._clock(), self._context.rng
                 count = rng.randint(self._config.schedule_min, self._config.schedule_max)
                 plan = [Slot(at=at, done=at < now) for at in plan_instants(self._window(day), count, rng)]
@@ -147,13 +144,13 @@ class Scheduler:
 
     def _why_idle(self) -> str:
         if self._config.schedule_max:
-            return "no further conversation is planned today; COORDINATOR_FIRE_ON_STARTUP=true begins one at a start"
+            return "no more conversations planned today; COORDINATOR_FIRE_ON_STARTUP=true starts one when the program starts"
         if not self._config.channels:
-            return "no conversations are planned: they need a channel of Discord, in CHANNEL_THEME_MAP"
-        return "no conversations are planned: COORDINATOR_SCHEDULE_MAX is 0"
+            return "no conversations planned: CHANNEL_THEME_MAP has no Discord channel"
+        return "no conversations planned: COORDINATOR_SCHEDULE_MAX is 0"
 
     async def _claim(self, due: Due) -> bool:
-        """Mark the slot as done; whether this process starts it now."""
+        """Mark the slot as done. Returns whether this process starts its conversation now."""
         ours = await self._schedule.claim_slot(due.date, due.index, due.at)
         slots = self._known[due.date]
         slots[due.index] = replace(slots[due.index], done=True)
@@ -167,21 +164,20 @@ class Scheduler:
         return active_window(day, self._config.active_start, self._config.active_end, self._config.timezone)
 
 
-# The changes of a day's plan: from its slots to new ones, None if nothing changes. A slot is named by its time.
+# Changes of a day's plan. Each returns the new slots, or None if nothing changes. A slot is named by its time.
 
 
 def move_slot(slots: list[Slot], at: float, to: float) -> list[Slot] | None:
-    """None if no open slot has the time `at`, or one has `to` already."""
+    """Return None if no open slot is at `at`, or `to` is taken."""
     return None if _open_at(slots, to) is not None else _with_changed(slots, at, at=to)
 
 
 def skip_slot(slots: list[Slot], at: float) -> list[Slot] | None:
-    """None if no open slot has that time."""
     return _with_changed(slots, at, done=True)
 
 
 def add_slot(slots: list[Slot], at: float) -> list[Slot] | None:
-    """None if an open slot has that time already, or the day is full."""
+    """Return None if that time is taken, or the day is full."""
     return None if _open_at(slots, at) is not None or len(slots) >= MAX_SLOTS else [*slots, Slot(at, added=True)]
 
 
@@ -195,8 +191,8 @@ def _open_at(slots: list[Slot], at: float) -> int | None:
     return next(found, None)
 
 
-# A day's active hours, as arithmetic on local time. All is in unix seconds once the ends of the hours are known: an
-# hour that daylight saving skips or repeats only changes the length of the window.
+# Active hours are local time, converted to unix seconds: an hour that daylight saving skips or repeats only changes the
+# length of the window.
 
 
 def local_date(now: float, timezone: tzinfo) -> date:
@@ -204,10 +200,10 @@ def local_date(now: float, timezone: tzinfo) -> date:
 
 
 def active_window(day: date, start_hour: int, end_hour: int, timezone: tzinfo) -> tuple[float, float]:
-    """Start and end in unix seconds, end excluded. Equal hours mean round the clock."""
+    """Return the day's active hours as [start, end) in unix seconds. Equal hours mean round the clock."""
 
     def at_hour(day: date, hour: int) -> float:
-        """An hour that comes twice means the first; a skipped one means the hour that the clock jumps to."""
+        """Of a repeated hour the first; for a skipped hour, the hour that the clock jumps to."""
         wall = datetime.combine(day, time()) + timedelta(hours=hour)
         return wall.replace(tzinfo=timezone).timestamp()
 
@@ -215,14 +211,14 @@ def active_window(day: date, start_hour: int, end_hour: int, timezone: tzinfo) -
 
 
 def plan_date(now: float, start_hour: int, end_hour: int, timezone: tzinfo) -> date:
-    """The date whose plan this moment belongs to: yesterday's until its window, which may pass midnight, is over."""
+    """Return the date whose plan applies now: yesterday's until its active hours, which may pass midnight, are over."""
     today = local_date(now, timezone)
     yesterday = today - timedelta(days=1)
     return yesterday if now < active_window(yesterday, start_hour, end_hour, timezone)[1] else today
 
 
 def plan_instants(window: tuple[float, float], count: int, rng: random.Random) -> list[float]:
-    """One random instant in each of `count` equal parts of the window, ascending."""
+    """Return one random instant in each of `count` equal parts of the window, ascending."""
     begin, end = window
     length = (end - begin) / count if count else 0.0
     return [begin + (index + rng.random()) * length for index in range(count)]

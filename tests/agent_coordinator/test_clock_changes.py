@@ -86,14 +86,14 @@ async def test_a_start_after_the_days_last_conversation_says_so_and_names_the_wa
     start = berlin(6, 10, 0) + hour * 3600
     await fired(Time(start), start + 600)
     assert caplog.messages[-1] == (
-        "no further conversation is planned today; COORDINATOR_FIRE_ON_STARTUP=true begins one at a start"
+        "no more conversations planned today; COORDINATOR_FIRE_ON_STARTUP=true begins one at each start"
     )
 
 
 async def test_a_schedule_that_is_switched_off_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     await fired(Time(berlin(6, 10, 0)), berlin(6, 11, 0), schedule_min=0, schedule_max=0)
-    assert caplog.messages == ["no conversations are planned: COORDINATOR_SCHEDULE_MAX is 0"]
+    assert caplog.messages == ["no conversations planned: COORDINATOR_SCHEDULE_MAX is 0"]
 
 
 async def test_without_a_channel_of_discord_the_owner_is_not_sent_to_a_setting_that_is_right(
@@ -101,7 +101,7 @@ async def test_without_a_channel_of_discord_the_owner_is_not_sent_to_a_setting_t
 ) -> None:
     caplog.set_level("INFO")
     await fired(Time(berlin(6, 10, 0)), berlin(6, 11, 0), schedule_min=0, schedule_max=0, channels={})
-    assert caplog.messages == ["no conversations are planned: they need a channel of Discord, in CHANNEL_THEME_MAP"]
+    assert caplog.messages == ["no conversations planned: CHANNEL_THEME_MAP has no Discord channel"]
 
 
 @pytest.mark.promise(104)

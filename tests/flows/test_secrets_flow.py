@@ -116,7 +116,7 @@ async def test_no_secret_leaves_the_process_whatever_goes_wrong(tmp_path, style)
                 await a_bad_day(f, wrong)
                 await kept.instruct("gemini", f.channel("casual"))
                 if style == "json":  # once is enough
-                    await until(lambda: process.says("no conversations are planned"))  # the coordinator takes orders
+                    await until(lambda: process.says("no conversations planned"))  # the coordinator takes orders
                     address = f"http://127.0.0.1:{told['CONSOLE_PORT']}"
                     shown = await everything_shown(address, secrets["CONSOLE_TOKEN"], f.channel("casual"))
                 left = [*await kept.kept(), *shown]
