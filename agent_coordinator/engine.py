@@ -65,8 +65,8 @@ class Engine:
         topic: str | None = None,
         began: Callable[[int], object] | None = None,
     ) -> ConversationState:
-        """Run a whole conversation. Without a starter, the channel's queue names one; without a topic, the starter picks
-        it. `began` is called with the channel once it has started.
+        """Run a whole conversation. Without a starter, the channel's queue names one. Without a topic, the starter
+        picks it. `began` is called with the channel once it has started.
 
         Raises ChannelBusy if the channel has a conversation already, ValueError if there are no agents.
         """

@@ -1,7 +1,6 @@
-"""What a room adds to a conversation: numbered turns, members who leave, breaks for the audience, ends of its own.
+"""What a room adds to a conversation: numbered turns, members who leave, slots for the audience, endings of its own.
 
-The room is in the conversation's state, so that both are stored in one step. A turn that posts has the next number; one
-that does not, whatever the cause, has used none.
+The room is part of the conversation's state, so that both are stored in one step. Only turns that post are numbered.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ log = logging.getLogger(__name__)
 
 ROOM_TURN_SECONDS = 60.0
 RETRY_SECONDS = 5.0
-MAX_UNSEEN = 2  # turns in a row whose agents did not see the thread, and the room pauses
-IDLE_ROUNDS = 2  # so many turns a member with nothing to say, and the room closes
-FAIR_TURNS = 2  # of each member, before agreement, repetition, or a goodbye may close the room
+MAX_UNSEEN = 2  # after so many turns in a row whose agents don't see the thread, the room pauses
+IDLE_ROUNDS = 2  # without a post; after them the room closes
+FAIR_TURNS = 2  # that each member gets before agreement, repetition, or a goodbye may close the room
 CHOSE, REMOVED, DELETED = "chose", "removed", "deleted"  # why a member left, besides reasons of results
 
 FAILURES = frozenset(
@@ -43,23 +42,23 @@ FAILURES = frozenset(
         "unreadable",
     }
 )
-"""Reasons of results for which a member leaves after some in a row; the others are skips."""
+"""Reasons of results that count as failures: after MAX_FAILURES in a row, a member leaves. Others are skips."""
 UNSEEN = "unknown_channel"
-"""The agent does not see the thread: no reason to end at the first time, since after a restart its server may still be
-on its way, as a thread may that is just brought back from the archive."""
+"""The agent doesn't see the thread. Once is no reason to end: after a restart Discord may not have sent its server yet,
+or the thread may just be coming back from the archive."""
 PASSING = frozenset({"absent", UNSEEN})
-"""Failures that the thread hears of the second time: they are common for a moment, after a restart or a resume."""
+"""Failures that are reported in the thread only the second time: they are common after a restart or a resume."""
 ENDS: Mapping[str, EndReason] = {
     "budget": "budget",
     "person_budget": "budget",  # of the person who opened it
     "stopped": "stopped",
     "not_permitted": "no_access",
 }
-"""Reasons of results that end the room for all."""
+"""Reasons of results that end the room."""
 
 
 def conversation_of(room: Room) -> ConversationState:
-    """Return the state of a room's conversation if none is stored. Its messages are in the thread."""
+    """Return a new state for a room's conversation, of which none is stored. Its messages are in the thread."""
     return ConversationState(
         room.conversation_id,
         room.thread_id,
@@ -91,7 +90,7 @@ def brief_for(room: Room, agent: str) -> RoomBrief:
 
 
 def retry_pause(state: ConversationState) -> float:
-    """Seconds to wait before the next turn if the last one failed: an agent that starts again needs a moment."""
+    """Return the seconds to wait before the next turn: an agent that failed may be restarting."""
     last = state.room and state.queue.last_in_order and state.room.member(state.queue.last_in_order)
     return RETRY_SECONDS if last and (last.failures or last.name in state.counts.away) else 0.0
 
@@ -130,8 +129,8 @@ def after_turn(state: ConversationState, room: Room, agent: str, outcome: Result
 
 
 def _after(state: ConversationState, room: Room, agent: str, *, posted: bool, failure: str | None) -> ConversationState:
-    """Count the turns with nothing to say and the member's failures, both in a row. The thread hears of its first
-    failure, or of the second one that may pass by itself. After too many it leaves."""
+    """Count turns without a post and the member's failures in a row. The thread is told of its first failure (of a
+    PASSING one, the second). After MAX_FAILURES, the member leaves."""
     member = room.member(agent)
     failures = member.failures + 1 if failure and member else 0
     room = _with_member(room, agent, failures=failures)
@@ -153,9 +152,9 @@ def _with_member(room: Room, agent: str, **changes: object) -> Room:
 
 
 def ending(state: ConversationState, room: Room) -> EndReason | None:
-    """Why the room ends before its next turn, None to continue."""
-    if room.status != "active":  # a person wanted it so during the last turn
-        return cast(EndReason, room.why) if room.why in ENDINGS else "paused"  # one that another version wrote
+    """Return why the room ends before its next turn, or None to continue."""
+    if room.status != "active":  # a person ended it during the last turn
+        return cast(EndReason, room.why) if room.why in ENDINGS else "paused"  # another version's reason
     if len(room.members) < MIN_MEMBERS:
         return "too_few_left"
     if room.turn_number >= room.turns:
@@ -166,23 +165,23 @@ def ending(state: ConversationState, room: Room) -> EndReason | None:
 
 
 def may_end_early(state: ConversationState) -> bool:
-    """Whether a conversation may end before its limit, by what its agents say. In a room each member must have had
-    FAIR_TURNS turns first, since it was opened or resumed."""
+    """Whether what agents say may end the conversation before its limit. In a room, each member must first have had
+    FAIR_TURNS turns since it was opened or resumed."""
     return state.room is None or all(member.turns_taken >= FAIR_TURNS for member in state.room.members)
 
 
 def ended(state: ConversationState, because: EndReason) -> ConversationState:
-    """The room is paused or closed, by the reason, whatever it was, once the turn that is under way is over."""
+    """Pause or close the room, depending on the reason, after the current turn."""
     return state if state.room is None else replace(state, room=state.room.ended(because))
 
 
 def paused(state: ConversationState, because: EndReason) -> ConversationState:
-    """An active room is paused, by the reason, once the turn that is under way is over."""
+    """Pause an active room after the current turn."""
     return ended(state, because) if state.room is not None and state.room.status == "active" else state
 
 
 def resumed(state: ConversationState, turns: int) -> ConversationState:
-    """The room is active, with that limit of turns; all have a clean slate, and a slot that was cut short is over."""
+    """Make the room active, with a limit of `turns`. Failure counts are reset, and a slot is over."""
     if state.room is None:
         return state
     clean = {"failures": 0, "failure_noted": False, "turns_taken": 0}
@@ -209,8 +208,8 @@ def _end_by(result: Result, room: Room) -> EndReason | None:
 
 
 def without_member(state: ConversationState, agent: str, why: str) -> ConversationState:
-    """The member leaves, and the thread hears why: CHOSE, REMOVED, DELETED, or the reason of its failures. A turn of
-    its that is under way is still recorded."""
+    """Let the member leave, and tell the thread why: CHOSE, REMOVED, DELETED, or the reason of its failures. Its open
+    turn is still recorded."""
     if state.room is None or (member := state.room.member(agent)) is None:
         return state
     room = _updated(
@@ -228,21 +227,21 @@ def without_member(state: ConversationState, agent: str, why: str) -> Conversati
 
 
 def without_deleted(state: ConversationState, agents: Collection[str]) -> ConversationState:
-    """Members whose personas were deleted leave."""
+    """Let members leave whose personas were deleted."""
     for agent in agents:
         state = without_member(state, agent, DELETED)
     return state
 
 
 def without_strangers(state: ConversationState) -> ConversationState:
-    """A request for an agent that is no member, or no longer, is dropped."""
+    """Drop a request for an agent that isn't a member."""
     if state.room is None or state.queue.requested is None or state.room.member(state.queue.requested) is not None:
         return state
     return state.request(None)
 
 
 def with_member(state: ConversationState, member: RoomMember) -> ConversationState:
-    """The member joins, as the last in the order. A room that is full, since two were added at once, stays as it is."""
+    """Add the member as the last in order. A full room, as after two additions at once, doesn't change."""
     if state.room is None or state.room.member(member.name) is not None or len(state.room.members) >= MAX_MEMBERS:
         return state
     left = tuple(other for other in state.room.left if other.name != member.name)
@@ -253,8 +252,8 @@ def with_member(state: ConversationState, member: RoomMember) -> ConversationSta
 
 
 def in_room(room: Room, heard: PersonMessage, called: Sequence[str] = ()) -> PersonMessage:
-    """A person's message as the room takes it: which members it names, and in which order. A member that it calls by
-    @mention, role, or reply answers with its next turn, as does one of `called`, which have said so themselves."""
+    """Return a person's message with the members that it names, in order, and those that it calls: by @mention, role,
+    or reply, or because they are in `called`. They answer with their next turn."""
     members = {member.name: member.shown for member in room.members}
     replied_to = (heard.replied_to,) if heard.replied_to in members else ()
     known = (*called, *replied_to, *heard.names, *names_in(heard.text, members))
@@ -264,7 +263,7 @@ def in_room(room: Room, heard: PersonMessage, called: Sequence[str] = ()) -> Per
 
 
 def hearing(state: ConversationState, heard: PersonMessage) -> ConversationState:
-    """The room's conversation after a person wrote; a message that is reported again changes nothing twice."""
+    """Return the state after a person wrote. A message that is reported again changes nothing."""
     if heard.message_id <= state.talk.answered:
         return state
     before = next((each.called for each in state.talk.heard if each.message_id == heard.message_id), ())
@@ -277,8 +276,8 @@ def hearing(state: ConversationState, heard: PersonMessage) -> ConversationState
 
 
 def with_called(state: ConversationState) -> ConversationState:
-    """The first member that people called speaks next, unless somebody asked for another one or the thread is the
-    audience's."""
+    """Let the first member that people called speak next, unless somebody requested another member or the audience has
+    the thread."""
     room = state.room
     if room is None or state.queue.requested is not None or not state.queue.called or room.slot_until is not None:
         return state
@@ -288,7 +287,7 @@ def with_called(state: ConversationState) -> ConversationState:
 
 
 def waiting(state: ConversationState) -> ConversationState:
-    """The room waits for a person to name the next speaker; the thread hears of it once."""
+    """Tell the thread, once, that the room waits for a person to name the next speaker."""
     room = state.room
     if room is None or room.wait_noted:
         return state
@@ -298,7 +297,7 @@ def waiting(state: ConversationState) -> ConversationState:
 
 
 def with_unclear_name(state: ConversationState, heard: PersonMessage) -> ConversationState:
-    """A room that waits for a name, after a message with a name that fits several members."""
+    """If the room waits for a name, tell the thread that the message's name fits several members."""
     room = state.room
     if room is None or state.queue.waits_until is None:
         return state
@@ -310,7 +309,7 @@ def with_unclear_name(state: ConversationState, heard: PersonMessage) -> Convers
 
 
 def with_lines_of(state: ConversationState, known: ConversationState) -> ConversationState:
-    """The state that a step led to, with the lines that came meanwhile; the step's own are numbered after them."""
+    """Return the state after a step, with the lines that others added meanwhile before the step's own."""
     if state.room is None or known.room is None or state.room.lines == known.room.lines:
         return state
     own = [line for line in state.room.lines if line not in known.room.lines]
@@ -324,7 +323,7 @@ def with_lines_of(state: ConversationState, known: ConversationState) -> Convers
 
 
 def slot_is_due(room: Room) -> bool:
-    """Whether the thread is the audience's: as many posts as there are members came after the last slot."""
+    """Whether the audience has the thread, or gets it now: after as many posts as there are members."""
     if room.slot_until is not None:
         return True
     return room.has_slots and room.turn_number - room.slot_turn >= len(room.members)
@@ -335,7 +334,7 @@ def after_slot(room: Room) -> Room:
 
 
 def speaking_next(state: ConversationState, agent: str | None) -> ConversationState:
-    """The agent speaks next, or the next one at once; a slot for the audience is over."""
+    """Let the agent (None: the next in order) speak next. A slot for the audience is over."""
     if state.room is not None and state.room.slot_until is not None:
         state = replace(state, room=after_slot(state.room))
     return state if agent is None else state.request(agent)

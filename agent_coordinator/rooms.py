@@ -1,8 +1,8 @@
-"""Open and change rooms by Commands, and keep active ones running after a restart or a stall.
+"""Open and change rooms by Commands, and keep active rooms running after a restart or a stall.
 
-A room is active as long as its Room says so, whatever runs. A conversation that dies with an error leaves it active, so
-it has stalled, and resumes after a while; so does one whose channel another conversation took. Whether the hour is one
-of the coordinator's does not matter, and the thread is none of its channels: a person asked.
+A room is active as long as its Room says so. If its conversation dies with an error, or another conversation takes its
+channel, the room has stalled and resumes after a while. The coordinator's active hours and channels don't apply: a
+person opened the room.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 STALLED_SECONDS = 60.0
 BUSY_THREAD_SECONDS = 5.0
-BUSY_TRIES = 20  # to change a room whose conversation is just beginning or ending
+BUSY_TRIES = 20  # attempts to change a room whose conversation is just beginning or ending
 BUSY_SECONDS = 0.1
 PAUSE_REASONS: Mapping[str, EndReason] = {
     "asked": "paused",
@@ -43,14 +43,14 @@ STANDING = {
     *("changed_at", "cost_usd", "last_speaker", "left", "lines", "rounds", "skips", "slot_turn", "slot_until"),
     *("starter", "status", "turn_number", "wait_noted", "why"),
 }
-"""The fields of a Room that are not for its opener to say."""
+"""Fields of a Room that its opener can't set."""
 
 RoomCommand = Callable[[Command, Room], Awaitable[str | None]]
 M = TypeVar("M", bound=BaseModel)
 
 
 class RoomKeeper:
-    """Runs and changes rooms by the engine."""
+    """Run and change rooms with the engine."""
 
     def __init__(self, context: CoordinatorContext, engine: Engine) -> None:
         self._context, self.engine = context, engine
@@ -59,12 +59,12 @@ class RoomKeeper:
         return await self._context.wait_for_redis(lambda: self._context.state.coordination.rooms.read(thread_id))
 
     async def run(self, room: Room, change: Change, began: Callable[[], object]) -> None:
-        """Run the room as a person opened or resumed it, until it pauses or closes; `began` is called once it is
-        stored. Raises ChannelBusy."""
+        """Run a room that a person opened or resumed until it pauses or closes. `began` is called once it is stored.
+        Raises ChannelBusy."""
         await self._run(change(await self._conversation_of(room)), began, changed=True)
 
     async def at_rest(self, room: Room) -> Room:
-        """Return the room as it is once a conversation of it that was just ending has ended."""
+        """Wait for a conversation that is just ending, and return the room."""
         for _ in range(BUSY_TRIES):
             if room.thread_id not in self.engine.locks.busy:
                 break
@@ -72,8 +72,8 @@ class RoomKeeper:
         return await self.read(room.thread_id) or room
 
     async def left_over(self, saved: Iterable[ConversationState]) -> list[ConversationState]:
-        """The conversations of rooms that an earlier leader left: those that it saved, and those of active rooms that
-        have none. Read before this process leads, since afterwards it has rooms of its own."""
+        """Return the room conversations of an earlier leader: the saved ones, and new ones for active rooms without
+        any. Call it before this process leads and has rooms of its own."""
         states = {state.channel_id: state for state in saved if state.room is not None}
         rooms_store = self._context.state.coordination.rooms
         for room in await self._context.wait_for_redis(lambda: rooms_store.list("active", None)):
@@ -85,7 +85,7 @@ class RoomKeeper:
         try:
             await self._run(state, lambda: None, changed=False)
         except ChannelBusy as busy:
-            log.warning("a room is not resumed now: %s", busy)
+            log.warning("a room was not resumed now: %s", busy)
 
     async def _run(self, state: ConversationState, began: Callable[[], object], *, changed: bool) -> None:
         try:
@@ -96,8 +96,8 @@ class RoomKeeper:
             raise
 
     async def _resume_after_stall(self, thread_id: int) -> None:
-        """After a while, resume the room if it is still active and does not run; if another conversation has its
-        thread, after that."""
+        """Resume the room after a while, if it is still active and not running. Waits for another conversation in its
+        thread."""
         await self._context.sleep(STALLED_SECONDS)
         while thread_id in self.engine.locks.busy:
             if self.engine.runs_room(thread_id):
@@ -105,11 +105,11 @@ class RoomKeeper:
             await self._context.sleep(BUSY_THREAD_SECONDS)
         room = await self.read(thread_id)
         if room is not None and room.status == "active":
-            log.warning("the room in thread %d stalled for %.0f s and resumes", thread_id, STALLED_SECONDS)
+            log.warning("the room in thread %d had stalled for %.0f s; resuming it", thread_id, STALLED_SECONDS)
             await self.resume(await self._conversation_of(room))
 
     async def change(self, room: Room, change: Change) -> bool:
-        """Change the room, whether or not its conversation runs; False if it stays busy."""
+        """Change the room, whether or not its conversation runs. Returns False if it stays busy."""
         for _ in range(BUSY_TRIES):
             if await self.engine.change(room.thread_id, change):
                 return True
@@ -122,15 +122,15 @@ class RoomKeeper:
         return False
 
     async def _conversation_of(self, room: Room) -> ConversationState:
-        """The room's conversation as it was saved, or else a new one at the room's current turn."""
+        """Return the room's saved conversation, or a new one at the room's current turn."""
         conversations = self._context.state.coordination.conversations
         saved = await self._context.wait_for_redis(lambda: conversations.read(room.thread_id))
         return rooms.conversation_of(room) if saved is None else replace(saved, room=room)
 
 
 class RoomCommands:
-    """Each command returns its outcome, which docs/dev/protocol.md lists and agentic/actions/rooms.py words for people;
-    None if it was reported already. `report` sends an outcome soon."""
+    """Execute commands about rooms. Each returns its outcome, or None if it was reported already; docs/dev/protocol.md
+    lists the outcomes, and agentic/actions/rooms.py puts them into words."""
 
     def __init__(self, context: CoordinatorContext, keeper: RoomKeeper, report: Callable[[Command, str, int], object]):
         self._context, self._keeper, self._report = context, keeper, report
@@ -149,7 +149,7 @@ class RoomCommands:
         return "no_room" if room is None else await execute(command, room)
 
     async def _open(self, command: Command) -> str | None:
-        """The same order twice opens one room."""
+        """Open a room. The same order again opens no second room."""
         wanted = _wanted(command)
         if wanted is None:
             return "incomplete"
@@ -163,7 +163,7 @@ class RoomCommands:
     async def _pause(self, command: Command, room: Room) -> str:
         asked = command.room.reason if command.room else None
         because = PAUSE_REASONS.get(asked or "asked", "paused")
-        if because == "deleted":  # whatever it was: it cannot be resumed
+        if because == "deleted":  # in any state: it can't be resumed
             return await self._change(room, partial(rooms.ended, because="deleted"), "room_paused")
         if room.status != "active":
             return f"already_{room.status}"
@@ -197,7 +197,7 @@ class RoomCommands:
             return "not_active"
         if agent is not None and room.member(agent) is None:
             return "no_member"
-        # only bots with an account of their own have a known presence
+        # presence is known only of bots with an account
         presence = self._context.state.coordination.presence
         if agent in self._context.config.agents and agent not in await presence.online([agent]):
             return "offline"
@@ -229,7 +229,7 @@ class RoomCommands:
     # pieces
 
     async def _run(self, command: Command, room: Room, change: Change, outcome: str) -> str | None:
-        """Report the outcome when the room runs, and return when it no longer does."""
+        """Run the room to its end. Reports the outcome once it runs."""
         try:
             await self._keeper.run(room, change, lambda: self._report(command, outcome, room.thread_id))
         except ChannelBusy:
@@ -247,7 +247,7 @@ class RoomCommands:
 
 
 def _wanted(command: Command) -> Room | None:
-    """The room to open; None, after a warning, if it cannot be read."""
+    """Return the room to open, or None, after a warning, if it can't be read."""
     room = _read_order(Room, command.room and command.room.room, "a room is not opened")
     if room is None or not room.conversation_id or command.channel_id not in (None, room.thread_id):
         return None
@@ -261,12 +261,12 @@ def _read_order(kind: type[M], text: object, consequence: str) -> M | None:
     try:
         return kind.model_validate_json(str(text or ""))
     except ValidationError as error:
-        log.warning("%s, its order cannot be read: %d errors", consequence, error.error_count())
+        log.warning("%s: its order can't be read (%d errors)", consequence, error.error_count())
         return None
 
 
 def _limit(room: Room, more: int | None) -> int:
-    """The limit of a room that is resumed; one that has reached its limit has as many more as a new one."""
+    """Return a resumed room's limit of turns. A room at its limit gets as many more as a new one."""
     if more:
         return max(room.turns, room.turn_number) + min(more, MAX_TURNS)
     return room.turn_number + DEFAULT_TURNS if room.turn_number >= room.turns else room.turns

@@ -144,7 +144,7 @@ class Scheduler:
 
     def _why_idle(self) -> str:
         if self._config.schedule_max:
-            return "no more conversations planned today; COORDINATOR_FIRE_ON_STARTUP=true starts one when the program starts"
+            return "no more conversations planned today; COORDINATOR_FIRE_ON_STARTUP=true begins one at each start"
         if not self._config.channels:
             return "no conversations planned: CHANNEL_THEME_MAP has no Discord channel"
         return "no conversations planned: COORDINATOR_SCHEDULE_MAX is 0"

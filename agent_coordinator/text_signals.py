@@ -1,14 +1,13 @@
-"""Words, phrases, and repetition in messages: pure, by code, for all policies.
+"""Signals in the text of messages: questions, agreement, shared words, repetition. Pure functions, no model.
 
-A phrase shows what talk does, in some of the languages that servers speak, casefolded. It is found as whole words, in
-scripts without spaces anywhere. If a language is missing, the conversation only loses a hint: add a line for yours.
+Phrases are casefolded, in several languages, and match whole words (in scripts without spaces, anywhere). If a language
+is missing, the conversation only loses a hint: add a line for yours.
 
-Repetition is looked for in the newest messages of the agents since a person last wrote: a message that says nearly what
-an earlier one said, the same first words again and again, mutual agreement, farewells, thanks. The next speaker is then
-given a new perspective, in words of ours; nothing of the messages is in them.
+Repetition is searched for in the agents' newest messages since a person last wrote: a message that nearly repeats an
+earlier one, the same first words again and again, mutual agreement, farewells, thanks. Then the next speaker gets a new
+perspective. Its text is fixed; nothing from the messages is in it.
 
-Words of any language are alike when they begin alike (ship, ships; Schiff, Schiffe; philosophy, philosophical), so no
-list of endings is needed.
+Words that begin alike count as forms of one word (ship, ships; Schiff, Schiffe), so no list of endings is needed.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ OPENING_WORDS = 3
 SAME_OPENINGS = 3  # of the last LOOKED_AT messages
 LOOKED_AT = 4
 AGREEMENTS = 3  # in a row
-FIRST_WORDS = 15  # where a message says that it agrees
+FIRST_WORDS = 15  # in which a message may say that it agrees
 COURTESIES = 2  # farewells or thanks in a row
 SHORT = 30  # words; a longer message has more in it than a courtesy
 
@@ -93,17 +92,17 @@ def _pattern(phrases: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def asks(text: str) -> bool:
-    """Whether there is a question in it; a mark within an address is none."""
+    """Whether the text has a question mark, outside of URLs."""
     return any(mark in _ADDRESS.sub(" ", text) for mark in QUESTION_MARKS)
 
 
 def questions(text: str) -> list[str]:
-    """The sentences that end in a question mark."""
+    """Return the sentences that end in a question mark."""
     return _QUESTION.findall(_ADDRESS.sub(" ", text))
 
 
 def repetition_in(texts: Sequence[str]) -> Repetition | None:
-    """How the newest of these messages, oldest first, repeats the others; None if it is new."""
+    """Return how the newest message repeats the others (oldest first), or None if it is new."""
     if not texts:
         return None
     if says_again(texts[-1], texts[-COMPARED - 1 : -1]):
@@ -125,7 +124,7 @@ def repetition_in(texts: Sequence[str]) -> Repetition | None:
 
 @lru_cache(maxsize=512)  # a conversation's last messages are read before each of its turns
 def content_words(text: str) -> frozenset[str]:
-    """The words that may carry a subject."""
+    """Return the words that may carry a subject."""
     words: set[str] = set()
     for run, spaceless in runs(text):
         if spaceless:
@@ -143,8 +142,8 @@ def alike(one: str, other: str) -> bool:
 
 
 def in_common(words: Iterable[str], others: Iterable[str]) -> list[str]:
-    """Those of `words` that are alike one of the others."""
-    known = defaultdict[str, list[str]](list)  # by the beginning that words which are alike share
+    """Return the `words` that are like any of the others."""
+    known = defaultdict[str, list[str]](list)  # by beginning, which words that are alike share
     for other in others:
         known[other[:MIN_BEGINNING]].append(other)
     return [word for word in words if any(alike(word, other) for other in known.get(word[:MIN_BEGINNING], ()))]

@@ -113,14 +113,6 @@ class MoneyTests(AsyncCase):
         report = await Stage(bus, max_rounds=2).converse("gemini")
         self.assertEqual((report.messages, report.skips, report.counts.total.absences), (6, 0, 2))
 
-    async def test_one_that_is_known_to_rest_is_not_even_asked(self) -> None:
-        stage = Stage(room(*AGENTS), max_rounds=2)
-        stage.state.coordination.backoffs.ends["claude"] = stage.time.now + 600
-        report = await stage.converse("claude")
-        self.assertEqual((report.counts.round, report.messages, report.counts.total.absences), (2, 6, 2))
-        self.assertNotIn("claude", stage.bus.speakers())
-        self.assertTrue(stage.bus.asked[0][1].is_conversation_starter)
-
 
 class OpeningTests(AsyncCase):
     async def test_the_starter_opens_and_is_told_so(self) -> None:

@@ -1,1 +1,1 @@
-"""Tasks for times when nobody writes."""
+"""Background tasks: what bots do while nobody writes."""

@@ -1,10 +1,9 @@
-"""The background scheduler: while nobody writes, one idle task a tick, by priority, and mostly none.
+"""The background scheduler: while nobody writes, run at most one background task per tick, by priority.
 
-A tick asks for nothing if nothing is due, so a quiet server costs nothing. What is due passes the gates, the cheapest
-first, and moves its schedule whatever comes of it, so nothing is looked at again and again. The state is written before
-a turn is asked for: after a crash the next leader does not ask again, but notes what that turn posted. A turn that is
-canceled because a person writes may just have posted: its result is awaited for a moment longer, so that the post is
-noted.
+If nothing is due, a tick costs nothing. A due task passes the gates, the cheapest first. Whatever comes of it, its
+schedule moves on, so nothing is checked again and again. State is stored before a turn is requested: after a crash, the
+next leader doesn't ask again, but records what that turn posted. If a person writes, the turn is canceled. It may just
+have posted, so its result is awaited a moment longer.
 """
 
 from __future__ import annotations
@@ -50,18 +49,18 @@ from agentic.wire.messages import CancelNotice, Instruction, Result
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 10.0
-TURN_SECONDS = 180.0  # for a turn of a task: a follow-up searches first
-LEFT_SECONDS = 120.0  # after its deadline, for the result of a turn that an earlier leader asked for
-CANCEL_SECONDS = 5.0  # for the result of a turn that was canceled
-DID_SECONDS = 3600.0  # for the record to show what a turn made; it may also have refused it
-MAX_FAILED = 50  # remembered of a task and agent: what it failed at comes last
+TURN_SECONDS = 180.0  # per turn; a follow-up searches first
+LEFT_SECONDS = 120.0  # after the deadline of an earlier leader's turn, for its result
+CANCEL_SECONDS = 5.0  # for the result of a canceled turn
+DID_SECONDS = 3600.0  # for the record to show a turn's result; it may have refused it, too
+MAX_FAILED = 50  # per task and agent: failed material is tried again last
 NO_CHANNEL = 0
 NO_RECORD = "nothing is recorded: RECORD_DAYS is 0, or this process has no record"
 
 
 class BackgroundScheduler:
-    """Run `run` while this process leads. `person_wrote` is called for each person's message. `store` is None if
-    nothing is recorded; `busy` gives the channels with a conversation."""
+    """Await `run` while this process leads, and call `person_wrote` for each person's message. `store` is None if
+    nothing is recorded; `busy` returns the channels that have a conversation."""
 
     def __init__(
         self, context: CoordinatorContext, store: IdleMemory | None, busy: Callable[[], Collection[int]]
@@ -69,34 +68,36 @@ class BackgroundScheduler:
         self._context, self._config, self._store, self._busy = context, context.config.idle, store, busy
         self._clock, self._state = context.clock, context.state
         self._board = IdleTaskBoard(self._config, context.rng, context.clock())
-        self._canceled = asyncio.Event()  # the turn under way
-        self._noted: dict[int, Sent] = {}  # unprompted messages, which the record may show later, by id
-        self._failed: dict[tuple[str, str], tuple[int, ...]] = {}  # task and agent → the newest messages of what failed
+        self._canceled = asyncio.Event()  # the current turn
+        self._noted: dict[int, Sent] = {}  # id → an unprompted message that the record may not show yet
+        self._failed: dict[
+            tuple[str, str], tuple[int, ...]
+        ] = {}  # (task, agent) → newest message ids of failed material
 
     async def run(self) -> None:
-        """Tick until cancelled. Ends if no agent has a task."""
+        """Tick until canceled. Returns if no agent has a task."""
         await self._context.wait_for_redis(self._load)
         if not self._config.pairs():
             return
         if self._store is None:
-            log.warning("idle tasks are not done: %s", NO_RECORD)
+            log.warning("background tasks are off: %s", NO_RECORD)
             return
         while True:
             await self._context.sleep(TICK_SECONDS)
             try:
                 await self.tick(self._store)
             except StateUnavailable as away:
-                log.debug("idle tasks wait, Redis is unavailable: %s", away)
-            except Exception:  # the edge of the loop: a mistake here must not end the coordinator
-                log.exception("an idle task failed; the next tick continues")
+                log.debug("background tasks wait: Redis is unavailable (%s)", away)
+            except Exception:  # the edge of the loop: a bug here must not end the coordinator
+                log.exception("a background task failed; continuing at the next tick")
 
     def person_wrote(self) -> None:
-        """A person wrote somewhere: all timers start over, and a turn under way is cancelled."""
+        """Restart all timers, and cancel the current turn: a person wrote somewhere."""
         self._board.person_wrote(self._clock())
         self._cancel(self._board.asking)
 
     async def on_silence(self, _: SilenceChange) -> None:
-        """A person stopped or paused bots: end the turn under way if it is for a channel that this is about."""
+        """Cancel the current turn if a person silenced its channel."""
         await self._context.learn_servers()
         asking = self._board.asking
         if asking is not None and self._context.silenced(asking.channel_id) is not None:
@@ -107,7 +108,7 @@ class BackgroundScheduler:
         return silence.check(place, agent) if silence is not None else None
 
     async def tick(self, store: IdleMemory) -> None:
-        """Do what is due: one look, and one turn at most. Raises StateUnavailable."""
+        """Check the task that is due, if any, and run at most one turn. Raises StateUnavailable."""
         now, board = self._clock(), self._board
         if not self._context.leadership.is_held:
             return
@@ -122,7 +123,7 @@ class BackgroundScheduler:
         wrote = board.messages
         found = await self._plan(store, task, agent, schedule, now)
         if board.messages != wrote:
-            return  # a person has just written, and the timers start over
+            return  # a person has just written: the timers have restarted
         if isinstance(found, Blocked):
             log.debug("%s of %s waits: %s", task, agent, found.why)
             schedule.postpone(now, found.why, found.until)
@@ -135,7 +136,7 @@ class BackgroundScheduler:
     async def _plan(
         self, store: IdleMemory, task: str, agent: str, schedule: Schedule, now: float
     ) -> RunningTask | Blocked:
-        """The gates in their order. Raises StateUnavailable."""
+        """Pass the gates in order, and choose what the task is about. Raises StateUnavailable."""
         config, settings, context = self._config, self._context.config, self._context
         if (everywhere := context.silenced(NO_CHANNEL, agent=agent)) is not None:
             is_muted = everywhere.kind == "muted"
@@ -171,8 +172,8 @@ class BackgroundScheduler:
             did=schedule.state.did if now - schedule.state.last < DID_SECONDS else "",
         )
         if task in PROACTIVE:
-            # The record's unprompted messages, and those that it does not show yet: another agent may be next at once,
-            # and a recorder that is down for hours must end no cooldown.
+            # Unprompted messages from the record, and those that it doesn't show yet: another agent may be next right
+            # away, and a recorder that is down for hours must not end a cooldown.
             since = now - SENT_DAYS * DAY
             recorded = await store.sent(since)
             shown = {one.message_id for one in recorded}
@@ -188,7 +189,8 @@ class BackgroundScheduler:
     # Turns
 
     async def _take(self, chosen: RunningTask, schedule: Schedule, read_at: float) -> None:
-        """Ask for the turn, once the state says so. Raises StateUnavailable: then nothing was asked for."""
+        """Request the turn, once the state is stored. Raises StateUnavailable if it wasn't, and nothing was
+        requested."""
         now, board, before = self._clock(), self._board, schedule.state
         turn = {"instruction_id": str(uuid.uuid4()), "deadline": now + TURN_SECONDS, "read_at": read_at}
         schedule.mark_begun(now)
@@ -204,12 +206,12 @@ class BackgroundScheduler:
                 schedule.state = before.model_copy(update={"due": due})
         if asks:
             instruction = instruction_for(asking, self._context.config.theme_of(asking.channel_id))
-            log.info("%s is asked to %s", asking.agent, asking.task.replace("_", " "))
+            log.info("%s gets a background task: %s", asking.agent, asking.task.replace("_", " "))
             result = await self._ask(asking.agent, instruction)
             await self._ended(asking, result, undisturbed=board.messages == wrote)
 
     async def _ask(self, agent: str, instruction: Instruction) -> Result | None:
-        """The result of the turn; None without one: the agent is absent, its time was up, or a person wrote."""
+        """Return the turn's result, or None: the agent is absent, its time was up, or a person wrote."""
         self._canceled.clear()
 
         async def give_up() -> None:
@@ -222,7 +224,7 @@ class BackgroundScheduler:
             await asyncio.wait((asking, giving_up), return_when=asyncio.FIRST_COMPLETED)
             return asking.result() if asking.done() else None
         except NoAnswer as error:
-            log.info("no result of an idle task: %s", error)
+            log.info("no result of a background task: %s", error)
             return None
         finally:
             asking.cancel()
@@ -230,24 +232,24 @@ class BackgroundScheduler:
             await asyncio.gather(asking, giving_up, return_exceptions=True)
 
     def _cancel(self, asking: RunningTask | None) -> None:
-        """Cancel the turn, in whichever process it runs, once; nothing without one."""
+        """Cancel the turn once, in whichever process it runs."""
         if asking is None or self._canceled.is_set():
             return
         notice = CancelNotice(agent_name=asking.agent, instruction_id=asking.instruction_id)
         self._canceled.set()
         sending = self._context.bus.announce(keys.COORDINATOR_CANCELS, notice)
-        self._context.tasks.start(sending, "the end of an idle task")
+        self._context.tasks.start(sending, "the end of a background task")
 
     async def _collect(self, asking: RunningTask, now: float) -> None:
-        """Note the result of a turn that an earlier leader asked for. Raises StateUnavailable."""
+        """Record the result of an earlier leader's turn. Raises StateUnavailable."""
         result = await self._state.coordination.idle.result(asking.agent, asking.instruction_id)
         left = asking.deadline + LEFT_SECONDS - now
-        if result is not None or not 0 <= left <= TURN_SECONDS + LEFT_SECONDS:  # more: the clock was set back
+        if result is not None or not 0 <= left <= TURN_SECONDS + LEFT_SECONDS:  # more if the clock was set back
             began = asking.deadline - TURN_SECONDS
             await self._ended(asking, result, undisturbed=self._board.person_at <= began)
 
     async def _ended(self, asking: RunningTask, result: Result | None, *, undisturbed: bool) -> None:
-        """Note what came of it, and when the task is due again; if a person wrote meanwhile, the timers know."""
+        """Record the result, and set when the task is due again, unless a person wrote meanwhile."""
         now, board = self._clock(), self._board
         note = None if result is None else note_of(asking, result, now)
         if note is not None:
@@ -279,7 +281,7 @@ class BackgroundScheduler:
     # State
 
     async def _load(self) -> None:
-        """Take over the state of an earlier leader. Raises StateUnavailable."""
+        """Take over an earlier leader's state. Raises StateUnavailable."""
         kept = await self._state.coordination.idle.read()
         self._board = IdleTaskBoard(self._config, self._context.rng, self._clock(), kept)
         if self._store is None:
@@ -288,7 +290,7 @@ class BackgroundScheduler:
             await self._save()
 
     async def _save(self) -> bool:
-        """Write the state; False if another process leads. Raises StateUnavailable."""
+        """Store the state. Returns False if another process leads. Raises StateUnavailable."""
         self._board.unsaved = False
         try:
             return await self._state.coordination.idle.write(self._board.kept(), self._context.leadership.epoch)

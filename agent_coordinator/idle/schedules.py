@@ -1,7 +1,7 @@
-"""When each idle task may run: at once while nobody writes, or after a further delay that is drawn at random.
+"""When each background task may run: right away once nobody writes, or after a random extra delay.
 
-Neither hammers: a run that failed is followed by a pause that doubles, and one that found nothing to do waits for a
-person's message, or REST_SECONDS. A schedule is its TaskState and rules over it, so a restart resumes it.
+After a failed run, the pause doubles. After a run that found nothing to do, the task waits for a person's message, or
+REST_SECONDS. A schedule is rules over its TaskState, so it survives a restart.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from agentic.background_tasks import TASKS
 from agentic.ids import id_at
 from agentic.state.idle import IdleState, RunningTask, TaskState, task_key
 
-BACKOFF_FIRST = 300.0  # seconds after a run that failed; doubles with each further one
+BACKOFF_FIRST = 300.0  # seconds after a failed run; doubles with each further failure
 BACKOFF_MAX = 6 * 3600.0
-REST_SECONDS = 600.0  # between two looks of an immediate schedule, if there is nothing to do
-SET_BACK = 60.0  # seconds; less is how clocks are corrected all day
+REST_SECONDS = 600.0  # between two checks of a task without delay, if there is nothing to do
+SET_BACK = 60.0  # seconds; clocks are corrected by less all day
 
 
 class Schedule:
-    """Run a task as soon as nobody writes, again and again until there is nothing left to do; or, with `longest` above
-    0, once after a delay between `shortest` and `longest` seconds, drawn again by each run and each reset. Times are
-    unix seconds."""
+    """With `longest` 0: run a task again and again while nobody writes, until there is nothing left to do. Otherwise:
+    run it once after a delay between `shortest` and `longest` seconds, drawn anew by each run and reset. Times are unix
+    seconds."""
 
     def __init__(
         self,
@@ -45,15 +45,15 @@ class Schedule:
         return idle and now >= self.state.due
 
     def reset(self, idle_from: float) -> None:
-        """A person wrote, so that the earliest moment at which nobody has written for long enough is `idle_from`. A
-        rest ends; a back-off of a task without delay stays."""
+        """Start over after a person's message: the server may be idle from `idle_from` on. Ends a rest, but not the
+        back-off of a task without delay."""
         if self._longest:
             self._set(due=idle_from + self._draw(), why="")
         elif not self.state.failures:
             self._set(due=idle_from)
 
     def mark_begun(self, now: float) -> None:
-        """A run begins, which a crash must not repeat."""
+        """Note that a run begins; a crash must not repeat it."""
         self._set(last=now, due=now + self._draw())
 
     def mark_complete(self, now: float, *, failed: bool = False) -> None:
@@ -63,29 +63,29 @@ class Schedule:
         self._set(due=now + pause, last=now, failures=failures, why="its last turn failed" if failed else "")
 
     def postpone(self, now: float, why: str, until: float | None = None) -> None:
-        """It was due, and did not run: `why`, for people. `until`: not before then. After that comes a part of the
-        delay, so that what waited for a morning does not come on its stroke."""
+        """Put off a task that was due: `why` (for people), and not before `until`. Part of the delay is added to that,
+        so that tasks that waited for morning don't run on the stroke of the hour."""
         pause = self._draw() if self._longest else REST_SECONDS
         part = pause - self._shortest if self._longest else 0.0
         self._set(due=now + pause if until is None else until + part, why=why)
 
     def note(self, *, did: str | None = None, seen: int | None = None, why: str | None = None) -> None:
-        """Change these of the state."""
+        """Change these fields of the state."""
         changes = {"did": did, "seen": seen, "why": why}
         self._set(**{name: value for name, value in changes.items() if value is not None})
 
     def set_back(self, now: float) -> None:
-        """The clock was set back: a time that it gave before may be far ahead."""
+        """Correct times that may be far ahead, since the clock was set back."""
         state = self.state
         due, seen = min(state.due, now + BACKOFF_MAX), min(state.seen, id_at(now))
         self._set(due=due, last=min(state.last, now), seen=seen)
 
 
 class IdleTaskBoard:
-    """All idle tasks in memory: their schedules, when a person last wrote, and what is being asked.
+    """All background tasks: their schedules, when a person last wrote (`person_at`), and the current turn (`asking`).
 
-    `began`: since when this process listens to people (unix seconds): before that somebody may have written. `messages`
-    counts those of people since then. Without `kept`, the state in Redis, everything waits as after a person's message.
+    `began` (unix seconds): when this process began to listen; people may have written before. `messages` counts
+    people's messages since then. Without `kept`, the state in Redis, everything waits as after a person's message.
     """
 
     def __init__(self, config: IdleConfig, rng: random.Random, began: float, kept: IdleState | None = None) -> None:
@@ -110,7 +110,7 @@ class IdleTaskBoard:
             schedule.reset(now + self._config.after)
 
     def note_clock(self, now: float) -> None:
-        """If the clock was ahead and is set back, nothing waits until it is there again."""
+        """If the clock was set back, don't wait until it is there again."""
         states = [schedule.state for schedule in self._schedules.values()]
         if max((self._latest, self.person_at, *(state.last for state in states))) > now + SET_BACK:
             self.person_at = min(self.person_at, now)
@@ -119,11 +119,11 @@ class IdleTaskBoard:
         self._latest = now
 
     def is_idle(self, now: float) -> bool:
-        """Whether no person has written for long enough, as far as this process knows."""
+        """Whether nobody has written for `after` seconds, as far as this process knows."""
         return now - min(max(self.person_at, self._began), now) >= self._config.after
 
     def next_due(self, now: float) -> tuple[str, str, Schedule] | None:
-        """The task to look at: by priority, and of several agents the one whose last run is the longest ago."""
+        """Return the task to check: by priority, then by the longest time since its last run."""
         idle = self.is_idle(now)
         due = [(*pair, each) for pair, each in self._schedules.items() if each.should_run(now, idle=idle)]
         return min(due, key=lambda one: (TASKS.index(one[0]), one[2].state.last, one[2].state.due), default=None)
@@ -132,7 +132,7 @@ class IdleTaskBoard:
         return self._schedules.get((task, agent))
 
     def explain(self, why: str) -> None:
-        """Say why none of the tasks is done."""
+        """Note for people why no task runs."""
         for schedule in self._schedules.values():
             schedule.note(why=why)
 

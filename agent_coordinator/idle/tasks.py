@@ -1,11 +1,12 @@
-"""What idle tasks are about, the gates before them, and what comes of their turns.
+"""Background tasks: their subjects, the gates before them, and what is recorded of their turns.
 
-A follow-up is about a random one of the conversations that were left hanging, a discovery is for a random person with a
-profile, of those whose gates are open. Summaries and profiles have one candidate, and post nothing, so only the channel
+A follow-up picks a random conversation that was left hanging, a discovery a random person with a profile; both only
+among candidates whose gates are open. Summaries and profiles have one candidate. They post nothing, so only the channel
 of a summary matters.
 
-Gates are checked before any model call. Each is a pure function: None lets the task pass, Blocked says why it does not.
-Gates of a whole task are called in background.py, the cheapest first; those of a person and of a channel in `choose`.
+Gates are checked before any model call. Each is a pure function that returns None to let the task pass, or Blocked with
+the reason. background.py calls the gates of a whole task, the cheapest first; `choose` calls those of a person and of a
+channel.
 """
 
 from __future__ import annotations
@@ -30,27 +31,27 @@ from agentic.wire.messages import Instruction, Reflection, Result
 
 HOUR = 3600.0
 DAY = 86400.0
-MAX_UNANSWERED = 3  # unprompted messages in a row, after which only the person's own message opens the gate again
+MAX_UNANSWERED = 3  # unprompted messages in a row; then the person has to write first
 LOOKED_AT = 20  # candidates for an unprompted message
-SENT_DAYS = 90.0  # of unprompted messages that gates look at
-AVOIDED = 20  # unprompted messages that are not to be repeated
-MAX_DISCOVERY_TOPICS = 5  # of the person's, for one discovery
+SENT_DAYS = 90.0  # for which gates look back at unprompted messages
+AVOIDED = 20  # unprompted messages that must not be repeated
+MAX_DISCOVERY_TOPICS = 5  # per discovery
 NO_FAILURE = frozenset(
     {"skipped", "not_new", "unwanted", "person_wrote", "overtaken", "stopped", "withdrawn", "edited"}
 )
-"""Reasons for which a turn ends without being tried again soon, but that are nobody's fault."""
+"""Reasons of turns that did not post, but did not fail either."""
 SILENCED: Mapping[str, str] = {
     "paused": "people paused the bots in that server",
     "stopped": "a person stopped the bots in that channel",
     "muted": "people muted it in that server",
 }
 BUDGETS = frozenset({"idle_budget", "budget", "agent_budget", "person_budget", "daily_limit"})
-"""Reasons that apply until the day is over."""
+"""Reasons that last until the day is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Why a task does not run, in a clause for people; `until` (unix seconds) if that is known."""
+    """Why a task doesn't run, as a clause for people, and until when (unix seconds) if known."""
 
     why: str
     until: float | None = None
@@ -58,8 +59,8 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInputs:
-    """All that the choice depends on. `sent`: unprompted messages, the oldest first; `did`: what the task's last run
-    was about. `silenced`: channels in which people silenced all bots or this one; `busy`: those with a conversation."""
+    """What the choice depends on. `sent`: unprompted messages, the oldest first. `did`: `about_of` the task's last run.
+    `silenced`: channels in which people silenced all bots or this one. `busy`: channels with a conversation."""
 
     now: float
     timezone: tzinfo = UTC
@@ -81,9 +82,9 @@ async def find_candidates(
     failed: Collection[int] = (),
     silenced: Callable[[Candidate], Silenced | None] = lambda _: None,
 ) -> Sequence[Candidate]:
-    """The candidates of the record; `before`: what is left hanging since then. `failed` are the newest messages of what
-    a run has failed at, which comes after everything else. A server whose people paused or muted the agent is no
-    subject of a summary or a profile; a stop of one channel only means that nothing is posted there."""
+    """Return candidates from the record. `before` (unix seconds): conversations must have been left hanging since then.
+    `failed`: newest message ids of material that a run failed at; it comes last. If people paused or muted the agent in
+    a server, it isn't summarized or profiled there; after a stop in a channel it is, as nothing is posted."""
     if task == "follow_up":
         return await store.hanging(agent, before, LOOKED_AT)
     if task == "discover":
@@ -104,7 +105,7 @@ async def find_candidates(
 def choose(
     task: str, agent: str, candidates: Sequence[Candidate], given: TaskInputs, config: IdleConfig, rng: random.Random
 ) -> RunningTask | Blocked:
-    """One of the candidates whose gates are open, at random; else why the first one's are not."""
+    """Return a random candidate whose gates are open, or why the first candidate is blocked."""
     judged = [_judge(task, agent, each, given, config, rng) for each in candidates]
     plans = [each for each in judged if isinstance(each, RunningTask)]
     if plans:
@@ -153,7 +154,7 @@ def _judge(
 
 
 def quiet_hours(now: float, start: int, end: int, timezone: tzinfo) -> Blocked | None:
-    """Blocked outside of the active hours, until they begin."""
+    """Block outside the active hours, until they begin."""
     today = local_date(now, timezone)
     windows = [active_window(today + timedelta(days=days), start, end, timezone) for days in (-1, 0, 1)]
     if any(begin <= now < over for begin, over in windows):
@@ -162,8 +163,8 @@ def quiet_hours(now: float, start: int, end: int, timezone: tzinfo) -> Blocked |
 
 
 def nothing_new(newest: int, seen: int, *, again: bool = False) -> Blocked | None:
-    """`newest`: the newest message where the agent takes part; `seen`: the newest one when it last ran out of work.
-    `again`: the owner wants the task to be done again by now all the same."""
+    """Block if no message is newer than `seen`, the newest message when the agent last ran out of work. `again`: the
+    owner wants the task repeated anyway."""
     if newest == 0:
         return Blocked("no message is logged in its channels")
     if again:
@@ -172,7 +173,7 @@ def nothing_new(newest: int, seen: int, *, again: bool = False) -> Blocked | Non
 
 
 def budget(used_up: Collection[str], midnight: float) -> Blocked | None:
-    """`used_up`: which of the day's budgets are, as Budgets.used_up names them."""
+    """Block if a daily budget is used up. `used_up`: names of budgets, as in Budgets.used_up."""
     if "idle" in used_up:
         return Blocked("the share of the day's budget for it is used up", midnight)
     return Blocked("the day's budget is used up", midnight) if used_up else None
@@ -188,7 +189,7 @@ def channel_open(channel_id: int, silenced: Silenced | None, busy: Collection[in
 
 
 def opted_in(person_id: int | None, consents: Mapping[int, bool], unasked: str) -> Blocked | None:
-    """`opt_in` needs a yes, `everyone` that the person did not say no."""
+    """Block without the person's consent. `opt_in` needs a yes; `everyone` only needs that they didn't say no."""
     consent = None if person_id is None else consents.get(person_id)
     if consent is False:
         return Blocked("they want no unprompted messages")
@@ -198,8 +199,8 @@ def opted_in(person_id: int | None, consents: Mapping[int, bool], unasked: str) 
 
 
 def person_rested(person_id: int | None, sent: Sequence[Sent], now: float, hours: float) -> Blocked | None:
-    """Blocked for so many hours after an unprompted message to the person; twice as many, and so on, for each in a row
-    that they did not answer, and after the third until they write."""
+    """Block for `hours` after an unprompted message to the person. The time doubles with each one in a row that they
+    didn't answer; after the third, the block lasts until they write."""
     own = [one for one in sent if one.person_id == person_id] if person_id is not None else []
     if not own:
         return None
@@ -220,7 +221,7 @@ def channel_rested(channel_id: int, sent: Sequence[Sent], now: float, hours: flo
 
 
 def novel(material: str, sent: Sequence[Sent]) -> Blocked | None:
-    """Blocked if a talk ended with what was sent unprompted before, so that an agent would follow up itself."""
+    """Block if the conversation ended with an unprompted message, or the agent would follow up on itself."""
     last = material.strip().rpartition("\n")[2].partition(": ")[2]
     return (
         Blocked("that was sent unprompted before") if says_again(last, [one.text for one in sent if one.text]) else None
@@ -228,16 +229,16 @@ def novel(material: str, sent: Sequence[Sent]) -> Blocked | None:
 
 
 def novel_topics(topics: Iterable[str], sent: Sequence[Sent]) -> tuple[str, ...]:
-    """The topics that no unprompted message was about: not all of their words are in one."""
+    """Return the topics that no unprompted message was about, i.e. none has all of the topic's words."""
     known = [set(tokens(one.text)) for one in sent if one.text]
     return tuple(topic for topic in topics if not any(set(tokens(topic)) <= words for words in known))
 
 
-# The turn, and what comes of it
+# The turn and its result
 
 
 def about_of(candidate: Candidate) -> str:
-    """A candidate in one word, by which a later run knows it; another one if words of it were deleted or edited."""
+    """Return a key of the candidate and its text. It changes if messages are deleted or edited."""
     words = zlib.crc32(candidate.material.encode())
     return f"{candidate.person_id or ''}:{candidate.channel_id}:{candidate.message_id}:{candidate.upto}:{words:x}"
 
@@ -254,13 +255,13 @@ def instruction_for(asking: RunningTask, theme: str) -> Instruction:
 
 
 def note_of(asking: RunningTask, result: Result, now: float) -> Entry | None:
-    """The note of a turn that did its task; None for one that did not."""
+    """Return what to record of a turn, or None if it didn't do its task."""
     make = _NOTES.get(asking.task)
     return None if make is None or result.skipped else make(asking, result, now)
 
 
 def _summary(asking: RunningTask, result: Result, now: float) -> SummaryNote | None:
-    """As old as its material: the words may have been edited, or its people forgotten, while it was written."""
+    """Its time is when the material was read: since then messages may have been edited, or people forgotten."""
     text = (result.text or "").strip()
     if not text:
         return None
@@ -269,7 +270,7 @@ def _summary(asking: RunningTask, result: Result, now: float) -> SummaryNote | N
 
 
 def _profile(asking: RunningTask, result: Result, now: float) -> ProfileNote | None:
-    """As old as its material too. Also without any topic, so that the same messages are not read again."""
+    """Recorded even without a topic, so that the same messages aren't read again."""
     if asking.person_id is None:
         return None
     topics, same = safe_topics(result.text or ""), _fields(asking, "upto", "message_ids")
@@ -293,12 +294,12 @@ _NOTES: Mapping[str, Callable[[RunningTask, Result, float], Entry | None]] = {
 
 
 def sent_of(note: UnaskedNote) -> Sent:
-    """The message as the record will show it."""
+    """Return the message as the record will show it."""
     return Sent(**_fields(note, "message_id", "agent", "task", "channel_id", "person_id", "text", "at"))
 
 
 def has_failed(asking: RunningTask, result: Result | None, now: float) -> bool:
-    """Whether the turn failed, so that the next one waits longer. Without a result it did."""
+    """Whether the turn failed, so that the next one waits longer. No result is a failure."""
     if result is None:
         return True
     return note_of(asking, result, now) is None and result.reason not in NO_FAILURE
@@ -312,7 +313,7 @@ _ORDER = re.compile(
 
 
 def safe_topics(text: str) -> tuple[str, ...]:
-    """The topics of a text, without lines that are too long or look like orders to a model, since they come back into
+    """Return the topics in a text, without lines that are too long or look like orders to a model: topics get into
     prompts."""
     topics = (topic for topic in topics_in(text) if len(topic) <= TOPIC_CHARACTERS and not _ORDER.search(topic))
     return tuple(topics)[:MAX_TOPICS]

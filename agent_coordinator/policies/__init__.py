@@ -1,1 +1,1 @@
-"""Who speaks next."""
+"""Policies: who speaks next."""

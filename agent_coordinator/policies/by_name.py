@@ -1,4 +1,4 @@
-"""The policies of an installation, by name: a room's own, else the one that the settings give the channel or theme."""
+"""Find a conversation's policy by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentic.state.rooms import RoomMember
 
 
 class Policies:
-    """A conversation keeps the policy with which it began."""
+    """Policies of channels, themes, and rooms, from the settings. A conversation keeps its policy to its end."""
 
     def __init__(self, config: CoordinatorConfig) -> None:
         self._config = config
@@ -26,12 +26,12 @@ class Policies:
         )
 
     def name_for(self, channel_id: int, theme: str) -> str:
-        """The policy of a conversation that begins there."""
+        """Return the policy's name for a conversation that begins there."""
         chosen = self._config.policies
         return chosen.get(str(channel_id)) or chosen.get(theme) or self._config.policy
 
     def of(self, state: ConversationState) -> ConversationPolicy:
-        """A name that this version does not know is that of `rounds`."""
+        """Return the conversation's policy; `rounds` if this version doesn't know its name."""
         name, room = state.policy, state.room
         speakers = self._speakers if room is None else room.members
         agents = tuple(speaker.name for speaker in speakers)

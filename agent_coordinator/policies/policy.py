@@ -1,8 +1,8 @@
-"""What a policy is, and the rules that all policies share.
+"""ConversationPolicy: who speaks next, and when a conversation ends.
 
-The engine asks a policy and carries out what it decides; it knows no rules of its own. A policy is a frozen value: it
-reads the conversation's state, draws from the random generator that it is given, and remembers nothing. Some decide a
-whole round at once, some one speaker at a time: a Choice says whether a round begins with it.
+The engine carries out what a policy decides. A policy is a frozen value that reads the conversation's state, draws from
+the given random generator, and remembers nothing. Some policies choose a whole round at once, some one speaker at a
+time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ SPEAKERS_NEEDED = 2  # a single agent would only talk to itself
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The next speakers, in order; at least one. `because` is why the first of them was chosen, `scores` are those of
-    all that could have been, for people who ask; `suggested_topic` is for the first one, if nothing calls for it."""
+    """The next speakers, in order; at least one. `new_round`: a round begins with them. `because` says why the first
+    was chosen, and `scores` are all candidates' scores, for people who ask. `suggested_topic`: for the first speaker,
+    if nothing in the conversation calls for it."""
 
     speakers: tuple[str, ...]
     new_round: bool = True
@@ -33,7 +34,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nobody speaks until a person says who does; after so many seconds the conversation ends for `otherwise`."""
+    """Wait for a person to name the next speaker. After `seconds`, the conversation ends with the reason
+    `otherwise`."""
 
     seconds: float
     otherwise: EndReason
@@ -50,31 +52,31 @@ class ConversationPolicy(ABC):
 
     @property
     def hears_people(self) -> bool:
-        """Whether the next turn answers what a person writes. In a room it does in any case."""
+        """Whether the next turn answers a person's message. In a room, it always does."""
         return True
 
     @property
     def chooses_each_turn(self) -> bool:
-        """Whether a speaker who has not begun is chosen again when a person writes."""
+        """Whether a person's message leads to a new choice of the speaker, if that turn has not begun."""
         return False
 
     @abstractmethod
     def opening(self, starter: str, rng: random.Random) -> Choice:
-        """The starter, then those who open if it does not."""
+        """Return the starter, followed by the agents that open if it skips."""
 
     @abstractmethod
     def choose(self, state: ConversationState, rng: random.Random) -> Choice | Wait:
-        """Name who speaks next; asked when nobody is pending and the conversation does not end."""
+        """Choose who speaks next. Called when nobody is pending and the conversation doesn't end."""
 
     def pause(self, state: ConversationState, rng: random.Random) -> float:
-        """Seconds to wait before the next turn: time to read the last one; none if it showed nothing, or if a person
-        waits."""
+        """Return the seconds to wait before the next turn: time to read the last post, or 0 if there was none or a
+        person waits."""
         delay = rng.uniform(self.delay_min, self.delay_max)
         return delay if state.counts.last_turn_showed and state.talk.must_answer is None else 0.0
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
-        """Why the conversation ends now, None to continue. Asked before each turn, and when nobody is pending. A room
-        has endings of its own instead."""
+        """Return why the conversation ends now, or None to continue. Called before each turn, and when nobody is
+        pending; not for rooms, which have endings of their own."""
         if state.counts.agreed_to_end:
             return "agreed"
         if state.queue.pending:
@@ -88,12 +90,12 @@ class ConversationPolicy(ABC):
         return None if state.talk.must_answer is not None else self.by_length(state, rng)
 
     def by_length(self, state: ConversationState, rng: random.Random) -> EndReason | None:
-        """Why a conversation that is alive ends after this round."""
+        """Return why a lively conversation ends after this round, or None to continue."""
         if state.counts.round >= self.max_rounds:
             return "round_limit"
         return "chance" if rng.random() >= continuation_probability(state.counts.round) else None
 
 
 def continuation_probability(round_number: int) -> float:
-    """That a round follows this one (1, 2, ...); between 0 and 1."""
+    """Return the probability, 0 to 1, that another round follows round 1, 2, ..."""
     return max(0.0, CONTINUATION_BASE_PROBABILITY - CONTINUATION_DECAY * (round_number - 1))

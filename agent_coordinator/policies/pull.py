@@ -1,12 +1,13 @@
-"""The policy `pull`: after each message the agent is asked for which the conversation calls most strongly.
+"""The policy `pull`: after each message, the agent with the highest score gets the turn.
 
-A score is a sum of parts, each with its cause in plain words, from what code can see; no model is asked. What concerns
-an agent counts in the newest message, and half as much in each one before it that the agent has not answered.
+Code computes the score, without a model, as a sum of parts. Each part has its cause in plain words. Something that
+concerns an agent has full weight in the newest message, and half in each message before it that the agent hasn't
+answered.
 
-If the conversation calls for nobody in particular, the agent that is asked is given that as a reason to carry the talk
-on: asked without one, models skip half of their turns. Nobody speaks twice in a row. A round has as many turns as there
-are agents; two in a row that leave no message end it, as does one if nothing calls for anybody else; but nobody is left
-unasked while the starter has no answer. A person's message takes all of that back, and is answered.
+If nothing calls for anyone in particular, the chosen agent is given a suggested topic: without one, models skip half of
+such turns. Nobody speaks twice in a row. A round has as many turns as there are agents. It ends early after two turns
+in a row without a message, or after one if nothing calls for anyone else, but not while the starter has no answer. A
+person's message cancels all of that and gets an answer.
 """
 
 from __future__ import annotations
@@ -31,33 +32,33 @@ SUGGESTED_TOPIC = (
     "name, or a subject of your own"
 )
 
-# What the parts of a score weigh
+# Weights of a score's parts
 NAMED = 1.0
-NAME_ASKED = 0.4  # more, if it is in a question
+NAME_ASKED = 0.4  # added, if the name is in a question
 REPLIED_TO = 1.0
 SUBJECT = 0.7
-SUBJECT_ASKED = 0.3  # more, if it is a question
-OWN_WORDS = 0.12  # each, of what it has talked about
+SUBJECT_ASKED = 0.3  # added, if the message is a question
+OWN_WORDS = 0.12  # for each word that it has used, too
 MAX_OWN_WORDS = 3
 DISPUTED = 0.5
 ASKED_BACK = 0.4
-SHARE = 0.2  # for each message that it is behind its share
+SHARE = 0.2  # for each message by which it is behind its share
 MAX_BEHIND = 2.0  # messages
 WAITED = 0.05  # for each message since its last
 MAX_WAITED = 6  # messages
 DUTY = 0.3
 CHANCE = 0.05  # at most
-SILENCE_FACTOR = 0.6  # of the channel's own score, for each turn since the newest message that left none
+SILENCE_FACTOR = 0.6  # of the channel's score, for each turn without a post since the newest message
 MESSAGES_FELT = 3
 FADING = 0.5
 
-DEFAULT_TALKATIVENESS = 0.5  # of agents whose persona says nothing
-MIN_TALKATIVENESS = 0.05  # one that has 0 speaks when it is called
+DEFAULT_TALKATIVENESS = 0.5  # if the persona doesn't set it
+MIN_TALKATIVENESS = 0.05  # an agent with 0 still speaks when it is called
 BY_CHANCE = "chance"
 BEHIND, AHEAD, HAS_WAITED = "has said less than its share", "has said its share", "has not spoken for a while"
 REST = "began the conversation, which came to rest"
 CALLS_NOBODY = frozenset({BY_CHANCE, BEHIND, AHEAD, HAS_WAITED, REST})
-MIN_CALL = 0.2  # of what is in messages
+MIN_CALL = 0.2  # sum of the parts that come from messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class PullPolicy(ConversationPolicy):
     def choose(self, state: ConversationState, rng: random.Random) -> Choice:
         begins, scene = self._round_is_over(state), scene_of(state, self.speakers)
         silences = 0 if begins else _silences(state)
-        # if all had their chance: anybody but the last speaker
+        # if everyone has had a chance: anyone but the last speaker
         others = tuple(each for each in self.speakers if each.name != state.talk.last_speaker)
         candidates = self._available(state) or others or self.speakers
         scores = score_speakers(candidates, self.speakers, scene, silences, rng)
@@ -88,8 +89,8 @@ class PullPolicy(ConversationPolicy):
         return Choice((scores[0].agent,), begins, reason_for(scores[0]), scores, suggested_topic)
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
-        """Only at the end of a round, and not while a person waits: one without a message, or one of a single agent
-        that nobody has answered, ends it; else the rules of rounds do."""
+        """End only after a round, and not while a person waits: if the round had no message, or only one agent has
+        spoken at all; otherwise by length, as in rounds."""
         if state.counts.agreed_to_end:
             return "agreed"
         if state.queue.pending or not self._round_is_over(state):
@@ -122,8 +123,9 @@ class PullPolicy(ConversationPolicy):
         )
 
     def _available(self, state: ConversationState) -> tuple[RoomMember, ...]:
-        """Not those who have had a turn since the newest message, nor those that a person has just called, who answer
-        by themselves. One that answered too late in this round is asked again only for a person."""
+        """Return the speakers without those who have had a turn since the newest message, and without those that a
+        person has just called, who answer anyway. An agent that was late in this round is asked again only for a
+        person."""
         heard = state.talk.heard[-1] if state.talk.heard else None
         out = {*state.counts.silent, *state.counts.missing}
         if heard is None or heard.after < state.counts.messages:
@@ -134,19 +136,19 @@ class PullPolicy(ConversationPolicy):
 
 
 def _is_talk(state: ConversationState) -> bool:
-    """Whether two agents have spoken; one alone would only talk to itself."""
+    """Whether at least two agents have spoken."""
     return sum(tally.messages > 0 for tally in state.counts.agents.values()) >= SPEAKERS_NEEDED
 
 
 def _silences(state: ConversationState) -> int:
-    """Turns since the newest message that left none, of those who were there."""
+    """Count the turns without a post since the newest message, without absent agents."""
     return sum(agent not in state.counts.missing for agent in state.counts.silent)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`agent`: its author, None for a person; `author`: that one's shown name. `names`: the agents named in it;
-    `replied_to`: the one it replies to."""
+    """`agent` wrote it (None: a person, whose displayed name is `author`). `names`: the agents that it names;
+    `replied_to`: the agent that it replies to."""
 
     text: str
     words: frozenset[str]
@@ -160,7 +162,7 @@ class Message:
         return asks(self.text)
 
     def asks_for(self, speaker: RoomMember) -> bool:
-        """Whether the speaker is named in a question."""
+        """Whether a question in it names the speaker."""
         return any(names_in(question, {speaker.name: speaker.shown}) for question in questions(self.text))
 
     @property
@@ -175,10 +177,10 @@ class Scene:
     messages: tuple[Message, ...]
     posts: Mapping[str, int]
     starter: str | None = None
-    lull: bool = False  # a round begins after one that ended in silence
+    lull: bool = False  # the last round ended in silence
 
     def unseen(self, agent: str) -> tuple[Message, ...]:
-        """The messages since the agent's last one, the newest first."""
+        """Return the messages since the agent's last one, the newest first."""
         found: list[Message] = []
         for message in reversed(self.messages):
             if message.agent == agent:
@@ -187,7 +189,7 @@ class Scene:
         return tuple(found)
 
     def own_words(self, agent: str, besides: Message) -> frozenset[str]:
-        """The words of the agent's last messages that no other's have, besides this one's."""
+        """Return the words that only the agent's messages have. `besides` is left out."""
         own, others = set[str](), set[str]()
         for message in self.messages:
             if message is not besides:
@@ -222,25 +224,25 @@ def score_speakers(
     silences: int,
     rng: random.Random | None = None,
 ) -> tuple[SpeakerScore, ...]:
-    """The scores of the candidates, the strongest first; without `rng` there is no chance in them."""
+    """Return the candidates' scores, the strongest first. Without `rng`, they have no random part."""
     channel = SILENCE_FACTOR**silences
     scores = [_score(each, scene, behind(each.name, all_speakers, scene.posts), channel, rng) for each in candidates]
     return tuple(sorted(scores, key=lambda score: -score.strength))
 
 
 def reason_for(score: SpeakerScore) -> str | None:
-    """Name the strongest part but chance."""
+    """Return the strongest part's cause, other than chance."""
     strongest = max((part for part in score.parts if part.why != BY_CHANCE), key=lambda part: part.amount, default=None)
     return strongest.why if strongest is not None and strongest.amount > 0 else None
 
 
 def is_called(score: SpeakerScore) -> bool:
-    """Whether something in the messages calls for the agent."""
+    """Whether messages call for the agent."""
     return sum(part.amount for part in score.parts if part.why not in CALLS_NOBODY) >= MIN_CALL
 
 
 def behind(agent: str, speakers: Sequence[RoomMember], posts: Mapping[str, int]) -> float:
-    """How many messages the agent is behind its share of the conversation, by talkativeness; negative: ahead."""
+    """Return by how many messages the agent is behind its share, set by talkativeness; negative if ahead."""
     talkativeness: dict[str, float] = {}
     for each in speakers:
         own = DEFAULT_TALKATIVENESS if each.talkativeness is None else each.talkativeness
@@ -252,7 +254,7 @@ def behind(agent: str, speakers: Sequence[RoomMember], posts: Mapping[str, int])
 def _score(
     speaker: RoomMember, scene: Scene, behind_by: float, channel: float, rng: random.Random | None
 ) -> SpeakerScore:
-    # Each cause counts once, where it is strongest: a name in three messages does not call thrice.
+    # Each cause is added once, at its strongest: a name in three messages isn't three calls.
     strongest: dict[str, ScorePart] = {}
     unseen = scene.unseen(speaker.name)
     for age, message in enumerate(unseen[:MESSAGES_FELT]):
@@ -274,7 +276,7 @@ def _score(
 
 
 def _causes(speaker: RoomMember, scene: Scene, message: Message) -> Iterator[tuple[str, str, float]]:
-    """What a message has that calls for the speaker: the cause, in words, its amount."""
+    """Yield what in a message calls for the speaker: (cause, cause in words, amount)."""
     author = message.author or "a person"
     if speaker.name in message.names:
         if message.asks_for(speaker):
@@ -283,7 +285,7 @@ def _causes(speaker: RoomMember, scene: Scene, message: Message) -> Iterator[tup
             yield "named", f"named by {author}", NAMED
     if message.replied_to == speaker.name:
         yield "replied to", "a person replied to it", REPLIED_TO
-    # The first subject that the message is about: all words of it, or forms of them, are in the message.
+    # the first interest whose words, or forms of them, are all in the message
     for interest in speaker.interests:
         words = content_words(interest)
         if words and len(in_common(words, message.words)) == len(words):
@@ -296,7 +298,7 @@ def _causes(speaker: RoomMember, scene: Scene, message: Message) -> Iterator[tup
 
 
 def _dispute(speaker: RoomMember, scene: Scene) -> Iterator[ScorePart]:
-    """Somebody answered the agent's last message with a contradiction, or with a question."""
+    """Yield a part if the reply to the agent's last message contradicts it or asks about it."""
     if len(scene.messages) < 2 or scene.messages[-2].agent != speaker.name or scene.messages[-1].agent == speaker.name:
         return
     newest = scene.messages[-1]

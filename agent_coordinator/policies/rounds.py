@@ -1,8 +1,8 @@
-"""Policies in rounds: everybody in shuffled order, everybody in the given order, or as a moderator says.
+"""Policies in rounds: shuffled (`rounds`), in a fixed order (`round-robin`), or as a moderator says (`moderated`).
 
-A moderator names who speaks next: one of the agents after each turn, or a person whenever they like. An agent that
-moderates speaks itself while it has named nobody; if it has just spoken without naming anybody, the agent that has been
-silent for the longest is next. If people moderate, the conversation waits for them.
+A moderator names the next speaker. It is one of the agents, which then speaks when it has named nobody; if it has just
+spoken without naming anyone, the agent that has been silent longest is next. Without a moderator among the agents,
+people name the speaker, and the conversation waits for them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from agent_coordinator.policies.policy import SPEAKERS_NEEDED, Choice, Conversat
 from agentic.state.conversation_state import ConversationState
 from agentic.wire.reasons import EndReason
 
-MODERATOR_WAIT_SECONDS = 1800.0  # for a person to name somebody
+MODERATOR_WAIT_SECONDS = 1800.0  # for a person to name a speaker
 
 
 @dataclass(frozen=True, slots=True)
 class Moderated(ConversationPolicy):
-    """`moderator`: one of the agents; None if people moderate."""
+    """`moderator`: an agent, or None if people moderate."""
 
     moderator: str | None = None
 
@@ -45,7 +45,7 @@ class Moderated(ConversationPolicy):
         return Choice((quietest,), begins, "nobody was named, and it was silent for the longest")
 
     def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
-        """No chance ends what somebody moderates."""
+        """As in ConversationPolicy, but never by chance."""
         if state.counts.agreed_to_end:
             return "agreed"
         if state.queue.pending or state.talk.must_answer is not None:
@@ -56,8 +56,8 @@ class Moderated(ConversationPolicy):
         return "round_limit" if over else None
 
     def _named(self, state: ConversationState) -> tuple[str, str] | None:
-        """The agent named, and by whom: by the moderator in its last turn, or by a person in the newest message that
-        names one and that no turn has taken up."""
+        """Return the named agent, and who named it: the moderator in its last turn, or a person in the newest
+        unanswered message that names an agent."""
         if state.queue.named in self.agents and state.queue.named_by == self.moderator:
             return state.queue.named, "named by the moderator"
         for message in reversed(state.talk.heard):
@@ -72,13 +72,13 @@ class Moderated(ConversationPolicy):
 @dataclass(frozen=True, slots=True)
 class RoundRobin(ConversationPolicy):
     def opening(self, starter: str, rng: random.Random) -> Choice:
-        if starter not in self.agents:  # it speaks before all
+        if starter not in self.agents:  # it speaks first, then everyone in order
             return Choice((starter, *self.agents))
         return Choice(self._from(self.agents.index(starter)))
 
     def choose(self, state: ConversationState, rng: random.Random) -> Choice:
-        """After a turn that a person asked for the order continues where it was. An agent that is no longer here leaves
-        its place to the first."""
+        """Continue the order, even after a turn that a person asked for. If the last speaker is gone, begin with the
+        first."""
         last = state.queue.last_in_order or state.talk.last_speaker
         return Choice(self._from(self.agents.index(last) + 1 if last in self.agents else 0))
 
@@ -88,13 +88,13 @@ class RoundRobin(ConversationPolicy):
 
 @dataclass(frozen=True, slots=True)
 class Rounds(ConversationPolicy):
-    """`talkativeness`: agent → 0 to 1, for those who have one."""
+    """`talkativeness`: agent → 0 to 1, for agents that have a value."""
 
     talkativeness: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def hears_people(self) -> bool:
-        """Agents see what people write, and may leave it to those who were called."""
+        """False: agents see people's messages, and may leave them to the agents that were called."""
         return False
 
     def opening(self, starter: str, rng: random.Random) -> Choice:
@@ -105,16 +105,16 @@ class Rounds(ConversationPolicy):
         return Choice(self.next_speakers(state, rng))
 
     def next_speakers(self, state: ConversationState, rng: random.Random) -> tuple[str, ...]:
-        """Shuffled; the last speaker does not come first, unless alone.
+        """Return the speakers of a round, shuffled so that the last speaker doesn't come first.
 
-        The most talkative agent is in each round, the others in proportion to it; all are in if nobody differs. At
-        least two, if there are two.
+        The most talkative agent is in each round, the others in proportion to it; if all values are equal, everyone is.
+        At least two speak, if there are two.
         """
         order = rng.sample(self.agents, len(self.agents))
         shares = {agent: self.talkativeness[agent] for agent in order if agent in self.talkativeness}
         most = max(shares.values(), default=0.0)
         if most > 0 and any(share != most for share in shares.values()):
-            # an agent without a talkativeness has that of the most talkative
+            # agents without a value are as talkative as the most talkative
             drawn = [agent for agent in order if rng.random() < shares.get(agent, most) / most]
             if len(drawn) < SPEAKERS_NEEDED:
                 loudest = sorted(order, key=lambda agent: -shares.get(agent, most))[:SPEAKERS_NEEDED]

@@ -217,7 +217,7 @@ async def test_a_room_whose_conversation_dies_goes_on_after_a_minute(scene: Room
     await scene.open()
     await scene.talk()
     assert (scene.room.why, scene.room.turn_number) == ("turn_limit", 4)
-    assert "stalled for 60 s and resumes" in caplog.text
+    assert "stalled for 60 s; resuming it" in caplog.text
     assert "a bug" in caplog.text
     assert STALLED_SECONDS in scene.time.slept
     assert len({asked.instruction_id for _, asked in scene.bus.asked}) == 4, "the turn under way is asked for again"
@@ -237,7 +237,7 @@ async def test_a_room_whose_thread_was_taken_goes_on_after_a_minute(scene: RoomS
     await scene.talk()
     assert (scene.room.why, scene.room.turn_number) == ("turn_limit", 4)
     assert len({asked.instruction_id for _, asked in scene.bus.asked}) == 4
-    assert "stalled for 60 s and resumes" in caplog.text
+    assert "stalled for 60 s; resuming it" in caplog.text
 
 
 @pytest.mark.promise(153)
