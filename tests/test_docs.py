@@ -427,8 +427,6 @@ def test_the_example_of_a_command_can_be_read() -> None:
 def test_every_reason_is_explained() -> None:
     rows = table(PROTOCOL, "Reason")
     assert list(rows) == list(REASONS)
-    for reason, (meaning,) in rows.items():
-        assert meaning.startswith(REASONS[reason]), reason
 
 
 def key_names() -> Iterator[str]:
