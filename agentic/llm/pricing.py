@@ -14,8 +14,9 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from agentic.llm.turns import count_pictures
 from agentic.llm.types import Message, Prompt, Usage
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo, Provider
+    from genai_prices.types import ModelInfo, ModelPrice, Provider
 
 CHARACTERS_A_TOKEN = 3
 PICTURE_TOKENS = 1_500
@@ -161,15 +162,54 @@ def _token_cost(provider: str, model: str, usage: Usage, now: datetime) -> float
 
 
 def _cost(seller: Provider, info: ModelInfo, now: datetime, usage: Usage) -> float:
+    prices = info.get_prices(now)
+    table = _tables.get(id(prices))
+    if table is None:
+        tiers = [each.tiers for each in vars(prices).values() if hasattr(each, "tiers")]
+        table = _tables[id(prices)] = _Table(prices, sorted({tier.start for each in tiers for tier in each}))
+    tier = bisect_left(table.starts, usage.input_tokens)
+    rates = table.rates.get(tier)
+    if rates is None:
+        rates = table.rates[tier] = _rates_in_tier(seller, info, now, table.starts, tier)
+    call, plain, cached, written, output = rates
+    fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
+    cost = call + plain * fresh + cached * usage.cached_tokens
+    return cost + written * usage.cache_write_tokens + output * usage.output_tokens
+
+
+@dataclass(slots=True)
+class _Table:
+    """A model's prices for some time. Above each of `starts`, in input tokens, all tokens cost something else. `rates`
+    by tier are those of `_rates_in_tier`."""
+
+    prices: ModelPrice
+    starts: Sequence[int]
+    rates: dict[int, Sequence[float]] = field(default_factory=dict)
+
+
+_tables: dict[int, _Table] = {}  # by the id of their prices
+
+
+def _rates_in_tier(
+    seller: Provider, info: ModelInfo, now: datetime, starts: Sequence[int], tier: int
+) -> tuple[float, ...]:
+    """Return the US dollars of a call itself, and of a token: input, cached input, written to the cache, output.
+
+    genai-prices takes a quarter of a millisecond for a price, so it's asked once for these.
+    """
     from genai_prices.types import Usage as PricedUsage
 
-    counted = PricedUsage(
-        input_tokens=usage.input_tokens,
-        cache_read_tokens=usage.cached_tokens or None,
-        cache_write_tokens=usage.cache_write_tokens or None,
-        output_tokens=usage.output_tokens,
-    )
-    return float(info.calc_price(counted, seller, genai_request_timestamp=now, auto_update_timestamp=None).total_price)
+    def ask(**counts: int) -> float:
+        found = info.calc_price(PricedUsage(**counts), seller, genai_request_timestamp=now, auto_update_timestamp=None)
+        return float(found.total_price)
+
+    most = starts[tier] if tier < len(starts) else sum(starts[-1:]) + 1_000_000
+    call = ask()
+    plain = ask(input_tokens=most)
+    cached = ask(input_tokens=most, cache_read_tokens=most)
+    written = ask(input_tokens=most, cache_write_tokens=most)
+    output = ask(input_tokens=most, output_tokens=most) - plain
+    return (call, *((each - call) / most for each in (plain, cached, written)), output / most)
 
 
 @functools.cache

@@ -43,16 +43,18 @@ def test_dated_prices_follow_the_date() -> None:
 COUNTS = [(1, 0, 0, 1), (900, 0, 100, 30), (200_001, 150_000, 20_000, 4000), (300_000, 300_000, 0, 0), (0, 0, 0, 50)]
 
 
-@pytest.mark.parametrize("model", ["gpt-6.1-sol", "gpt-6-luna"])
-def test_long_prompts_and_cache_writes_cost_what_the_table_says(model: str) -> None:
-    seller, info = get_snapshot().find_provider_model(model, None, "openai", None)
-    for tokens, cached, written, output in COUNTS:
-        asked = TableUsage(
-            input_tokens=tokens, cache_read_tokens=cached, cache_write_tokens=written, output_tokens=output
-        )
-        said = info.calc_price(asked, seller, genai_request_timestamp=NOW).total_price
-        usage = Usage(input_tokens=tokens, cached_tokens=cached, cache_write_tokens=written, output_tokens=output)
-        assert price("openai", model, usage, now=NOW).text_cost_usd == pytest.approx(float(said)), asked
+@pytest.mark.promise(52)
+@pytest.mark.parametrize("seller", ["openai", "anthropic", "google", "x-ai"])
+def test_every_model_costs_what_the_table_says(seller: str) -> None:
+    provider = next(each for each in get_snapshot().providers if each.id == seller)
+    for info in filter(lambda each: each.is_match(each.id), provider.models):
+        for tokens, cached, written, output in COUNTS:
+            asked = TableUsage(
+                input_tokens=tokens, cache_read_tokens=cached, cache_write_tokens=written, output_tokens=output
+            )
+            said = info.calc_price(asked, provider, genai_request_timestamp=NOW).total_price
+            usage = Usage(input_tokens=tokens, cached_tokens=cached, cache_write_tokens=written, output_tokens=output)
+            assert price(seller, info.id, usage, now=NOW).text_cost_usd == pytest.approx(float(said)), (info.id, usage)
 
 
 def test_every_default_model_has_a_price_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
