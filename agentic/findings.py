@@ -1,4 +1,4 @@
-"""What the checks of a set-up find. Each appends as it goes, so that one that fails keeps what it found before."""
+"""The findings of the setup checks. Each check appends as it goes, so a check that fails keeps its earlier findings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report: what was found about a subject, and the advice what to do."""
+    """One line of the report: what a check found about a subject, and what the owner should do."""
 
     level: Level
     subject: str
@@ -27,8 +27,6 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """Findings in the order of the checks."""
-
     def ok(self, subject: str, text: str) -> None:
         self.append(Finding(Level.OK, subject, text))
 

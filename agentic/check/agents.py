@@ -1,8 +1,8 @@
-"""Checks the keys and models of bots and personas, and servers of Ollama, at no cost.
+"""Check the keys and models of bots and personas, and Ollama servers, at no cost.
 
-Each provider is asked to describe its models. Which personas can sit in rooms, and why the others cannot, comes from
-their folders alone. For Ollama: which models each server has pulled, and which configured ones it lacks (one GET
-/api/tags a server; servers behind Ollama's OpenAI-compatible address, `api: openai`, are not asked).
+Each provider is asked to describe the configured models. Which personas can join rooms, and why the others can't, is
+read from their folders. Each Ollama server is asked which models it has (one GET /api/tags; servers with `api: openai`
+aren't asked).
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from agentic.llm.providers.ollama import OllamaModel
 from agentic.llm.registry import build_model
 from agentic.state.rooms import DEFAULT_TURNS
 
-MODEL_SECONDS = 15.0  # for a provider's answer about one model
-PULLED_SECONDS = 10.0  # for a list of pulled models
+MODEL_SECONDS = 15.0  # to wait for a provider's answer about one model
+PULLED_SECONDS = 10.0  # to wait for a list of downloaded models
 MAX_NAMED = 12
 
 
 class _ModelList:
-    """The models of an agent, or those set for one server. `setting` is what the owner has to correct, `instead` the
-    advice besides setting a model's key."""
+    """An agent's models, everywhere or in one Discord server.
+
+    `setting` is where the owner sets them; `instead` is the alternative to setting a model's key.
+    """
 
     def __init__(self, agent: AgentSettings, server: int | None = None, account_setting: str = "") -> None:
         self.agent, self.server, self.alone = agent, server, len(agent.models) == 1
-        self.is_persona = not agent.spec.cog  # the agent is a folder's, and no row of the table
+        self.is_persona = not agent.spec.cog  # the agent isn't in the table: it comes from a folder
         self.setting = "`model` in the option files of this server"
         if self.is_persona:
             self.setting = f"`model` in identity.md of {agent.name}"
@@ -52,10 +54,9 @@ class _ModelList:
 
 
 async def check_key(agent: AgentSettings, found: Findings, account_setting: str = "") -> None:
-    """Check each model and its key, those of single servers, and the picture model.
+    """Check each model and its key, including models for single servers, and the picture model.
 
-    A problem with one of several models is a warning; a model without a fallback must be right. A bot works without its
-    picture model.
+    A problem is a warning if there is a fallback; else it is an error. A bot works without its picture model.
     """
     known: dict[str, bool] = {}
     await _check_list(_ModelList(agent, account_setting=account_setting), known, found)
@@ -66,40 +67,40 @@ async def check_key(agent: AgentSettings, found: Findings, account_setting: str 
 
 
 async def _check_list(models: _ModelList, known: dict[str, bool], found: Findings) -> None:
-    """Check a list. `known`: results of models that were checked already."""
+    """Check a list of models. `known` has the results of models that were checked already."""
     names = [model.name for model in models.agent.models]
     reported = models.alone and names[0] not in known
     for model in models.agent.models:
         if model.name not in known:
             known[model.name] = await _check_model(models, model, found)
     if not reported and not any(known[name] for name in names):
-        found.wrong(models.subject("models"), "none of the list can be used", f"correct {models.setting}")
+        found.wrong(models.subject("models"), "none of them can be used (see above)", f"correct {models.setting}")
 
 
 async def _check_model(models: _ModelList, model: ModelSettings, found: Findings) -> bool:
     agent, key, report = models.agent, models.subject("key"), found.wrong if models.alone else found.warn
     if model.lacks:
-        report(key, f"{model.lacks} is not set", f"set {model.lacks}, or {models.instead}")
+        report(key, f"{model.lacks} isn't set", f"set {model.lacks}, or {models.instead}")
         return False
     error = await error_of(model, model.model)
     if error is not None and not is_unknown(error):
         _report_error(models, model, error, found)
         return False
-    found.ok(key, f"{model.key_setting} is accepted" if model.api_key else f"{model.provider} answers without a key")
+    found.ok(key, f"{model.key_setting} works" if model.api_key else f"{model.provider} answers without a key")
     if error is None:
         found.ok(models.subject("model"), _configured_name(agent, model))
         return True
     is_default_known = model.provider == agent.spec.provider and not models.is_persona
-    usual = f" (usually {agent.spec.model})" if is_default_known else ""
+    usual = f" (default: {agent.spec.model})" if is_default_known else ""
     endpoint = model.endpoint
     pull = f"run: ollama pull {model.model}, or " if endpoint is not None and endpoint.api == "ollama" else ""
     advice = f"{pull}correct {models.setting}{usual}{_address(model)}"
-    report(models.subject("model"), f"{_configured_name(agent, model)} is unknown to the provider", advice)
+    report(models.subject("model"), f"the provider has no model {_configured_name(agent, model)}", advice)
     return False
 
 
 def _configured_name(agent: AgentSettings, model: ModelSettings) -> str:
-    """The model's name as the settings have it."""
+    """Return the model's name as it is in the settings."""
     return model.model if model.provider == agent.spec.provider else model.name
 
 
@@ -113,14 +114,16 @@ async def _check_image_model(agent: AgentSettings, found: Findings) -> None:
         return
     if isinstance(error, (ConnectionFailed, TimedOut, BadKey)):
         return  # reported for the key already
-    text = " is unknown to the provider" if is_unknown(error) else f": {error.kind}"
+    text = f"{agent.image_model}: {error.kind}"
+    if is_unknown(error):
+        text = f"the provider has no model {agent.image_model}, so this bot can't draw"
     usual = agent.spec.image_model or "none"
-    advice = f"correct {agent.spec.image_model_setting} (usually {usual}){_address(seller)}"
-    found.warn("picture model", f"{agent.image_model}{text}", advice)
+    advice = f"correct {agent.spec.image_model_setting} (default: {usual}){_address(seller)}"
+    found.warn("picture model", text, advice)
 
 
 async def error_of(settings: ModelSettings, name: str) -> ModelError | None:
-    """Ask the provider about a model; return its error, or None if the model is usable."""
+    """Ask the provider about a model. Returns the error, or None if the model is usable."""
     # In a thread: it imports the SDK.
     try:
         model = await asyncio.to_thread(build_model, **{**settings.access, "model": name}, image_model="", attempts=1)
@@ -136,7 +139,7 @@ async def error_of(settings: ModelSettings, name: str) -> ModelError | None:
 
 
 def is_unknown(error: ModelError) -> bool:
-    """Whether the provider took the key, but has no such model."""
+    """Whether the provider accepted the key but has no such model."""
     return error.status == 404
 
 
@@ -147,23 +150,25 @@ def _report_error(models: _ModelList, model: ModelSettings, error: ModelError, f
     if isinstance(error, BadKey):
         report(key, text, f"correct {model.key_setting}")
     elif isinstance(error, QuotaUsedUp):
-        report(key, text, f"add credit to the account of {model.key_setting}")
+        report(key, text, f"add credit to the provider account that {model.key_setting} belongs to")
     elif isinstance(error, (ConnectionFailed, TimedOut)):
-        report(key, text, f"check the network{_address(model)}, then check again")
+        report(key, text, f"check your network{_address(model)}, then run this check again")
     elif isinstance(error, Retryable):
-        found.warn(key, text, "check again later")
+        found.warn(key, text, "run this check again later")
     else:
         report(key, text, f"check {models.setting}{_address(model)}")
 
 
 def _address(model: ModelSettings) -> str:
-    """The setting of the address that was asked, unless it is the provider's default."""
+    """Name the setting of the address, unless the address is the provider's default."""
     return f" and {model.base_url_setting}" if model.base_url or not model.needs_key else ""
 
 
 def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
-    """One line for all that can speak, and one for each reason why others cannot; without Discord there are no rooms.
-    Returns them all."""
+    """Add a line for the personas that can join rooms, and one for each reason why others can't.
+
+    Returns all personas. Without Discord there are no rooms, so it adds nothing.
+    """
     agents = listed(settings, PersonaFolders(settings.personas_dir).refresh())
     personas = [one for one in agents if one.key not in settings.agents]
     if not settings.on_discord:
@@ -171,8 +176,8 @@ def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
     if able := [one for one in personas if one.why_not is None]:
         dollars = room_cost([prices_in(None, one.settings) for one in able if one.settings is not None])
         price = f"a room of {DEFAULT_TURNS} turns costs about ${dollars:.2g}"
-        price = price if dollars else "their models cost nothing"
-        found.ok("personas", f"{_names(able)} can sit in rooms, without a bot; {price}")
+        price = price if dollars else "their models are free"
+        found.ok("personas", f"{_names(able)} can join rooms, although they aren't bots; {price}")
     refused: dict[str, list[RosterEntry]] = defaultdict(list)
     for persona in personas:
         if persona.why_not is not None:
@@ -180,8 +185,8 @@ def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
     for why, those in refused.items():
         file = f"identity.md in {settings.personas_dir / those[0].key}"
         has_model = those[0].settings is not None
-        advice = f"set that key, or name another model in {file}" if has_model else f"correct {file}, or the setting"
-        found.note("personas", f"{_names(those)} cannot sit in rooms: {why}", advice)
+        advice = f"set that key, or name another model in {file}" if has_model else f"correct {file} or the setting"
+        found.note("personas", f"{_names(those)} can't join rooms: {why}", advice)
     return personas
 
 
@@ -190,7 +195,7 @@ def _names(personas: Iterable[RosterEntry]) -> str:
 
 
 async def check_pulled(settings: Settings, personas: Iterable[RosterEntry], found: Findings) -> None:
-    """A line for each server, and a warning for each configured model that it has not pulled."""
+    """Add a line for each Ollama server, and a warning for each configured model that it hasn't downloaded."""
     wanted: dict[str, dict[str, ModelSettings]] = defaultdict(dict)
     for model in _models_in_use(settings, personas):
         endpoint = model.endpoint
@@ -224,10 +229,11 @@ async def _check_ollama(place: str, models: list[ModelSettings], found: Findings
             await model.aclose()
     except ModelError as error:
         names = ", ".join(model.name for model in models)
-        found.warn("Ollama", f"no list of models from {place}: {error.detail or error.kind}", f"needed for {names}")
+        text = f"{place} didn't list its models: {error.detail or error.kind}"
+        found.warn("Ollama", text, f"start Ollama there: it is needed for {names}")
         return
     more = f" and {len(pulled) - MAX_NAMED} more" if len(pulled) > MAX_NAMED else ""
-    found.ok("Ollama", f"{place} has pulled {', '.join(pulled[:MAX_NAMED]) or 'no model'}{more}")
+    found.ok("Ollama", f"{place} has {', '.join(pulled[:MAX_NAMED]) or 'no model'}{more}")
     for wanted in models:
         if not {wanted.model, f"{wanted.model}:latest"} & set(pulled):
-            found.warn("Ollama", f"{wanted.name} is not pulled", f"run: ollama pull {wanted.model}")
+            found.warn("Ollama", f"{wanted.name} isn't downloaded", f"run: ollama pull {wanted.model}")

@@ -1,9 +1,9 @@
-"""Forecasts what a day costs, and checks the tools and searches of the bots, option files, and MCP servers.
+"""Forecast the cost of a day, and check the bots' tools and searches, option files, and MCP servers.
 
-A day is conversations × rounds × turns × prices, plus the automation turns that persona files cause: heartbeats, cron
-jobs, and the hooks around them and around the coordinator's turns. Turns are ordinary ones on average; an automation
-task counts as a turn in a casual channel that may search. Mentions cannot be foreseen and come on top; the report gives
-the price of one, with its hooks, and the budgets limit them.
+A day costs conversations × rounds × turns × prices, plus the automation turns of the persona files: heartbeats, cron
+jobs, and the hooks around them and around the coordinator's turns. Every turn is taken as average; an automation task
+costs as much as a turn in a casual channel with search. Mentions can't be predicted and cost extra: the report gives
+the price of one with its hooks, and the budgets limit them.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from agentic.tools.tool import WEB_SEARCH, is_allowed
 from agentic.tools.toolset import NAMES
 
 INPUT_TOKENS, OUTPUT_TOKENS = 4_000, 300  # of an average turn
-SEARCHING = 0.5  # share of the turns that search, where they may
+SEARCHING = 0.5  # share of the turns that search in a theme with search
 DAY = 86_400.0
-OFTEN = 24  # runs a day: a job this frequent is counted over one day, others over MONTH_DAYS
+OFTEN = 24  # runs a day: runs of a job this frequent are counted over one day, of others over MONTH_DAYS
 MONTH_DAYS = 28
 STARTS = 1.0  # assumed starts a day, and as many stops
 
 
 @dataclass(frozen=True, slots=True)
 class DayForecast:
-    """US dollars a day without mentions, automation tasks a day, and both in words, with the price of a mention."""
+    """US dollars a day without mentions, automation tasks a day, and a text with both and the price of a mention."""
 
     dollars: float
     tasks: float
@@ -55,8 +55,11 @@ class DayForecast:
 def forecast_day(
     settings: Settings, found: Findings, now: float, servers: Mapping[int, int | None] = MappingProxyType({})
 ) -> DayForecast:
-    """Forecast a day of the agents that can start; problems in their files become findings. `now` in unix seconds;
-    `servers`: known servers by channel. One without a bot takes no part in conversations."""
+    """Forecast a day of the agents that can start; problems in their files become findings.
+
+    `now` is in unix seconds; `servers` maps channels to their known servers. Agents without a bot aren't part of the
+    conversations.
+    """
     agents = [agent for agent in answering(settings).values() if agent.usable]
     bots = [agent for agent in agents if agent.token is not None]
     conversations = (settings.schedule_min + settings.schedule_max) / 2 if settings.channels else 0.0
@@ -75,11 +78,11 @@ def forecast_day(
         folder = settings.persona_folder(name)
         count, problems = automation_turns_a_day(folder, instructions, now, settings.timezone)
         for problem in problems:
-            found.warn(f"{name}'s files", problem, "correct this line; until then its task is skipped")
+            found.warn(f"{name}'s files", problem, "correct this line; until then the bot skips this task")
         if count and count + instructions > settings.daily_unasked:
-            text = f"{name} has about {count:,.0f} automation tasks a day, but {settings.daily_unasked} turns for them"
-            advice = "raise AGENT_MAX_DAILY or AGENT_MAX_DAILY_UNASKED; without that the last are skipped"
-            found.warn("automation", text, advice)
+            text = f"{name} has about {count:,.0f} automation tasks a day but only {settings.daily_unasked} turns for"
+            text += " them, so it skips the last ones"
+            found.warn("automation", text, "raise AGENT_MAX_DAILY or AGENT_MAX_DAILY_UNASKED")
         tasks.append(count)
     casual = replace(theme_named(DEFAULT_THEME), search=True, always_draw=False)
     dollars += sum(count * turn_cost(prices_in(None, one), casual) for count, one in zip(tasks, agents, strict=True))
@@ -91,52 +94,55 @@ def forecast_day(
 def check_costs(
     settings: Settings, found: Findings, now: float, servers: Mapping[int, int | None] = MappingProxyType({})
 ) -> None:
-    """Compare the forecast with the day's budget. Arguments as in `forecast_day`."""
+    """Compare the forecast with the daily budget. Arguments as in `forecast_day`."""
     day = forecast_day(settings, found, now, servers)
     budget = settings.budget_daily_usd
-    limit = "no limit for all bots together" if budget is None else f"the budget is ${budget:.2f}"
-    text = f"{day.text}; {limit}"
-    if budget is not None and day.dollars > budget:
-        less = "run the automation tasks less often" if day.tasks else "lower COORDINATOR_SCHEDULE_MAX"
-        found.warn("costs", text, f"{less}, or raise BUDGET_DAILY_USD")
-    elif budget is None:
-        found.warn("costs", text, "set BUDGET_DAILY_USD; without it, mentions may cost any sum")
+    text = day.text if budget is None else f"{day.text}; the budget is ${budget:.2f}"
+    if budget is None:
+        text = f"{text}; there's no limit on what mentions can cost"
+        found.warn("costs", text, "set BUDGET_DAILY_USD, such as 5")
     elif budget == 0:
-        found.warn("costs", text, "raise BUDGET_DAILY_USD, or write none for no limit: only free models answer now")
+        found.warn("costs", f"{text}, so only free models answer", "raise BUDGET_DAILY_USD, or set none for no limit")
+    elif day.dollars > budget:
+        less = "run the automation tasks less often" if day.tasks else "lower COORDINATOR_SCHEDULE_MAX"
+        text = f"{text}, so the bots go quiet before the day is over"
+        found.warn("costs", text, f"{less}, or raise BUDGET_DAILY_USD")
     else:
         found.ok("costs", text)
 
 
 def check_cheap(settings: Settings, found: Findings) -> None:
-    """Say which cheap model is used, what it costs, and for which bots it is asked first."""
+    """Show the cheap model, its price, and the bots that it is asked for first."""
     model = cheapest(settings.cheap_models)
     first = [name for name in settings.agents if settings.asks_cheaply(name)]
     strangers = [name for name in settings.cheap_first if name not in ("all", "none", *settings.agents)]
     if model is None:
-        text = "none: rooms have no summaries, and no bot asks it first"
+        text = "none, so rooms get no summaries and CHEAP_FIRST has no effect"
         found.note("cheap model", text, "set CHEAP_MODEL to provider/model" if first else "")
         return
     prices = prices_of(model)
     price = "free" if prices.free else f"${usual_call(prices):.2g} a question"
-    text = f"{model.name}, {price}: summaries of rooms"
+    text = f"{model.name}, {price}: summarizes rooms"
     pays = []
     for name in first:
         agent = settings.agents[name]
         share = break_even(prices_in(None, agent), prices) if agent.usable else float("inf")
-        pays.append(f"{name} ({f'pays from {share:.0%} of turns skipped' if share < 1 else 'never pays'})")
-    found.ok("cheap model", f"{text}, and asked first for {', '.join(pays)}" if pays else text)
+        saves = f"saves money if it skips {share:.0%} of the turns" if share < 1 else "never saves money"
+        pays.append(f"{name} ({saves})")
+    found.ok("cheap model", f"{text}, and decides whether to speak for {', '.join(pays)}" if pays else text)
     if strangers:
-        found.note("cheap model", f"CHEAP_FIRST also names {', '.join(strangers)}: only personas may go by that", "")
+        text = f"CHEAP_FIRST names {', '.join(strangers)}, not one of your bots; it has no effect unless a persona has"
+        found.note("cheap model", f"{text} that name")
 
 
 def break_even(expensive: ModelPrices, cheap: ModelPrices) -> float:
-    """The share of an agent's turns (0 to 1) that the cheap model must skip so that asking it first pays."""
+    """Return the share of an agent's turns (0 to 1) that the cheap model must skip to save money."""
     turn = expensive.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
     return usual_call(cheap) / turn if turn else float("inf")
 
 
 def _mentions(settings: Settings, agents: Sequence[AgentSettings]) -> str:
-    """The price range of a mention, from the cheapest to the most expensive agent."""
+    """Return the price range of a mention, from the cheapest to the most expensive agent."""
     hooks = [hooks_of_a_mention(settings.persona_folder(agent.spec.name)) for agent in agents]
     searching = [any(searches(agent, settings)) for agent in agents]
     all_prices = [prices_in(None, agent) for agent in agents]
@@ -148,7 +154,7 @@ def _mentions(settings: Settings, agents: Sequence[AgentSettings]) -> str:
 
 
 def expected_rounds(max_rounds: int) -> float:
-    """The average rounds of a conversation that only chance ends."""
+    """Return the average number of rounds of a conversation that only chance ends."""
     rounds, reached = 0.0, 1.0
     for number in range(1, max_rounds + 1):
         rounds += reached
@@ -157,7 +163,7 @@ def expected_rounds(max_rounds: int) -> float:
 
 
 def turn_cost(prices: ModelPrices, theme: Theme) -> float:
-    """US dollars for a turn in a channel of the theme."""
+    """Return the price in US dollars of a turn in a channel with this theme."""
     plain = prices.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
     search = prices.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, searches=1) - plain
     picture = prices.picture().cost_usd if theme.always_draw and prices.image_model else 0.0
@@ -167,7 +173,7 @@ def turn_cost(prices: ModelPrices, theme: Theme) -> float:
 def forecast(
     all_prices: Sequence[ModelPrices], themes: Sequence[Theme], conversations: float, max_rounds: int
 ) -> float:
-    """US dollars a day for this many conversations, spread evenly over channels of these themes."""
+    """Return US dollars a day for this many conversations, spread evenly over channels with these themes."""
     if not themes:
         return 0.0
     a_round = sum(turn_cost(prices, theme) for prices in all_prices for theme in themes) / len(themes)
@@ -175,8 +181,11 @@ def forecast(
 
 
 def mention_cost(prices: ModelPrices, hooks: int, searches: bool = False) -> float:
-    """US dollars for a mention in a casual channel, with its hooks. `searches`: it searches before the answer, which
-    its model's maker does in the same call; any other model is called twice, once for its query."""
+    """Return US dollars for a mention in a casual channel, with its hooks.
+
+    If it `searches` first, a provider with its own search does so in the same call; any other model is called twice,
+    once to write the query.
+    """
     plain = turn_cost(prices, theme_named(DEFAULT_THEME))
     if not searches:
         return (1 + hooks) * plain
@@ -186,13 +195,13 @@ def mention_cost(prices: ModelPrices, hooks: int, searches: bool = False) -> flo
 
 
 def room_cost(all_prices: Sequence[ModelPrices], turns: int = DEFAULT_TURNS) -> float:
-    """US dollars for a room of that many turns in a casual channel, spread evenly over its members."""
+    """Return US dollars for a room of this many turns in a casual channel, spread evenly over its members."""
     a_round = sum(turn_cost(prices, theme_named(DEFAULT_THEME)) for prices in all_prices)
     return turns * a_round / len(all_prices)
 
 
 def prices_in(server: int | None, agent: AgentSettings) -> ModelPrices:
-    """The prices of an agent's calls in a server; None: an unknown server."""
+    """Return the prices of an agent's calls in a server (None: an unknown server)."""
     there = agent.elsewhere.get(server or 0, agent)
     return ModelPrices.of(there, free=there.usable[0].is_free)
 
@@ -200,7 +209,10 @@ def prices_in(server: int | None, agent: AgentSettings) -> ModelPrices:
 def automation_turns_a_day(
     folder: Path, instructions: float, now: float, zone: tzinfo
 ) -> tuple[float, tuple[str, ...]]:
-    """Turns a day by the folder's files, and the problems in them. `instructions`: the coordinator's turns a day."""
+    """Return the turns a day that the folder's files cause, and the problems in them.
+
+    `instructions` is the number of the coordinator's turns a day.
+    """
     files = read_persona(folder)
     checks, check_problems = parse_heartbeat(files.heartbeat)
     jobs, job_problems = parse_cron(files.agents)
@@ -220,13 +232,13 @@ def automation_turns_a_day(
 
 
 def hooks_of_a_mention(folder: Path) -> int:
-    """Hook turns around each mention, by the files in the folder."""
+    """Return the number of hook turns around each mention."""
     hooks, _ = parse_hooks(read_persona(folder).agents)
     return sum(hook.fires_for("message") for name, hook in hooks.items() if name in AROUND)
 
 
 def _runs_a_day(job: Job, now: float, zone: tzinfo) -> float:
-    """Cron runs a day, for a rare job averaged over the next four weeks."""
+    """Return the cron runs a day; for a rare job the average over the next four weeks."""
     in_a_day = sum(1 for _ in _moments(job, now, now + DAY, zone))
     if in_a_day >= OFTEN:
         return in_a_day
@@ -241,35 +253,35 @@ def _moments(job: Job, now: float, end: float, zone: tzinfo) -> Iterator[float]:
 
 
 def check_options(settings: Settings, found: Findings) -> None:
-    """Report wrong options as warnings: a start skips them."""
+    """Report wrong options as warnings: the bots start without them."""
     files = OptionFiles(settings.config_files_dir, tuple(settings.agents))
     files.refresh()
     for problem in files.problems():
-        found.warn("options", problem, "correct it; docs/what-bots-see.md lists the options")
+        found.warn("options", f"skipped: {problem}", "correct it; docs/what-bots-see.md lists the options")
 
 
 def everywhere(agent: AgentSettings, settings: Settings) -> list[Options]:
-    """The agent's options in each server of GUILD_IDS, and in any other place."""
+    """Return the agent's options in any other place and in each server of GUILD_IDS."""
     options = options_in(agent.name, settings)
     return [options(server) for server in (None, *settings.guild_ids)]
 
 
 def searches(agent: AgentSettings, settings: Settings) -> list[bool]:
-    """For each place where the agent shall search before it answers a person: whether its tools allow that."""
+    """Return, for each place with `always_search`, whether the agent's tools allow a search."""
     wanting = (one for one in everywhere(agent, settings) if one.always_search)
     return [_may(WEB_SEARCH, agent, settings, one) for one in wanting]
 
 
 def check_always_search(agent: AgentSettings, settings: Settings, found: Findings) -> None:
-    """Report whether the agent searches before each answer to a person, and if its tools do not allow that."""
+    """Report whether the agent searches before each answer to a person, and whether its tools allow that."""
     wanting = searches(agent, settings)
     if not wanting:
         return
     if not all(wanting):
         advice = f"add {WEB_SEARCH} to ALLOWED_TOOLS and to the option tools, or set always_search: false"
-        found.warn("always_search", f"has no effect where the tool {WEB_SEARCH} is not allowed", advice)
+        found.warn("always_search", f"has no effect: the tool {WEB_SEARCH} isn't allowed everywhere", advice)
     else:
-        found.ok("always_search", "one web search before each answer to a person; docs/costs.md says what it costs")
+        found.ok("always_search", "the bot searches the web before each answer to a person (price: docs/costs.md)")
 
 
 def _may(tool: str, agent: AgentSettings, settings: Settings, options: Options) -> bool:
@@ -278,7 +290,7 @@ def _may(tool: str, agent: AgentSettings, settings: Settings, options: Options) 
 
 
 async def check_tools(settings: Settings, found: Findings, environment: Mapping[str, str]) -> None:
-    """Start the servers of config/mcp.yaml as a start would, list their tools, and stop them."""
+    """Start the servers of config/mcp.yaml, list their tools, and stop them."""
     built_in = [name for name in (*NAMES, MEMORY, *FILE_TOOLS) if is_allowed(name, settings.allowed_tools)]
     if WEB_SEARCH in built_in and not (settings.web_search or settings.search_keys):
         built_in.remove(WEB_SEARCH)
@@ -286,7 +298,7 @@ async def check_tools(settings: Settings, found: Findings, environment: Mapping[
     places = ((agent, one) for agent in agents for one in everywhere(agent, settings))
     if any(one.recall and _may(RECALL, agent, settings, one) for agent, one in places):
         built_in.append(RECALL)
-    found.ok("tools", ", ".join(built_in) or "no built-in tool")
+    found.ok("tools", ", ".join(built_in) or "no built-in tools")
     servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
     for problem in problems:
         found.wrong("MCP servers", problem, "correct that line")
@@ -295,9 +307,9 @@ async def check_tools(settings: Settings, found: Findings, environment: Mapping[
         states, reasons = running.status(), running.reasons()
         for server in servers:
             if states[server.name] != "running":
-                advice = "LOG_LEVEL=DEBUG shows its output; fix it, or set enabled: false"
+                advice = "fix it (LOG_LEVEL=DEBUG shows its output), or set enabled: false"
                 reason = f": {reasons[server.name]}" if reasons[server.name] else ""
-                found.wrong(f"MCP server {server.name}", f"does not start{reason}", advice)
+                found.wrong(f"MCP server {server.name}", f"doesn't start{reason}", advice)
             else:
                 tools = {tool.spec.name for agent in settings.agents for tool in running.tools_for(agent)}
                 prefix = f"{server.name}__"
@@ -307,4 +319,4 @@ async def check_tools(settings: Settings, found: Findings, environment: Mapping[
                     found.ok(f"MCP server {server.name}", ", ".join(names))
                 else:
                     advice = "check ALLOWED_TOOLS, and `tools` and `agents` of the server"
-                    found.warn(f"MCP server {server.name}", "runs, but no bot may use any of its tools", advice)
+                    found.warn(f"MCP server {server.name}", "starts, but no bot may use its tools", advice)

@@ -1,14 +1,13 @@
-"""Checks a bot on Discord: token, application, servers, channels, permissions; and what the bots share.
+"""Check a bot on Discord: token, application, servers, channels, permissions; and what the bots share.
 
-What a bot sees is read by REST GET requests alone. `logged_in` raises one of two errors, which tell a wrong token from
-a Discord that cannot be asked:
+Everything is read with REST GET requests. `logged_in` raises one of two errors:
 
-    TokenRefusedError   Discord refuses the token
-    NoAnswerError       network, time limit, an answer that cannot be read: the token may be right
+    TokenRefusedError   Discord rejects the token
+    NoAnswerError       network, time limit, or an unreadable answer: the token may be right
 
-A channel that the bot may not view is looked up in its guild's channel list, which Discord returns whole, so that every
+A channel that the bot can't view is looked up in its guild's channel list, which Discord returns whole, so that every
 missing permission can be named. Permissions are computed as Discord documents it: @everyone and roles, then the
-channel's overwrites for @everyone, for the member's roles, for the member.
+channel's overwrites for @everyone, for the member's roles, and for the member.
 https://discord.com/developers/docs/topics/permissions#permission-hierarchy
 """
 
@@ -45,16 +44,16 @@ NEEDED: Permissions = {
     "Embed Links": discord.Permissions(embed_links=True),
 }
 WELCOME: Permissions = {"Use External Emojis": discord.Permissions(use_external_emojis=True)}
-"""Optional: a bot works without these."""
+"""Optional permissions: a bot works without them."""
 ROOMS: Permissions = {
     "Create Public Threads": discord.Permissions(create_public_threads=True),
     "Manage Threads": discord.Permissions(manage_threads=True),
     "Manage Webhooks": discord.Permissions(manage_webhooks=True),
 }
-"""Optional too: for rooms, to lock and archive their threads, and for personas."""
+"""Optional permissions for rooms and for personas."""
 
 WRITING: Permissions = {name: NEEDED[name] for name in ("View Channels", "Send Messages")}
-"""What a bot needs in a channel that it only posts reports to."""
+"""Permissions that a bot needs in a channel for reports."""
 
 SCOPES = ("bot", "applications.commands")
 PORTAL = "discord.com/developers/applications"
@@ -67,11 +66,11 @@ _ADMINISTRATOR = discord.Permissions(administrator=True).value
 
 
 class TokenRefusedError(Exception):
-    """Discord refuses the token."""
+    """Discord rejects the token."""
 
 
 class NoAnswerError(Exception):
-    """Discord could not be asked; the text completes "Discord …"."""
+    """Discord gave no usable answer; the text completes "Discord …"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class Overwrite:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """A bot's application in the developer portal. `code_grant`: its invite link does not work as it is."""
+    """A bot's application in the developer portal. With `code_grant` its invite link doesn't work."""
 
     id: int
     message_content: bool
@@ -111,7 +110,7 @@ class RoleView:
 
 @dataclass(frozen=True, slots=True)
 class GuildView:
-    """A guild of the bot. `bits`: the permissions of its roles there."""
+    """A guild that the bot is in. `bits` are the permissions of its roles there."""
 
     id: int
     name: str
@@ -122,8 +121,10 @@ class GuildView:
 
 @dataclass(slots=True)
 class BotView:
-    """The guilds and channels that a bot sees. `hidden`: channels it may not view that no guild of it lists; `unknown`:
-    channels that do not exist."""
+    """The guilds and channels that a bot sees.
+
+    `hidden`: channels that it can't view and that none of its guilds lists; `unknown`: channels that don't exist.
+    """
 
     user_id: int
     name: str
@@ -133,7 +134,7 @@ class BotView:
     unknown: set[int] = field(default_factory=set)
 
     def bits_in(self, channel: ChannelView) -> int:
-        """The bot's permissions in the channel; 0 in a guild that it has not joined."""
+        """Return the bot's permissions in the channel; 0 in a guild that it hasn't joined."""
         guild = self.guilds.get(channel.guild_id or 0)
         if guild is None or guild.bits & _ADMINISTRATOR:
             return 0 if guild is None else guild.bits
@@ -147,18 +148,15 @@ class BotView:
 
 
 async def check_bot(agent: AgentSettings, settings: Settings, section: ReportSection) -> BotView | None:
-    """Fill the section; return what the bot sees, or None if it cannot log in.
-
-    Raises errors of discord.py and aiohttp.
-    """
+    """Fill the section. Returns what the bot sees, or None if it can't log in. Raises errors of py-cord and aiohttp."""
     assert agent.token is not None
     found = section.findings
     async with discord_http() as http:
         try:
             me: Json = await http.static_login(agent.token.get_secret_value())
         except discord.LoginFailure:
-            advice = f"{PORTAL}: Bot, Reset Token; put the new token into {agent.spec.token_setting}"
-            found.wrong("token", "Discord refuses it", advice)
+            advice = f"at {PORTAL}, page Bot, click Reset Token and copy the new token to {agent.spec.token_setting}"
+            found.wrong("token", "Discord rejects it", advice)
             return None
         found.ok("token", f"logs in as {me['username']}")
         options = options_in(agent.name, settings)
@@ -167,16 +165,17 @@ async def check_bot(agent: AgentSettings, settings: Settings, section: ReportSec
         if application.message_content:
             found.ok("intents", "Message Content is on")
         else:
-            found.wrong("intents", "Message Content is off", f"{PORTAL}: Bot, switch on Message Content Intent")
+            advice = f"at {PORTAL}, page Bot, turn on Message Content Intent"
+            found.wrong("intents", "Message Content is off, so the bot can't start", advice)
         if application.code_grant:
-            advice = f"{PORTAL}: Bot, switch off Requires OAuth2 Code Grant"
-            found.warn("invite link", "requires an OAuth2 code grant", advice)
+            advice = f"at {PORTAL}, page Bot, turn off Requires OAuth2 Code Grant"
+            found.warn("invite link", "Requires OAuth2 Code Grant is on, so nobody can invite the bot", advice)
         wanted = dict.fromkeys((*settings.channels, *report_channels(settings).values()))
         view = await read_bot_view(http, me, tuple(wanted), settings.guild_ids)
     for guild_id in settings.guild_ids:
         if guild_id not in view.guilds:
             advice = "open its invite link above, or correct GUILD_IDS"
-            found.wrong(f"server {guild_id}", "the bot is not in it", advice)
+            found.wrong(f"server {guild_id}", "the bot isn't in it", advice)
     if view.guilds:
         found.ok("servers", ", ".join(guild.name for guild in view.guilds.values()))
     _check_channels(view, settings, found, options)
@@ -185,7 +184,7 @@ async def check_bot(agent: AgentSettings, settings: Settings, section: ReportSec
 
 
 def link_to_invite(application_id: int, settings: Settings, options: OptionsIn) -> str:
-    """The invite link with the permissions that a bot needs; a single server of GUILD_IDS is preselected."""
+    """Return the invite link with the permissions that a bot needs. A single server of GUILD_IDS is preselected."""
     of_options = [wanted_by(options(server)) for server in (None, *settings.guild_ids)]
     permissions = discord.Permissions.none()
     for wanted in (NEEDED, WELCOME, ROOMS, *of_options):
@@ -198,7 +197,7 @@ def link_to_invite(application_id: int, settings: Settings, options: OptionsIn) 
 
 
 def wanted_by(options: Options) -> Permissions:
-    """Permissions that single options need, under a name that includes the option."""
+    """Return the permissions that options need, under names that include the option."""
     wanted = {}
     if options.tool_output_visible:
         wanted["Manage Webhooks (for tool_output_visible)"] = discord.Permissions(manage_webhooks=True)
@@ -208,53 +207,53 @@ def wanted_by(options: Options) -> Permissions:
 
 
 def _check_channels(view: BotView, settings: Settings, found: Findings, options: OptionsIn) -> None:
-    """Check every channel. Those with problems get lines of their own, the others share one."""
+    """Check every channel. Channels with problems get their own lines; the others share one."""
     fine: list[str] = []
     lacking: dict[str, list[str]] = {}  # for rooms
     for channel_id in settings.channels:
         channel = view.channels.get(channel_id)
         if channel is None and channel_id in view.unknown:
-            advice = "correct the id in CHANNEL_THEME_MAP"
-            found.wrong(f"channel {channel_id}", "there is no such channel", advice)
+            found.wrong(f"channel {channel_id}", "doesn't exist", "correct the id in CHANNEL_THEME_MAP")
             continue
         if channel is None:
-            advice = "invite it to that server, or give it View Channels there"
-            found.wrong(f"channel {channel_id}", "the bot cannot see it", advice)
+            advice = "invite the bot to that server, or allow it View Channels there"
+            found.wrong(f"channel {channel_id}", "the bot can't see it", advice)
             continue
         bits, before = view.bits_in(channel), len(found)
         lacking[f"#{channel.name}"] = missing(bits, ROOMS)
         if not _is_out_of_place(channel, settings, found):
             if needed := missing(bits, NEEDED):
-                advice = "give its role these permissions, in the server or in the channel"
-                found.wrong(f"#{channel.name}", f"missing: {', '.join(needed)}", advice)
+                advice = "give the bot's role these permissions, in the server or in the channel"
+                found.wrong(f"#{channel.name}", f"missing permissions: {', '.join(needed)}", advice)
             if welcome := missing(bits, {**WELCOME, **wanted_by(options(channel.guild_id))}):
-                advice = "optional: give its role these permissions"
-                found.warn(f"#{channel.name}", f"missing: {', '.join(welcome)}", advice)
+                advice = "optional: give the bot's role these permissions"
+                found.warn(f"#{channel.name}", f"missing permissions: {', '.join(welcome)}", advice)
         if len(found) == before:
             fine.append(f"#{channel.name}")
     if fine:
         found.ok("channels", ", ".join(fine))
     if names := dict.fromkeys(name for names in lacking.values() for name in names):
         places = ", ".join(name for name, lacks in lacking.items() if lacks)
-        found.note("rooms", f"{places}: missing {', '.join(names)}", "optional: rooms and personas need them")
+        text = f"{places}: missing permissions: {', '.join(names)}"
+        found.note("rooms", text, "optional: give the bot's role these permissions, for rooms and personas")
 
 
 def _is_out_of_place(channel: ChannelView, settings: Settings, found: Findings) -> bool:
-    """Whether the channel is no text channel, or in none of the chosen servers, which is reported."""
+    """Return whether the channel isn't a text channel or isn't in a chosen server, and report that."""
     if channel.guild_id is None or channel.kind not in TEXT_CHANNELS:
         kinds = {one.value: one.name.replace("_", " ") for one in discord.ChannelType}
-        text = f"not a text channel ({kinds.get(channel.kind, 'other')})"
-        found.wrong(f"#{channel.name}", text, f"use a text channel instead of {channel.id}")
+        text = f"isn't a text channel ({kinds.get(channel.kind, 'other')})"
+        found.wrong(f"#{channel.name}", text, f"in CHANNEL_THEME_MAP, replace {channel.id} by a text channel")
         return True
     if settings.guild_ids and channel.guild_id not in settings.guild_ids:
-        advice = f"add {channel.guild_id} to GUILD_IDS, or remove the channel"
-        found.wrong(f"#{channel.name}", "not in a server of GUILD_IDS", advice)
+        advice = f"add {channel.guild_id} to GUILD_IDS, or remove the channel from CHANNEL_THEME_MAP"
+        found.wrong(f"#{channel.name}", "isn't in a server of GUILD_IDS", advice)
         return True
     return False
 
 
 def report_channels(settings: Settings) -> Mapping[str, int]:
-    """The channels that settings name for reports and other output, by setting."""
+    """Return the channels for reports and other output, by setting."""
     named = {"OWNER_CHANNEL_ID": settings.owner_channel_id, "OUTPUT_CHANNEL_ID": settings.output_channel_id}
     return {key: channel_id for key, channel_id in named.items() if channel_id is not None}
 
@@ -265,34 +264,34 @@ def _check_report_channels(view: BotView, settings: Settings, found: Findings) -
         channel = view.channels.get(channel_id)
         missing_here = [] if channel is None else missing(view.bits_in(channel), WRITING)
         if channel_id in view.unknown:
-            found.warn(key, f"there is no channel {channel_id}", "correct the id, or leave it empty")
+            found.warn(key, f"channel {channel_id} doesn't exist", "correct the id, or leave the setting empty")
         elif channel is None:
-            advice = "give it View Channels there, or choose another channel"
-            found.warn(key, f"the bot cannot see channel {channel_id}", advice)
+            advice = "allow it View Channels there, or choose another channel"
+            found.warn(key, f"the bot can't see channel {channel_id}", advice)
         elif missing_here:
-            text = f"#{channel.name}: missing: {', '.join(missing_here)}"
-            found.warn(key, text, "give its role these permissions there")
+            text = f"#{channel.name}: missing permissions: {', '.join(missing_here)}"
+            found.warn(key, text, "give the bot's role these permissions there")
         else:
             found.ok(key, f"#{channel.name}")
 
 
 def check_identities(views: Mapping[str, BotView], sections: Mapping[str, ReportSection]) -> None:
-    """Report tokens of one application: they are one bot, which would answer itself."""
+    """Report tokens of the same application: they are the same bot, which would answer itself."""
     for name, view in views.items():
         same = [other for other, seen in views.items() if other != name and seen.user_id == view.user_id]
         if twins := [sections[other].title for other in same]:
-            advice = "give each bot an application of its own, with its own token"
-            sections[name].findings.wrong("identity", f"the same bot as {', '.join(twins)}", advice)
+            advice = f"at {PORTAL}, make an application for each bot, and use its token"
+            sections[name].findings.wrong("identity", f"has the same token as {', '.join(twins)}", advice)
 
 
 def check_bot_ids(views: Mapping[str, BotView], settings: Settings, sections: Mapping[str, ReportSection]) -> list[int]:
-    """Report bots that BOT_IDS lacks; return ids in it that belong to no bot here."""
+    """Report bots that BOT_IDS lacks. Returns the ids in it that don't belong to a bot here."""
     if not settings.bot_ids:
         return []
     for name, view in views.items():
         if view.user_id not in settings.bot_ids:
             advice = f"add {view.user_id} to BOT_IDS"
-            sections[name].findings.warn("BOT_IDS", "does not list this bot", advice)
+            sections[name].findings.warn("BOT_IDS", "doesn't list this bot", advice)
     return [bot_id for bot_id in settings.bot_ids if bot_id not in {view.user_id for view in views.values()}]
 
 
@@ -301,17 +300,18 @@ def check_role(views: Mapping[str, BotView], role_id: int, found: Findings) -> N
     guilds = {guild.id: guild for view in views.values() for guild in view.guilds.values()}
     roles = [guild.roles[role_id] for guild in guilds.values() if role_id in guild.roles]
     if not roles:
-        found.warn("BOTS_ROLE_ID", "no server of the bots has this role", "correct the id, or leave it empty")
+        text = "none of the bots' servers has this role"
+        found.warn("BOTS_ROLE_ID", text, "correct the id, or leave the setting empty")
     elif not roles[0].mentionable:
-        advice = "Server Settings, Roles: allow anyone to mention this role"
-        found.warn("BOTS_ROLE_ID", f"not everyone may mention @{roles[0].name}", advice)
+        advice = "in Discord, under Server Settings, Roles, allow anyone to mention this role"
+        found.warn("BOTS_ROLE_ID", f"not everyone can mention @{roles[0].name}", advice)
     else:
         found.ok("BOTS_ROLE_ID", f"@{roles[0].name}")
 
 
 @asynccontextmanager
 async def discord_http() -> AsyncIterator[HTTPClient]:
-    """py-cord's REST client; log in with `static_login`."""
+    """Yield py-cord's REST client; log in with `static_login`."""
     http = HTTPClient()
     try:
         yield http
@@ -321,29 +321,28 @@ async def discord_http() -> AsyncIterator[HTTPClient]:
 
 @asynccontextmanager
 async def logged_in(token: str, seconds: float) -> AsyncIterator[tuple[HTTPClient, Json]]:
-    """A client for at most `seconds`, and the bot's user object. Raises TokenRefusedError, NoAnswerError."""
+    """Yield a client, for at most `seconds`, and the bot's user object. Raises TokenRefusedError, NoAnswerError."""
     try:
         async with asyncio.timeout(seconds), discord_http() as http:
             yield http, await http.static_login(token)
     except discord.LoginFailure:
         raise TokenRefusedError from None
     except TimeoutError:
-        raise NoAnswerError(f"gives no answer within {seconds:g} s") from None
+        raise NoAnswerError(f"didn't answer within {seconds:g} seconds") from None
     except discord.HTTPException as error:
-        raise NoAnswerError(f"answers with an error (HTTP {error.status})") from None
+        raise NoAnswerError(f"answered with an error (HTTP {error.status})") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise NoAnswerError(f"cannot be reached from this machine{cause(error)}") from None
+        raise NoAnswerError(f"can't be reached from this machine{cause(error)}") from None
     except (LookupError, TypeError, ValueError):
-        raise NoAnswerError("cannot be understood, as if a proxy answered in its place") from None
+        raise NoAnswerError("gave an unreadable answer; perhaps a proxy answered in its place") from None
 
 
 def cause(error: Exception) -> str:
-    """The system's words for a failed connection, in brackets; "" if there are none."""
+    """Return the system's words for a failed connection in parentheses, or "" if there are none."""
     return f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
 
 
 async def read_application(http: HTTPClient) -> Application:
-    """Read the application of the bot that is logged in."""
     found: Json = await http.application_info()
     return Application(
         id=int(found["id"]),
@@ -353,14 +352,14 @@ async def read_application(http: HTTPClient) -> Application:
 
 
 async def read_guild_channels(http: HTTPClient, guild_id: int) -> list[ChannelView]:
-    """All channels of a guild that the bot is in, categories and those that it may not view too."""
+    """Return all channels of a guild that the bot is in, including categories and channels that it can't view."""
     return [_channel(one) for one in await http.get_all_guild_channels(guild_id)]
 
 
 async def read_bot_view(
     http: HTTPClient, me: Json, channel_ids: Collection[int], guild_ids: Collection[int]
 ) -> BotView:
-    """Read these channels, their guilds and these guilds as the bot `me` (its user object) sees them."""
+    """Read these channels, their guilds, and these guilds as the bot `me` (its user object) sees them."""
     view = BotView(user_id=int(me["id"]), name=str(me["username"]))
     for channel_id in channel_ids:
         try:
@@ -413,7 +412,7 @@ def _channel(channel: Json) -> ChannelView:
 
 
 def missing(bits: int, wanted: Permissions) -> list[str]:
-    """The names of wanted permissions that are missing."""
+    """Return the names of wanted permissions that are missing."""
     return [name for name, permission in wanted.items() if bits & permission.value != permission.value]
 
 

@@ -1,4 +1,4 @@
-"""Checks what does not depend on a bot: Redis, folders, ports, the clock, the record."""
+"""Check what all bots share: Redis, folders, ports, the clock, and the record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agentic.wire.server import MIN_VERSION, RedisPlace, locate_redis
 
 
 def taken_ports(settings: Settings) -> Findings:
-    """Warn of ports that are in use already, so that a start could not serve them."""
+    """Warn about ports that are already in use."""
     found = Findings()
     ports = {
         "HEALTH_PORT": ("127.0.0.1", settings.health_port),
@@ -30,12 +30,12 @@ def taken_ports(settings: Settings) -> Findings:
                 socket.create_server((host, port)).close()
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                text = f"{port} on {host} is in use, by these bots if they are running, otherwise by another program"
-                found.warn(key, text, "choose another port if the bots are not running")
+                text = f"{port} on {host} is in use; if your bots aren't running, another program uses it"
+                found.warn(key, text, "if your bots aren't running, choose another port")
     return found
 
 
-# Write, publish and run a script: what the program does with Redis.
+# Does what the program does with Redis: writes, publishes, and runs a script.
 _TRY = """
 redis.call('set', KEYS[1], 'ok', 'EX', 10)
 redis.call('publish', KEYS[1], 'ok')
@@ -57,26 +57,27 @@ async def check_redis(settings: Settings, found: Findings, *, use_default_redis:
         ):
             await _check_server(place, link, found, "" if settings.redis_url else " (REDIS_URL is not set)")
     except RedisStartError as error:
-        found.wrong("Redis", "none can be used", str(error))
-    except StateUnavailable as away:
+        found.wrong("Redis", "can't be started, and the bots need it", str(error))
+    except StateUnavailable as error:
         advice = "start that server, or correct REDIS_URL" if settings.redis_url else "read its log"
-        found.wrong("Redis", f"cannot be used: {away}", advice)
+        found.wrong("Redis", f"is unavailable: {error}", advice)
 
 
 async def _check_server(place: RedisPlace, link: RedisConnection, found: Findings, origin: str) -> None:
     info = await link.call(lambda redis: redis.info())
     if info.get("redis_mode") == "cluster":
-        found.wrong("Redis", f"{place.description} is a cluster", "its scripts need a server without cluster mode")
+        found.wrong("Redis", f"{place.description} is a cluster", "use a server without cluster mode")
         return
     await link.script(_TRY, [keys.COORDINATOR_CHECK])
     policy, limit = str(info.get("maxmemory_policy", "noeviction")), int(info.get("maxmemory", 0))
-    if policy != "noeviction":  # counts, budgets and leases may be among the keys that a full server deletes
-        when = f"at {limit // 1024**2} MB" if limit else "once it has a maxmemory"
-        found.warn("Redis", f"it deletes keys {when} (maxmemory-policy {policy})", "set maxmemory-policy noeviction")
+    if policy != "noeviction":
+        when = f"at {limit // 1024**2} MB" if limit else "once maxmemory is set"
+        text = f"deletes keys {when} (maxmemory-policy {policy}), perhaps budgets and running conversations"
+        found.warn("Redis", text, "set maxmemory-policy to noeviction")
     version = str(info.get("redis_version", "0"))
     if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < MIN_VERSION:
         oldest = ".".join(map(str, MIN_VERSION))
-        found.wrong("Redis", f"{place.description} is version {version}", f"{oldest} or newer is needed")
+        found.wrong("Redis", f"{place.description} is version {version}, too old", f"update it to {oldest} or newer")
     else:
         found.ok("Redis", f"{place.description}, version {version}{origin}")
 
@@ -87,33 +88,34 @@ def check_data_folder(settings: Settings, found: Findings) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
-            found.ok("data folder", f"{folder} can be written")
+            found.ok("data folder", f"{folder} is writable")
     except OSError as error:
-        problem = f"{folder}: {error.strerror or error}"
-        found.wrong("data folder", problem, "correct its permissions, or set DATA_DIR")
+        problem = f"the bots can't write to {folder} ({error.strerror or error})"
+        found.wrong("data folder", problem, "fix its permissions, or set DATA_DIR to another folder")
 
 
 def check_persona(folder: Path, found: Findings) -> None:
-    """Check an agent's persona folder, which its bot reads for every event and writes its memory to."""
+    """Check an agent's persona folder: the bot reads it for every event and writes its memory there."""
     if not folder.is_dir():
-        found.note("persona", f"{folder} is missing; the start creates it", "correct PERSONAS_DIR if it is elsewhere")
+        text = f"{folder} doesn't exist yet; the bot creates it when it starts"
+        found.note("persona", text, "if your personas are elsewhere, correct PERSONAS_DIR")
         return
     try:
         with tempfile.TemporaryFile(dir=folder):
-            found.ok("persona", f"{folder} can be written")
+            found.ok("persona", f"{folder} is writable")
     except OSError as error:
-        advice = "make the user that runs the bots its owner: their memories are kept there"
-        found.warn("persona", f"{folder}: {error.strerror or error}", advice)
+        text = f"the bot can't save its memory in {folder} ({error.strerror or error})"
+        found.warn("persona", text, "make the user that runs the bots the owner of this folder")
 
 
 def check_record(settings: Settings, found: Findings) -> None:
-    """Show what is kept of turns and for how long, and where its owner looks at it."""
+    """Show which data is recorded and for how long, and where the owner can look at it."""
     limits = [days for days in (settings.record_days, settings.record_prompts_days) if days is not None]
     prompts = f"prompts {_period(min(limits, default=None))}" if settings.records_prompts else "no prompts"
-    kept = f"turns, costs and posts {_period(settings.record_days)}, {prompts}, in {settings.record_file}"
-    found.ok("record", kept if settings.records else "nothing is recorded (RECORD_DAYS=0)")
-    who = "asks for CONSOLE_TOKEN" if settings.console_token else "open to everybody on this machine"
-    off = "off; CONSOLE=true shows in a browser what the bots do"
+    kept = f"keeps turns, costs, and posts {_period(settings.record_days)}, {prompts}, in {settings.record_file}"
+    found.ok("record", kept if settings.records else "off (RECORD_DAYS=0)")
+    who = "you sign in with CONSOLE_TOKEN" if settings.console_token else "open to everyone on this machine"
+    off = "off (set CONSOLE=true to watch the bots in your browser)"
     found.ok("console", off if settings.console_link is None else f"{settings.console_link}, {who}")
 
 
@@ -122,7 +124,8 @@ def _period(days: float | None) -> str:
 
 
 def check_clock(settings: Settings, found: Findings, clock: Callable[[], float]) -> None:
-    """Show the time, by which the owner recognizes a wrong time zone."""
+    """Show the local time, so that the owner notices a wrong time zone."""
     now = datetime.fromtimestamp(clock(), settings.timezone)
-    hours = f"; conversations from {settings.active_start} to {settings.active_end} h" if settings.on_discord else ""
-    found.ok("time zone", f"{settings.timezone.key or 'of this machine'}, now {now:%H:%M}{hours}")
+    hours = f"; conversations start from {settings.active_start}:00 to {settings.active_end}:00"
+    zone = settings.timezone.key or "this machine's"
+    found.ok("time zone", f"{zone}, where it is {now:%H:%M}{hours if settings.on_discord else ''}")

@@ -1,7 +1,7 @@
-"""Warns of odd settings: valid, but they name something that does not exist.
+"""Warn about odd settings: they are valid but name something that doesn't exist.
 
-Each warning is one line, logged at the start and shown by --check. None stops a start; the network is not used, and
-nothing is imported that a start without --check does not need.
+Each warning is one line, logged at the start and shown by --check. No warning stops a start. This module doesn't use
+the network, and imports nothing that a start without --check doesn't need.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agentic.process.root import ROOT
 from agentic.tools.own_tools import FILE_TOOLS, MEMORY, RECALL
 from agentic.tools.toolset import NAMES
 
-OptionsIn = Callable[[int | None], Options]  # by server; None: any other
+OptionsIn = Callable[[int | None], Options]  # by server id; None: any other server
 
 TOOLS = (*NAMES, MEMORY, RECALL, *FILE_TOOLS)
 CONFIG_FILES = ("shared.yaml", "endpoints.yaml", "mcp.yaml")
@@ -35,7 +35,7 @@ def setting_warnings_here(settings: Settings, folder: Path | None = None) -> lis
     _warn_of_folders(settings, folder or Path.cwd(), found)
     _warn_of_files(settings.config_files_dir, settings.agents, found)
     if settings.context_window_size > MAX_MESSAGES:
-        text = f"{settings.context_window_size} counts as {MAX_MESSAGES}, since no more messages are kept"
+        text = f"{settings.context_window_size} is above the maximum, so the bots use {MAX_MESSAGES}"
         found.warn("CONTEXT_WINDOW_SIZE", text, f"set {MAX_MESSAGES} or less")
     _warn_of_tools(settings, found)
     _warn_of_models(settings, found)
@@ -46,19 +46,19 @@ def setting_warnings_here(settings: Settings, folder: Path | None = None) -> lis
 def _warn_of_folders(settings: Settings, folder: Path, found: Findings) -> None:
     named = settings.model_fields_set
     if "personas_dir" in named and not settings.personas_dir.is_dir():
-        text = f"{settings.personas_dir} does not exist, so every bot starts with new files"
+        text = f"{settings.personas_dir} doesn't exist, so every bot starts with new files"
         found.warn("PERSONAS_DIR", text, "correct it if your bots' files are elsewhere")
     if "config_files_dir" in named and not settings.config_files_dir.is_dir():
-        text = f"{settings.config_files_dir} does not exist, so no options, endpoints or MCP servers are read"
+        text = f"{settings.config_files_dir} doesn't exist, so the bots have no options, endpoints, or MCP servers"
         found.warn("CONFIG_FILES_DIR", text, "correct it, or create the folder")
     used = (".env", str(settings.personas_dir), str(settings.config_files_dir))
     if "personas_dir" not in named and folder != ROOT and not any((folder / name).exists() for name in used):
         text = f"{folder} has no .env, personas/ or config/, so the bots start with new files there"
-        found.warn("working folder", text, f"start it in {ROOT}, or set PERSONAS_DIR")
+        found.warn("working folder", text, f"start the program in {ROOT}, or set PERSONAS_DIR")
 
 
 def _warn_of_files(folder: Path, agents: Collection[str], found: Findings) -> None:
-    """Warn of files that nothing reads. Wrong names among those of guilds and bots are reported with their contents."""
+    """Warn about files that nothing reads. Wrong names in guilds/ and bots/ are reported when the options are read."""
     for path in sorted((*folder.glob("*.y*ml"), *folder.glob("*/*.y*ml"))):
         name = path.relative_to(folder).as_posix()
         of_options = name.startswith(("guilds/", "bots/")) and path.suffix == ".yaml"
@@ -70,11 +70,11 @@ def _warn_of_files(folder: Path, agents: Collection[str], found: Findings) -> No
         if path.stem in agents:
             close = [f"bots/{path.stem}.yaml"]
         advice = f"did you mean {close[0]}?" if close else "config/README.md lists the names"
-        found.warn(str(path), "is not used", advice)
+        found.warn(str(path), "isn't used: nothing reads a file with this name", advice)
 
 
 def _warn_of_tools(settings: Settings, found: Findings) -> None:
-    """Names of no tool. Names with two underscores or a wildcard may belong to an MCP server."""
+    """Warn about unknown tools. Names with two underscores or a wildcard may belong to an MCP server."""
     lists = {"ALLOWED_TOOLS": settings.allowed_tools if "allowed_tools" in settings.model_fields_set else ()}
     lists |= {agent.spec.tools_setting: agent.allowed_tools or () for agent in settings.agents.values()}
     for key, patterns in lists.items():
@@ -83,26 +83,26 @@ def _warn_of_tools(settings: Settings, found: Findings) -> None:
                 continue
             if name[:1].isupper():
                 if settings.agent_runtime is None:
-                    text = f"{name} is a tool of coding agents, and no coding agent is set"
+                    text = f"{name} is a tool for coding agents, and there isn't one, so it has no effect"
                     found.warn(key, text, "set AGENT_RUNTIME, or remove the tool")
                 continue
             close = difflib.get_close_matches(name.lower(), TOOLS, n=1)
-            known = f"use {', '.join(TOOLS)}, or server__tool of an MCP server"
-            found.warn(key, f"there is no tool {name}", f"did you mean {close[0]}?" if close else known)
+            known = f"use {', '.join(TOOLS)}, or server__tool for a tool of an MCP server"
+            found.warn(key, f"{name} isn't a tool", f"did you mean {close[0]}?" if close else known)
 
 
 def _warn_of_models(settings: Settings, found: Findings) -> None:
-    """A server of the owner's needs no key, but the providers' SDKs want one."""
+    """Warn about the owner's own servers without a key: they need none, but the providers' SDKs do."""
     for agent in settings.agents.values():
         model = agent.models[0]
         if not agent.usable and model.lacks == model.key_setting and is_local(model.base_url):
-            text = f"it names your own server, but {model.key_setting} is not set, so {agent.display_name} has no model"
-            advice = f"set {model.key_setting}, to any word if that server needs no key"
+            text = f"{agent.display_name} has no model: this is your own server, but {model.key_setting} isn't set"
+            advice = f"set {model.key_setting} (any word will do if that server needs no key)"
             found.warn(model.base_url_setting, text, advice)
 
 
 def _warn_of_memory(settings: Settings, found: Findings) -> None:
-    """Options that need the record, although nothing is recorded."""
+    """Warn about options that need the record if nothing is recorded."""
     if settings.records:
         return
     speaking = {agent.name: agent.display_name for agent in settings.agents.values() if agent.token is not None}
@@ -110,13 +110,13 @@ def _warn_of_memory(settings: Settings, found: Findings) -> None:
         options = options_in(key, settings)
         for name in ("message_log", "recall"):
             if any(getattr(options(server), name) for server in (None, *settings.guild_ids)):
-                text = f"{shown} has the option {name}, and nothing is recorded, so it does nothing"
+                text = f"nothing is recorded, so {shown}'s option {name} has no effect"
                 found.warn("RECORD_DAYS", text, "set RECORD_DAYS to more than 0, or the option to false")
 
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """A place to look options up without pins: no channel of Discord is read."""
+    """A place to look up options without reading pins from Discord."""
 
     guild_id: int | None
     channel_id: int = 0
@@ -125,7 +125,7 @@ class _Server:
 
 
 def options_in(agent: str, settings: Settings) -> OptionsIn:
-    """Options from the owner's files for the agent, or persona, of this key, by server."""
+    """Return a function that gives the agent's or persona's options in a server, from the owner's files."""
     names = {name: one.display_name for name, one in settings.agents.items()}
     book = load_options(settings, names, Personas(settings).layer)
     return lambda guild_id: book.options(agent, _Server(guild_id))

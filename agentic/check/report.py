@@ -1,4 +1,4 @@
-"""The report of the checks' findings: a table on a terminal, plain lines elsewhere.
+"""Print the findings: as a table on a terminal, otherwise as plain lines.
 
 Names come from strangers and errors from libraries, so secrets and control characters are removed from every line.
 """
@@ -40,11 +40,11 @@ def show(sections: Sequence[ReportSection], console: Console, settings: Settings
     def clean(text: str) -> str:
         return printable(redact.secrets(text), console.encoding)
 
-    def line(text: str) -> None:  # without wrapping: links must stay whole
+    def line(text: str) -> None:  # not wrapped: links must stay whole
         console.print(Text(clean(text)), soft_wrap=True)
 
     if linked := [section for section in sections if section.link]:
-        line("Invite links (open one to add the bot to a server, or to grant missing permissions):")
+        line("Invite links (open one to add the bot to a server or to grant missing permissions):")
         for section in linked:
             line(f"  {section.title}: {section.link}")
         line("")
@@ -65,13 +65,13 @@ def show(sections: Sequence[ReportSection], console: Console, settings: Settings
         for section in sections:
             line(section.title)
             for finding in section.findings:
-                advice = f". To do: {finding.advice}" if finding.advice else ""
+                advice = f". What to do: {finding.advice}" if finding.advice else ""
                 line(f"  {marks[finding.level]} {finding.subject}: {finding.text}{advice}")
     line(summary(sections, marks))
 
 
 def summary(sections: Sequence[ReportSection], marks: Mapping[Level, str] = _MARKS) -> str:
-    """The verdict, with the number of findings at each level."""
+    """Return the verdict, with the number of findings at each level."""
     counts = Counter(finding.level for section in sections for finding in section.findings)
     shown = (Level.OK, Level.WARNING, Level.WRONG)
     numbers = ", ".join(f"{counts[level]} {marks[level]}" for level in shown if counts[level])
@@ -80,7 +80,7 @@ def summary(sections: Sequence[ReportSection], marks: Mapping[Level, str] = _MAR
 
 
 def printable(text: str, encoding: str) -> str:
-    """The text without control characters, and with ? for what the encoding lacks."""
+    """Replace control characters with spaces, and characters that the encoding lacks with question marks."""
     text = "".join(char if char.isprintable() else " " for char in text)
     return text if can_show(text, encoding) else text.encode(encoding, "replace").decode(encoding)
 

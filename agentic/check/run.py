@@ -1,4 +1,4 @@
-"""Run all checks concurrently, each with a time limit. A check that fails becomes a finding and stops no other."""
+"""Run the checks, each with a time limit. A check that fails becomes a finding; the other checks still run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SECONDS = 30.0  # for each check; py-cord would retry longer
 
 
 async def run_check(settings: Settings, *, console: Console | None = None, **how: Any) -> int:
-    """Print the report; return 0 when nothing is wrong, else 1. `how`: as in `check_all`."""
+    """Print the report. Returns 1 if something is wrong, else 0. `how` is passed to `check_all`."""
     with quiet():
         sections = await check_all(settings, **how)
     report.show(sections, console or Console(), settings)
@@ -51,15 +51,15 @@ async def check_all(
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
 ) -> Sequence[ReportSection]:
-    """Run the checks: a section for each agent, and one for what they share. Each check has `seconds`.
+    """Run the checks, each for at most `seconds`. Returns a section for each agent and one that they share.
 
-    MCP servers see a part of `environment`, by default this process's own.
+    MCP servers see a part of `environment` (default: this process's environment).
     """
     environment = process_environment() if environment is None else environment
     agents = {**settings.agents, **answering(settings)}
     sections = {name: ReportSection(agent.display_name) for name, agent in agents.items()}
     shared = ReportSection("Shared")
-    shared.findings.ok("version", version_line())  # for a report of a problem
+    shared.findings.ok("version", version_line())  # for bug reports
     _check_discord(settings, shared.findings)
     machine.check_clock(settings, shared.findings, clock)
     shared.findings += [*setting_warnings_here(settings), *machine.taken_ports(settings)]
@@ -83,7 +83,7 @@ async def check_all(
     bots.check_identities(views, sections)
     strays = bots.check_bot_ids(views, settings, sections)
     if strays and len(views) == sum(agent.token is not None for agent in settings.agents.values()):
-        text = f"ids of no bot here: {', '.join(map(str, strays))}"
+        text = f"these ids don't belong to any of your bots: {', '.join(map(str, strays))}"
         shared.findings.warn("BOT_IDS", text, "remove them from BOT_IDS")
     if settings.bots_role_id is not None and views:
         bots.check_role(views, settings.bots_role_id, shared.findings)
@@ -91,19 +91,18 @@ async def check_all(
 
 
 def _check_discord(settings: Settings, shared: Findings) -> None:
-    """Check what at least one bot needs, if the program is on Discord at all."""
     if not settings.on_discord:
-        shared.note("Discord", f"not used, only {_others(settings)}", "CHANNEL=both and a bot's token would use it too")
+        text = f"not used: the bots are only on {_other_services(settings)}"
+        shared.note("Discord", text, "to use Discord too, set CHANNEL=both and a bot's token")
         return
     if not any(agent.token for agent in settings.agents.values()):
         names = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
-        shared.wrong("tokens", "no bot has one", f"set at least one of {names}")
+        shared.wrong("tokens", "no bot has a token, so none can start", f"set at least one of {names}")
     if not settings.channels:
-        shared.wrong("channels", "none is set, so the bots would not speak", "set CHANNEL_THEME_MAP")
+        shared.wrong("channels", "no channel is set, so the bots won't speak", "set CHANNEL_THEME_MAP")
 
 
-def _others(settings: Settings) -> str:
-    """The services in use besides Discord."""
+def _other_services(settings: Settings) -> str:
     infos = (service.info for service in services_in_use(settings))
     return listed([info.name for info in infos if info.key != DISCORD])
 
@@ -113,12 +112,12 @@ async def _check_agent(
 ) -> BotView | None:
     if agent.token is None and agent.name not in settings.account_agents:
         if settings.on_discord:
-            section.findings.note("token", "not set up", f"set {agent.spec.token_setting} to run this bot")
+            section.findings.note("token", "not set, so this bot is off", f"set {agent.spec.token_setting} to run it")
         return None
     key, view = Findings(), None
     checking_key = _guarded(check_key(agent, key, account_setting_of(agent.name, settings)), key, "key", seconds)
     if agent.token is None:
-        section.findings.note("token", f"none: this agent is on {_others(settings)} alone")
+        section.findings.note("token", f"none needed: this agent is only on {_other_services(settings)}")
         await checking_key
     else:
         checking_bot = _guarded(bots.check_bot(agent, settings, section), section.findings, "Discord", seconds)
@@ -135,21 +134,21 @@ async def _guarded(check: Awaitable[T], found: Findings, subject: str, seconds: 
         async with asyncio.timeout(seconds):
             return await check
     except TimeoutError:
-        found.wrong(subject, f"no answer within {seconds:g} s", "check the network, then run this check again")
+        found.wrong(subject, f"no answer within {seconds:g} seconds", "check your network, then run this check again")
     except discord.HTTPException as error:
-        found.wrong(subject, f"answers {error.status}", "run this check again later")
+        found.wrong(subject, f"answered with HTTP error {error.status}", "run this check again in a few minutes")
     except (aiohttp.ClientError, OSError) as error:
-        found.wrong(subject, f"cannot be reached{cause(error)}", "check the network, then run this check again")
+        found.wrong(subject, f"can't be reached{cause(error)}", "check your network, then run this check again")
     except Exception as error:
         log.debug("%s: the check failed", subject, exc_info=error)
-        reason = str(error) or "it gave no reason"
-        found.wrong(subject, f"failed: {reason}"[:200], "fix what this names, then run this check again")
+        reason = str(error) or f"no reason given ({type(error).__name__})"
+        found.wrong(subject, f"the check failed: {reason}"[:200], "LOG_LEVEL=DEBUG shows the details")
     return None
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence the log, whose content is in the report, unless LOG_LEVEL=DEBUG."""
+    """Silence the log unless LOG_LEVEL=DEBUG: the report says the same."""
     before = logging.root.manager.disable
     if not logging.getLogger().isEnabledFor(logging.DEBUG):
         logging.disable(logging.ERROR)

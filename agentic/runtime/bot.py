@@ -255,7 +255,7 @@ def end_of(error: Exception, token_setting: str) -> RunEnd:
     """Translate the error that ended a run."""
     match error:
         case discord.LoginFailure() | discord.ConnectionClosed(code=4004):  # the token was revoked while it was online
-            return RunEnd(f"Discord refuses its token: check {token_setting}", error, final=True)
+            return RunEnd(f"Discord rejects its token: check {token_setting}", error, final=True)
         case discord.ConnectionClosed(code=4011):
             few = "it is in more servers than one connection may have (2,500), and has no shards: remove it from some"
             return RunEnd(few, error, final=True)

@@ -64,6 +64,6 @@ async def test_a_bot_whose_intents_or_token_are_refused_is_named_and_not_tried_a
             await asked(f, "claude")
             logins = f.discord.counts["GET /users/@me"]
             await f.discord.drop_gateway("claude", 4004)  # its token is revoked
-            await until(lambda: "claude is offline: Discord refuses its token" in caplog.text)
+            await until(lambda: "claude is offline: Discord rejects its token" in caplog.text)
             await until(runtime.stop.is_set)  # no bot is left
             assert f.discord.counts["GET /users/@me"] == logins == 2

@@ -157,7 +157,7 @@ async def test_an_absent_bot_is_passed_over_without_waiting(tmp_path):
 async def test_a_bot_whose_token_is_revoked_is_passed_over_from_then_on(tmp_path, caplog):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running(agents=("claude", "grok")) as runtime:
         await f.discord.drop_gateway("grok", 4004)
-        await until(lambda: "grok is offline: Discord refuses its token: check BOT_TOKEN_GROK" in caplog.text)
+        await until(lambda: "grok is offline: Discord rejects its token: check BOT_TOKEN_GROK" in caplog.text)
         runtime.services.bus.connected_since -= 60
         async with asyncio.timeout(30):
             while (await runtime._link.commands.pubsub_numsub("agent:grok:instructions"))[0][1]:  # noqa: ASYNC110  (Redis has no event for it)

@@ -51,7 +51,7 @@ async def ask_on_signal(signal: SignalServer) -> None:
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        (401, "offline in Discord: Discord refuses its token: check BOT_TOKEN_CLAUDE. It keeps running on Signal"),
+        (401, "offline in Discord: Discord rejects its token: check BOT_TOKEN_CLAUDE. It keeps running on Signal"),
         (403, "offline in Discord: it could not stay online (Forbidden); it starts again in"),
         (503, "claude cannot log in yet: Discord answers 503, next try in"),
     ],

@@ -47,7 +47,7 @@ async def test_a_bot_whose_request_is_answered_401_is_ended_and_named_and_the_ot
     async with flow(tmp_path) as f, f.running(agents=("claude", "grok")) as runtime:
         f.discord.faults.add(RestFault("*", "", status=401, times=None, bot="grok", body={"message": "no", "code": 0}))
         await f.discord.say("Alice", "debate", f"<@{f.user_id('grok')}> hello")
-        await until(lambda: "grok is offline: Discord refuses its token: check BOT_TOKEN_GROK" in caplog.text)
+        await until(lambda: "grok is offline: Discord rejects its token: check BOT_TOKEN_GROK" in caplog.text)
         await until(lambda: runtime._tasks["grok"].done())
         assert runtime.bots["grok"].client.is_closed()
         assert not await runtime._link.commands.exists(keys.owner("grok"))

@@ -131,7 +131,7 @@ async def test_no_secret_leaves_the_process_whatever_goes_wrong(tmp_path, style)
     left += recorded
     leaks = [text[max(0, text.find(CANARY) - 200) :][:400] for text in left if CANARY in text]
     assert leaks == []
-    assert "Discord refuses its token: check BOT_TOKEN_GROK" in log
+    assert "Discord rejects its token: check BOT_TOKEN_GROK" in log
     assert all("[redacted]" in "\n".join(f.said("debate", name)) for name in ("chatgpt", "claude", "gemini"))
     assert not any(str(ROOT) in text for text in f.said("debate"))
     assert not any(PASTED in text for text in (*recorded, log))

@@ -283,7 +283,7 @@ async def test_a_bot_with_a_wrong_token_is_named_and_the_others_run_on(tmp_path,
         agents = dict(f.settings.agents)
         agents["grok"] = _with_token(agents["grok"], "wr0ng")
         async with f.running(settings=f.settings.with_(agents=agents)):
-            assert "grok is offline: Discord refuses its token: check BOT_TOKEN_GROK" in caplog.text
+            assert "grok is offline: Discord rejects its token: check BOT_TOKEN_GROK" in caplog.text
             assert "wr0ng" not in caplog.text
             await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
             await f.discord.wait_for(lambda: f.said("debate", "claude"))

@@ -40,13 +40,13 @@ async def test_a_healthy_set_up_is_all_well_and_nothing_is_posted(tmp_path: Path
             told = set_up.section(spec.display_name)
             assert "Message Content is on" in told
             assert "#debate, #memes" in told
-            assert f"{spec.key_setting} is accepted" in told
+            assert f"{spec.key_setting} works" in told
             link = f"client_id={set_up.world.app(name).id}&scope=bot+applications.commands&permissions={INVITED}"
             assert f"{link}&guild_id={set_up.world.guild.id}\n" in set_up.printed
         shared = set_up.section("Shared")
         assert "version" in shared
-        assert "turns, costs and posts for 90 days, prompts for 7 days" in " ".join(shared.split())
-        assert "off; CONSOLE=true shows" in shared
+        assert "turns, costs, and posts for 90 days, prompts for 7 days" in " ".join(shared.split())
+        assert "off (set CONSOLE=true" in shared
         assert set_up.printed.splitlines()[-1].startswith("Ready to start")
         assert {request.method for request in set_up.discord.requests} == {"GET"}
         assert set_up.discord.counts["GET /gateway/bot"] == 0
@@ -60,7 +60,7 @@ async def test_a_wrong_token_is_named_and_the_other_bots_are_checked(tmp_path: P
         assert await set_up.check() == 1
         assert len(set_up.lines("✗")) == 1, set_up.printed
         (wrong,) = set_up.lines("✗")
-        assert wrong.startswith("✗ token: Discord refuses it")
+        assert wrong.startswith("✗ token: Discord rejects it")
         assert "BOT_TOKEN_CLAUDE" in wrong
         assert wrong in set_up.section("Claude")
         assert "#debate, #memes" in set_up.section("Grok")
@@ -81,7 +81,7 @@ async def test_a_permission_that_is_missing_in_one_channel_is_named_there(tmp_pa
         _deny(set_up.world.channel("debate"), set_up.world.app("grok").user.id, EMBED_LINKS)
         assert await set_up.check() == 1
         (wrong,) = set_up.lines("✗")
-        assert wrong.startswith("✗ #debate: missing: Embed Links.")
+        assert wrong.startswith("✗ #debate: missing permissions: Embed Links.")
         assert "channels: #memes" in set_up.section("Grok")
 
 
@@ -90,7 +90,7 @@ async def test_a_channel_that_a_bot_may_not_view_is_named_with_all_that_is_missi
         _deny(set_up.world.channel("memes"), set_up.world.app("claude").user.id, VIEW_CHANNEL | EMBED_LINKS)
         assert await set_up.check() == 1
         assert [line.partition(".")[0] for line in set_up.lines("✗")] == [
-            "✗ #memes: missing: View Channels, Embed Links"
+            "✗ #memes: missing permissions: View Channels, Embed Links"
         ]
 
 
@@ -98,7 +98,7 @@ async def test_a_permission_that_a_bot_can_do_without_is_a_warning(tmp_path: Pat
     async with stage(tmp_path) as set_up:
         _deny(set_up.world.channel("memes"), set_up.world.app("claude").user.id, EMOJIS)
         assert await set_up.check() == 0
-        assert "missing: Use External Emojis" in set_up.lines("!")[0]
+        assert "missing permissions: Use External Emojis" in set_up.lines("!")[0]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ async def test_what_an_option_needs_is_asked_for_and_missed_where_it_is_set(
         set_up.environ["CONFIG_FILES_DIR"] = str(folder.parent)
         assert await set_up.check() == 0
         (warned,) = set_up.lines("!")
-        assert warned.startswith(f"! #memes: missing: {lacking} (for {option.split(':')[0]}")
+        assert warned.startswith(f"! #memes: missing permissions: {lacking} (for {option.split(':')[0]}")
         assert warned in set_up.section("Claude")
         assert f"permissions={INVITED | needs}&" in set_up.printed
         others = len(AGENTS) - (INVITED | needs != INVITED)
@@ -135,7 +135,7 @@ async def test_where_rooms_lack_permissions_one_line_for_each_bot_says_so(tmp_pa
         assert await set_up.check() == 0
         assert set_up.lines("!") == []
         (hint,) = set_up.lines("–")
-        assert "missing Manage Webhooks" in hint
+        assert "missing permissions: Manage Webhooks" in hint
         assert hint in set_up.section("Claude")
 
 
@@ -152,11 +152,11 @@ async def test_channels_that_are_not_there_or_not_where_they_should_be_are_named
         set_up.environ["CHANNEL_THEME_MAP"] = f"{world.channel('debate').id},1234,{strange.id},{voice.id}"
         assert await set_up.check() == 1
         grok, claude = set_up.section("Grok"), set_up.section("Claude")
-        assert "✗ channel 1234: there is no such channel" in grok
-        assert "✗ #strange: not in a server of GUILD_IDS" in grok
-        assert "✗ #radio: not a text channel (voice)" in grok
+        assert "✗ channel 1234: doesn't exist" in grok
+        assert "✗ #strange: isn't in a server of GUILD_IDS" in grok
+        assert "✗ #radio: isn't a text channel (voice)" in grok
         assert "✓ channels: #debate\n" in grok
-        assert f"✗ channel {strange.id}: the bot cannot see it" in claude
+        assert f"✗ channel {strange.id}: the bot can't see it" in claude
 
 
 async def test_a_bot_that_is_not_in_the_server_is_pointed_to_its_invite_link(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ async def test_a_bot_that_is_not_in_the_server_is_pointed_to_its_invite_link(tmp
         del set_up.world.guild.members[set_up.world.app("chatgpt").user.id]
         assert await set_up.check() == 1
         told = set_up.section("ChatGPT")
-        assert f"✗ server {set_up.world.guild.id}: the bot is not in it" in told
+        assert f"✗ server {set_up.world.guild.id}: the bot isn't in it" in told
         assert "✗" not in set_up.section("Claude")
 
 
@@ -179,9 +179,9 @@ async def test_a_refused_key_and_an_unknown_model_are_named(tmp_path: Path, name
         set_up.environ[spec.model_setting] = "model-of-nobody"
         assert await set_up.check() == 1
         (wrong,) = set_up.lines("✗")
-        assert wrong.startswith("✗ model: model-of-nobody is unknown to the provider")
+        assert wrong.startswith("✗ model: the provider has no model model-of-nobody")
         assert spec.model_setting in wrong
-        assert f"{spec.key_setting} is accepted" in set_up.section(spec.display_name)
+        assert f"{spec.key_setting} works" in set_up.section(spec.display_name)
 
 
 async def test_each_model_of_a_list_is_asked_about_and_a_faulty_one_is_a_warning(tmp_path: Path) -> None:
@@ -191,15 +191,15 @@ async def test_each_model_of_a_list_is_asked_about_and_a_faulty_one_is_a_warning
         set_up.environ |= {"CONFIG_FILES_DIR": str(tmp_path), "GROK_MODEL": names}
         assert await set_up.check() == 0
         grok = set_up.section("Grok")
-        assert "! model: model-of-nobody is unknown to the provider" in grok
+        assert "! model: the provider has no model model-of-nobody" in grok
         assert "✓ key: ollama answers without a key" in grok
         assert "✓ model: ollama/llama3" in grok
-        assert "! model: ollama/lama3 is unknown to the provider" in grok
+        assert "! model: the provider has no model ollama/lama3" in grok
         assert "run: ollama pull lama3, or correct GROK_MODEL" in " ".join(grok.split())
         shared = " ".join(set_up.section("Shared").split())
-        assert f"✓ Ollama: {server.base_url[7:-3]} has pulled llama3" in shared
-        assert "! Ollama: ollama/lama3 is not pulled. To do: run: ollama pull lama3" in shared
-        assert "! key: ENDPOINT_DEEPSEEK_KEY is not set" in grok
+        assert f"✓ Ollama: {server.base_url[7:-3]} has llama3" in shared
+        assert "! Ollama: ollama/lama3 isn't downloaded. What to do: run: ollama pull lama3" in shared
+        assert "! key: ENDPOINT_DEEPSEEK_KEY isn't set" in grok
         assert "! key: lmstudio: no connection" in grok
 
 
@@ -209,8 +209,8 @@ async def test_an_ollama_that_is_not_there_is_named_with_the_models_that_need_it
         set_up.environ |= {"CONFIG_FILES_DIR": str(tmp_path), "GROK_MODEL": "grok-4.7,ollama"}
         assert await set_up.check() == 0
         shared = " ".join(set_up.section("Shared").split())
-        assert "! Ollama: no list of models from 127.0.0.1:9: nothing answers at 127.0.0.1:9" in shared
-        assert "needed for ollama/gpt-oss:20b" in shared
+        assert "! Ollama: 127.0.0.1:9 didn't list its models: nothing answers at 127.0.0.1:9" in shared
+        assert "it is needed for ollama/gpt-oss:20b" in shared
         assert "canary" not in set_up.printed
 
 
@@ -219,7 +219,7 @@ async def test_a_list_without_any_model_that_can_be_used_is_wrong(tmp_path: Path
         set_up.environ["GROK_MODEL"] = "model-of-nobody,deepseek/chat"
         assert await set_up.check() == 1
         (wrong,) = set_up.lines("✗")
-        assert wrong.startswith("✗ models: none of the list can be used")
+        assert wrong.startswith("✗ models: none of them can be used")
 
 
 async def test_the_models_of_single_servers_are_asked_about_and_named_by_their_server(tmp_path: Path) -> None:
@@ -237,13 +237,14 @@ async def test_the_models_of_single_servers_are_asked_about_and_named_by_their_s
         assert await set_up.check() == 1
         claude, grok = set_up.section("Claude"), set_up.section("Grok")
         assert (
-            "✗ model in server 7: openai/model-of-nobody is unknown to the provider. To do: correct `model`" in claude
+            "✗ model in server 7: the provider has no model openai/model-of-nobody. What to do: correct `model`"
+            in claude
         )
         assert "✓ model in server 8: xai/grok-4.7" in claude
-        assert "! key in server 8: ENDPOINT_DEEPSEEK_KEY is not set" in claude
-        assert "✗ key in server 7: ENDPOINT_DEEPSEEK_KEY is not set" in grok
-        assert "! model: model-of-nobody is unknown to the provider" in grok
-        assert "✗ models in server 8: none of the list can be used" in grok  # it is told above why
+        assert "! key in server 8: ENDPOINT_DEEPSEEK_KEY isn't set" in claude
+        assert "✗ key in server 7: ENDPOINT_DEEPSEEK_KEY isn't set" in grok
+        assert "! model: the provider has no model model-of-nobody" in grok
+        assert "✗ models in server 8: none of them can be used" in grok  # it is told above why
         assert grok.count("model-of-nobody") == 1
 
 
@@ -278,9 +279,9 @@ async def test_mcp_servers_are_started_and_their_tools_named(tmp_path: Path) -> 
         shared = set_up.section("Shared")
         assert "✓ tools: web_search, web_fetch, memory, files_read, files_glob, files_grep\n" in shared
         assert "✓ MCP server lab: add, say" in shared
-        assert "! MCP server unused: runs, but no bot may use any of its tools" in shared
-        assert "✗ MCP server broken: does not start: " in shared
-        assert "✗ MCP server absent: does not start: there is no program no-such-program. To do: " in shared
+        assert "! MCP server unused: starts, but no bot may use its tools" in shared
+        assert "✗ MCP server broken: doesn't start: " in shared
+        assert "✗ MCP server absent: doesn't start: there is no program no-such-program. What to do: " in shared
         assert "servers.wrong" in shared
 
 
@@ -314,7 +315,7 @@ async def test_an_unknown_picture_model_is_a_warning(tmp_path: Path) -> None:
         set_up.environ["GEMINI_IMAGE_MODEL"] = "painter-of-nobody"
         assert await set_up.check() == 0
         (warning,) = set_up.lines("!")
-        assert warning.startswith("! picture model: painter-of-nobody is unknown to the provider")
+        assert warning.startswith("! picture model: the provider has no model painter-of-nobody")
 
 
 async def test_a_bot_without_a_key_is_wrong_and_one_without_a_token_is_not_set_up(tmp_path: Path) -> None:
@@ -322,8 +323,8 @@ async def test_a_bot_without_a_key_is_wrong_and_one_without_a_token_is_not_set_u
         del set_up.environ["OPENAI_API_KEY"], set_up.environ["BOT_TOKEN_GROK"]
         set_up.environ["BOT_IDS"] = ""
         assert await set_up.check() == 1
-        assert [line.partition(".")[0] for line in set_up.lines("✗")] == ["✗ key: OPENAI_API_KEY is not set"]
-        assert "– token: not set up" in set_up.section("Grok")
+        assert [line.partition(".")[0] for line in set_up.lines("✗")] == ["✗ key: OPENAI_API_KEY isn't set"]
+        assert "– token: not set" in set_up.section("Grok")
 
 
 async def test_a_set_up_without_any_token_is_wrong(tmp_path: Path) -> None:
@@ -331,7 +332,7 @@ async def test_a_set_up_without_any_token_is_wrong(tmp_path: Path) -> None:
         for spec in AGENTS.values():
             del set_up.environ[spec.token_setting]
         assert await set_up.check() == 1
-        assert "✗ tokens: no bot has one" in set_up.section("Shared")
+        assert "✗ tokens: no bot has a token" in set_up.section("Shared")
         assert set_up.discord.requests == []
 
 
@@ -340,8 +341,8 @@ async def test_two_tokens_of_one_bot_are_found_out(tmp_path: Path) -> None:
     async with stage(tmp_path) as set_up:
         set_up.world.app("claude").user = set_up.world.app("grok").user
         assert await set_up.check() == 1
-        assert "✗ identity: the same bot as Grok" in set_up.section("Claude")
-        assert "✗ identity: the same bot as Claude" in set_up.section("Grok")
+        assert "✗ identity: has the same token as Grok" in set_up.section("Claude")
+        assert "✗ identity: has the same token as Claude" in set_up.section("Grok")
 
 
 async def test_ids_and_a_role_that_do_not_fit_are_warnings(tmp_path: Path) -> None:
@@ -349,12 +350,12 @@ async def test_ids_and_a_role_that_do_not_fit_are_warnings(tmp_path: Path) -> No
         set_up.environ["BOT_IDS"] = set_up.environ["BOT_IDS"].replace(str(set_up.world.app("grok").user.id), "4321")
         set_up.world.role("bots").mentionable = False
         assert await set_up.check() == 0
-        assert "! BOT_IDS: does not list this bot" in set_up.section("Grok")
-        assert "! BOT_IDS: ids of no bot here: 4321" in set_up.section("Shared")
-        assert "! BOTS_ROLE_ID: not everyone may mention @bots" in set_up.section("Shared")
+        assert "! BOT_IDS: doesn't list this bot" in set_up.section("Grok")
+        assert "! BOT_IDS: these ids don't belong to any of your bots: 4321" in set_up.section("Shared")
+        assert "! BOTS_ROLE_ID: not everyone can mention @bots" in set_up.section("Shared")
         set_up.environ["BOTS_ROLE_ID"] = "1234"
         assert await set_up.check() == 0
-        assert "! BOTS_ROLE_ID: no server of the bots has this role" in set_up.section("Shared")
+        assert "! BOTS_ROLE_ID: none of the bots' servers has this role" in set_up.section("Shared")
 
 
 async def test_a_channel_for_what_bots_tell_must_be_there_and_open_to_them(tmp_path: Path) -> None:
@@ -365,9 +366,9 @@ async def test_a_channel_for_what_bots_tell_must_be_there_and_open_to_them(tmp_p
         set_up.environ |= {"OWNER_CHANNEL_ID": str(office.id), "OUTPUT_CHANNEL_ID": "1234"}
         assert await set_up.check() == 0
         assert "✓ OWNER_CHANNEL_ID: #office" in set_up.section("Claude")
-        assert "! OWNER_CHANNEL_ID: #office: missing: Send Messages" in set_up.section("Grok")
-        assert "! OWNER_CHANNEL_ID: #office: missing: View Channels" in set_up.section("Gemini")
-        assert "! OUTPUT_CHANNEL_ID: there is no channel 1234" in set_up.section("Claude")
+        assert "! OWNER_CHANNEL_ID: #office: missing permissions: Send Messages" in set_up.section("Grok")
+        assert "! OWNER_CHANNEL_ID: #office: missing permissions: View Channels" in set_up.section("Gemini")
+        assert "! OUTPUT_CHANNEL_ID: channel 1234 doesn't exist" in set_up.section("Claude")
         assert "#office" not in set_up.section("Claude").replace("OWNER_CHANNEL_ID: #office", "")
 
 
@@ -376,7 +377,7 @@ async def test_a_redis_that_cannot_be_reached_is_wrong_and_no_password_is_shown(
         set_up.environ["REDIS_URL"] = "redis://user:canary%21password@127.0.0.1:1/0"
         assert await set_up.check() == 1
         (wrong,) = set_up.lines("✗")
-        assert wrong.startswith("✗ Redis: cannot be used")
+        assert wrong.startswith("✗ Redis: is unavailable")
         assert "canary" not in set_up.printed
 
 
@@ -400,7 +401,7 @@ async def test_what_is_named_and_is_not_there_is_told_and_no_tool_is_ticked_that
             set_up.environ |= {"CONFIG_FILES_DIR": str(tmp_path / "misspelt")}
             assert await set_up.check() == 0
             warned = "\n".join(set_up.lines("!"))
-            assert "ALLOWED_TOOLS: there is no tool web_serach" in warned
+            assert "ALLOWED_TOOLS: web_serach isn't a tool" in warned
             assert "CONFIG_FILES_DIR: " in warned
             assert f"HEALTH_PORT: {port} on 127.0.0.1 is in use" in warned
 
@@ -428,8 +429,10 @@ async def test_a_personas_folder_is_named_where_it_is_missing_or_cannot_be_writt
     async with stage(tmp_path) as set_up:
         set_up.environ["PERSONAS_DIR"] = str(tmp_path)
         assert await set_up.check() == 0
-        assert f"! persona: {tmp_path / 'grok'}: Permission denied" in set_up.section("Grok")
-        assert f"– persona: {tmp_path / 'claude'} is missing" in set_up.section("Claude")
+        assert f"! persona: the bot can't save its memory in {tmp_path / 'grok'} (Permission denied)" in set_up.section(
+            "Grok"
+        )
+        assert f"– persona: {tmp_path / 'claude'} doesn't exist yet" in set_up.section("Claude")
 
 
 async def test_a_bot_whose_connection_breaks_stops_no_other(tmp_path: Path) -> None:
@@ -437,9 +440,9 @@ async def test_a_bot_whose_connection_breaks_stops_no_other(tmp_path: Path) -> N
         set_up.discord.faults.add(RestFault(bot="gemini", path="/channels/", cut=True, times=None))
         assert await set_up.check() == 1
         (wrong,) = set_up.lines("✗")
-        assert wrong.startswith("✗ Discord: cannot be reached")
+        assert wrong.startswith("✗ Discord: can't be reached")
         assert "Message Content is on" in set_up.section("Gemini")
-        assert "GEMINI_API_KEY is accepted" in set_up.section("Gemini")
+        assert "GEMINI_API_KEY works" in set_up.section("Gemini")
 
 
 async def test_a_check_that_hangs_or_breaks_becomes_a_finding() -> None:
@@ -449,7 +452,7 @@ async def test_a_check_that_hangs_or_breaks_becomes_a_finding() -> None:
     found = Findings()
     await _guarded(asyncio.Event().wait(), found, "Discord", 0.0)
     await _guarded(breaks(), found, "Redis", 1.0)
-    assert [one.text for one in found] == ["no answer within 0 s", "failed: what it says"]
+    assert [one.text for one in found] == ["no answer within 0 seconds", "the check failed: what it says"]
 
 
 @pytest.mark.promise(14)

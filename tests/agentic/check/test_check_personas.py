@@ -24,8 +24,8 @@ def test_the_check_says_who_can_sit_in_rooms_and_once_why_others_cannot(tmp_path
     env = {"PERSONAS_DIR": str(tmp_path), "OPENAI_API_KEY": "a-key", "BOT_TOKEN_CHATGPT": "a-token"}
     check_personas(load_settings(env, None), found)
     assert [(one.level, one.text) for one in found] == [
-        (Level.OK, "Poet can sit in rooms, without a bot; a room of 20 turns costs about $0.011"),
-        (Level.NOTE, "Ada, Bob cannot sit in rooms: XAI_API_KEY is not set, which xai/grok-4.7 needs"),
+        (Level.OK, "Poet can join rooms, although they aren't bots; a room of 20 turns costs about $0.011"),
+        (Level.NOTE, "Ada, Bob can't join rooms: XAI_API_KEY is not set, which xai/grok-4.7 needs"),
     ]
     assert found[-1].advice.startswith("set that key, or name another model in identity.md")
 
@@ -141,7 +141,7 @@ async def test_a_missing_key_of_a_persona_on_signal_is_wrong_once_and_the_key_co
     async with SignalServer() as server:
         found = await check_on_signal(on_signal(tmp_path, server.url, OPENAI_API_KEY=""))
     (wrong,) = [one for findings in found.values() for one in findings if one.level is Level.WRONG]
-    assert wrong.text == "OPENAI_API_KEY is not set"
+    assert wrong.text == "OPENAI_API_KEY isn't set"
     assert wrong.advice == "set OPENAI_API_KEY, or name another model in identity.md of penny"
 
 
@@ -180,5 +180,5 @@ async def test_a_program_on_signal_alone_needs_no_token_and_no_channel(tmp_path:
         found = await check_on_signal(on_signal(tmp_path, server.url, OPENAI_BASE_URL=models.base_url("openai")))
     assert list(found) == ["Penny", "Shared"]
     assert not [one for findings in found.values() for one in findings if one.level is Level.WRONG]
-    assert not [one for one in found["Shared"] if one.subject == "personas" or "conversations from" in one.text]
+    assert not [one for one in found["Shared"] if one.subject == "personas" or "conversations start" in one.text]
     assert "1 person may write to the bots" in [one.text for one in found["Shared"]]

@@ -72,7 +72,7 @@ def test_an_agent_on_signal_alone_has_mentions_and_no_conversations(tmp_path):
 @pytest.mark.promise(43)
 def test_a_day_without_a_limit_is_a_warning():
     told = found(BUDGET_DAILY_USD="none")
-    assert (told.level, told.text.endswith("no limit for all bots together")) == (Level.WARNING, True)
+    assert (told.level, told.text.endswith("no limit on what mentions can cost")) == (Level.WARNING, True)
 
 
 def test_a_budget_of_nothing_is_a_warning_also_where_nothing_is_scheduled():
@@ -140,5 +140,5 @@ def test_the_forecast_names_errands_and_what_is_wrong_with_their_files(tmp_path)
     told = {finding.subject: finding for finding in findings}
     assert "heartbeat.md:6" in told["chatgpt's files"].text
     assert told["automation"].level is Level.WARNING
-    assert "288 automation tasks a day, but 75 turns for them" in told["automation"].text
+    assert "288 automation tasks a day but only 75 turns for them" in told["automation"].text
     assert "for 0 conversations and 288 automation tasks" in told["costs"].text

@@ -35,7 +35,7 @@ async def findings(url: str) -> list[Finding]:
     ("options", "when"),
     [
         (("--maxmemory-policy", "allkeys-lru", "--maxmemory", "64mb"), "at 64 MB"),
-        (("--maxmemory-policy", "volatile-ttl"), "once it has a maxmemory"),
+        (("--maxmemory-policy", "volatile-ttl"), "once maxmemory is set"),
     ],
 )
 async def test_a_redis_that_deletes_keys_when_it_is_full_is_a_warning(
@@ -43,7 +43,7 @@ async def test_a_redis_that_deletes_keys_when_it_is_full_is_a_warning(
 ) -> None:
     with server(tmp_path, *options) as url:
         warning, fine = await findings(url)
-    assert (warning.level, warning.advice) == (Level.WARNING, "set maxmemory-policy noeviction")
+    assert (warning.level, warning.advice) == (Level.WARNING, "set maxmemory-policy to noeviction")
     assert when in warning.text
     assert options[1] in warning.text
     assert fine.level is Level.OK

@@ -29,7 +29,7 @@ def test_the_programs_own_folder_with_nothing_set_is_nothing_to_speak_of() -> No
 def test_a_folder_that_is_named_and_not_there_is_told(tmp_path: Path, key: str) -> None:
     (tmp_path / ".env").touch()
     (line,) = told(tmp_path, **{key: str(tmp_path / "misspelt")})
-    assert line.startswith(f"{key}: {tmp_path / 'misspelt'} does not exist")
+    assert line.startswith(f"{key}: {tmp_path / 'misspelt'} doesn't exist")
     (tmp_path / "misspelt").mkdir()
     assert told(tmp_path, **{key: str(tmp_path / "misspelt")}) == []
 
@@ -46,7 +46,7 @@ def test_a_start_in_another_folder_is_told_until_something_of_ours_is_there(tmp_
 
 def test_a_window_beyond_what_is_kept_is_reported() -> None:
     (line,) = told(ROOT, CONTEXT_WINDOW_SIZE="500")
-    assert line.startswith("CONTEXT_WINDOW_SIZE: 500 counts as 400")
+    assert line.startswith("CONTEXT_WINDOW_SIZE: 500 is above the maximum, so the bots use 400")
     assert told(ROOT, CONTEXT_WINDOW_SIZE="400") == []
 
 
@@ -54,12 +54,12 @@ def test_a_window_beyond_what_is_kept_is_reported() -> None:
 @pytest.mark.parametrize(
     ("patterns", "line"),
     [
-        ("web_serach,web_fetch", "ALLOWED_TOOLS: there is no tool web_serach; did you mean web_search?"),
-        ("!Web_search", "ALLOWED_TOOLS: Web_search is a tool of coding agents, and no coding agent is set"),
-        ("teleport", "ALLOWED_TOOLS: there is no tool teleport; use web_search, "),
+        ("web_serach,web_fetch", "ALLOWED_TOOLS: web_serach isn't a tool; did you mean web_search?"),
+        ("!Web_search", "ALLOWED_TOOLS: Web_search is a tool for coding agents, and there isn't one"),
+        ("teleport", "ALLOWED_TOOLS: teleport isn't a tool; use web_search, "),
         (
             "Read,web_search",
-            "ALLOWED_TOOLS: Read is a tool of coding agents, and no coding agent is set; set AGENT_RUNTIME",
+            "ALLOWED_TOOLS: Read is a tool for coding agents, and there isn't one, so it has no effect; set AGENT_RUNTIME",
         ),
     ],
 )
@@ -83,7 +83,9 @@ def test_tools_of_a_coding_agent_are_known_where_there_is_one() -> None:
 @pytest.mark.promise(65)
 def test_a_model_server_at_home_without_a_key_is_told() -> None:
     (line,) = told(ROOT, OPENAI_BASE_URL="http://127.0.0.1:11434/v1")
-    assert line.startswith("OPENAI_BASE_URL: it names your own server, but OPENAI_API_KEY is not set, so ChatGPT has")
+    assert line.startswith(
+        "OPENAI_BASE_URL: ChatGPT has no model: this is your own server, but OPENAI_API_KEY isn't set"
+    )
     assert told(ROOT, OPENAI_BASE_URL="http://127.0.0.1:11434/v1", OPENAI_API_KEY="any") == []
     assert told(ROOT, OPENAI_BASE_URL="https://models.example.com/v1") == []
 
@@ -107,7 +109,7 @@ def test_a_start_tells_them_in_its_log(
     monkeypatch.setattr(cli, "_serve", lambda *args, **more: 0)
     with caplog.at_level(logging.WARNING):
         assert cli.main([]) == 0
-    assert f"PERSONAS_DIR: {tmp_path / 'misspelt'} does not exist" in caplog.text
+    assert f"PERSONAS_DIR: {tmp_path / 'misspelt'} doesn't exist" in caplog.text
 
 
 def test_a_file_of_the_owners_that_nothing_reads_is_reported(tmp_path: Path) -> None:
@@ -116,11 +118,11 @@ def test_a_file_of_the_owners_that_nothing_reads_is_reported(tmp_path: Path) -> 
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert told(ROOT, CONFIG_FILES_DIR=str(tmp_path)) == [
-        f"{tmp_path}/bot/grok.yaml: is not used; did you mean bots/grok.yaml?",
-        f"{tmp_path}/claude.yaml: is not used; did you mean bots/claude.yaml?",
-        f"{tmp_path}/endpoint.yaml: is not used; did you mean endpoints.yaml?",
-        f"{tmp_path}/guilds/1.yml: is not used; config/README.md lists the names",
-        f"{tmp_path}/mcp.yml: is not used; did you mean mcp.yaml?",
+        f"{tmp_path}/bot/grok.yaml: isn't used: nothing reads a file with this name; did you mean bots/grok.yaml?",
+        f"{tmp_path}/claude.yaml: isn't used: nothing reads a file with this name; did you mean bots/claude.yaml?",
+        f"{tmp_path}/endpoint.yaml: isn't used: nothing reads a file with this name; did you mean endpoints.yaml?",
+        f"{tmp_path}/guilds/1.yml: isn't used: nothing reads a file with this name; config/README.md lists the names",
+        f"{tmp_path}/mcp.yml: isn't used: nothing reads a file with this name; did you mean mcp.yaml?",
     ]
 
 
@@ -132,8 +134,8 @@ def test_memory_without_a_record_is_reported(tmp_path: Path) -> None:
     environ |= {"SIGNAL_NUMBERS": "penny:+4915112345678", "PERSONAS_DIR": str(ROOT / "personas")}
     assert told(tmp_path, **environ) == []
     lines = told(tmp_path, **environ, RECORD_DAYS="0")
-    assert [line.partition(",")[0] for line in lines] == [
-        "RECORD_DAYS: Penny has the option message_log",
-        "RECORD_DAYS: Penny has the option recall",
-        "RECORD_DAYS: Claude has the option message_log",
+    assert [line.partition(" has no effect")[0] for line in lines] == [
+        "RECORD_DAYS: nothing is recorded, so Penny's option message_log",
+        "RECORD_DAYS: nothing is recorded, so Penny's option recall",
+        "RECORD_DAYS: nothing is recorded, so Claude's option message_log",
     ]

@@ -51,8 +51,8 @@ def all_four(**more):
 @pytest.mark.parametrize(
     ("error", "final", "why"),
     [
-        (discord.LoginFailure("no"), True, "Discord refuses its token: check BOT_TOKEN_CLAUDE"),
-        (closed(4004), True, "Discord refuses its token: check BOT_TOKEN_CLAUDE"),
+        (discord.LoginFailure("no"), True, "Discord rejects its token: check BOT_TOKEN_CLAUDE"),
+        (closed(4004), True, "Discord rejects its token: check BOT_TOKEN_CLAUDE"),
         (discord.PrivilegedIntentsRequired(None), True, "Message Content Intent is off"),
         (closed(4011), True, "more servers than one connection may have (2,500)"),
         (closed(4012), False, "Discord closed the connection (code 4012)"),
