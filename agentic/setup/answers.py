@@ -1,7 +1,7 @@
-"""The answers of the set-up so far, and API keys: asked, cleaned, recognized, and checked at no cost.
+"""Keep the answers of the setup, and ask for API keys: clean, recognize, and check them at no cost.
 
-Answers lie over what the environment and the `.env` that exists say already. Look-ups ask Discord and the providers of
-models; each blocks until the answer, for SECONDS or a little more. No text here repeats what was pasted.
+Answers override the environment and an existing `.env`. Lookups ask Discord and the providers of models; each blocks
+for at most a little more than SECONDS. No text here repeats what the owner pasted.
 """
 
 from __future__ import annotations
@@ -50,37 +50,36 @@ SIGNAL_NUMBERS, SIGNAL_SERVER, SIGNAL_ALLOWED = "SIGNAL_NUMBERS", "SIGNAL_API_UR
 _OF_BOTS = [key for spec in AGENTS.values() for key in (spec.token_setting, spec.key_setting)]
 _OTHERS = (SERVERS, CHANNELS, OLD_CHANNELS, TIME_ZONE, BUDGET, SIGNAL_NUMBERS, SIGNAL_SERVER, SIGNAL_ALLOWED)
 ASKED = frozenset((*_OF_BOTS, *_OTHERS))
-"""The settings that the set-up asks for. AGENT_CHANNEL_IDS is emptied if CHANNEL_THEME_MAP is chosen: it would hide
-channels of it."""
-_VISIBLE = 16  # characters; of a shorter secret not even the end is shown
+"""The settings that the setup asks for. AGENT_CHANNEL_IDS is emptied once channels are chosen: it would hide some."""
+_VISIBLE = 16  # characters; the end of a shorter secret isn't shown
 _KEY_SHAPES = {
     name: re.compile(known.key.shape) for name, known in KNOWN.items() if known.key is not None and known.key.shape
 }
-"""Provider → the beginning that only its keys have."""
+"""Provider → a pattern that only its keys match."""
 _OTHER_SHAPES = {
-    r"\d+": "That is an id, such as the Application ID. The token is on the page Bot, under Reset Token.",
-    r"[0-9a-fA-F]{64}": "That is the Public Key of the application. The token is on the page Bot, under Reset Token.",
-    r"[\w-]{32}": "That is the Client Secret of OAuth2. The token is on the page Bot, under Reset Token.",
-    r"https?://.*": "That is a link. The token is on the page Bot of the application, under Reset Token.",
-    r"mfa\..*": "That is the token of a person's account, which Discord forbids for bots. Use the one of the page Bot.",
+    r"\d+": "That's an ID, such as the Application ID. The token is on the page Bot, under Reset Token.",
+    r"[0-9a-fA-F]{64}": "That's the application's Public Key. The token is on the page Bot, under Reset Token.",
+    r"[\w-]{32}": "That's the OAuth2 Client Secret. The token is on the page Bot, under Reset Token.",
+    r"https?://.*": "That's a link. The token is on the application's page Bot, under Reset Token.",
+    r"mfa\..*": "That's your own account's token, which Discord forbids for bots. Use the token from the page Bot.",
 }
-"""What people paste instead of a bot's token."""
-_NO_WORD = "That has spaces or characters that no token and no key has. Copy it again."
+"""Texts that people paste instead of a bot's token, as patterns."""
+_NO_WORD = "That has spaces or characters that tokens and keys don't have. Copy it again."
 _TOKEN = re.compile(r"[\w-]{22,30}\.[\w-]{6,7}\.[\w-]{27,45}")
 _WRAPPED = re.compile(r"""(?:export\s+)?[A-Z][A-Z0-9_]*=\s*(?P<rest>.+)""")
 
 
 @dataclass
 class Answers:
-    """Texts by setting. An answer wins over the environment, the environment over the file."""
+    """Texts by setting. An answer overrides the environment, which overrides the file."""
 
     in_file: Mapping[str, str]
     environ: Mapping[str, str]
     _given: dict[str, str] = field(default_factory=dict)
-    _settings: Settings | None = None  # of the answers until now
+    _settings: Settings | None = None  # with the answers so far
 
     def get(self, key: str) -> str:
-        """The text of a setting, "" for none."""
+        """Return the text of a setting, or ""."""
         if key in self._given:
             return self._given[key]
         return self.in_environment(key) or self._first(self.in_file, key)
@@ -93,24 +92,24 @@ class Answers:
         return self._first(self.environ, key)
 
     def overruled(self, key: str) -> bool:
-        """Whether the environment has another text than the answer, and so wins when the bots start."""
+        """Whether the environment has a different text, which will override the answer when the bots start."""
         there = self.in_environment(key)
         return bool(there) and there != self.get(key)
 
     def changes(self) -> dict[str, str]:
-        """The answers that differ from the file. What is emptied is emptied under its other name too."""
+        """Return the answers that differ from the file. An emptied setting is also emptied under its other name."""
         changed = {key: text for key, text in self._given.items() if text != self._first(self.in_file, key)}
         others = {OTHER_NAMES[key] for key, text in changed.items() if not text and key in OTHER_NAMES}
         return changed | {other: "" for other in others if other in self.in_file}
 
     def settings(self) -> Settings:
-        """The settings of a start with these answers. Raises SettingsError."""
+        """Return the settings of a start with these answers. Raises SettingsError."""
         if self._settings is None:
             given = {key: text for key, text in self._given.items() if text}
             emptied = {other for key, other in OTHER_NAMES.items() if key in self._given} | self._given.keys()
             below = {**self.in_file, **self.environ}
             texts = {key: text for key, text in below.items() if key not in emptied} | given
-            # Without a file's path the owner's folder is read only if it is named.
+            # Without an env_file, load_settings reads the owner's folder only if it is named.
             texts = {"CONFIG_FILES_DIR": "config", **texts}
             self._settings = load_settings(texts, env_file=None, fronts=read_fronts)
         return self._settings
@@ -122,7 +121,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class FoundBot:
-    """The bot that a token belongs to."""
+    """The bot of a token."""
 
     id: int
     name: str
@@ -131,8 +130,8 @@ class FoundBot:
 
 @dataclass
 class Session:
-    """`bots`: those whose token was checked, by agent. `keys`: settings of keys that were asked for. `servers` and
-    `channels`: names by id."""
+    """`bots`: bots with a checked token, by agent. `keys`: the settings of keys that the owner was asked for.
+    `servers` and `channels`: names by id."""
 
     talk: Dialogue
     answers: Answers
@@ -142,18 +141,17 @@ class Session:
     channels: dict[int, str] = field(default_factory=dict)
 
     def agents(self) -> list[AgentSettings]:
-        """All agents, as a start with the answers would have them."""
+        """Return all agents, as a start with these answers would have them."""
         return list(self.answers.settings().agents.values())
 
     def title(self, agent: str) -> str:
-        """The agent's name as people read it."""
         return self.answers.settings().agents[agent].display_name
 
     def titles(self, agents: Iterable[str]) -> str:
         return ", ".join(self.title(agent) for agent in agents)
 
     def tokens(self) -> dict[str, str]:
-        """The tokens that were checked, by agent."""
+        """Return the checked tokens, by agent."""
         return {
             agent.name: agent.token.get_secret_value()
             for agent in self.agents()
@@ -162,9 +160,9 @@ class Session:
 
 
 def read_answers(path: Path, environ: Mapping[str, str]) -> tuple[Answers, list[str]]:
-    """The answers before the first question, and a line for each setting with a wrong value that is asked again.
+    """Return the answers before the first question, and a line for each wrong setting that the setup asks for anyway.
 
-    Raises SettingsError for problems that the questions do not solve.
+    Raises SettingsError for other problems.
     """
     problems: list[str] = []
     in_file, own = _in_capitals(dict(env_file_lines(path, problems))), _in_capitals(environ)
@@ -182,18 +180,18 @@ def read_answers(path: Path, environ: Mapping[str, str]) -> tuple[Answers, list[
 
 
 def _in_capitals(texts: Mapping[str, str]) -> dict[str, str]:
-    """Names of settings are read in any case."""
+    """Return the texts with our settings' names in capitals."""
     known = ASKED.union(OTHER_NAMES.values())
     return {key.upper() if key.upper() in known else key: text for key, text in texts.items()}
 
 
 def _keys(problem: str) -> set[str]:
-    """The settings that a problem's line names."""
+    """Return the settings that a problem's line names."""
     return set(problem.partition(":")[0].split(", "))
 
 
 def tail(secret: str) -> str:
-    """The end of a secret, by which its owner recognizes it."""
+    """Return the end of a secret, so that its owner can recognize it."""
     return f"ending in {secret[-4:]}" if len(secret) >= _VISIBLE else f"{len(secret)} characters"
 
 
@@ -221,7 +219,7 @@ def answers_on_signal(address: str) -> bool:
 
 
 def look_up_servers(tokens: Mapping[str, str]) -> tuple[dict[str, dict[int, str]], dict[str, str]]:
-    """By agent: its servers (id → name), or the reason why they could not be read."""
+    """Return each agent's servers (id → name), and the reasons why others couldn't be read, by agent."""
 
     async def ask(token: str) -> dict[int, str]:
         async with logged_in(token, SECONDS) as (http, _):  # the first 200
@@ -232,7 +230,7 @@ def look_up_servers(tokens: Mapping[str, str]) -> tuple[dict[str, dict[int, str]
 
 
 def look_up_channels(tokens: Mapping[str, str], servers: Iterable[int]) -> tuple[dict[str, BotView], dict[str, str]]:
-    """By agent: its view of these servers with all their channels, or the reason why they could not be read."""
+    """Return each agent's view of these servers and all their channels, and why others couldn't be read, by agent."""
 
     async def ask(token: str) -> BotView:
         async with logged_in(token, SECONDS) as (http, me):
@@ -245,7 +243,7 @@ def look_up_channels(tokens: Mapping[str, str], servers: Iterable[int]) -> tuple
 
 
 def model_error(model: ModelSettings) -> ModelError | None:
-    """Ask the provider about the model, at no cost; None if it can be used."""
+    """Ask the provider about the model, at no cost. Returns None if it can be used."""
     return _run(error_of(model, model.model))
 
 
@@ -257,7 +255,7 @@ async def _all(tokens: Mapping[str, str], ask: Callable[[str], Awaitable[T]]) ->
         try:
             found[agent] = await ask(token)
         except TokenRefusedError:
-            failed[agent] = "refuses the token"
+            failed[agent] = "rejects the token"
         except NoAnswerError as error:
             failed[agent] = str(error)
 
@@ -271,7 +269,7 @@ def _run(question: Coroutine[Any, Any, T]) -> T:
 
 
 def cleaned(pasted: str) -> str:
-    """Without what is often copied along: blanks, quotation marks, `KEY=`, `Bot ` before a token."""
+    """Remove text that is often copied too: spaces, quotation marks, `KEY=`, `Bot ` before a token."""
     text = pasted.strip()
     if match := _WRAPPED.fullmatch(text):
         text = match["rest"].strip()
@@ -280,28 +278,28 @@ def cleaned(pasted: str) -> str:
 
 
 def wrong_token(text: str) -> str | None:
-    """Say what the text is instead of a bot's token; None if it may be one."""
+    """Explain why the text can't be a bot's token; None if it may be one."""
     if not _is_word(text):
         return _NO_WORD
     for shape, what in _OTHER_SHAPES.items():
         if re.fullmatch(shape, text):
             return what
     if provider := _provider(text):
-        return f"That is an API key of {provider}. The token of the Discord bot comes first; the key is asked next."
+        return f"That's an API key from {provider}. Paste the Discord bot's token first; the key comes next."
     return None
 
 
 def wrong_key(text: str, provider: str) -> str | None:
-    """Say what the text is instead of a key of this provider; None if it may be one."""
+    """Explain why the text can't be this provider's key; None if it may be one."""
     if not _is_word(text):
         return _NO_WORD
     if _TOKEN.fullmatch(text):
-        return "That is the token of a Discord bot. Here the key of the model's provider is needed."
+        return "That's a Discord bot's token. Paste the API key from the model's provider here."
     if re.match(r"https?://", text):
-        return "That is a link. Open it in a browser and copy the key that is made there."
+        return "That's a link. Open it in a browser, make a key there, and copy it."
     own = KNOWN[provider].title if provider in _KEY_SHAPES else ""
     if own and (found := _provider(text)) and found != own:
-        return f"That is a key of {found}, and {own}'s is needed here."
+        return f"That's a key from {found}. Paste one from {own} here."
     return None
 
 
@@ -314,7 +312,7 @@ def _is_word(text: str) -> bool:
 
 
 def ask_secret(talk: Dialogue, question: str, find_problem: Callable[[str], str | None]) -> str:
-    """Ask for a token or key, hidden, until it may be one; "" for none."""
+    """Ask for a token or key, hidden, until it can be one. Returns "" if the owner gives none."""
     while text := cleaned(talk.ask_hidden(question)):
         if (problem := find_problem(text)) is None:
             return text
@@ -323,10 +321,12 @@ def ask_secret(talk: Dialogue, question: str, find_problem: Callable[[str], str 
 
 
 def ask_keys(session: Session, agent: str, *, kept: bool) -> None:
-    """Ask for the key of each of the agent's models that was not asked for yet. `kept`: the owner keeps this bot as it
-    is, so a key that is there is only checked."""
+    """Ask for the key of each of the agent's models, once per key.
+
+    `kept`: the owner keeps this bot as it is, so an existing key is only checked.
+    """
     for model in session.answers.settings().agents[agent].models:
-        if not model.needs_key or model.provider == "bedrock":  # that has credentials of its own
+        if not model.needs_key or model.provider == "bedrock":  # Bedrock has its own credentials
             session.talk.good(f"{model.name} needs no API key")
         elif model.key_setting not in session.keys or not session.answers.get(model.key_setting):
             session.keys.add(model.key_setting)
@@ -334,7 +334,7 @@ def ask_keys(session: Session, agent: str, *, kept: bool) -> None:
 
 
 def _ask_key(session: Session, agent: str, model: ModelSettings, kept: bool) -> None:
-    """Ask until a key is accepted, goes unchecked, or is left out."""
+    """Ask until a key is accepted, goes unchecked, or is skipped."""
     talk, setting = session.talk, model.key_setting
     known = KNOWN.get(model.provider)
     provider = (known.title if known else "") or model.provider
@@ -342,12 +342,12 @@ def _ask_key(session: Session, agent: str, model: ModelSettings, kept: bool) -> 
     before = key = session.answers.get(setting)
     if key and not kept:
         place = " in the environment" if session.answers.in_environment(setting) == key else ""
-        question = f"{setting} is set already{place}, {tail(key)}: keep it or change it?"
+        question = f"{setting} is already set{place} ({tail(key)}). Keep it or change it?"
         if talk.choose(question, ("keep", "change"), default="keep") == "change":
             key = ""
     if page and not key:
-        talk.say(f"  Make an API key at {page}", "  and set a spending limit there as well.")
-    leaves = "keeps the one there is" if before else "leaves it out"
+        talk.say(f"  Make an API key at {page}", "  and set a spending limit there, too.")
+    leaves = "keeps the current key" if before else "skips it"
     while True:
         key = key or ask_secret(
             talk,
@@ -358,7 +358,7 @@ def _ask_key(session: Session, agent: str, model: ModelSettings, kept: bool) -> 
             session.answers.give(setting, before)
             if not before:
                 talk.warn(f"{session.title(agent)} stays offline until {setting} is set.")
-                talk.say("  docs/models.md has models that need no key, such as those on your own machine.")
+                talk.say("  Some models need no key, such as models on your own machine: see docs/models.md.")
             return
         session.answers.give(setting, key)
         if _is_settled(session, agent, model, provider):
@@ -367,7 +367,7 @@ def _ask_key(session: Session, agent: str, model: ModelSettings, kept: bool) -> 
 
 
 def _is_settled(session: Session, agent: str, model: ModelSettings, provider: str) -> bool:
-    """Check the key that was given last; False if another one is needed."""
+    """Check the last key. Returns False if the owner must give another one."""
     talk = session.talk
     while True:
         models = session.answers.settings().agents[agent].models
@@ -377,27 +377,27 @@ def _is_settled(session: Session, agent: str, model: ModelSettings, provider: st
         status = f" (HTTP {error.status})" if error is not None and error.status else ""
         if error is None:
             ending = tail(session.answers.get(model.key_setting))
-            talk.good(f"{provider} accepts the key, {ending}; the model is {now.model}")
+            talk.good(f"{provider} accepts the key ({ending}) for the model {now.model}")
             return True
         if isinstance(error, BadKey):
-            talk.bad(f"{provider} refuses this key{status}. Copy it whole, or make a new one.")
+            talk.bad(f"{provider} rejects this key{status}. Copy all of it, or make a new one.")
             return False
         if isinstance(error, QuotaUsedUp):
-            talk.warn(f"{provider} knows the key, but its account has no credit left: add some there.")
+            talk.warn(f"The key is valid, but your {provider} account has no credit left. Add some there.")
             return True
         if is_unknown(error):
             setting = session.answers.settings().agents[agent].spec.model_setting
-            talk.warn(f"{provider} accepts the key, but has no model {now.model}: set {setting} in .env")
+            talk.warn(f"{provider} accepts the key but has no model {now.model}. Set {setting} in .env later.")
             return True
         if isinstance(error, ConnectionFailed):
-            trouble = f"{provider} cannot be reached from this machine"
+            trouble = f"{provider} can't be reached from this machine"
         elif isinstance(error, TimedOut):
-            trouble = f"{provider} gives no answer"
+            trouble = f"{provider} doesn't answer"
         elif isinstance(error, Retryable):
             trouble = f"{provider} is busy{status}"
         else:
             trouble = f"{provider}: {error.kind}{status}"
-        talk.bad(f"{trouble}. This says nothing about the key.")
-        if not talk.goes_on("Try again?"):
-            talk.warn("The key goes unchecked.")
+        talk.bad(f"{trouble}. Your key may still be right.")
+        if not talk.wants_to_continue("Try again?"):
+            talk.warn("Continuing without checking the key.")
             return True

@@ -1,6 +1,6 @@
-"""Questions and answers: in a terminal, or line by line through a pipe; choices from numbered lists, and themes.
+"""Ask questions in a terminal or through a pipe; read choices from numbered lists, and themes.
 
-Secrets are typed without echo. The end of the input is EOFError, Ctrl-C is KeyboardInterrupt; both leave the set-up.
+Secrets are typed without echo. The end of the input raises EOFError and Ctrl-C KeyboardInterrupt; both leave the setup.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 
 
 class ChoiceError(ValueError):
-    """An answer that is no choice from the list; the text says what is expected."""
+    """The answer isn't a valid choice; the text tells the owner what to type."""
 
 
 class Reader(Protocol):
-    """Where answers come from. Both raise EOFError at the end."""
+    """A source of answers. Both methods raise EOFError at the end."""
 
     def line(self, prompt: str) -> str: ...
 
@@ -51,8 +51,6 @@ class Reader(Protocol):
 
 
 class TerminalReader:
-    """A person at a terminal."""
-
     def __init__(self) -> None:
         with suppress(ImportError):  # some builds of Python lack it
             import readline  # noqa: F401 - lets input() edit the line
@@ -65,7 +63,7 @@ class TerminalReader:
 
 
 class PipedReader:
-    """A pipe or file: each line is an answer, and the prompts are shown on lines of their own."""
+    """Reads a pipe or file: each line is an answer. Prompts are printed on their own lines."""
 
     def line(self, prompt: str) -> str:
         print(prompt, flush=True)
@@ -78,10 +76,10 @@ class PipedReader:
 
 
 class Dialogue:
-    """Prints lines without wrapping, so that links stay whole, and asks."""
+    """Prints lines (without wrapping, so that links stay whole) and asks questions."""
 
     def __init__(self, reader: Reader | None, console: Console) -> None:
-        """Without a `reader` the standard input is read."""
+        """Ask questions on the console. Without a `reader`, answers come from standard input."""
         is_terminal = sys.stdin is not None and sys.stdin.isatty()
         self._reader, self._console = reader or (TerminalReader() if is_terminal else PipedReader()), console
         self._plain = not can_show("✓✗", console.encoding)
@@ -113,11 +111,11 @@ class Dialogue:
         return printable(line, self._console.encoding)
 
     def ask(self, question: str) -> str:
-        """The answer without surrounding blanks."""
+        """Return the answer without surrounding spaces."""
         return self._answer(self._reader.line, question)
 
     def ask_hidden(self, question: str) -> str:
-        """As `ask`, without echo; the word skip, which other questions take, counts as Enter."""
+        """Ask without echo. The word skip, which other questions accept, means the same as Enter."""
         answer = self._answer(self._reader.hidden, question)
         return "" if answer.lower() == "skip" else answer
 
@@ -127,14 +125,14 @@ class Dialogue:
             try:
                 return read(prompt).strip()
             except UnicodeDecodeError:
-                self.bad("That is not text in UTF-8. Type it again.")
+                self.bad("That isn't UTF-8 text. Type it again.")
 
     def agrees(self, question: str, *, default: bool = True) -> bool:
         """Ask for yes or no; Enter is the default."""
         return self.choose(question, ("yes", "no"), default="yes" if default else "no") == "yes"
 
     def choose(self, question: str, words: Sequence[str], *, default: str) -> str:
-        """One of the words, or its beginning; Enter is the default, shown with a capital."""
+        """Ask for one of the words or its beginning; Enter means the default, which is capitalized."""
         shown = "/".join(word.capitalize() if word == default else word for word in words)
         while True:
             answer = self.ask(f"{question} [{shown}]").lower()
@@ -144,27 +142,29 @@ class Dialogue:
             self.bad(f"Type {', '.join(words[:-1])} or {words[-1]}.")
 
     def pick(self, question: str, read: Callable[[str], T]) -> T:
-        """Ask until `read` accepts the answer; its ChoiceError is shown."""
+        """Ask until `read` accepts the answer; show its ChoiceError."""
         while True:
             try:
                 return read(self.ask(question))
             except ChoiceError as error:
                 self.bad(str(error))
 
-    def goes_on(self, question: str) -> bool:
+    def wants_to_continue(self, question: str) -> bool:
         """Wait for Enter; False for the word skip."""
         while (answer := self.ask(f"{question} [Enter, or skip]").lower()) not in ("", "skip", "s"):
-            self.bad(f"{'That' if len(answer) > 20 else answer} is neither. Press Enter, or type skip.")
+            self.bad("Press Enter or type skip.")
         return answer == ""
 
     def waiting(self, what: str) -> AbstractContextManager[object]:
-        """Show, on a terminal, that an answer is awaited."""
+        """Show a spinner on a terminal."""
         return self._console.status(f"{self._clean(what)} ...")
 
 
 def read_numbers(text: str, count: int, names: Sequence[str] = ()) -> list[int]:
-    """ "1,3-5" → [1, 3, 4, 5], in the order typed and without repetition. `names`, of one word each, may stand for
-    their numbers ("#debate"). Raises ChoiceError beyond 1 to `count`."""
+    """Parse "1,3-5" to [1, 3, 4, 5], in the order typed and without duplicates.
+
+    Single-word `names` such as "#debate" can be used instead of numbers. Raises ChoiceError beyond 1 to `count`.
+    """
     found: list[int] = []
     for part in re.split(r"[,\s]+", re.sub(r"(?<!\s)\s*+(?:-|–)\s*", "-", text.strip())):
         if not part:
@@ -177,14 +177,14 @@ def read_numbers(text: str, count: int, names: Sequence[str] = ()) -> list[int]:
             raise ChoiceError(f"Type numbers from 1 to {count}, such as {example_numbers(count)}.")
         found += range(int(first), int(last or first) + 1)
         if dash and int(first) > int(last):
-            raise ChoiceError(f"Type the smaller number first: {last}-{first}.")
+            raise ChoiceError(f"Type the smaller number first, such as {last}-{first}.")
     if not found:
         raise ChoiceError(f"Type at least one number from 1 to {count}.")
     return list(dict.fromkeys(found))
 
 
 def read_theme(text: str, usual: str = "") -> str:
-    """A theme by its number, name or beginning, `usual` for an empty text. Raises ChoiceError."""
+    """Return a theme by its number, name, or beginning; `usual` if the text is empty. Raises ChoiceError."""
     names = list(THEMES)
     word = re.sub(r"[\s_]+", "-", (text or usual).strip().lower())
     if _is_number(word, len(names)):
@@ -196,7 +196,7 @@ def read_theme(text: str, usual: str = "") -> str:
 
 
 def guess_theme(channel: str) -> str:
-    """The theme that a channel's name suggests, otherwise casual."""
+    """Return the theme that a channel's name suggests, or casual."""
     words = re.split(r"[^a-z]+", channel.lower())
     return next((theme for theme, signs in _WORDS.items() if not set(signs).isdisjoint(words)), DEFAULT_THEME)
 
@@ -206,5 +206,5 @@ def _is_number(text: str, count: int) -> bool:
 
 
 def example_numbers(count: int) -> str:
-    """How to choose several of a list this long."""
+    """Return an example of how to choose from a list of this length."""
     return "1" if count == 1 else "1,2" if count < 4 else "1,3-4"

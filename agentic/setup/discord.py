@@ -1,7 +1,7 @@
-"""Asks for each bot's Discord token, invites the bots, and asks for the servers and channels in which they speak.
+"""Ask for each bot's Discord token, invite the bots, and ask for the servers and channels that they speak in.
 
-A token is checked: whose it is, and whether its bot may read messages. Channels are listed as Discord lists them, each
-with a theme.
+Each token is checked: which bot it belongs to, and whether that bot can read messages. Channels are listed in Discord's
+order; each gets a theme.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def set_up_bots(session: Session) -> None:
 
 
 def _set_up_bot(session: Session, agent: AgentSettings) -> bool:
-    """Ask for the bot's token; return whether the owner keeps the one there is."""
+    """Ask for the bot's token. Returns whether the owner keeps the current token."""
     talk, setting = session.talk, agent.spec.token_setting
     token = session.answers.get(setting)
     if not token:
@@ -66,8 +66,8 @@ def _set_up_bot(session: Session, agent: AgentSettings) -> bool:
     outside = session.answers.in_environment(setting) == token
     place = "a token in the environment" if outside else "a token"
     ways = ("keep", "change") if outside else ("keep", "change", "off")
-    ask = "keep it or change it?" if outside else "keep it, change it, or turn the bot off?"
-    way = talk.choose(f"{agent.display_name} has {place}, {tail(token)}: {ask}", ways, default="keep")
+    ask = "Keep it or change it?" if outside else "Keep it, change it, or turn the bot off?"
+    way = talk.choose(f"{agent.display_name} has {place} ({tail(token)}). {ask}", ways, default="keep")
     if way == "off":
         session.answers.give(setting, "")
         session.bots.pop(agent.name, None)
@@ -80,34 +80,34 @@ def _explain(session: Session, agent: AgentSettings) -> None:
     if session.tokens():
         session.talk.say(
             f"  Make another application for {agent.display_name} at {PORTAL}",
-            "  and, on its page Bot, switch on Message Content Intent, save, and copy the token (Reset Token).",
+            "  On its page Bot, turn on Message Content Intent, save, click Reset Token, and copy the token.",
         )
         return
     session.talk.say(
-        f"  1. Open {PORTAL} and press New Application.",
-        f"     Its name is the bot's name, such as {agent.display_name}.",
-        "  2. Open its page Bot, in the menu on the left. Under Privileged Gateway Intents switch on",
+        f"  1. Open {PORTAL} and click New Application.",
+        f"     Give it the bot's name, such as {agent.display_name}.",
+        "  2. Open the page Bot in the menu on the left. Under Privileged Gateway Intents, turn on",
         "     Message Content Intent, and save.",
-        "  3. On the same page press Reset Token, and copy the token.",
+        "  3. On the same page, click Reset Token and copy the token.",
     )
 
 
 def _ask_token(session: Session, agent: AgentSettings, token: str) -> None:
-    """Ask until a token is accepted, goes unchecked, or is left out. `token`: the one to try first."""
+    """Ask until a token is accepted, goes unchecked, or is skipped. `token` is the first to try."""
     talk, setting = session.talk, agent.spec.token_setting
     before = session.answers.get(setting)
-    leaves = "keeps the one there is" if before else "leaves this bot out"
+    leaves = "keeps the current token" if before else "skips this bot"
     while True:
-        question = f"Token of {agent.display_name} (hidden while you paste; Enter {leaves}):"
+        question = f"{agent.display_name}'s token (hidden while you paste; Enter {leaves}):"
         token = token or ask_secret(talk, question, wrong_token)
         if not token:
             if not before:
-                talk.say(f"  {agent.display_name} is left out; you can come back to it at the end.")
+                talk.say(f"  Skipping {agent.display_name}. You can come back to it at the end.")
             return
         try:
             found = _look_up(talk, token)
         except TokenRefusedError:
-            talk.bad("Discord refuses this token. Copy it whole; Reset Token makes a new one, and ends the old one.")
+            talk.bad("Discord rejects this token. Copy all of it, or click Reset Token for a new one.")
             token = ""
             continue
         if found is not None and not _is_bot_of(session, agent, found, tail(token)):
@@ -123,34 +123,34 @@ def _ask_token(session: Session, agent: AgentSettings, token: str) -> None:
 
 
 def _look_up(talk: Dialogue, token: str) -> FoundBot | None:
-    """The token's bot; None if it goes unchecked. Raises TokenRefusedError."""
+    """Return the token's bot, or None if it goes unchecked. Raises TokenRefusedError."""
     while True:
         try:
             with talk.waiting("Asking Discord"):
                 return look_up_bot(token)
         except NoAnswerError as error:
-            talk.bad(f"Discord {error}. This says nothing about the token.")
-        if not talk.goes_on("Try again?"):
-            talk.warn("The token goes unchecked.")
+            talk.bad(f"Discord {error}. Your token may still be right.")
+        if not talk.wants_to_continue("Try again?"):
+            talk.warn("Continuing without checking the token.")
             return None
 
 
 def _is_bot_of(session: Session, agent: AgentSettings, found: FoundBot, ending: str) -> bool:
-    """Whether the bot is this agent's: no other agent's, and not named like one unless the owner says so."""
+    """Whether the bot is this agent's: not another agent's, and not named like one unless the owner agrees."""
     talk, name = session.talk, found.name
     for other, bot in session.bots.items():
         if other != agent.name and bot.id == found.id:
-            talk.bad(f"This is {session.title(other)}'s token. Each bot needs an application of its own.")
+            talk.bad(f"That's {session.title(other)}'s token. Each bot needs its own application.")
             return False
-    talk.good(f"Discord knows this token, {ending}: the bot is called {name}")
+    talk.good(f"Discord accepts the token ({ending}): the bot is called {name}")
     others = [one.display_name for one in session.agents() if one.name != agent.name]
     if agent.display_name.lower() in name.lower() or not any(one.lower() in name.lower() for one in others):
         return True
-    return talk.agrees(f"Shall {name} really be {agent.display_name}?", default=False)
+    return talk.agrees(f"The bot is called {name}. Use it as {agent.display_name} anyway?", default=False)
 
 
 def _check_application(session: Session, agent: AgentSettings, token: str) -> None:
-    """Ask for the switches in the portal until they are right, or the owner goes on without."""
+    """Check the switches in the portal until they are right or the owner skips this."""
     talk = session.talk
     while True:
         application = session.bots[agent.name].application
@@ -158,34 +158,36 @@ def _check_application(session: Session, agent: AgentSettings, token: str) -> No
         if application.message_content:
             talk.good("Message Content Intent is on")
         else:
-            talk.bad("Message Content Intent is off, so the bot could not start. Switch it on and save:")
-            talk.say(f"  {page}, Privileged Gateway Intents")
+            talk.bad("Message Content Intent is off, so the bot can't start. Turn it on and save:")
+            talk.say(f"  {page}, under Privileged Gateway Intents")
         if application.code_grant:
-            talk.bad("Requires OAuth2 Code Grant is on, so nobody could invite the bot. Switch it off and save:")
+            talk.bad("Requires OAuth2 Code Grant is on, so nobody can invite the bot. Turn it off and save:")
             talk.say(f"  {page}")
         if application.message_content and not application.code_grant:
             return
-        if not talk.goes_on("Check again?"):
+        if not talk.wants_to_continue("Check again?"):
             return
         try:
             with talk.waiting("Asking Discord"):
                 session.bots[agent.name] = look_up_bot(token)
         except (TokenRefusedError, NoAnswerError) as error:
-            talk.bad(f"Discord {error}." if str(error) else "Discord refuses the token now.")
+            talk.bad(f"Discord {error}." if str(error) else "Discord now rejects the token.")
 
 
 def choose_servers(session: Session) -> bool:
-    """Ask for the servers; False if they cannot be listed."""
+    """Ask for the servers. Returns False if they can't be listed."""
     talk = session.talk
     talk.heading("Server")
     if not session.tokens():
-        what = f"set {SERVERS} and CHANNEL_THEME_MAP"
-        talk.warn(f"No token could be checked, so servers and channels cannot be listed: {what}.")
+        what = f"Set {SERVERS} and {CHANNELS} in .env yourself."
+        talk.warn(f"Without a checked token, your servers and channels can't be listed. {what}")
         return False
     found = _invited(session, ())
     session.servers = {server: name for servers in found.values() for server, name in servers.items()}
     if not session.servers:
-        talk.warn("No bot is in a server, so there are no channels to choose. Run this again when they are invited.")
+        talk.warn(
+            "Your bots aren't in a server yet, so there are no channels to choose. Invite them, then run this again."
+        )
         return False
     chosen = _chosen(session, found)
     session.answers.give(SERVERS, ",".join(map(str, chosen)))
@@ -208,11 +210,11 @@ def _chosen(session: Session, found: Servers) -> list[int]:
         return [listed[number - 1] for number in read_numbers(text or kept, len(listed))]
 
     example, leaves = example_numbers(len(listed)), f" [{kept}]" if kept else ""
-    return talk.pick(f"In which servers shall they speak? By number, such as {example}{leaves}:", read)
+    return talk.pick(f"Which servers should they speak in? Type numbers, such as {example}{leaves}:", read)
 
 
 def _invited(session: Session, servers: Collection[int]) -> Servers:
-    """Show invite links until each bot is in a server, or in one of these; the servers of each bot then."""
+    """Show invite links until each bot is in a server, or in one of `servers`. Returns each bot's servers."""
     talk, shown = session.talk, False
     while True:
         with talk.waiting("Asking Discord"):
@@ -222,17 +224,17 @@ def _invited(session: Session, servers: Collection[int]) -> Servers:
         if not absent and not failed:
             return found
         if absent and shown:
-            talk.bad(f"Not there yet: {session.titles(absent)}")
+            talk.bad(f"Not in a server yet: {session.titles(absent)}")
         elif absent:
             where = f" to {' or '.join(session.servers[server] for server in servers)}" if servers else ""
-            talk.say(f"Invite the bots{where}: open each link in the browser, choose your server, press Authorize.")
+            talk.say(f"Invite the bots{where}: open each link in your browser, choose your server, click Authorize.")
             settings = session.answers.settings()
             for agent in absent:
                 application = session.bots[agent].application
                 link = link_to_invite(application.id, settings, options_in(agent, settings))
                 talk.say(f"  {session.title(agent)}: {link}")
             shown = True
-        if not talk.goes_on("Are they in?" if absent else "Try again?"):
+        if not talk.wants_to_continue("Are they in your server now?" if absent else "Try again?"):
             return found
 
 
@@ -249,31 +251,32 @@ def choose_channels(session: Session) -> None:
         with talk.waiting("Asking Discord"):
             views, failed = look_up_channels(session.tokens(), session.answers.settings().guild_ids)
         _show_failures(session, failed)
-        if not failed or not talk.goes_on("Try again?"):
+        if not failed or not talk.wants_to_continue("Try again?"):
             break
     listed = _list_channels(session, views)
     if not listed:
-        talk.warn(f"There is no text channel to choose. Make one, then run this again, or set {CHANNELS}.")
+        talk.warn(f"The server has no text channel. Make one and run this again, or set {CHANNELS} in .env.")
         return
     before = session.answers.settings().channels
     if before:
         names = {one: f"#{session.channels[one]}" if one in session.channels else one for one in before}
         talk.say(f"Now: {', '.join(f'{names[one]} ({theme})' for one, theme in before.items())}")
     if any(lacking(views, channel) for channel in listed):
-        talk.say("A permission that is missing can be given later in Discord; the check at the end names it again.")
-    leaves = "Enter keeps them" if before else "Enter chooses none yet"
+        talk.say("You can grant missing permissions later in Discord. The check at the end lists them again.")
+    leaves = "Enter keeps the current channels" if before else "Enter chooses none for now"
 
     def read(text: str) -> list[ChannelView]:
         numbers = read_numbers(text, len(listed), [one.name for one in listed]) if text else []
         return [listed[number - 1] for number in numbers]
 
-    question = f"In which channels shall they speak? By number, such as {example_numbers(len(listed))} ({leaves}):"
+    example = example_numbers(len(listed))
+    question = f"Which channels should they speak in? Type numbers, such as {example} ({leaves}):"
     chosen = talk.pick(question, read)
     if not chosen:
         if not before:
             talk.warn("Without a channel the bots stay silent.")
         return
-    talk.say("", "Each channel has a theme, by which the bots know how to talk there. Type its number or name:")
+    talk.say("", "Each channel has a theme that tells the bots how to talk there. Type its number or name:")
     for number, theme in enumerate(THEMES.values(), 1):
         talk.say(f"  {number:>3}  {theme.name:<17} {theme.summary}")
     themes: dict[int, str] = {}
@@ -283,11 +286,11 @@ def choose_channels(session: Session) -> None:
         themes[channel.id] = talk.pick(question, partial(read_theme, usual=usual))
     session.answers.give(CHANNELS, ",".join(f"{channel}:{theme}" for channel, theme in themes.items()))
     if session.answers.get(OLD_CHANNELS):
-        session.answers.give(OLD_CHANNELS, "")  # otherwise it would leave out the channels that it does not list
+        session.answers.give(OLD_CHANNELS, "")  # it would hide channels that it doesn't list
 
 
 def in_order(channels: Sequence[ChannelView]) -> Iterator[tuple[str, list[ChannelView]]]:
-    """The text channels as Discord lists them, by category; first those without one, whose category is ""."""
+    """Yield the text channels in Discord's order, by category; first the channels without a category ("")."""
     in_place = sorted(channels, key=lambda channel: (channel.position, channel.id))
     categories = [channel for channel in in_place if channel.kind == CATEGORY]
     texts = [channel for channel in in_place if channel.kind in TEXT_CHANNELS]
@@ -298,7 +301,7 @@ def in_order(channels: Sequence[ChannelView]) -> Iterator[tuple[str, list[Channe
 
 
 def lacking(views: Views, channel: ChannelView) -> dict[tuple[str, ...], list[str]]:
-    """The permissions that bots lack in the channel, with these bots. A bot that is not in the server is left out."""
+    """Return the permissions that bots lack in the channel, with these bots. Bots outside the server don't count."""
     found: dict[tuple[str, ...], list[str]] = {}
     for agent, view in views.items():
         if channel.guild_id in view.guilds and (names := missing(view.bits_in(channel), NEEDED)):
@@ -307,7 +310,7 @@ def lacking(views: Views, channel: ChannelView) -> dict[tuple[str, ...], list[st
 
 
 def _list_channels(session: Session, views: Views) -> list[ChannelView]:
-    """Print the channels of the servers with their numbers; return them in that order."""
+    """Print the channels of the servers with their numbers. Returns them in that order."""
     listed: list[ChannelView] = []
     for server in session.answers.settings().guild_ids:
         known = (channel for view in views.values() for channel in view.channels.values())

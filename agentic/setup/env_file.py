@@ -1,6 +1,6 @@
-"""Finds `.env` and puts settings into it: whole or not at all, readable by its owner only, the old file kept.
+"""Find `.env` and write settings to it atomically. Only its owner can read it, and the old file is kept.
 
-Every line that sets no changed setting stays as it is, to the byte.
+Lines that don't set a changed setting stay as they are, byte for byte.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EXAMPLE = ".env.example"
 _OWNER_ONLY = 0o600
 _WORLD = stat.S_IROTH | stat.S_IWOTH
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,+=@%~-]*")
-# The parts of a line as dotenv's parser reads it: up to the value, the value, a comment and the line's end.
+# The parts of a line as dotenv's parser reads it: up to the value, the value, and a comment with the line's end.
 _LINE = re.compile(
     r"""
       (?P<head>\s*(?:export[^\S\r\n]+)?(?:'[^']+'|[^=\#\s]+)[^\S\r\n]*=(?:[^\S\r\n]*(?![\s\#]))?)
@@ -37,12 +37,12 @@ _SHOWN = re.compile(r"\s*#+[^\S\r\n]*(?P<key>[A-Za-z_][A-Za-z0-9_]*)=")
 
 
 class CannotWriteError(Exception):
-    """`.env` could not be written; the text says why and what to do, in one line."""
+    """`.env` can't be written; the text says why and what to do, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvPlace:
-    """`path` is the file itself, at the end of links. `is_link`: the folder's `.env` leads elsewhere."""
+    """`path` is the file itself, with links resolved. `is_link`: the folder's `.env` is a link."""
 
     path: Path
     is_link: bool = False
@@ -53,7 +53,7 @@ class EnvPlace:
 
     @property
     def open_to_others(self) -> bool:
-        """Whether every user of the machine may read or change it."""
+        """Whether every user of the machine can read or change it."""
         return self.exists and bool(self.path.stat().st_mode & _WORLD)
 
     @property
@@ -62,38 +62,38 @@ class EnvPlace:
 
 
 def find_place(folder: Path) -> EnvPlace:
-    """The place of the folder's `.env`. Raises CannotWriteError if it could not be written."""
+    """Return the place of the folder's `.env`. Raises CannotWriteError if it can't be written."""
     named = folder / NAME
     try:
         path = named.resolve()
         found = path.stat() if path.exists() else None
         if found is not None and not stat.S_ISREG(found.st_mode):
-            raise CannotWriteError(f"{path} is not a regular file. Move it away, then start again.")
+            raise CannotWriteError(f"{path} isn't a regular file. Move it away, then start again.")
         if found is not None:
             read_text(path)
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, before Python 3.13
-        reason = (isinstance(error, OSError) and error.strerror) or "its links lead in a circle"
-        raise CannotWriteError(f"{named} cannot be read ({reason}). Correct that, then start again.") from None
+        reason = (isinstance(error, OSError) and error.strerror) or "it is a link to itself"
+        raise CannotWriteError(f"{named} can't be read ({reason}). Fix that, then start again.") from None
     if found is not None and (not found.st_mode & stat.S_IWUSR or not os.access(path, os.W_OK)):
-        raise CannotWriteError(f"{path} is read-only. Allow it to be changed: chmod u+w {path}")
+        raise CannotWriteError(f"{path} is read-only. Make it writable: chmod u+w {path}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        advice = "Start it as the owner of that folder, or in another one."
-        raise CannotWriteError(f"{path.parent} cannot be written by this user. {advice}")
+        advice = "Run the setup as the owner of that folder, or in another folder."
+        raise CannotWriteError(f"This user can't write to {path.parent}. {advice}")
     return EnvPlace(path, is_link=named.is_symlink())
 
 
 def read_text(path: Path) -> str:
-    """The file's text with its line ends, "" if there is no file. Raises OSError, CannotWriteError."""
+    """Return the file's text with its line endings, or "" if it doesn't exist. Raises OSError, CannotWriteError."""
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError:
-        raise CannotWriteError(f"{path} is not text in UTF-8. Move it away, then start again.") from None
+        raise CannotWriteError(f"{path} isn't UTF-8 text. Move it away, then start again.") from None
 
 
 def template(folder: Path) -> str:
-    """The text that a first `.env` is made from: that of .env.example, of the folder or of the program."""
+    """Return the text for a new `.env`: the .env.example of the folder, or else of the program."""
     for path in (folder / EXAMPLE, ROOT / EXAMPLE):
         with contextlib.suppress(OSError, CannotWriteError):
             if text := read_text(path):
@@ -102,14 +102,14 @@ def template(folder: Path) -> str:
 
 
 def write_settings(place: EnvPlace, changes: Mapping[str, str], first_text: str, now: float) -> Path | None:
-    """Put the settings into the file as it is now, or into `first_text` if there is none. Return the path at which
-    the old file is kept, None without one. Raises OSError; then nothing has changed.
+    """Put the settings into the file, or into `first_text` if there is no file yet.
 
-    The file keeps its owner, so that root may do this for the user that runs the bots; a new one gets the folder's.
+    Returns the path of the backup, or None if there was no file. Raises OSError; then nothing has changed. The file
+    keeps its owner, so that root can do this for the user that runs the bots; a new file gets the folder's owner.
     """
     path, existed = place.path, place.exists
     before = path.stat() if existed else path.parent.stat()
-    # The group may read it if the owner let the group alone read it, as for a service's user.
+    # The group keeps its access if only the group had access, as for a service's user.
     shared = existed and before.st_mode & stat.S_IRGRP and not before.st_mode & _WORLD
     mode = _OWNER_ONLY | (stat.S_IRGRP if shared else 0)
     text = with_settings(read_text(path) if existed else first_text, changes)
@@ -125,7 +125,7 @@ def write_settings(place: EnvPlace, changes: Mapping[str, str], first_text: str,
             made.append(old)
         os.rename(fresh, path)
     except BaseException:
-        # Removed only while the new file is not in its place: an interruption may come after the rename.
+        # Clean up only if the new file isn't in its place: an interruption may come after the rename.
         if made and made[0].exists():
             for one in made:
                 one.unlink(missing_ok=True)
@@ -139,7 +139,7 @@ def write_settings(place: EnvPlace, changes: Mapping[str, str], first_text: str,
 
 
 def _create(folder: Path, names: list[str], data: bytes, owner: os.stat_result, mode: int) -> Path:
-    """Write a new file under the first of the names that is free; it is on the disk when this returns."""
+    """Write a new file under the first unused name, and flush it to disk."""
     for name in names:
         path = folder / name
         try:
@@ -149,7 +149,7 @@ def _create(folder: Path, names: list[str], data: bytes, owner: os.stat_result, 
         try:
             with open(descriptor, "wb") as file:
                 now = os.fstat(file.fileno())
-                try:  # give it to the owner (as root) and to the group that may read it
+                try:  # give it to the owner (as root) and to the group that can read it
                     if os.geteuid() == 0 and (now.st_uid, now.st_gid) != (owner.st_uid, owner.st_gid):
                         os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
                     elif mode & stat.S_IRGRP and now.st_gid != owner.st_gid:
@@ -168,10 +168,10 @@ def _create(folder: Path, names: list[str], data: bytes, owner: os.stat_result, 
 
 
 def with_settings(text: str, changes: Mapping[str, str]) -> str:
-    """The text with these settings, "" for an empty one. Keys are compared in any case.
+    """Return the text with these settings; an empty value empties a setting. Keys are compared in any case.
 
-    A line that sets a key keeps its comment. A key without a line gets one: below the last comment that shows it
-    (`# KEY=…`), otherwise at the end.
+    A line that sets a key keeps its comment. A key without a line gets one below the last comment that shows it
+    (`# KEY=…`), or else at the end.
     """
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     end = "\r\n" if "\r\n" in text else "\n"
@@ -205,7 +205,7 @@ def with_settings(text: str, changes: Mapping[str, str]) -> str:
 
 
 def quoted(value: str) -> str:
-    """The value as a .env file has it: in quotation marks only where it needs them."""
+    """Quote the value for a .env file, if it needs quotation marks."""
     if _PLAIN.fullmatch(value):
         return value
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")

@@ -1,7 +1,4 @@
-"""The set-up from its first line to its last: bots, Signal, server and channels, time zone and budget, summary, check.
-
-Until "Write it?" nothing is written; after it comes the check.
-"""
+"""Run the setup: bots, Signal, servers and channels, time zone and budget, summary, writing, check."""
 
 from __future__ import annotations
 
@@ -58,10 +55,10 @@ def run_setup(
 ) -> int:
     """Ask, write the folder's .env, and return the exit code of `check`, which reads it.
 
-    Without a written file: 1, 2 if the settings there are cannot be used, 130 after Ctrl-C.
+    If nothing was written, returns 1, 2 if the existing settings can't be used, or 130 after Ctrl-C.
     """
     talk = Dialogue(reader, console or Console())
-    # A service manager's or a closed terminal's signal ends the set-up as Ctrl-C does, with the echo switched on.
+    # A signal from a service manager or a closed terminal ends the setup like Ctrl-C, which turns the echo on again.
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.default_int_handler)
@@ -80,25 +77,25 @@ def run_setup(
             talk.say(NOTHING)
             return 1
     except EOFError:
-        talk.say("", f"The input has ended. {NOTHING}")
+        talk.say("", f"The input ended. {NOTHING}")
         return 1
     except KeyboardInterrupt:
         talk.say("", f"Stopped. {NOTHING}")
         return INTERRUPTED
-    except SettingsError as error:  # answers that do not go with the settings that are there
+    except SettingsError as error:  # answers that conflict with other settings
         return _refuse(talk, error.problems)
     except Exception:
-        # The outermost edge: what was typed must not be in the traceback.
+        # The outermost edge: no answer may be in the traceback.
         names = (key for key in ASKED if key.startswith("BOT_TOKEN_") or key.endswith("_KEY"))
         secrets = [text for key in names if (text := answers.get(key))]
         print(Redactor(secrets).secrets(traceback.format_exc()), file=sys.stderr)
-        talk.bad(f"The set-up ended because of an unexpected error. {NOTHING}")
+        talk.bad(f"An unexpected error ended the setup. {NOTHING}")
         return 1
     return _finish(session, check)
 
 
 def _refuse(talk: Dialogue, problems: list[str]) -> int:
-    talk.bad("Settings that this does not ask for are wrong. Correct them in .env first:")
+    talk.bad("Some settings that this setup doesn't ask for are wrong. Correct them in .env first:")
     talk.say(*(f"  {line}" for line in problems), NOTHING)
     return 2
 
@@ -107,35 +104,39 @@ def _introduce(session: Session, place: EnvPlace, asked_again: list[str]) -> Non
     talk = session.talk
     talk.heading("Set up agentic-discord")
     talk.say(
-        "This asks for what your bots need, checks each answer at once, and writes it at the end to",
+        "This asks for everything your bots need, checks each answer right away, and at the end writes it to",
         f"  {place.path.absolute()}",
-        "It takes about five minutes. Until the end nothing is written; Ctrl-C leaves at any time.",
+        "It takes about five minutes. Nothing is written until you agree; leave anytime with Ctrl-C.",
         "",
-        "Have a browser open, in which you are logged in to",
-        f"  - {PORTAL} (an application for each bot is made there)",
-        "  - a Discord server that you may manage",
-        "  - the provider of each bot's model (a key is made there): OpenAI, Anthropic, Google, xAI",
-        "One bot is enough to begin with; two can talk with each other.",
+        "Open a browser and log in to",
+        f"  - {PORTAL} (to make an application for each bot)",
+        "  - Discord, with an account that can manage your server",
+        "  - each bot's AI provider (to make an API key): OpenAI, Anthropic, Google, xAI",
+        "One bot is enough to start with; two can talk to each other.",
     )
     if place.is_link:
-        talk.warn(f".env is a link: the file that it leads to is changed, {place.path}")
+        talk.warn(f".env is a link. This changes the file that it points to: {place.path}")
     if place.exists:
-        talk.say("", "There is a .env already: its values are offered, its other lines stay, and the old file is kept.")
+        talk.say(
+            "",
+            "You already have a .env. Its values are offered as defaults, its other lines stay as they are,",
+            "and the old file is kept as a backup.",
+        )
     if place.open_to_others:
-        talk.warn("Other users of this machine can read it now; the new one only you can.")
+        talk.warn("Other users of this machine can read it now. Only you will be able to read the new file.")
     for line in asked_again:
-        talk.warn(f"{line}; it is asked for again")
+        talk.warn(f"{line} (you'll be asked again)")
     if names := sorted(key for key in ASKED if session.answers.in_environment(key)):
-        talk.warn(f"Set in the environment, which wins over .env when the bots start: {', '.join(names)}")
+        talk.warn(f"Set in the environment, which overrides .env when the bots start: {', '.join(names)}")
 
 
 def _ask_all(session: Session) -> bool:
-    """Ask everything; False if the owner sets up no bot and no number on Signal."""
+    """Ask everything. Returns False if the owner sets up neither a bot nor a Signal number."""
     set_up_bots(session)
     ask_signal(session)
     while not any(agent.token for agent in session.agents()) and not session.answers.settings().account_agents:
-        session.talk.bad("No bot has a token yet, so there is nothing to run.")
-        if not session.talk.agrees("Begin with the bots again?"):
+        session.talk.bad("No bot has a token yet, so there's nothing to run.")
+        if not session.talk.agrees("Go through the bots again?"):
             return False
         set_up_bots(session)
     _ask_places(session)
@@ -149,7 +150,7 @@ def _ask_places(session: Session) -> None:
 
 
 def _confirm_and_write(session: Session, place: EnvPlace, folder: Path) -> bool:
-    """Show the answers and write them, once the owner agrees; False if not."""
+    """Show the answers, and write them once the owner agrees. Returns False if the owner doesn't."""
     talk = session.talk
     while True:
         _summarize(session, place)
@@ -166,12 +167,14 @@ def _confirm_and_write(session: Session, place: EnvPlace, folder: Path) -> bool:
                 old = write_settings(place, changes, template(folder), time.time())
             except (OSError, CannotWriteError) as error:
                 reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-                talk.bad(f"{place.path} could not be written ({reason}). Correct that, then answer yes again.")
+                talk.bad(f"Writing {place.path} failed ({reason}). Fix that, then answer yes again.")
                 continue
-            readers = "you and its group" if place.open_to_group else "only you"
-            talk.good(f"Written: {place.path.absolute()}, which {readers} can read. Keep it to yourself.")
+            readers = "You and its group" if place.open_to_group else "Only you"
+            talk.good(
+                f"Wrote {place.path.absolute()}. {readers} can read it. Don't share it: it has your tokens and keys."
+            )
             if old is not None:
-                talk.say(f"  The old one is kept as {old.name}; delete it when all is well.")
+                talk.say(f"  The old file is now {old.name}. Delete it once everything works.")
             return True
         if answer == "bots":
             set_up_bots(session)
@@ -193,63 +196,64 @@ def _summarize(session: Session, place: EnvPlace) -> None:
         lacking = ", ".join(dict.fromkeys(model.lacks for model in agent.models if model.lacks))
         keys = dict.fromkeys(model.key_setting for model in agent.models if model.api_key)
         shown = [f"{key} {tail(answers.get(key))}" for key in keys]
-        shown += [f"no {lacking}: stays offline"] if lacking else []
+        shown += [f"no {lacking}, so it stays offline"] if lacking else []
         talk.say(f"  {agent.display_name:<10} token {tail(agent.token.get_secret_value())}; {', '.join(shown)}")
     servers = [session.servers.get(server, str(server)) for server in settings.guild_ids]
     named = {channel: f"#{session.channels[channel]}" for channel in settings.channels if channel in session.channels}
     channels = [f"{named.get(channel, channel)} ({theme})" for channel, theme in settings.channels.items()]
     budget = answers.get(BUDGET)
     talk.say(
-        f"  {'Server':<10} {', '.join(servers) or 'any that they are in'}",
-        f"  {'Channels':<10} {', '.join(channels) or 'none yet: the bots stay silent'}",
+        f"  {'Server':<10} {', '.join(servers) or 'every server they are in'}",
+        f"  {'Channels':<10} {', '.join(channels) or 'none yet, so the bots stay silent'}",
         f"  {'Time zone':<10} {answers.get(TIME_ZONE)}",
         f"  {'Budget':<10} {'no limit' if budget.lower() == 'none' else f'${budget} a day'}",
     )
     if settings.account_agents:
         allowed = ", ".join(SignalSettings.of(settings).signal_allowed) or "nobody yet"
-        talk.say(f"  {'Signal':<10} {', '.join(settings.account_agents)}; may be written to by {allowed}")
+        talk.say(f"  {'Signal':<10} {', '.join(settings.account_agents)}; answers {allowed}")
     if OLD_CHANNELS in answers.changes():
-        talk.say(f"  {OLD_CHANNELS} is emptied, since CHANNEL_THEME_MAP lists all channels.")
+        talk.say(f"  {OLD_CHANNELS} will be emptied, because CHANNEL_THEME_MAP lists all channels.")
     _warn_of_environment(session)
 
 
 def _warn_of_environment(session: Session) -> None:
     if winning := sorted(key for key in ASKED if session.answers.overruled(key)):
-        session.talk.warn(f"The environment has other values, which win over .env: unset there {', '.join(winning)}")
+        session.talk.warn(f"The environment overrides these answers. Unset there: {', '.join(winning)}")
 
 
 def ask_signal(session: Session) -> None:
-    """Ask for the settings of Signal, if the owner wants it; an agent may be there without a bot in Discord."""
+    """Ask for Signal's settings if the owner wants it. An agent can be there without a bot in Discord."""
     talk, answers = session.talk, session.answers
     talk.heading("Signal (optional)")
-    if not talk.agrees("Shall an agent have a phone number on Signal?", default=bool(answers.get(SIGNAL_NUMBERS))):
+    question = "Should one of your bots also answer on Signal, with its own phone number?"
+    if not talk.agrees(question, default=bool(answers.get(SIGNAL_NUMBERS))):
         if answers.get(SIGNAL_NUMBERS):
             answers.give(SIGNAL_NUMBERS, "")
         return
     talk.say(
-        "  docs/signal.md says how a number is registered, and how the server that holds it is started.",
-        f"  Before a number stands the name of a bot or persona, such as {USUAL_AGENT}:+4915112345678.",
+        "  docs/signal.md explains how to register a number and start the Signal server.",
+        f"  Write the name of the bot or persona before its number, such as {USUAL_AGENT}:+4915112345678.",
     )
-    _ask_setting(session, SIGNAL_NUMBERS, "Which number has the agent, with + and country code")
+    _ask_setting(session, SIGNAL_NUMBERS, "Its phone number, with + and country code")
     usual = SignalSettings.of(answers.settings()).signal_api_url
-    server = _ask_setting(session, SIGNAL_SERVER, "Address of signal-cli-rest-api", usual)
+    server = _ask_setting(session, SIGNAL_SERVER, "Address of your signal-cli-rest-api server", usual)
     with talk.waiting("Asking the server"):
         is_there = answers_on_signal(server)
     if is_there:
         talk.good(f"{server} answers")
     else:
-        talk.warn("No answer there yet. Start it before the bots: docker compose --profile signal up -d signal")
-    _ask_setting(session, SIGNAL_ALLOWED, "Who may write to it: phone numbers with commas between them, or all")
+        talk.warn("It doesn't answer yet. Start it before the bots: docker compose --profile signal up -d signal")
+    _ask_setting(session, SIGNAL_ALLOWED, "Who it answers: phone numbers separated by commas, or all for everyone")
 
 
 def _ask_setting(session: Session, setting: str, question: str, usual: str = "") -> str:
-    """Ask until the settings as a whole accept the answer; Enter keeps what is there."""
+    """Ask until the answer fits the settings as a whole; Enter keeps the current value."""
     before = session.answers.get(setting) or usual
 
     def read(text: str) -> str:
         given = text or before
         if not given:
-            raise ChoiceError("Type an answer, or leave by Ctrl-C.")
+            raise ChoiceError("Type an answer, or leave with Ctrl-C.")
         if setting == SIGNAL_NUMBERS and ":" not in given and "," not in given:
             given = f"{USUAL_AGENT}:{given}"
         session.answers.give(setting, given)
@@ -264,33 +268,33 @@ def _ask_setting(session: Session, setting: str, question: str, usual: str = "")
 
 
 def choose_habits(session: Session) -> None:
-    """Ask for the time zone, and how much a day may cost at most, after saying what it is likely to cost."""
+    """Ask for the time zone, forecast the cost of a day, and ask for the daily budget."""
     talk, answers = session.talk, session.answers
     talk.heading("Time and money")
     usual, why = answers.get(TIME_ZONE), ""
     if not usual:
         name = machine_timezone(answers.environ).key
         usual, why = name if name and _exists(name) else "UTC", ", this machine's"
-    question = f"Time zone, for the hours at which the bots talk [{usual}{why}]:"
+    question = f"Your time zone, for the hours when the bots talk [{usual}{why}]:"
     zone = talk.pick(question, lambda text: zone_named(text) if text else usual)
     answers.give(TIME_ZONE, zone)
-    talk.good(f"{zone}: it is {datetime.now(ZoneInfo(zone)):%H:%M} there")
+    talk.good(f"{zone}, where it is now {datetime.now(ZoneInfo(zone)):%H:%M}")
 
     day = forecast_day(answers.settings(), Findings(), time.time())
     if day.dollars:
-        talk.say(f"Your bots are likely to cost {day.text}.")
+        talk.say(f"Your bots will probably cost {day.text}.")
     usual_budget = answers.get(BUDGET) or f"{DEFAULT_BUDGET:g}"
-    question = f"At most how many US dollars a day, for all bots together (or none) [{usual_budget}]:"
+    question = f"Daily budget for all bots together, in US dollars (none for no limit) [{usual_budget}]:"
     budget = talk.pick(question, lambda text: budget_of(text) if text else usual_budget)
     answers.give(BUDGET, budget)
     if budget.lower() == "none":
-        talk.warn("Without a limit, people's mentions may cost any sum.")
+        talk.warn("Without a limit, there's no cap on what people's mentions can cost.")
     elif float(budget) < day.dollars:
-        talk.warn("That is less than a day is likely to cost: the bots fall silent when it is used up.")
+        talk.warn("That's less than a day will probably cost. The bots go quiet once it is used up.")
 
 
 def zone_named(text: str) -> str:
-    """An IANA name by itself or by its city, in any case: "berlin" → "Europe/Berlin". Raises ChoiceError."""
+    """Return an IANA name for that name or its city, in any case: "berlin" → "Europe/Berlin". Raises ChoiceError."""
     names = available_timezones()
     word = re.sub(r"\s+", "_", text.strip())
     found = [name for name in names if name.lower() == word.lower()]
@@ -298,16 +302,16 @@ def zone_named(text: str) -> str:
     if len(found) == 1 or _exists(word):
         return found[0] if len(found) == 1 else word
     near = sorted(found)
-    if not near:  # at most three names that are spelled alike, or whose city is
+    if not near:  # at most three names with a similar spelling, or with a city that has one
         spellings = {part: name for name in sorted(names) for part in (name.lower(), name.lower().rpartition("/")[2])}
         alike = difflib.get_close_matches(word.lower(), spellings, n=3, cutoff=0.7)
         near = list(dict.fromkeys(spellings[one] for one in alike))
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise ChoiceError(f"There is no such time zone. Type a name such as Europe/Berlin.{hint}")
+    raise ChoiceError(f"That isn't a time zone. Type a name such as Europe/Berlin.{hint}")
 
 
 def budget_of(text: str) -> str:
-    """ "$7.50" → "7.5"; "none" for no limit. Raises ChoiceError."""
+    """Parse "$7.50" to "7.5"; "none" means no limit. Raises ChoiceError."""
     word = text.strip().removeprefix("$").strip().lower()
     if word == "none":
         return word
@@ -329,21 +333,23 @@ def _exists(name: str) -> bool:
 
 
 def _finish(session: Session, check: Callable[[], int]) -> int:
-    """Run the check, and say what to type next."""
+    """Run the check, and tell the owner what to type next."""
     talk = session.talk
     talk.heading("Check")
     try:
         code = check()
     except KeyboardInterrupt:
-        talk.say("", "The check was stopped; .env is written. To check again: make run ARGS=--check")
+        talk.say("", "You stopped the check; .env is written. To check again: make run ARGS=--check")
         return INTERRUPTED
     talk.say()
     if code == 0:
         talk.say(
-            "Start the bots, or restart them:  make run",
-            "With a conversation right away:  COORDINATOR_FIRE_ON_STARTUP=true make run",
+            "To start or restart the bots:  make run",
+            "To start with a conversation:  COORDINATOR_FIRE_ON_STARTUP=true make run",
         )
     else:
         _warn_of_environment(session)
-        talk.say("Do what it says, then check again:  make run ARGS=--check", "To change an answer:  make setup")
+        talk.say(
+            "Fix what the check found, then check again:  make run ARGS=--check", "To change an answer:  make setup"
+        )
     return code

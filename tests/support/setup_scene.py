@@ -34,7 +34,7 @@ class Typist:
 
     def line(self, prompt: str) -> str:
         self.questions.append(prompt)
-        if "number on Signal?" in prompt and not (self._typed and self._typed[0][0] in prompt):
+        if "also answer on Signal" in prompt and not (self._typed and self._typed[0][0] in prompt):
             return ""  # an optional question, of which most tests are not
         if not self._typed:
             raise EOFError
@@ -108,12 +108,12 @@ def only(*bots: str) -> list[Typed]:
     for name, spec in AGENTS.items():
         typed.append((f"Set up {spec.display_name}?", "" if name in bots else "n"))
         if name in bots:
-            typed += [(f"Token of {spec.display_name}", TOKENS[name]), (spec.key_setting, KEYS[name])]
+            typed += [(f"{spec.display_name}'s token", TOKENS[name]), (spec.key_setting, KEYS[name])]
     return typed
 
 
-CHANNELS: list[Typed] = [("In which channels", "1-2"), ("Theme of #debate [debate]", ""), ("Theme of #memes", "roast")]
-HABITS: list[Typed] = [("Time zone", "berlin"), ("At most how many US dollars", "")]
+CHANNELS: list[Typed] = [("Which channels", "1-2"), ("Theme of #debate [debate]", ""), ("Theme of #memes", "roast")]
+HABITS: list[Typed] = [("Your time zone", "berlin"), ("Daily budget for all bots", "")]
 YES: list[Typed] = [("Write it?", "")]
 
 

@@ -39,7 +39,7 @@ def test_a_link_to_nothing_is_filled_and_one_in_a_circle_is_refused(tmp_path: Pa
     assert files(tmp_path)["new.env"] == "# first\nA=2\n"
     (tmp_path / ".env").unlink()
     (tmp_path / ".env").symlink_to(tmp_path / ".env")
-    with pytest.raises(CannotWriteError, match="cannot be read"):
+    with pytest.raises(CannotWriteError, match="can't be read"):
         find_place(tmp_path)
 
 
@@ -51,11 +51,11 @@ def test_a_file_that_cannot_be_changed_is_refused_at_the_beginning(tmp_path: Pat
         find_place(tmp_path)
     env.unlink()
     env.mkdir()
-    with pytest.raises(CannotWriteError, match="not a regular file"):
+    with pytest.raises(CannotWriteError, match="isn't a regular file"):
         find_place(tmp_path)
     env.rmdir()
     env.write_bytes(b"A=\xff\n")
-    with pytest.raises(CannotWriteError, match="not text in UTF-8"):
+    with pytest.raises(CannotWriteError, match="isn't UTF-8 text"):
         find_place(tmp_path)
 
 
@@ -63,7 +63,7 @@ def test_a_folder_that_cannot_be_written_is_refused_at_the_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(env_place.os, "access", lambda path, mode: False)  # the tests may run as root
-    with pytest.raises(CannotWriteError, match="cannot be written by this user"):
+    with pytest.raises(CannotWriteError, match="This user can't write"):
         find_place(tmp_path)
     assert files(tmp_path) == {}
 

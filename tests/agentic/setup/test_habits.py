@@ -17,7 +17,8 @@ BOT = {"BOT_TOKEN_CLAUDE": "token", "ANTHROPIC_API_KEY": "key", "CHANNEL_THEME_M
 def asked(in_file: dict[str, str], zone: str = "", budget: str = "") -> tuple[Answers, str]:
     console = Console(file=io.StringIO(), width=200)
     session = Session(
-        Dialogue(Typist([("Time zone", zone), ("At most", budget)]), console), Answers(in_file, {"TZ": "Asia/Tokyo"})
+        Dialogue(Typist([("Your time zone", zone), ("Daily budget", budget)]), console),
+        Answers(in_file, {"TZ": "Asia/Tokyo"}),
     )
     choose_habits(session)
     assert isinstance(console.file, io.StringIO)
@@ -26,14 +27,14 @@ def asked(in_file: dict[str, str], zone: str = "", budget: str = "") -> tuple[An
 
 def test_a_day_is_priced_before_its_budget_is_asked_for() -> None:
     answers, printed = asked(BOT)
-    assert "Your bots are likely to cost about $0." in printed
+    assert "Your bots will probably cost about $0." in printed
     assert "a day for 4.5 conversations, and $0." in printed
     assert (answers.get("TIMEZONE"), answers.get("BUDGET_DAILY_USD")) == ("Asia/Tokyo", "5")
 
 
 def test_a_budget_below_that_price_or_without_a_limit_is_warned_of() -> None:
-    assert "That is less than a day is likely to cost" in asked(BOT, budget="0.0001")[1]
-    assert "people's mentions may cost any sum" in asked(BOT, budget="none")[1]
+    assert "That's less than a day will probably cost" in asked(BOT, budget="0.0001")[1]
+    assert "no cap on what people's mentions can cost" in asked(BOT, budget="none")[1]
 
 
 def test_enter_keeps_what_the_file_says_as_it_is() -> None:

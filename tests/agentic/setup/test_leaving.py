@@ -43,7 +43,7 @@ def quick_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentic.setup.discord.look_up_servers", lambda tokens: ({one: {} for one in tokens}, {}))
 
 
-TYPED = [*only("claude", "grok"), ("Are they in?", "skip"), *HABITS, *YES]
+TYPED = [*only("claude", "grok"), ("Are they in your server now?", "skip"), *HABITS, *YES]
 
 
 @pytest.mark.promise(119)
@@ -85,7 +85,7 @@ def test_ctrl_c_in_the_check_says_that_the_file_is_written(tmp_path: Path) -> No
 
     console = Console(file=io.StringIO())
     assert run_setup(interrupted, environ={}, folder=tmp_path, reader=Typist(TYPED), console=console) == 130
-    assert "The check was stopped; .env is written." in console.file.getvalue()
+    assert "You stopped the check; .env is written." in console.file.getvalue()
     assert (tmp_path / ".env").exists()
 
 
@@ -95,17 +95,17 @@ async def test_answers_may_come_through_a_pipe_and_the_check_is_the_real_one(tmp
     async with setup_scene(tmp_path) as scene:
         with RedisServer() as redis:
             environment = {**scene.environ, "REDIS_URL": redis.url}
-            answers = [answer for _, answer in (*only("claude"), ("on Signal?", "no"), *CHANNELS, *HABITS)]
+            answers = [answer for _, answer in (*only("claude"), ("also answer on Signal", "no"), *CHANNELS, *HABITS)]
             typed = "\n".join(map(str, answers))
             with Program(tmp_path, "--setup", typed=typed, before=at(scene.discord), environment=environment) as left:
                 assert await left.ended() == 1
-                assert left.stdout.rstrip().endswith("The input has ended. Nothing was written."), left.stdout
+                assert left.stdout.rstrip().endswith("The input ended. Nothing was written."), left.stdout
                 assert scene.files() == {}
             typed += "\nyes\n"
             with Program(tmp_path, "--setup", typed=typed, before=at(scene.discord), environment=environment) as done:
                 assert await done.ended() == 0, done.stdout + done.stderr
                 assert "Ready to start: " in done.stdout
-                assert "Start the bots, or restart them:  make run" in done.stdout
+                assert "To start or restart the bots:  make run" in done.stdout
                 assert "Traceback" not in done.stderr
             assert stat.S_IMODE(scene.env.stat().st_mode) == 0o600
 
@@ -156,7 +156,7 @@ async def test_a_terminal_hides_the_token_and_has_its_echo_back_after_a_signal(
         with terminal(tmp_path, scene.discord, scene.environ) as (ours, its, process):
             shown(ours, "Set up ChatGPT? [Yes/no]")
             os.write(ours, b"y\n")
-            text = shown(ours, "Token of ChatGPT (hidden while you paste; Enter leaves this bot out):")
+            text = shown(ours, "ChatGPT's token (hidden while you paste; Enter skips this bot):")
             wait_for(lambda: not echoes(its))
             os.write(ours, f"{TOKENS['chatgpt']}\n".encode())
             text += shown(ours, "OPENAI_API_KEY (hidden")

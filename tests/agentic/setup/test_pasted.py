@@ -22,12 +22,12 @@ def test_what_is_copied_along_with_a_token_is_removed(pasted: str) -> None:
 @pytest.mark.parametrize(
     ("pasted", "what"),
     [
-        ("1440000000000000001", "id"),
+        ("1440000000000000001", "an ID"),
         ("0123456789abcdef" * 4, "Public Key"),
         ("aB3-" * 8, "Client Secret"),
         ("https://discord.com/oauth2/authorize?client_id=1", "link"),
-        ("mfa." + "a" * 70, "person's account"),
-        (OPENAI, "key of OpenAI"),
+        ("mfa." + "a" * 70, "your own account's token"),
+        (OPENAI, "key from OpenAI"),
         ("two words", "spaces"),
         ("tökén", "characters"),
     ],
@@ -42,11 +42,11 @@ def test_what_is_no_token_is_named_without_repeating_it(pasted: str, what: str) 
 @pytest.mark.parametrize(
     ("pasted", "provider", "what"),
     [
-        (ANTHROPIC, "openai", "a key of Anthropic, and OpenAI's"),
-        (OPENAI, "anthropic", "a key of OpenAI"),
-        (XAI, "google", "a key of xAI"),
-        (GOOGLE, "xai", "a key of Google"),
-        (TOKEN, "openai", "token of a Discord bot"),
+        (ANTHROPIC, "openai", "a key from Anthropic. Paste one from OpenAI"),
+        (OPENAI, "anthropic", "a key from OpenAI"),
+        (XAI, "google", "a key from xAI"),
+        (GOOGLE, "xai", "a key from Google"),
+        (TOKEN, "openai", "Discord bot's token"),
         ("https://console.x.ai/", "xai", "link"),
         ("my key", "xai", "spaces"),
     ],

@@ -57,12 +57,12 @@ async def test_a_second_run_offers_what_is_there_and_keeps_the_old_file_and_othe
             ("Claude has a token", ""),
             ("Set up Gemini?", "n"),
             ("Set up Grok?", ""),
-            ("Token of Grok", f"BOT_TOKEN_GROK='{TOKENS['grok']}'"),
+            ("Grok's token", f"BOT_TOKEN_GROK='{TOKENS['grok']}'"),
             ("XAI_API_KEY", KEYS["grok"]),
-            ("In which channels", "1"),
+            ("Which channels", "1"),
             ("Theme of #debate [debate]", "science"),
-            ("Time zone, for the hours at which the bots talk [Europe/Paris]", ""),
-            ("At most", "7.5"),
+            ("Your time zone, for the hours when the bots talk [Europe/Paris]", ""),
+            ("Daily budget", "7.5"),
             ("Write it?", "yes"),
         )
         assert code == 0
@@ -84,8 +84,8 @@ async def test_where_nothing_changes_nothing_is_written_and_the_check_runs(tmp_p
         await scene.run(*only("claude"), *CHANNELS, *HABITS, *YES)
         before = scene.files()
         keep = [("Set up ChatGPT?", "n"), ("Claude has", ""), ("Set up Gemini?", "n"), ("Set up Grok?", "n")]
-        same = [("In which channels shall they speak? By number, such as 1,2 (Enter keeps", "")]
-        assert await scene.run(*keep, *same, ("Time zone", ""), ("At most", "")) == 0
+        same = [("Which channels should they speak in? Type numbers, such as 1,2 (Enter keeps", "")]
+        assert await scene.run(*keep, *same, ("Your time zone", ""), ("Daily budget", "")) == 0
         assert scene.files() == before
         assert "Nothing has changed" in scene.printed
         assert scene.checks == 2
@@ -98,16 +98,16 @@ async def test_a_bot_that_is_turned_off_loses_its_token_and_nothing_else(tmp_pat
         typed += [("Gemini has", "o"), ("Grok has", ""), ("XAI_API_KEY", KEYS["grok"])]
         await scene.run(*typed, *CHANNELS, *HABITS, *YES)
         assert [name for name, agent in scene.settings().agents.items() if agent.token] == ["claude", "grok"]
-        assert "no ANTHROPIC_API_KEY: stays offline" in scene.printed
+        assert "no ANTHROPIC_API_KEY, so it stays offline" in scene.printed
 
 
 WRONG_TOKENS = [
-    ("1440000000000000001", "That is an id"),
-    ("ab" * 32, "That is the Public Key"),
-    ("a-client_secret-of-32-characters", "That is the Client Secret"),
-    ("sk-ant-api03-of-anthropic", "That is an API key of Anthropic"),
-    ("token-of-nobody", "Discord refuses this token"),
-    (TOKENS["chatgpt"], "This is ChatGPT's token"),
+    ("1440000000000000001", "That's an ID"),
+    ("ab" * 32, "That's the application's Public Key"),
+    ("a-client_secret-of-32-characters", "That's the OAuth2 Client Secret"),
+    ("sk-ant-api03-of-anthropic", "That's an API key from Anthropic"),
+    ("token-of-nobody", "Discord rejects this token"),
+    (TOKENS["chatgpt"], "That's ChatGPT's token"),
 ]
 
 
@@ -116,14 +116,14 @@ async def test_each_wrong_token_is_named_and_asked_again(tmp_path: Path) -> None
         for app in ("gemini", "grok"):
             del scene.world.guild.members[scene.world.app(app).user.id]
         typed = [*only("chatgpt")[:3], ("Set up Claude?", "")]
-        typed += [("Token of Claude", token) for token, _ in WRONG_TOKENS]
-        typed += [("Token of Claude", TOKENS["grok"]), ("Shall Grok really be Claude?", "")]
-        typed += [("Token of Claude", TOKENS["claude"]), ("ANTHROPIC_API_KEY", "not-the-key")]
+        typed += [("Claude's token", token) for token, _ in WRONG_TOKENS]
+        typed += [("Claude's token", TOKENS["grok"]), ("The bot is called Grok. Use it as Claude anyway?", "")]
+        typed += [("Claude's token", TOKENS["claude"]), ("ANTHROPIC_API_KEY", "not-the-key")]
         typed += [("ANTHROPIC_API_KEY", KEYS["claude"]), ("Set up Gemini?", "n"), ("Set up Grok?", "n")]
         assert await scene.run(*typed, *CHANNELS, *HABITS, *YES) == 0
         for _, problem in WRONG_TOKENS:
             assert problem in scene.printed
-        assert "Anthropic refuses this key (HTTP 401)" in scene.printed
+        assert "Anthropic rejects this key (HTTP 401)" in scene.printed
         assert scene.settings().agents["claude"].token.get_secret_value() == TOKENS["claude"]
 
 
@@ -133,7 +133,7 @@ async def test_a_refused_key_is_left_out_and_what_was_there_stays(tmp_path: Path
         scene.env.write_text(f"ANTHROPIC_API_KEY={before}\n")
         typed = only("claude")
         key = next(number for number, (words, _) in enumerate(typed) if words == "ANTHROPIC_API_KEY")
-        typed[key : key + 1] = [("ANTHROPIC_API_KEY is set already, ending in fore", "change")] if before else []
+        typed[key : key + 1] = [("ANTHROPIC_API_KEY is already set (ending in fore)", "change")] if before else []
         typed[key + bool(before) : key + bool(before)] = [
             ("ANTHROPIC_API_KEY (hid", "wrong"),
             ("ANTHROPIC_API_KEY", ""),
@@ -153,7 +153,7 @@ async def test_a_switch_of_the_portal_is_waited_for(tmp_path: Path) -> None:
             return ""
 
         typed = only("claude")
-        token = next(number for number, (words, _) in enumerate(typed) if words.startswith("Token of"))
+        token = next(number for number, (words, _) in enumerate(typed) if "'s token" in words)
         typed[token + 1 : token + 1] = [("Check again?", ""), ("Check again?", switch_on)]
         assert await scene.run(*typed, *CHANNELS, *HABITS, *YES) == 0
         page = f"https://discord.com/developers/applications/{app.id}/bot"
@@ -178,13 +178,13 @@ async def test_bots_are_invited_into_the_chosen_one_of_several_servers(tmp_path:
             scene.invite("grok")
             return ""
 
-        links = [("Are they in?", ""), ("Are they in?", invite_both)]
-        servers = [("In which servers", "3"), ("In which servers", "1"), ("Are they in?", invite_grok)]
+        links = [("Are they in your server now?", ""), ("Are they in your server now?", invite_both)]
+        servers = [("Which servers", "3"), ("Which servers", "1"), ("Are they in your server now?", invite_grok)]
         assert await scene.run(*only("claude", "grok"), *links, *servers, *CHANNELS, *HABITS, *YES) == 0
         link = f"client_id={grok.id}&scope=bot+applications.commands&permissions=326954765376"
         assert f"{link}\n" in scene.printed
         assert f"{link}&guild_id={world.guild.id}\n" in scene.printed
-        assert "Not there yet: Claude, Grok" in scene.printed
+        assert "Not in a server yet: Claude, Grok" in scene.printed
         assert scene.settings().guild_ids == (world.guild.id,)
 
 
@@ -206,7 +206,7 @@ async def test_channels_are_listed_as_in_discord_with_what_bots_lack_there(tmp_p
         world.channel("memes").position = 6
         claude = world.app("claude").user.id
         world.channel("lobby").overwrites[claude] = Overwrite(claude, 1, 0, 1 << 11)
-        typed = [("In which channels", "2,5"), ("In which channels", "9"), ("In which channels", "4-5")]
+        typed = [("Which channels", "2,5"), ("Which channels", "9"), ("Which channels", "4-5")]
         typed += [("Theme of #news [news]", ""), ("Theme of #quiz-night [trivia]", "x"), ("Theme of #quiz-night", "6")]
         await scene.run(*only("claude", "grok"), *typed[1:], *HABITS, *YES)
         shown = scene.printed[scene.printed.index("Channels\n") :].splitlines()[1:8]
@@ -227,26 +227,26 @@ async def test_a_network_that_is_away_is_no_wrong_token_and_one_may_go_on_withou
         scene.discord.faults.add(RestFault(path="/users/@me", status=403, times=None))
         scene.environ["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:1"
         typed = only("claude")
-        token = next(number for number, (words, _) in enumerate(typed) if words.startswith("Token of"))
+        token = next(number for number, (words, _) in enumerate(typed) if "'s token" in words)
         typed[token + 2 : token + 2] = [("Try again?", ""), ("Try again?", "skip")]
         typed[token + 1 : token + 1] = [("Try again?", ""), ("Try again?", "skip")]
         assert await scene.run(*typed, *HABITS, *YES) == 0
-        assert scene.printed.count("Discord answers with an error (HTTP 403). This says nothing about the token.") == 2
-        assert scene.printed.count("Anthropic cannot be reached from this machine. This says nothing") == 2
-        assert "servers and channels cannot be listed" in scene.printed
+        assert scene.printed.count("Discord answered with an error (HTTP 403). Your token may still be right.") == 2
+        assert scene.printed.count("Anthropic can't be reached from this machine. Your key may still") == 2
+        assert "your servers and channels can't be listed" in scene.printed
         assert scene.settings().agents["claude"].usable
 
 
 async def test_the_environment_is_offered_and_named_where_it_wins(tmp_path: Path) -> None:
     async with setup_scene(tmp_path) as scene:
         scene.environ |= {"ANTHROPIC_API_KEY": KEYS["claude"], "BOT_TOKEN_GROK": TOKENS["grok"], "XAI_API_KEY": "other"}
-        typed = [("Set up ChatGPT?", "n"), ("Set up Claude?", ""), ("Token of Claude", TOKENS["claude"])]
-        typed += [("ANTHROPIC_API_KEY is set already in the environment", ""), ("Set up Gemini?", "n")]
+        typed = [("Set up ChatGPT?", "n"), ("Set up Claude?", ""), ("Claude's token", TOKENS["claude"])]
+        typed += [("ANTHROPIC_API_KEY is already set in the environment", ""), ("Set up Gemini?", "n")]
         typed += [("Grok has a token in the environment", ""), ("XAI_API_KEY", KEYS["grok"])]
         assert await scene.run(*typed, *CHANNELS, *HABITS, *YES) == 0
         names = "ANTHROPIC_API_KEY, BOT_TOKEN_GROK, XAI_API_KEY"
-        assert f"Set in the environment, which wins over .env when the bots start: {names}" in scene.printed
-        assert "The environment has other values, which win over .env: unset there XAI_API_KEY\n" in scene.printed
+        assert f"Set in the environment, which overrides .env when the bots start: {names}" in scene.printed
+        assert "The environment overrides these answers. Unset there: XAI_API_KEY\n" in scene.printed
         text = scene.env.read_text()
         assert all(f"{line}\n" in text for line in (f"XAI_API_KEY={KEYS['grok']}", f"BOT_TOKEN_GROK={TOKENS['grok']}"))
         assert f"ANTHROPIC_API_KEY={KEYS['claude']}\n" in text
@@ -254,8 +254,13 @@ async def test_the_environment_is_offered_and_named_where_it_wins(tmp_path: Path
 
 async def test_everything_can_be_changed_before_it_is_written_and_no_writes_nothing(tmp_path: Path) -> None:
     async with setup_scene(tmp_path) as scene:
-        again = [("Write it?", "time"), ("Time zone", "tokyo"), ("At most", "none"), ("Write it?", "channels")]
-        again += [("In which channels", "2"), ("Theme of #memes [roast]", ""), ("Write it?", "no")]
+        again = [
+            ("Write it?", "time"),
+            ("Your time zone", "tokyo"),
+            ("Daily budget", "none"),
+            ("Write it?", "channels"),
+        ]
+        again += [("Which channels", "2"), ("Theme of #memes [roast]", ""), ("Write it?", "no")]
         assert await scene.run(*only("claude"), *CHANNELS, *HABITS, *again) == 1
         assert scene.files() == {}
         assert "#memes (roast)\n  Time zone  Asia/Tokyo\n  Budget     no limit" in scene.printed
@@ -265,7 +270,7 @@ async def test_everything_can_be_changed_before_it_is_written_and_no_writes_noth
 
 async def test_without_any_bot_nothing_is_written(tmp_path: Path) -> None:
     async with setup_scene(tmp_path) as scene:
-        assert await scene.run(*only(), ("Begin with the bots again?", ""), *only(), ("Begin with", "n")) == 1
+        assert await scene.run(*only(), ("Go through the bots again?", ""), *only(), ("Go through", "n")) == 1
         assert scene.files() == {}
 
 
@@ -274,7 +279,7 @@ async def test_wrong_settings_are_asked_again_or_stop_the_set_up_before_the_firs
         scene.env.write_text("CHANNEL_THEME_MAP=1:debat\nTIMEZONE=Berlin\n")
         assert await scene.run() == 1
         assert "CHANNEL_THEME_MAP: unknown theme 'debat' for channel 1" in scene.printed
-        assert "it is asked for again" in scene.printed
+        assert "(you'll be asked again)" in scene.printed
         scene.env.write_text("MAX_QUEUE_DEPTH=many\nBOT_TOKEN_CLAUDE='open\n")
         assert await scene.run() == 2
         assert scene.typist.questions == []
@@ -309,21 +314,21 @@ async def test_a_file_that_cannot_be_written_loses_no_answer(tmp_path: Path, mon
 
         monkeypatch.setattr(env_place.os, "rename", full_disk)
         assert await scene.run(*only("claude"), *CHANNELS, *HABITS, *YES, *YES) == 0
-        assert "could not be written (No space left on device)" in scene.printed
+        assert "failed (No space left on device)" in scene.printed
         assert sorted(scene.files()) == [".env"]
 
 
 async def test_an_agent_may_be_on_signal_too_or_alone(tmp_path: Path) -> None:
     async with setup_scene(tmp_path) as scene, SignalServer() as signal:
         typed = [
-            ("number on Signal?", "y"),
-            ("Which number", "claude:0151 12345678"),
-            ("Which number", "nobody:+4915112345678"),
-            ("Which number", "claude:+49 151 12345678"),
-            ("Address of signal-cli-rest-api [http://127.0.0.1:8080]", signal.url),
-            ("Who may write to it", ""),
-            ("Who may write to it", "+4917212345678, all of us"),
-            ("Who may write to it", "+4917212345678"),
+            ("also answer on Signal", "y"),
+            ("Its phone number", "claude:0151 12345678"),
+            ("Its phone number", "nobody:+4915112345678"),
+            ("Its phone number", "claude:+49 151 12345678"),
+            ("Address of your signal-cli-rest-api server [http://127.0.0.1:8080]", signal.url),
+            ("Who it answers", ""),
+            ("Who it answers", "+4917212345678, all of us"),
+            ("Who it answers", "+4917212345678"),
         ]
         assert await scene.run(*only(), *typed, *HABITS, *YES) == 0
         settings = scene.settings()
@@ -336,12 +341,20 @@ async def test_an_agent_may_be_on_signal_too_or_alone(tmp_path: Path) -> None:
         assert "SIGNAL_NUMBERS: expected agent:number pairs" in scene.printed
         assert "SIGNAL_NUMBERS: nobody is no agent" in scene.printed
         assert f"{signal.url} answers" in scene.printed
-        again = [("number on Signal? [Yes/no]", ""), ("Which number", ""), ("Address", "http://127.0.0.1:1")]
-        again += [("Who may write to it: phone numbers with commas between them, or all [+4917212345678]", "")]
-        assert await scene.run(*only("grok"), *again, *CHANNELS, ("Time zone", ""), ("At most", ""), *YES) == 0
-        assert "No answer there yet" in scene.printed
+        again = [("phone number? [Yes/no]", ""), ("Its phone number", ""), ("Address", "http://127.0.0.1:1")]
+        again += [("Who it answers: phone numbers separated by commas, or all for everyone [+4917212345678]", "")]
+        assert (
+            await scene.run(*only("grok"), *again, *CHANNELS, ("Your time zone", ""), ("Daily budget", ""), *YES) == 0
+        )
+        assert "It doesn't answer yet" in scene.printed
         assert SignalSettings.of(scene.settings()).signal_numbers == {"claude": "+4915112345678"}
-        off = [("number on Signal? [Yes/no]", "n"), ("In which channels", ""), ("Time zone", ""), ("At most", ""), *YES]
+        off = [
+            ("phone number? [Yes/no]", "n"),
+            ("Which channels", ""),
+            ("Your time zone", ""),
+            ("Daily budget", ""),
+            *YES,
+        ]
         keep = [("Set up ChatGPT?", "n"), ("Set up Claude?", "n"), ("Set up Gemini?", "n"), ("Grok has", "")]
         assert await scene.run(*keep, *off) == 0
         assert scene.settings().account_agents == ()
