@@ -59,7 +59,7 @@ def test_a_window_beyond_what_is_kept_is_reported() -> None:
         ("teleport", "ALLOWED_TOOLS: teleport isn't a tool; use web_search, "),
         (
             "Read,web_search",
-            "ALLOWED_TOOLS: Read is a tool for coding agents, and there isn't one, so it has no effect; set AGENT_RUNTIME",
+            "ALLOWED_TOOLS: Read is a tool for coding agents, and there isn't one, so it has no effect",
         ),
     ],
 )
