@@ -290,10 +290,16 @@ def test_a_picture_is_a_conversation_with_all_bots_and_loads_nothing(picture: st
 # --- extending: a fifth agent ------------------------------------------------------------------------------------
 
 
+def examples(kind: str) -> list[str]:
+    """The Python code in a section of the page about extending, such as "tool"."""
+    page = (ROOT / "docs" / "dev" / "extending.md").read_text(encoding="utf-8")
+    return code(page.partition(f"\n## A new {kind}\n")[2].partition("\n## ")[0], "python")
+
+
 @pytest.fixture
 def fifth(monkeypatch: pytest.MonkeyPatch) -> AgentSpec:
-    """The page's two pieces of code, as they stand there."""
-    subclass, row = code((ROOT / "docs" / "dev" / "extending" / "agent.md").read_text(encoding="utf-8"), "python")
+    """The page's two pieces of code, run."""
+    subclass, row = examples("agent")
     found: dict[str, Any] = {"AgentSpec": AgentSpec}
     exec(row, found)  # noqa: S102 - our own document
     spec = found["_OPUS"]
@@ -330,20 +336,15 @@ async def test_the_fifth_agent_of_the_page_logs_in_and_answers(fifth: AgentSpec,
                 assert discord.messages("casual")[-1]["author"]["username"] == "Opus"
 
 
-# --- extending: the examples of the pages --------------------------------------------------------------------------
+# --- extending: the other examples ---------------------------------------------------------------------------------
 
 
-def example(page: str) -> dict[str, Any]:
-    """The code of a page, run."""
-    (text,) = code((ROOT / "docs" / "dev" / "extending" / f"{page}.md").read_text(encoding="utf-8"), "python")
-    module = ModuleType(f"example_of_{page.replace('-', '_')}")
+def example(kind: str) -> dict[str, Any]:
+    """Run the code of a section and return its names."""
+    (text,) = examples(kind)
+    module = ModuleType(f"example_of_{kind.replace(' ', '_')}")
     exec(text, module.__dict__)  # noqa: S102 - our own document
     return module.__dict__
-
-
-def test_the_architecture_links_each_page_about_extending() -> None:
-    for page in ROOT.glob("docs/dev/extending/*.md"):
-        assert f"(extending/{page.name})" in ARCHITECTURE, page.name
 
 
 async def test_the_tool_of_the_page_is_called_by_a_model() -> None:
@@ -369,7 +370,7 @@ async def test_the_model_of_the_page_answers_and_is_priced() -> None:
 def test_the_note_of_the_background_task_of_the_page_is_made_where_it_wrote_something(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(results, "_NOTES", {**results._NOTES, "digest": example("background-task")["_digest"]})
+    monkeypatch.setattr(results, "_NOTES", {**results._NOTES, "digest": example("background task")["_digest"]})
     asking = RunningTask(instruction_id="i", agent="penny", task="digest", channel_id=5, message_id=7, deadline=9.0)
     wrote = Result(instruction_id="i", agent_name="penny", skipped=False, text=" They talked of bees. ")
     note = results.note_of(asking, wrote, 10.0)

@@ -3,7 +3,7 @@
     load ── open ── listen ─── what people say reaches the agents' hosts ─── stop_listening ── aclose
 
 A service is a package below agentic.services and a row in agentic.settings.services.SERVICES.
-docs/dev/extending/chat-service.md shows how to add one.
+docs/dev/extending.md shows how to add one.
 """
 
 from __future__ import annotations
