@@ -31,7 +31,7 @@ HIDDEN = "custom_fields"  # may carry an address or a key of the owner's
 DEFAULT = "default"
 PLACES = {"channel": "this channel", "server": "this server", "everywhere": "everywhere (the bots' owner)"}
 SHOWN_REACH: Mapping[str, str] = {"channel": "in this channel", "server": "in this server", "everywhere": "everywhere"}
-WHICH = "Which option, as docs/what-bots-see.md lists them"
+WHICH = "Which option, as docs/channel-options.md lists them"
 
 
 class ShowOptions(Values):

@@ -257,7 +257,7 @@ def check_options(settings: Settings, found: Findings) -> None:
     files = OptionFiles(settings.config_files_dir, tuple(settings.agents))
     files.refresh()
     for problem in files.problems():
-        found.warn("options", f"skipped: {problem}", "correct it; docs/what-bots-see.md lists the options")
+        found.warn("options", f"skipped: {problem}", "correct it; docs/channel-options.md lists the options")
 
 
 def everywhere(agent: AgentSettings, settings: Settings) -> list[Options]:

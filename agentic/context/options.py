@@ -6,7 +6,7 @@
 A layer maps option names to values that `read_options` has validated. Invalid ones are skipped and reported, so that a
 bad line never silences a bot. Maps merge one level deep, lists replace. Pins are written by people in Discord: only
 those by people with permission count, and they set only PINNABLE options, and can only remove tools. See
-docs/what-bots-see.md for an example of each.
+docs/channel-options.md for an example of each.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Heartbeats, cron jobs and hooks as data: what persona files say, and when it is due. Pure.
 
-Each is a heading with its name, fields as list items below it, and a text, the instruction (docs/personas.md):
+Each is a heading with its name, fields as list items below it, and a text, the instruction (docs/persona-files.md):
 
     heartbeat.md                     ## Build         - interval: 15m      checks that an agent repeats by itself
     agents.md, below ## Cron Jobs    ### Monday plan  - cron: `0 9 * * 1`  tasks at times of the calendar

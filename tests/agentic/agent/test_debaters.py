@@ -17,7 +17,7 @@ from tests.support.doubles import MemoryPresence
 SHIPPED = ROOT / "personas"
 FOR_DEBATES = ("economist", "engineer", "ethicist", "historian", "optimist", "sceptic")
 COMPANION = "penny"
-MOST_CHARACTERS = 3_000  # docs/personas.md: each is paid for at each turn
+MOST_CHARACTERS = 3_000  # docs/persona-files.md: each is paid for at each turn
 
 
 def test_six_debaters_and_a_companion_come_without_a_bot():

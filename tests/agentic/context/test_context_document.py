@@ -1,4 +1,4 @@
-"""docs/what-bots-see.md names every option, with its default and an example that can be read."""
+"""docs/channel-options.md names every option, with its default and an example that can be read."""
 
 import re
 
@@ -7,7 +7,7 @@ import yaml
 from agentic.context.options import NOT_PINNABLE, Options, options_of, read_options
 from agentic.process.root import ROOT
 
-TEXT = (ROOT / "docs" / "what-bots-see.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "channel-options.md").read_text(encoding="utf-8")
 SHARED = (ROOT / "config" / "shared.example.yaml").read_text(encoding="utf-8")
 ROWS = {row[0]: row[1:] for row in re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*) \|$", TEXT, re.MULTILINE)}
 (EXAMPLE,) = re.findall(r"^```yaml options\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)

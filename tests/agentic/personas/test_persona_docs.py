@@ -1,4 +1,4 @@
-"""The examples of docs/personas.md, read by the parsers that they explain."""
+"""The examples of docs/persona-files.md, read by the parsers that they explain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentic.personas.schedules import HEARTBEAT_FIELDS as FIELDS
 from agentic.personas.store import BootConfig, parse_boot
 from agentic.process.root import ROOT
 
-TEXT = (ROOT / "docs" / "personas.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "persona-files.md").read_text(encoding="utf-8")
 
 
 def example(heading: str) -> str:
