@@ -160,7 +160,8 @@ def test_the_page_of_privacy_names_each_key_with_people_and_chats_of_signal() ->
 
 def test_examples_of_rooms_name_personas_that_come_with_the_program() -> None:
     text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    names = [name.strip().lower() for found in re.findall(r"personas: ((?:\w+, )+\w+)", text) for name in found.split(",")]
+    found = re.findall(r"personas: ((?:\w+, )+\w+)", text)
+    names = [name.strip().lower() for example in found for name in example.split(",")]
     assert names
     assert set(names) <= {folder.name for folder in (ROOT / "personas").iterdir()}
 
