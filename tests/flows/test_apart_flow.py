@@ -23,7 +23,7 @@ async def test_a_bot_whose_login_finds_no_discord_comes_later_and_nobody_waits_f
             assert not runtime.bots["grok"].online
             await asked(f, "claude")
             await f.discord.wait_for(lambda: runtime.bots["grok"].online, timeout=10)
-            assert "grok cannot log in yet" in caplog.text
+            assert "grok can't log in yet" in caplog.text
             assert runtime.bots["grok"].failure is None
             await asked(f, "grok")
 

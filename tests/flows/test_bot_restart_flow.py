@@ -135,7 +135,7 @@ async def test_an_odd_event_ends_none_of_the_bots(tmp_path, caplog):
         await answers(f, "claude")
         await answers(f, "grok")
         assert not any(bot.failure for bot in runtime.bots.values())
-        assert "claude: MESSAGE_UPDATE from Discord cannot be read" in caplog.text
+        assert "claude: reading MESSAGE_UPDATE from Discord failed" in caplog.text
 
 
 async def test_a_stop_sign_that_was_given_while_the_bot_started_again_is_obeyed(tmp_path):

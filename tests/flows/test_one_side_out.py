@@ -53,7 +53,7 @@ async def ask_on_signal(signal: SignalServer) -> None:
     [
         (401, "offline in Discord: Discord rejects its token: check BOT_TOKEN_CLAUDE. It keeps running on Signal"),
         (403, "offline in Discord: it could not stay online (Forbidden); it starts again in"),
-        (503, "claude cannot log in yet: Discord answers 503, next try in"),
+        (503, "claude can't log in yet: Discord answers 503; trying again in"),
     ],
 )
 async def test_where_discord_takes_no_login_the_agent_answers_on_signal(

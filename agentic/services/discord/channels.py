@@ -1,10 +1,10 @@
-"""Read what py-cord knows of a channel: its server, its name, rights of the bot and of people, its readers.
+"""Reads what py-cord knows about a channel: its server, its name, permissions of the bot and of people, its readers.
 
-Something learned in one channel may be shown in another if everybody who reads the other channel may read the first.
-That is so in the channel itself and its public threads; elsewhere in the same server only if nobody at all is excluded
-from the first, or both exclude exactly the same people. What cannot be judged (a deleted channel, another server's, a
-private thread, a direct message) is shown nowhere else. This is judged by roles and overwrites alone, since members are
-not cached. The rules of permissions are Discord's
+Something learned in one channel may be shown in another if everyone who reads the other channel may read the first.
+That is true in the channel itself and its public threads. Elsewhere in the same server it is true only if nobody is
+excluded from the first channel, or both channels exclude exactly the same people. If this can't be decided (a deleted
+channel, another server's, a private thread, a direct message), nothing is shown. Only roles and overwrites are
+compared, because members aren't cached. The rules are Discord's
 (https://docs.discord.com/developers/topics/permissions#permission-overwrites).
 """
 
@@ -34,11 +34,10 @@ READS = discord.Permissions(view_channel=True, read_message_history=True)
 _COMMAND = re.compile(r"(?:\s*<@[!&]?\d{1,20}>)*\s*\.(?:config|history)\b")
 
 
-# These are asked many times a turn. py-cord's classes are ABCs, for which isinstance() is slow if it fails.
+# These run many times a turn, and isinstance() is slow if it fails for py-cord's classes, which are ABCs.
 
 
 def guild_of(channel: Channel) -> discord.Guild | None:
-    """None for a direct message."""
     return getattr(channel, "guild", None)
 
 
@@ -48,12 +47,12 @@ def guild_id_of(channel: object) -> int | None:
 
 
 def parent_of(channel: object) -> int | None:
-    """The id of a thread's channel; None for anything but a thread."""
+    """Return the id of a thread's channel, or None for anything but a thread."""
     return getattr(channel, "parent_id", None)
 
 
 def parent_in(channel: Channel) -> Channel | None:
-    """A thread's channel, where the bot sees it."""
+    """Return a thread's channel if the bot sees it."""
     parent = getattr(channel, "parent", None)
     return parent if parent is not None and isinstance(parent, Channel) else None
 
@@ -68,14 +67,14 @@ def me_in(channel: Channel) -> discord.Member | discord.ClientUser:
 
 
 def permissions_in(channel: Channel) -> discord.Permissions:
-    """The bot's own."""
+    """Return the bot's own permissions."""
     me: Any = me_in(channel)  # a user in a direct message, otherwise a member
     return channel.permissions_for(me)
 
 
 def refusal_in(channel: Channel, *, our_lock: bool = False) -> str | None:
-    """Why the bot may not write there; None when it may. A lock silences it, though Discord would take a post from a
-    bot that may manage threads: a moderator means bots too. `our_lock`: it is our own, for people alone."""
+    """Return why the bot may not write there, or None if it may. A locked thread is closed to it even if it may manage
+    threads: a moderator means bots too. `our_lock`: we locked the thread ourselves, only for people."""
     permissions, is_thread = permissions_in(channel), parent_of(channel) is not None
     may_send = permissions.send_messages_in_threads if is_thread else permissions.send_messages
     locked = getattr(channel, "locked", False) and not (our_lock and permissions.manage_threads)
@@ -83,8 +82,8 @@ def refusal_in(channel: Channel, *, our_lock: bool = False) -> str | None:
 
 
 def threads_to_read(channels: Iterable[Channel], transcripts: Transcripts, since: float) -> Iterator[discord.Thread]:
-    """The active threads of these channels with a message since then (unix seconds), or with a transcript that must
-    stay true. A server may have a thousand active threads: the others are read when a turn needs them."""
+    """Yield the channels' active threads with a message since `since` (unix seconds), or with a transcript to keep up
+    to date. A server may have a thousand active threads: the others are read when a turn needs them."""
     for channel in channels:
         for thread in getattr(channel, "threads", ()):  # a voice channel has none
             last = thread.last_message_id
@@ -95,13 +94,13 @@ def threads_to_read(channels: Iterable[Channel], transcripts: Transcripts, since
 
 
 class Audience:
-    """`channel_of` returns a bot's channel by id, and anything else for an unknown one."""
+    """Decides what may be shown where. `channel_of` returns a bot's channel by id, or any other value if unknown."""
 
     def __init__(self, channel_of: ChannelOf) -> None:
         self._channel_of = channel_of
 
     def may_see(self, here: int) -> Callable[[int], bool]:
-        """A test for other channels: whether everybody who reads `here` may read them. `here` is 0 for no channel."""
+        """Return a test for other channels: whether everyone who reads `here` may read them. `here` is 0 for none."""
         place = self._channel_of(here) if here else None
 
         def may_show(channel_id: int) -> bool:
@@ -113,30 +112,29 @@ class Audience:
         return may_show
 
     def is_open(self, channel_id: int) -> bool:
-        """Whether everybody of its server reads the channel."""
+        """Return whether everyone in its server reads the channel."""
         place = self._channel_of(channel_id)
         base = _base(place) if isinstance(place, Channel) else None
         return base is not None and not _is_closed_thread(place) and _is_open(base)
 
     def guild_of(self, channel_id: int) -> int | None:
-        """The channel's server; None for a direct message and for an unknown channel."""
         return guild_id_of(self._channel_of(channel_id))
 
     def name_of(self, channel_id: int) -> str | None:
-        """The channel's name; None for an unknown one, and for a direct message."""
+        """Return the channel's name, or None if it is unknown or a direct message."""
         place = self._channel_of(channel_id)
         return place.name if isinstance(place, Channel) and not isinstance(place, discord.DMChannel) else None
 
     def origin(self, here: int) -> int:
-        """The channel that something learned `here` is recorded under: a public thread's is its parent, which the same
-        people read, and which is still known when the thread is archived."""
+        """Return the channel under which to record something learned `here`: for a public thread its parent, which the
+        same people read and which is still known when the thread is archived."""
         place = self._channel_of(here) if here else None
         base = _base(place) if isinstance(place, Channel) else None
         return base.id if base is not None and not _is_closed_thread(place) else here
 
 
 def may_be_shown(source: Channel, here: Channel) -> bool:
-    """Whether everybody who reads `here` may read `source`."""
+    """Return whether everyone who reads `here` may read `source`."""
     if source.id == here.id:
         return True
     if isinstance(source, discord.DMChannel) or isinstance(here, discord.DMChannel):
@@ -150,7 +148,7 @@ def may_be_shown(source: Channel, here: Channel) -> bool:
 
 
 def _is_open(channel: discord.abc.GuildChannel) -> bool:
-    """Whether @everyone reads it, and no role or member is excluded."""
+    """Return whether @everyone reads it and no role or member is excluded."""
     everyone = channel.guild.default_role
     if not channel.permissions_for(everyone).is_superset(READS):
         return False
@@ -158,8 +156,8 @@ def _is_open(channel: discord.abc.GuildChannel) -> bool:
 
 
 def _overwrites(channel: discord.abc.GuildChannel) -> dict[int, tuple[int, int]]:
-    """The overwrites about reading: role or member → allowed and denied bits, where there are any."""
-    # The public property leaves out members that py-cord has not cached, and those decide here too.
+    """Return the overwrites about reading: role or member → allowed and denied bits, if there are any."""
+    # The public property leaves out members that py-cord hasn't cached, but they matter here too.
     found = {one.id: (one.allow & READS.value, one.deny & READS.value) for one in channel._overwrites}
     return {one_id: bits for one_id, bits in found.items() if any(bits)}
 
@@ -169,7 +167,7 @@ def _is_closed_thread(channel: object) -> bool:
 
 
 def _base(channel: Channel) -> discord.abc.GuildChannel | None:
-    """The channel whose overwrites count: a thread's is its parent."""
+    """Return the channel whose overwrites apply: for a thread its parent."""
     if isinstance(channel, discord.DMChannel):
         return None
     return channel.parent if isinstance(channel, discord.Thread) else channel
@@ -178,8 +176,8 @@ def _base(channel: Channel) -> discord.abc.GuildChannel | None:
 def person_in(
     user: discord.User | discord.Member | discord.ClientUser, channel: object, directory: Directory
 ) -> Person:
-    """A user with their rights in a channel: none if they are not known as a member of its guild. The bots' owner has
-    the rights in the program that Discord gives to others."""
+    """Return a user with their rights in a channel, or without rights if they aren't a known member of its guild. The
+    bots' owner may do in the program what Discord's permissions allow others."""
     is_owner = directory.is_owner(user.id)
     if not isinstance(user, discord.Member) or not isinstance(channel, Channel):
         return Person(user.id, manages_messages=is_owner)
@@ -188,15 +186,15 @@ def person_in(
 
 
 def author_of(message: discord.Message, directory: Directory) -> Person:
-    """The author of a message, with their rights in its channel."""
+    """Return a message's author with their rights in its channel."""
     return person_in(message.author, message.channel, directory)
 
 
 def person_reaction(
     event: discord.RawReactionActionEvent, channel: object, transcripts: Transcripts
 ) -> PersonReaction | None:
-    """None for a bot's reaction, and if the message's author is not known."""
-    # Discord sends the author with the event, except for a webhook's message; py-cord leaves it in the raw data.
+    """Return a person's reaction, or None for a bot's and if the message's author is unknown."""
+    # Discord sends the message's author with the event, except for webhooks; py-cord has it only in the raw data.
     author = event.data.get("message_author_id")
     if not (isinstance(author, str) and author.isdecimal()):
         transcript = transcripts.known(event.channel_id)
@@ -211,8 +209,8 @@ def person_reaction(
 async def with_members(
     messages: Sequence[discord.Message], member: Callable[[int], Awaitable[discord.Member | None]]
 ) -> Sequence[discord.Message]:
-    """The messages, with the roles of people who give orders in them. The gateway sends an author's roles with each
-    message, REST only with the member: one request for each such person."""
+    """Add the author's roles to messages that are commands. The gateway sends an author's roles with each message, but
+    REST doesn't, so each such author costs one request."""
     members: dict[int, discord.Member | None] = {}
     for message in messages:
         author, content = message.author, message.content

@@ -1,12 +1,12 @@
-"""The gate: the one module that sends requests to Discord. Each bot has a gate of its own.
+"""The gate: the only module that sends requests to Discord. Each bot has its own gate.
 
-To what is sent it adds allowed_mentions that ping at most the person who is answered, and a nonce by which Discord
-recognizes a repeated post. It removes secrets from every text (agentic.process.redaction). It keeps to Discord's 50
-requests a second over all routes (discord.com/developers/docs/topics/rate-limits), while py-cord keeps to each route's
-own limit, and it sends nothing while Discord refuses too much (rate_limit.py).
+It adds allowed_mentions that ping at most the person who gets the answer, and a nonce by which Discord recognizes a
+repeated post. It removes secrets from every text (agentic.process.redaction). It stays below Discord's 50 requests per
+second over all routes (discord.com/developers/docs/topics/rate-limits), while py-cord handles each route's own limit,
+and it stops sending while Discord refuses too many requests (rate_limit.py).
 
-A request fails with py-cord's discord.HTTPException, with aiohttp's error for a connection that breaks, with
-UnreadableAnswer (sent, but its answer cannot be parsed), or with GateClosed (not sent).
+A request fails with py-cord's discord.HTTPException, with aiohttp's error for a broken connection, with
+UnreadableAnswer (sent, but the answer can't be parsed), or with GateClosed (not sent).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from agentic.state.leases import ALWAYS_HELD, AnyLease
 log = logging.getLogger(__name__)
 
 MAX_ERROR_TEXT = 300  # characters of Discord's own text
-FILE_NOTE_ROOM = 50  # characters that the note about a refused file takes, with the line break before it
+FILE_NOTE_ROOM = 50  # characters for the note about a rejected file, including the line break before it
 _TOO_LARGE_CODES = (40005, 50045)  # request entity too large, file exceeds the maximum size
 _NOT_OF_THE_FILE = (401, 404, 429)  # statuses
 _MISSING_ACCESS = 50001
@@ -50,7 +50,7 @@ T = TypeVar("T")
 RETRY_PAUSE = 0.5  # seconds before a post whose connection broke is sent once more
 PIN_PAGE = 50  # Discord's largest page
 TYPING_SECONDS = 8.0  # Discord shows typing for ten
-TYPING_SHARE = 0.4  # of the window; when it is fuller, typing is dropped
+TYPING_SHARE = 0.4  # of the window; if it is fuller, typing is skipped
 MAX_TYPED = 1000  # channels remembered
 
 
@@ -59,30 +59,30 @@ class GateClosed(Exception):
 
 
 class Silenced(GateClosed):
-    """Not sent: by the time it could be, it was no longer wanted."""
+    """Not sent: the lease was lost while the request waited."""
 
 
-CONNECTION_ERRORS = (aiohttp.ClientError, OSError)  # aiohttp's for a server that hangs up is no OSError
+CONNECTION_ERRORS = (aiohttp.ClientError, OSError)  # aiohttp's error for a server that hangs up isn't an OSError
 REQUEST_ERRORS = (discord.HTTPException, *CONNECTION_ERRORS, GateClosed, UnreadableAnswer)
 
 
 def kind(error: BaseException) -> str:
-    """An error for a log line, without its text, which may hold what was sent."""
+    """Describe an error for the log without its text, which may contain the request's content."""
     if isinstance(error, discord.HTTPException):
         return f"HTTP {error.status}, code {error.code}"
     return type(error).__name__
 
 
 def in_full(error: BaseException) -> str:
-    """An error for a log line, with Discord's text. Only for requests that hold nobody's words."""
+    """Describe an error for the log with Discord's text. Only for requests without people's messages."""
     said = " ".join(error.text.split())[:MAX_ERROR_TEXT] if isinstance(error, discord.HTTPException) else ""
     return f"{kind(error)}: {said}" if said else kind(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
-    """The parts of a message besides its text. `ping` is the user id of the person who is answered. An edit pings
-    nobody, but with `ping` it passes the gate while little else does. `reply_to` is the message that it replies to."""
+    """The parts of a message other than its text. `ping` is the user id of the person who gets the answer. An edit
+    pings nobody, but with `ping` it passes while only answers do. `reply_to` is the id of the message it replies to."""
 
     ping: int | None = None
     reply_to: int | None = None
@@ -106,35 +106,35 @@ class OutboundShared:
         return embed if clean == shown else discord.Embed.from_dict(clean)
 
     def clean_file(self, file: discord.File) -> discord.File:
-        """The file with its name and description cleaned; its content is not looked at."""
+        """Clean a file's name and description. Its content is not checked."""
         file.filename = self.redact(file.filename) if file.filename else file.filename
         file.description = self.redact(file.description) if file.description else file.description
         return file
 
 
 def nonce(turn_id: str, chunk: int) -> str:
-    """The same turn and chunk make the same nonce, at most Discord's 25 characters."""
+    """Return the nonce of a turn's chunk, always the same, within Discord's 25 characters."""
     return hashlib.blake2b(f"{turn_id}/{chunk}".encode(), digest_size=12).hexdigest()
 
 
 def pings(user_id: int | None) -> discord.AllowedMentions:
-    """Allows to ping the one person who is answered, or nobody."""
+    """Allow a ping for this user only, or for nobody."""
     users: bool | list[discord.abc.Snowflake] = [discord.Object(user_id)] if user_id is not None else False
     return discord.AllowedMentions(everyone=False, roles=False, users=users, replied_user=False)
 
 
 def may_be_the_file(error: discord.HTTPException) -> bool:
-    """Whether a refused request with a file may pass without the file.
+    """Return whether a refused request with a file may succeed without the file.
 
-    Discord refuses files for their size (also a proxy's 413 without JSON), for their type or content, and for a
-    missing permission, with ever new codes. So every refusal counts that is not of the account, the channel, or the
-    rate: one further request shows it.
+    Discord refuses files for their size (or a proxy does, with a 413 without JSON), their type or content, and a
+    missing permission, with ever new codes. So this returns True for every refusal that isn't about the account, the
+    channel, or the rate: one more request will tell.
     """
     return error.status < 500 and error.status not in _NOT_OF_THE_FILE and error.code != _MISSING_ACCESS
 
 
 def with_file_note(text: str | None, attach: Attach, error: Exception) -> str:
-    """Return the text with a line below it that says why its file is missing."""
+    """Return the text with a line at the end that says why its file is missing."""
     kind = mimetypes.guess_type(attach().filename or "")[0] or ""
     noun = "picture" if kind.startswith("image/") else "file"
     too_large = isinstance(error, discord.HTTPException) and (error.status == 413 or error.code in _TOO_LARGE_CODES)
@@ -147,12 +147,12 @@ def with_file_note(text: str | None, attach: Attach, error: Exception) -> str:
 
 
 def without_file_note(text: str) -> str:
-    """Return the text as it was before `with_file_note`."""
+    """Undo `with_file_note`."""
     return _FILE_NOTE.sub("", text)
 
 
 def fit(text: str) -> str:
-    """The text as one message, never nothing; a longer one is cut, with a note."""
+    """Cut a text to one message, with a note. An empty text becomes "…"."""
     text = text.strip() or "…"
     return text if length(text) <= MAX_MESSAGE else split_text(text, MAX_MESSAGE - length(_MORE))[0] + _MORE
 
@@ -162,7 +162,7 @@ def _is_choice(interaction: discord.Interaction) -> bool:
 
 
 class Gate:
-    """Sends one bot's requests. Unless its docstring says otherwise, a method raises one of REQUEST_ERRORS."""
+    """Sends one bot's requests. Unless a method's docstring says otherwise, it raises one of REQUEST_ERRORS."""
 
     def __init__(self, window: RequestWindow | None = None, shared: OutboundShared | None = None) -> None:
         self._window = window or RequestWindow()
@@ -171,26 +171,26 @@ class Gate:
         self._lease: AnyLease = ALWAYS_HELD
 
     def under(self, lease: AnyLease) -> Gate:
-        """The same gate for requests that are sent only while `lease` is held. A request that waited for its turn,
-        or whose connection broke, is not sent after a person's stop: it raises Silenced."""
+        """Return the same gate for requests that are sent only while `lease` is held. If a person stops the bots while
+        a request waits or before it is repeated, it raises Silenced."""
         gate = copy.copy(self)
         gate._lease = lease
         return gate
 
     @property
     def quiet(self) -> bool:
-        """Whether there is room for a request that may as well come later, or never."""
+        """Whether the rate limit has room for an optional request."""
         return self._shared.refused.may_pass(answers=False) and self._window.is_quiet(TYPING_SHARE)
 
     async def _enter(self, *, answers: bool = False) -> None:
-        """Returns when the request may be sent. `answers`: a person waits for it. Raises GateClosed."""
+        """Wait until a request may be sent. `answers`: a person is waiting for it. Raises GateClosed."""
         self._check_open(answers=answers)
         if await self._window.enter():
             self._check_open(answers=answers)  # it may have closed meanwhile
 
     @asynccontextmanager
     async def _passing(self, *, answers: bool = False) -> AsyncIterator[None]:
-        """Make the request within when it may be sent, and read its answer. Raises GateClosed, UnreadableAnswer."""
+        """Wait until the request in the `with` block may be sent. Raises GateClosed, UnreadableAnswer."""
         await self._enter(answers=answers)
         with answer_read():
             yield
@@ -202,16 +202,14 @@ class Gate:
             raise GateClosed
 
     def clean(self, text: str) -> str:
-        """The text without secrets. A text is cleaned before it is split: half a secret is not recognized."""
+        """Remove secrets from a text. Clean a text before splitting it: half a secret isn't recognized."""
         return self._shared.redact(text)
 
     async def _with_or_without_file(
         self, request: Callable[[str | None, dict[str, Any]], Awaitable[T]], text: str | None, attach: Attach | None
     ) -> T:
-        """Make a request with a text and a file. If Discord refuses the file, the text goes without it and says so.
-
-        A refused request leaves nothing behind, so nothing is posted twice. The text is cleaned.
-        """
+        """Make a request with a cleaned text and a file. If Discord refuses the file, send the text without it, with a
+        note. A refused request posts nothing, so nothing is posted twice."""
         text = self.clean(text) if text is not None else None
         if attach is None:
             return await request(text, {})
@@ -220,7 +218,7 @@ class Gate:
         except discord.HTTPException as error:
             if not may_be_the_file(error):
                 raise
-            log.warning("a post with a file was refused: %s; it is made without the file", kind(error))
+            log.warning("Discord refused a post with a file: %s; posting it without the file", kind(error))
             text = with_file_note(text, attach, error)
         return await request(text, {})
 
@@ -233,10 +231,10 @@ class Gate:
         nonce: str,
         reply_to: discord.MessageReference | None = None,
     ) -> discord.Message:
-        """Posts one message.
+        """Post one message.
 
-        After a broken connection nobody knows whether Discord took the post, and py-cord gives up. Here it is sent once
-        more: Discord recognizes its nonce and answers with the message that is there.
+        After a broken connection nobody knows if Discord got the post, and py-cord gives up. Here it is sent once more:
+        if the message exists, Discord recognizes its nonce and returns it.
         """
         more = self._more(extras, {"nonce": nonce, "enforce_nonce": True, "allowed_mentions": pings(extras.ping)})
         if reply_to is not None:
@@ -249,8 +247,7 @@ class Gate:
         return await self._with_retries(post, text, extras.attach)
 
     async def edit(self, message: discord.Message, text: str | None, extras: Extras = NO_EXTRAS) -> discord.Message:
-        """Changes a message of the bot's. The same edit twice does no harm, so one whose connection broke is made once
-        more."""
+        """Edit one of the bot's messages. After a broken connection the edit is repeated, which does no harm."""
         more = self._more(extras)
 
         async def change(text: str | None, files: dict[str, Any]) -> discord.Message:
@@ -260,26 +257,26 @@ class Gate:
         return await self._with_retries(change, text, extras.attach)
 
     async def edit_by_id(self, message: discord.PartialMessage, text: str) -> None:
-        """Changes the text of a message of the bot's that is known by its id alone."""
+        """Edit one of the bot's messages by its id."""
         async with self._passing():
             await message.edit(content=self.clean(text), allowed_mentions=pings(None))
 
     async def _with_retries(
         self, request: Callable[[str | None, dict[str, Any]], Awaitable[T]], text: str | None, attach: Attach | None
     ) -> T:
-        """Make a request that may be repeated, and once more if its connection broke. If it broke both times with a
-        file, the text goes without it: some servers and proxies cut an upload that they refuse, without a 413."""
+        """Make a request, and repeat it once if its connection broke. If it breaks twice with a file, send the text
+        without it: some servers and proxies cut off an upload that they refuse, without a 413."""
         try:
             return await self._with_or_without_file(request, text, attach)
         except CONNECTION_ERRORS as error:
-            log.info("connection to Discord broke during a post (%s), it is sent once more", kind(error))
+            log.info("the connection to Discord broke during a post: %s; sending it again", kind(error))
         await asyncio.sleep(RETRY_PAUSE)
         try:
             return await self._with_or_without_file(request, text, attach)
         except CONNECTION_ERRORS as error:
             if attach is None:
                 raise
-            log.warning("the connection broke again during a post (%s); it is made without its file", kind(error))
+            log.warning("the connection broke again during a post: %s; posting it without its file", kind(error))
             text = with_file_note(self.clean(text) if text is not None else None, attach, error)
         return await request(text, {})
 
@@ -292,7 +289,7 @@ class Gate:
         await message.add_reaction(emoji)  # type: ignore[misc]  # py-cord declares it for Message alone
 
     async def typing(self, channel: discord.abc.Messageable, channel_id: int) -> None:
-        """Shows typing, unless it was shown in the last eight seconds, or the window fills up. Raises nothing."""
+        """Show typing, unless it was shown in the last eight seconds or the rate limit is near. Raises nothing."""
         now = asyncio.get_running_loop().time()
         if now - self._typed.get(channel_id, -TYPING_SECONDS) < TYPING_SECONDS:
             return
@@ -304,10 +301,10 @@ class Gate:
         try:
             await channel.trigger_typing()
         except REQUEST_ERRORS as error:
-            log.debug("channel %d: typing could not be shown: %s", channel_id, kind(error))
+            log.debug("channel %d: showing typing failed: %s", channel_id, kind(error))
 
     async def start_thread(self, channel: discord.TextChannel, message_id: int, name: str, minutes: int) -> None:
-        """Starts a public thread from a message, which is archived after so many minutes without a message."""
+        """Start a public thread at a message. Discord archives it after `minutes` without a message."""
         async with self._passing(answers=True):
             await channel.create_thread(
                 name=self.clean(name),
@@ -316,13 +313,12 @@ class Gate:
             )
 
     async def edit_thread(self, thread: discord.Thread, **changes: Any) -> None:
-        """Changes `locked` (only those who manage threads may write in a locked one) or `archived`."""
+        """Change a thread's `locked` (then only people who manage threads may write in it) or `archived`."""
         async with self._passing():
             await thread.edit(**changes)
 
     async def defer(self, interaction: discord.Interaction) -> None:
-        """Announces an answer to a command, which only its user will see. After a choice from a menu the menu stays
-        until the answer replaces it."""
+        """Announce an answer to a command, visible only to its user. A menu stays until the answer replaces it."""
         with suppress(UnreadableAnswer):
             async with self._passing(answers=True):
                 await interaction.response.defer(ephemeral=True, invisible=_is_choice(interaction))
@@ -336,8 +332,8 @@ class Gate:
         attach: Attach | None = None,
         view: discord.ui.View | None = None,
     ) -> None:
-        """Answers a command, announced or not. Only its user sees it, unless it is `public`; it pings nobody. The
-        answer to a choice from a menu replaces the menu."""
+        """Answer a command, announced or not. Only its user sees the answer, unless it is `public`; it pings nobody.
+        The answer to a choice from a menu replaces the menu."""
         extras: dict[str, Any] = {"allowed_mentions": pings(None), "view": view}
 
         async def respond(text: str | None, files: dict[str, Any]) -> None:
@@ -352,30 +348,30 @@ class Gate:
         await self._with_or_without_file(respond, fit(self.clean(text)), attach)
 
     async def show_form(self, interaction: discord.Interaction, form: discord.ui.Modal) -> None:
-        """Answers a command with a form, whose texts are cleaned already."""
+        """Answer a command with a form, whose texts are already cleaned."""
         await self._enter(answers=True)
         await interaction.response.send_modal(form)
 
     async def offer(self, interaction: discord.Interaction, choices: list[discord.OptionChoice]) -> None:
-        """Shows choices for an option that is being typed."""
+        """Show choices for an option while it is being typed."""
         await self._enter(answers=True)
         await interaction.response.send_autocomplete_result(choices=choices)
 
     async def request(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Any other request that nobody waits for and that holds nobody's words."""
+        """Make any other request that nobody is waiting for and that contains no people's messages."""
         await self._enter()
         return await send()
 
     async def history(
         self, channel: discord.abc.Messageable, limit: int, before: int | None
     ) -> Sequence[discord.Message]:
-        """One page, newest first."""
+        """Return one page of messages, newest first."""
         until = discord.Object(before) if before is not None else None
         async with self._passing():
             return await channel.history(limit=limit, before=until).flatten()
 
     async def pins(self, channel: discord.abc.Messageable) -> Sequence[discord.Message]:
-        """All pinned messages, in no order. Each page is a request."""
+        """Return all pinned messages, in no order. Each page is a request."""
         found: list[discord.MessagePin] = []
         before: datetime | None = None
         while True:
@@ -387,7 +383,7 @@ class Gate:
             before = page[-1].pinned_at
 
     async def member(self, guild: discord.Guild, user_id: int) -> discord.Member | None:
-        """None for a user who has left."""
+        """Return a member, or None if the user has left."""
         async with self._passing():
             try:
                 return await guild.fetch_member(user_id)
@@ -395,12 +391,12 @@ class Gate:
                 return None
 
     async def channel(self, guild: discord.Guild, channel_id: int) -> object:
-        """A channel or thread of the guild. Raises discord.InvalidData for another guild's."""
+        """Return a channel or thread of the guild. Raises discord.InvalidData for another guild's."""
         await self._enter()
         return await guild.fetch_channel(channel_id)
 
     async def message(self, channel: discord.abc.Messageable, message_id: int) -> discord.Message | None:
-        """The message as Discord has it now; None for a deleted one."""
+        """Return the message as Discord has it now, or None if it is deleted."""
         await self._enter()
         try:
             return await channel.fetch_message(message_id)
@@ -408,7 +404,7 @@ class Gate:
             return None
 
     async def givers(self, reaction: discord.Reaction, limit: int) -> Sequence[discord.User | discord.Member]:
-        """The users who gave a reaction; `limit` is at most 100."""
+        """Return the users who gave a reaction. `limit` is at most 100."""
         await self._enter()
         return await reaction.users(limit=limit).flatten()
 
@@ -430,7 +426,7 @@ class Gate:
         avatar: str | None,
         thread: discord.abc.Snowflake | None,
     ) -> discord.WebhookMessage:
-        """Posts under that name. It is never repeated after a broken connection: a webhook's post has no nonce."""
+        """Post under this name. It is never repeated after a broken connection: a webhook's post has no nonce."""
         more = self._more(extras, {"avatar_url": avatar or None, "thread": thread})
 
         async def post(text: str | None, files: dict[str, Any]) -> discord.WebhookMessage:
@@ -464,7 +460,7 @@ class Gate:
         await webhook.delete_message(message_id, thread_id=thread.id if thread is not None else None)
 
     def _more(self, extras: Extras, more: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-        """Return py-cord's arguments that are set; without others nobody is pinged."""
+        """Return the arguments for py-cord. By default nobody is pinged."""
         embed = self._shared.clean_embed(extras.embed) if extras.embed is not None else None
         given = {"allowed_mentions": pings(None), **more, "embed": embed}
         return {name: value for name, value in given.items() if value is not None}

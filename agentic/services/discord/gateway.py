@@ -1,9 +1,8 @@
-"""Keep a bot connected to Discord's gateway, and show the bot's status.
+"""Keeps a bot connected to Discord's gateway, and shows the bot's status.
 
 py-cord's own loop retries without a pause if the gateway closes immediately, lets its pauses grow to many minutes over
-a day of short outages, logs each failure with its traceback and leaves sockets open. Here each try comes 1 to 30 s
-after the one before, with one log line, and the sockets of a try are closed before the next one. A session is resumed
-if Discord still has it.
+a day of short outages, logs each failure with a traceback, and leaves sockets open. Here a retry follows after 1 to
+30 s, with one log line, and its predecessor's sockets are closed first. A session is resumed if Discord still has it.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from agentic.services.discord.rate_limit import STEADY_SECONDS, backoff
 
 log = logging.getLogger(__name__)
 CONNECT_SECONDS = 60.0
-CLOSE_SECONDS = 2.0  # for the gateway's answer to a close; a dead connection brings none
+CLOSE_SECONDS = 2.0  # to wait for the gateway's answer to a close; a dead connection sends none
 CLEAN_CLOSE = 1000  # Discord sends it without a reason
 DISALLOWED_INTENTS = 4014
 MAX_SESSIONS, DAY = 900, 86_400.0
-BACKOFF_TEXT = "resting: my provider refuses me"
+BACKOFF_TEXT = "Paused: my AI provider is rejecting requests"
 
 
 class SessionLimit:
-    """Limits the sessions that a bot begins in a day, over all its runs. `clock` is monotonic, in seconds.
+    """Limits the sessions that a bot begins in a day. `clock` is monotonic, in seconds.
 
-    Discord resets the token of a bot that begins more than 1,000 (discord.com/developers/docs/events/gateway), which a
-    bot that fails at each begin would do within hours.
+    Discord resets a bot's token after 1,000 sessions in a day (discord.com/developers/docs/events/gateway). A bot that
+    fails at the start of each session would reach that within hours.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -49,7 +48,7 @@ class SessionLimit:
         self._begun.append(self._clock())
 
     def pause(self) -> float:
-        """Seconds until another session may begin."""
+        """Return the seconds until another session may begin."""
         full = len(self._begun) == MAX_SESSIONS
         return max(0.0, self._begun[0] + DAY - self._clock()) if full else 0.0
 
@@ -79,12 +78,12 @@ class GatewayConnection:
 
     @property
     def open(self) -> bool:
-        """Whether it is connected, and a session has begun or was resumed."""
+        """Whether it is connected with a new or resumed session."""
         return self._welcome and bool(self._opened) and self._opened[-1].open
 
     async def run(self) -> None:
-        """Stays connected until cancelled. Raises discord.ConnectionClosed for a close that a retry cannot change (a
-        wrong token), and discord.PrivilegedIntentsRequired."""
+        """Stay connected until canceled. Raises discord.ConnectionClosed if a retry is pointless (a wrong token), and
+        discord.PrivilegedIntentsRequired."""
         pauses = backoff(self._rng)
         while True:
             began = self._clock()
@@ -93,16 +92,16 @@ class GatewayConnection:
                 pauses = backoff(self._rng)
             pause = max(next(pauses), self._sessions.pause() if self._begins_session else 0.0)
             self._tries += 1
-            log.warning("%s lost its connection to Discord (%s): next try in %.0f s", self._name, why, pause)
+            log.warning("%s lost its connection to Discord: %s; trying again in %.0f s", self._name, why, pause)
             await self._sleep(pause)
 
     async def _connect_once(self) -> str:
-        """Connects and listens until the connection ends; returns the reason."""
+        """Connect and listen until the connection ends. Return the reason."""
         self._welcome = False
         try:
             if self._begins_session:
                 if (pause := self._sessions.pause()) > 0:  # of an earlier run
-                    text = "%s has begun %d sessions in a day: the next one in %.0f s"
+                    text = "%s has begun %d sessions in a day; the next one begins in %.0f s"
                     log.error(text, self._name, MAX_SESSIONS, pause)
                     await self._sleep(pause)
                 self._sessions.note()
@@ -115,9 +114,8 @@ class GatewayConnection:
             if not asked.resume:
                 return "its session is over"
             code = self._opened[-1].socket.close_code if self._opened else None
-            return (
-                "asked to connect again" if code is None or self._opened[-1]._close_code else f"closed with code {code}"
-            )
+            asks = code is None or self._opened[-1]._close_code
+            return "Discord asked for a new connection" if asks else f"closed with code {code}"
         except discord.ConnectionClosed as closed:
             if closed.code == DISALLOWED_INTENTS:
                 raise discord.PrivilegedIntentsRequired(closed.shard_id) from closed
@@ -127,7 +125,7 @@ class GatewayConnection:
             return "closed"
         except UnreadableReady as odd:
             self._keep_session(resumes=False)
-            return f"the first event of its session cannot be read, {odd}"
+            return f"the first event of its session is unreadable ({odd})"
         except Exception as error:  # a broken connection, an outage of Discord, an invalid frame
             self._keep_session()
             return type(error.__cause__ or error).__name__
@@ -144,7 +142,7 @@ class GatewayConnection:
         return not self._resume.get("resume")
 
     def _keep_session(self, *, resumes: bool = True) -> None:
-        """Sets whether the next try resumes the session or begins another one."""
+        """Decide whether the next try resumes the session or begins a new one."""
         if not resumes:
             self._resume = {"resume": False}
         elif self._opened and self._opened[-1].session_id is not None:
@@ -159,8 +157,8 @@ class GatewayConnection:
 
 
 def _collect_sockets(opened: list[DiscordWebSocket]) -> type[DiscordWebSocket]:
-    """A socket class that notes each instance: py-cord returns one only after the gateway's first message, and it must
-    be closed in any case."""
+    """Return a socket class that adds each instance to `opened`: every socket must be closed, but py-cord returns it
+    only after the gateway's first message."""
 
     class Socket(DiscordWebSocket):
         def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -171,7 +169,7 @@ def _collect_sockets(opened: list[DiscordWebSocket]) -> type[DiscordWebSocket]:
 
 
 async def show_backoff(bot: discord.Client, backoff: ProviderBackoff) -> None:
-    """Shows each back-off from its beginning to its end, until cancelled."""
+    """Show each backoff in the bot's status from its beginning to its end, until canceled."""
     while True:
         await backoff.taken.wait()
         backoff.taken.clear()
@@ -186,4 +184,4 @@ async def _set_status(bot: discord.Client, status: discord.Status, activity: dis
     try:
         await bot.change_presence(status=status, activity=activity)
     except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
-        log.info("bot status could not be shown: %s", type(error).__name__)
+        log.info("setting the bot's status failed: %s", type(error).__name__)

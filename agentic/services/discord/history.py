@@ -1,8 +1,8 @@
-"""Read each channel's history and pins once, so that transcripts are complete; and other channels' for `.history`.
+"""Reads each channel's history and pins once, so that transcripts are complete, and other channels' for `.history`.
 
-All bots share one read of a channel. A read that a turn waits for begins immediately, the others follow one after
-another at a gentle pace. Every read has a timeout: py-cord lets a history read and a post in one channel wait for each
-other, and cancelling the read frees the post.
+All bots share one read of a channel. If a turn waits for a read, it starts immediately; the others run one after
+another, slowly. Every read has a timeout: py-cord makes a history read and a post in the same channel wait for each
+other, and canceling the read frees the post.
 """
 
 from __future__ import annotations
@@ -27,40 +27,37 @@ log = logging.getLogger(__name__)
 
 PAGE = 100  # Discord's largest page
 PAGE_TIMEOUT = 5.0  # seconds
-TURN_WAIT = 1.5  # seconds that a turn waits for the history before it continues without
+TURN_WAIT = 1.5  # seconds that a turn waits for the history before it continues without it
 READ_PACE = 0.25  # seconds between two reads that nobody waits for
-RETRY_AFTER, MAX_RETRY_AFTER = 2.0, 30.0  # seconds before a failed read is retried: doubling, up to the second
-MAX_PIN_READS = 3  # of a channel's pins in a row, when they change meanwhile
+RETRY_AFTER, MAX_RETRY_AFTER = 2.0, 30.0  # seconds before a failed read is retried: the first, doubled up to the second
+MAX_PIN_READS = 3  # of a channel's pins in a row, if they change meanwhile
 KEEP_SECONDS = 600.0
 MAX_CACHED = 64
 TRY_AGAIN = 30.0  # seconds after a failed read
-_REFUSED = object()  # a channel that the bot does not see; it is cached as long as a found one
+_REFUSED = object()  # a channel that the bot can't see; cached for as long as a found channel
 
 Reader = Callable[[int, int | None], Awaitable[Sequence[discord.Message]]]  # limit, before → newest first
 PinReader = Callable[[], Awaitable[Sequence[discord.Message] | None]]  # None: this bot may not read them
 
 
 class HistoryFetcher:
-    """Makes transcripts complete. `aclose` ends the reads that still run.
-
-    `posts` has the ids of our webhook posts. Pins are read only if a reader of pins is given.
-    """
+    """Completes transcripts. `posts` has the ids of our webhook posts. Pins are read only if a pin reader is given."""
 
     def __init__(self, transcripts: Transcripts, posts: WebhookPosts | None = None) -> None:
         self._transcripts, self._posts = transcripts, posts
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._waiting: dict[int, tuple[Reader, PinReader | None]] = {}  # channels that nobody waits for, in order
+        self._waiting: dict[int, tuple[Reader, PinReader | None]] = {}  # queued channels, in order
         self._not_before: dict[int, float] = {}
         self._failures: dict[int, int] = {}  # in a row
-        self._refused: set[int] = set()  # channels that a retry would not open: only a turn retries
+        self._refused: set[int] = set()  # channels that the bot may not read: only a turn retries
         self._again: dict[int, asyncio.TimerHandle] = {}
-        self._upto: dict[int, int] = {}  # the newest message that a channel is known to have
+        self._upto: dict[int, int] = {}  # channel → its newest known message
         self._idle: asyncio.Task[None] | None = None
         self._on_read: list[HistoryListener] = []
 
     def on_read(self, listener: HistoryListener) -> Callable[[], None]:
-        """Call `listener` with each channel whose history was read, before the turns that wait for it continue. Return
-        the function that ends this."""
+        """Call `listener` with each channel whose history was read, before waiting turns continue. Return a function
+        that removes it."""
         self._on_read.append(listener)
 
         def end() -> None:
@@ -70,7 +67,7 @@ class HistoryFetcher:
         return end
 
     def catch_up(self, channel_id: int, last: int | None, reader: Reader, pins: PinReader | None = None) -> None:
-        """Marks the transcript as complete if nothing is missing, else reads the history. `last` is the id of the
+        """Mark the transcript as complete if nothing is missing, otherwise queue a read. `last` is the id of the
         channel's newest message."""
         transcript = self._transcripts.of(channel_id)
         if last is None:
@@ -82,7 +79,7 @@ class HistoryFetcher:
         self.want(channel_id, reader, pins)
 
     def want(self, channel_id: int, reader: Reader, pins: PinReader | None = None) -> None:
-        """Queues a read of the channel's history, with retries until it succeeds."""
+        """Queue a read of the channel's history, retried until it succeeds."""
         if not self._lacks(channel_id, pins):
             return
         if (timer := self._again.pop(channel_id, None)) is not None:
@@ -92,7 +89,7 @@ class HistoryFetcher:
             self._idle = asyncio.create_task(self._read_waiting(), name="history")
 
     async def ensure_complete(self, channel_id: int, reader: Reader, pins: PinReader | None = None) -> None:
-        """Returns when the transcript is complete and its pins are known, or after `TURN_WAIT` seconds."""
+        """Return when the transcript is complete and its pins are known, or after TURN_WAIT seconds."""
         if not self._lacks(channel_id, pins):
             return
         task = self._tasks.get(channel_id) or self._start(channel_id, reader, pins)
@@ -104,7 +101,7 @@ class HistoryFetcher:
         return not transcript.is_complete or (pins is not None and not transcript.pins.known)
 
     async def known(self, channel_id: int) -> bool:
-        """Waits for a queued or running read of the channel's history; returns whether the transcript is complete."""
+        """Wait for a queued or running read of the channel's history. Return whether the transcript is complete."""
         while (transcript := self._transcripts.known(channel_id)) is None or not transcript.is_complete:
             task = self._tasks.get(channel_id)
             if task is None and channel_id not in self._waiting:
@@ -124,14 +121,14 @@ class HistoryFetcher:
         while self._waiting:
             channel_id = next(iter(self._waiting))
             reader, pins = self._waiting.pop(channel_id)
-            if (running := self._tasks.get(channel_id)) is not None:  # a turn could not wait
+            if (running := self._tasks.get(channel_id)) is not None:  # a turn started it
                 await asyncio.wait((running,))
             if not self._lacks(channel_id, pins):
                 continue
             task = self._start(channel_id, reader, pins)
             if task is not None:
                 await asyncio.wait((task,))
-            # A failed read is queued for later, and another one now if more is wanted than when the read began.
+            # Queue a failed read for later, or another read now if more is wanted than when this one began.
             loop = asyncio.get_running_loop()
             at = self._not_before.get(channel_id, 0.0)
             wanted = (
@@ -162,17 +159,15 @@ class HistoryFetcher:
                 await self._read_pins(transcript, pins)
             self._failures.pop(channel_id, None)
             self._refused.discard(channel_id)
-        except Exception as error:  # one channel's failure must not end the others' reads
+        except Exception as error:  # one channel's failure must not stop the other reads
             failures = self._failures[channel_id] = self._failures.get(channel_id, 0) + 1
-            if isinstance(error, (discord.Forbidden, discord.NotFound, RuntimeError)):  # the last: its bot is gone
+            if isinstance(error, (discord.Forbidden, discord.NotFound, RuntimeError)):  # RuntimeError: its bot is gone
                 self._refused.add(channel_id)
             pause = MAX_RETRY_AFTER if channel_id in self._refused else RETRY_AFTER * 2.0 ** min(failures - 1, 10)
             self._not_before[channel_id] = asyncio.get_running_loop().time() + min(pause, MAX_RETRY_AFTER)
-            level, what = (
-                logging.WARNING if failures == 1 else logging.DEBUG,
-                "pins" if transcript.is_complete else "history",
-            )
-            text = "channel %d: its %s could not be read (%s), turns see what is known"
+            level = logging.WARNING if failures == 1 else logging.DEBUG
+            what = "pins" if transcript.is_complete else "history"
+            text = "channel %d: reading its %s failed: %s; turns continue without it"
             log.log(level, text, channel_id, what, kind(error))
 
     async def _read_history(self, transcript: Transcript, reader: Reader) -> None:
@@ -185,12 +180,12 @@ class HistoryFetcher:
         notified = (listener(transcript.channel_id) for listener in self._on_read)
         for outcome in await asyncio.gather(*notified, return_exceptions=True):
             if isinstance(outcome, Exception):
-                log.error("channel %d: a listener failed on its history", transcript.channel_id, exc_info=outcome)
+                log.error("channel %d: a listener for its history failed", transcript.channel_id, exc_info=outcome)
         newer = self._upto.get(transcript.channel_id, 0) > max(upto, seen)
         transcript.is_complete = transcript.depth == depth and not newer  # a turn may want more by now
 
     async def _read_pages(self, transcript: Transcript, reader: Reader) -> int:
-        """Adds the pages to the transcript; returns the newest message's id, 0 if there is none."""
+        """Add the pages to the transcript. Return the newest message's id, or 0 if there is none."""
         before: int | None = None
         seen = 0
         for _ in range(-(-transcript.depth // PAGE)):
@@ -222,15 +217,16 @@ class HistoryFetcher:
 
 
 def _until(_: object, found: object, now: float) -> float:
-    """The time at which a cached value expires; None stands for a failed read."""
+    """Return when a cached value expires. None is a failed read."""
     return now + (TRY_AGAIN if found is None else KEEP_SECONDS)
 
 
 class HistoryCache:
     """Messages of other channels for `.history`: read once, cached for ten minutes, shared by all bots of a process.
 
-    The caller makes sure that the bot may read them, and everybody who reads the channel where it speaks. `clock`
-    returns seconds."""
+    The caller makes sure that the bot, and everyone who reads the channel where it speaks, may read them. `clock`
+    returns seconds.
+    """
 
     def __init__(self, transcripts: Transcripts, clock: Callable[[], float] | None = None) -> None:
         self._transcripts, self._clock = transcripts, clock
@@ -240,8 +236,8 @@ class HistoryCache:
         transcripts.on_change(self.forget)
 
     async def channel(self, gate: Gate, guild: discord.Guild, channel_id: int) -> object:
-        """A channel or thread of the guild as the gate's bot sees it; anything else where it does not. The gateway
-        brings channels and active threads; an archived thread is requested."""
+        """Return a channel or thread of the guild, or some other object if the gate's bot can't see it. py-cord knows
+        channels and active threads; an archived thread is requested."""
         known = guild.get_channel_or_thread(channel_id)
         if known is not None:
             return known
@@ -250,24 +246,24 @@ class HistoryCache:
             try:
                 self._found[key] = await asyncio.wait_for(gate.channel(guild, channel_id), PAGE_TIMEOUT)
             except (*REQUEST_ERRORS, discord.InvalidData, TimeoutError) as error:
-                log.info("channel %d, which .history names, could not be found: %s", channel_id, kind(error))
+                log.info("channel %d in .history was not found: %s", channel_id, kind(error))
                 refused = isinstance(error, discord.Forbidden | discord.NotFound | discord.InvalidData)
                 self._found[key] = _REFUSED if refused else None
         return self._found.get(key)
 
     async def upto(self, interval: Interval, messages: int, reader: Reader) -> Sequence[Entry] | None:
-        """The newest `messages` up to the interval's last one, oldest first; None if they cannot be read. `reader`
-        reads that channel."""
+        """Return the newest `messages` up to the interval's last one, oldest first, or None if they can't be read.
+        `reader` reads that channel."""
         transcript = self._transcripts.known(interval.channel_id)
         if transcript is not None and (live := known_upto(transcript, interval, messages)) is not None:
             return live
-        key = (interval.channel_id, interval.last, interval.first, messages)  # no more is read than back to the first
+        key = (interval.channel_id, interval.last, interval.first, messages)  # a read stops at `first`
         if key not in self._kept:
             self._kept[key] = await self._read(interval, messages, reader)
         return self._kept.get(key)
 
     def forget(self, channel_id: int, message_ids: Iterable[int]) -> None:
-        """Drops what holds messages that were edited or deleted."""
+        """Drop cached reads that contain edited or deleted messages."""
         oldest = min(message_ids, default=0)
         for key in [key for key in self._kept if key[0] == channel_id and key[1] >= oldest]:
             del self._kept[key]
@@ -287,13 +283,13 @@ class HistoryCache:
                     break
                 before = page[-1].id
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            log.info("channel %d: messages for .history could not be read: %s", interval.channel_id, kind(error))
+            log.info("channel %d: reading messages for .history failed: %s", interval.channel_id, kind(error))
             return None
         return tuple(to_entries(reversed(found), self._transcripts.directory))
 
 
 def known_upto(transcript: Transcript, interval: Interval, messages: int) -> Sequence[Entry] | None:
-    """The same messages from a transcript; None if it does not reach so far back."""
+    """Return the messages of `upto` from a transcript, or None if it doesn't go back far enough."""
     if not transcript.is_complete:
         return None
     upto = [entry for entry in transcript.entries() if entry.id <= interval.last]

@@ -1,7 +1,7 @@
-"""Turn Discord's markup for people, channels, roles and emoji into names, and names into markup.
+"""Turns Discord's markup for people, channels, roles, and emoji into names, and names into markup.
 
-Models read and write `@Name`; Discord sends and pings `<@id>`. Every name is cleaned (agentic.chat.directory). Markup
-alone pings nobody: the gate sets the allowed mentions.
+Models read and write `@Name`; Discord uses `<@id>`. Every name is cleaned (agentic.chat.directory). Markup alone pings
+nobody: the gate sets the allowed mentions.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def to_names(
     channels: Mapping[int, str] = NO_NAMES,
     roles: Mapping[int, str] = NO_NAMES,
 ) -> str:
-    """`<@1>` → `@Name`, `<#2>` → `#channel`, `<@&3>` → `@role`, `<:smile:4>` → `:smile:`, `</ask:5>` → `/ask`.
+    """Replace `<@1>` → `@Name`, `<#2>` → `#channel`, `<@&3>` → `@role`, `<:smile:4>` → `:smile:`, `</ask:5>` → `/ask`.
 
-    Unknown ids become `@someone`, `#channel`, `@role`. The names are cleaned here.
+    Unknown ids become `@someone`, `#channel`, and `@role`. The names are cleaned here.
     """
 
-    def shown(match: re.Match[str]) -> str:
+    def to_name(match: re.Match[str]) -> str:
         kind, value = match.lastgroup, match[match.lastgroup or 0]
         if kind == "user":
             return "@" + clean_name(names.get(int(value), NOBODY))
@@ -48,14 +48,14 @@ def to_names(
             return "@" + clean_name(roles.get(int(value), "role"))
         return f":{value}:" if kind == "emoji" else f"/{value}"
 
-    return _MARKUP.sub(shown, text)
+    return _MARKUP.sub(to_name, text)
 
 
 def from_names(text: str, names: Iterable[tuple[str, int]], sign: str = "@", markup: str = "<@{}>") -> str:
-    """`@Name` → `<@id>` for the (name, id) in `names`, in any case of letters, the longest first, not inside of code.
+    """Replace `@Name` → `<@id>` for the (name, id) in `names`, ignoring case, longest names first, outside of code.
 
-    A name that several have is a mention only where the case of its letters decides. `sign` and `markup` are for other
-    things with names: `#` and `<#{}>`, `@` and `<@&{}>`.
+    If several have the same name, it is replaced only if its case decides between them. `sign` and `markup` serve other
+    named things: `#` and `<#{}>`, `@` and `<@&{}>`.
     """
     if sign not in text:
         return text
@@ -76,13 +76,13 @@ def from_names(text: str, names: Iterable[tuple[str, int]], sign: str = "@", mar
 
 
 def _outside_code(text: str, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str]) -> str:
-    parts = _CODE.split(text)  # odd ones are code
+    parts = _CODE.split(text)  # code at odd indexes
     parts[::2] = [pattern.sub(replacement, part) for part in parts[::2]]
     return "".join(parts)
 
 
 def _unique(pairs: Iterable[tuple[str, int]]) -> dict[str, int | None]:
-    """Each name with its id; None for a name that several have."""
+    """Map each name to its id, or to None if several have it."""
     found: dict[str, int | None] = {}
     for name, user_id in pairs:
         found[name] = user_id if found.get(name, user_id) == user_id else None
@@ -90,22 +90,22 @@ def _unique(pairs: Iterable[tuple[str, int]]) -> dict[str, int | None]:
 
 
 def mentioned_in(content: str) -> frozenset[int]:
-    """The ids of users that a message's content mentions, whether they are pinged or not."""
+    """Return the ids of users that a message's content mentions, pinged or not."""
     return frozenset(int(found) for found in _USERS.findall(content)) if "<@" in content else frozenset()
 
 
 def user_ids(directory: Directory, *names: Mapping[str, str]) -> dict[str, int]:
-    """Agents' names → user ids, from names by key; those of agents without an account are left out."""
+    """Map agents' names to user ids, given names by key. Agents without an account are left out."""
     ids = {name: directory.id_of(agent) for given in names for agent, name in given.items()}
     return {name: user_id for name, user_id in ids.items() if user_id is not None}
 
 
 def to_markup(text: str, channel: Channel, transcript: Transcript, agents: Mapping[str, int]) -> str:
-    """`@Name`, `@role`, `#channel` and `:emoji:` as markup; unknown names stay as they are. `agents` maps agents' names
-    to their user ids.
+    """Replace `@Name`, `@role`, `#channel`, and `:emoji:` with markup; unknown names are kept. `agents` maps agents'
+    names to their user ids.
 
-    A person has each name that the transcript holds: the gateway brings a nickname, the history may bring another one.
-    An agent's name is the agent's, even where a person has taken it.
+    A person is found by every name in the transcript: the gateway has nicknames, the history may have other names. An
+    agent's name always means the agent, even if a person uses it too.
     """
     guild = guild_of(channel)
     if "@" in text:

@@ -1,12 +1,11 @@
-"""Read a Discord message as an entry of the transcript, and as the facts that decide whether it calls an agent.
+"""Turns a Discord message into a transcript entry, and into the facts that decide whether it calls an agent.
 
-A question that a person asks by a slash command is posted by the bot; it counts as that person's message.
+The bot posts the question that a person asks with a slash command; it is treated as that person's message.
 
-What Discord keeps outside of a message's text becomes a line of words for each thing: a forward, a sticker, a poll, an
-embed, components, a voice message, and the notices that Discord itself posts (a join, a boost, a poll's result). The
-lines are strangers' words: the layouts put them on one line, without their brackets. They are read from payloads, not
-from py-cord's objects: a message and the snapshot of a forwarded one have the same shape there, and a component that
-py-cord does not know keeps its words.
+Parts outside a message's text become one line each: forwards, stickers, polls, embeds, components, voice messages, and
+Discord's own notices (a join, a boost, a poll's result). These lines contain strangers' words, so the layouts put them
+on one line and remove their brackets. They are read from payloads instead of py-cord's objects: there a message and a
+forwarded snapshot have the same shape, and a component unknown to py-cord keeps its text.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from agentic.services.discord.mentions import mentioned_in, to_names
 from agentic.text import counted
 
 NO_AGENTS = Directory()
-SERVICE = Speaker(0, "Discord", "stranger")  # says what happened in the server
+SERVICE = Speaker(0, "Discord", "stranger")  # the speaker of Discord's own notices
 
 FORWARD = 1  # a message_reference's type
 VOICE_MESSAGE = 1 << 13  # a flag
@@ -45,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CommandQuestion:
-    """A question to an agent (a user id) by slash command."""
+    """A question to an agent (a user id) with a slash command."""
 
     by: discord.User
     agent: int
@@ -53,7 +52,7 @@ class CommandQuestion:
 
 
 def command_question(message: discord.Message, directory: Directory) -> CommandQuestion | None:
-    """The question that a message of ours shows; None for any other message."""
+    """Return the question that one of our messages shows, or None for any other message."""
     used = message.interaction_metadata
     if used is None or directory.agent_of(message.author.id) is None or used.user.bot:
         return None
@@ -64,19 +63,20 @@ def command_question(message: discord.Message, directory: Directory) -> CommandQ
 
 
 def is_said(message: discord.Message) -> bool:
-    """Whether somebody wrote it. Joins, boosts and pins are nobody's words, nor is the copy of the message that a
-    thread began at, which py-cord does not count among them. The answer to a command of a context menu is a bot's."""
+    """Return whether somebody wrote the message. Joins, boosts, and pins have no author, nor has a thread's copy of its
+    first message, which py-cord doesn't treat as a system message. A bot writes the answer to a context menu command.
+    """
     if message.type is discord.MessageType.context_menu_command:
         return True
     return not message.is_system() and message.type is not discord.MessageType.thread_starter_message
 
 
 def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
-    """Agents are recognized by their user id, our webhook posts by their own id. Other webhooks and bots are strangers,
-    everybody else is a person."""
+    """Return a message's speaker. Agents are recognized by their user id, and our webhook posts by the message's id.
+    Other webhooks and bots are strangers; everyone else is a person."""
     author = message.author
     agent = directory.agent_of_post(message.id) if message.webhook_id else directory.agent_of(author.id)
-    rights = author_of(message, directory) if agent is None else Person(author.id)  # an agent commands nothing
+    rights = author_of(message, directory) if agent is None else Person(author.id)  # an agent gives no commands
     kind: Kind = "stranger" if author.bot or message.webhook_id else "person"
     return Speaker(
         author.id,
@@ -90,7 +90,7 @@ def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
 
 
 def shown_text(message: discord.Message, directory: Directory = NO_AGENTS) -> str:
-    """The content with names for mentions, channels, roles and custom emoji, for agents also where nobody is pinged."""
+    """Return the content with names for mentions, channels, roles, and custom emoji; for agents even without a ping."""
     if "<" not in message.content:
         return message.content
     agents = {user_id: directory.name_of(user_id) for user_id in mentioned_in(message.content)}
@@ -106,9 +106,9 @@ def shown_text(message: discord.Message, directory: Directory = NO_AGENTS) -> st
 
 
 def mentioned_users(message: discord.Message) -> frozenset[int]:
-    """The ids of mentioned users. Discord lists those that are pinged; a bot's text pings nobody, so it is searched. A
-    mention of the role that a bot has for itself alone, which people mix up with the bot, mentions the bot. A forwarded
-    mention calls nobody."""
+    """Return the ids of mentioned users. Discord lists only pinged users, and a bot's text pings nobody, so it is
+    searched. Mentioning a bot's own role, which people mistake for the bot, mentions the bot. Mentions in a forwarded
+    message are ignored."""
     if is_forward(message):
         return frozenset()
     pinged = frozenset(user.id for user in message.mentions)
@@ -119,9 +119,8 @@ def mentioned_users(message: discord.Message) -> frozenset[int]:
 
 
 def _roles_in(message: discord.Message) -> list[discord.Role]:
-    """Return the roles that the text mentions. Discord lists only those that the author may ping, and most people may
-    not ping a bot's own role.
-    """
+    """Return the roles that the text mentions. Discord's own list has only the roles that the author may ping, and most
+    people may not ping a bot's own role."""
     if not isinstance(message.guild, discord.Guild):
         return []
     found = (message.guild.get_role(role_id) for role_id in message.raw_role_mentions)
@@ -133,8 +132,8 @@ def mentioned_roles(message: discord.Message) -> frozenset[int]:
 
 
 def replied_message(message: discord.Message) -> int | None:
-    """Return the id of the message in the same channel that this one replies to. A forward, and a post that a channel
-    follows from elsewhere, refer to another channel's message and are no replies."""
+    """Return the id of the message in the same channel that this one replies to. Forwards, and posts from followed
+    channels, refer to another channel's message and aren't replies."""
     reference = message.reference
     if reference is None or is_forward(message) or reference.channel_id != message.channel.id:
         return None
@@ -142,13 +141,13 @@ def replied_message(message: discord.Message) -> int | None:
 
 
 def replied_author(message: discord.Message) -> int | None:
-    """The author of the message that this one replies to, where Discord sends it."""
+    """Return the author of the message that this one replies to, if Discord sends it."""
     replied = message.reference.resolved if message.reference and replied_message(message) is not None else None
     return replied.author.id if isinstance(replied, discord.Message) else None
 
 
 def incoming_message(message: discord.Message, by_command: CommandQuestion | None = None) -> IncomingMessage:
-    """The message's facts; `by_command` is the question that it shows."""
+    """Return the message's facts. `by_command` is the question that it shows."""
     if by_command is not None:
         return IncomingMessage(
             message_id=message.id,
@@ -174,22 +173,22 @@ def incoming_message(message: discord.Message, by_command: CommandQuestion | Non
 
 
 def to_entries(messages: Iterable[discord.Message], directory: Directory) -> list[Entry]:
-    """The entries of messages that somebody wrote. One that cannot be read is skipped."""
+    """Return the entries of messages that somebody wrote. Unreadable messages are skipped."""
     found = []
     for message in messages:
         try:
             entry = to_entry(message, directory)
         except Exception as error:  # an odd message must not lose the others
-            log.warning("message %d cannot be read and is skipped (%s)", message.id, type(error).__name__)
+            log.warning("reading message %d failed: %s; it is skipped", message.id, type(error).__name__)
         else:
             found += [entry] if entry is not None else []
     return found
 
 
 def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
-    """None for a message that nobody wrote, except for a notice of Discord's that bots should know."""
+    """Return a message's entry, or None if nobody wrote it, unless it is a notice that bots should know."""
     created_at, edited = message.created_at.timestamp(), message.edited_at is not None
-    if not is_said(message):  # a notice is by nobody: it calls no agent and counts as no person's word
+    if not is_said(message):  # a notice has no author: it calls no agent and isn't a person's message
         notice = notice_of(message)
         return Entry(message.id, SERVICE, "", created_at, extras=(notice,)) if notice else None
     if (question := command_question(message, directory)) is not None:
@@ -215,7 +214,7 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         created_at=created_at,
         reply_to=replied_message(message),
         attachments=(*own, *forwarded_files(message)),
-        # An agent's own posts are its text; a preview of a link in it would come after the others have read it.
+        # An agent's own post is only its text: a link preview would come after the other bots have read it.
         extras=() if is_agent else extra_lines(message, directory),
         reactions=tuple(Reaction(str(r.emoji), count=r.count) for r in message.reactions),
         edited=edited,
@@ -228,18 +227,18 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
 
 
 def is_forward(message: discord.Message) -> bool:
-    """Return whether it forwards another message. Its words and mentions are that message's."""
+    """Return whether a message forwards another one. Its text and mentions belong to that message."""
     reference = message._raw_data.get("message_reference")
     return isinstance(reference, dict) and reference.get("type", 0) == FORWARD
 
 
 def forwards_hidden(message: discord.Message) -> bool:
-    """Return whether a forwarded message hides itself from bots: its author's wish holds wherever it is shown."""
+    """Return whether a forwarded message is hidden from bots. Its author's wish applies wherever it is shown."""
     return any(hidden_by_text(str(snapshot.get("content") or "")) for snapshot in _snapshots(message._raw_data))
 
 
 def extra_lines(message: discord.Message, directory: Directory) -> tuple[str, ...]:
-    """Return the lines of a message that somebody wrote."""
+    """Return the lines about a message's parts outside its text, at most MAX_CHARACTERS in all."""
     payload = message._raw_data
     if not any(payload.get(name) for name in _WITH_LINES):
         return ()
@@ -252,7 +251,7 @@ def extra_lines(message: discord.Message, directory: Directory) -> tuple[str, ..
         lines += [f"forwarded {line}" for line in _lines(snapshot, names) if line]
     shown: list[str] = []
     left = MAX_CHARACTERS
-    for line in dict.fromkeys(filter(None, lines)):  # ten embeds with a picture each say so once
+    for line in dict.fromkeys(filter(None, lines)):  # without duplicates, as of ten embeds with a picture
         if left > 0:
             shown.append(line[: min(MAX_LINE, left)])
             left -= len(shown[-1])
@@ -260,7 +259,7 @@ def extra_lines(message: discord.Message, directory: Directory) -> tuple[str, ..
 
 
 def forwarded_files(message: discord.Message) -> Iterator[Attachment]:
-    """Yield the files of forwarded messages. Discord sends their addresses with the forward."""
+    """Yield the files of forwarded messages. Discord sends their URLs with the forward."""
     for snapshot in _snapshots(message._raw_data):
         for file in _dicts(snapshot.get("attachments")):
             if (file_id := _number(file.get("id"))) and file.get("url"):
@@ -270,8 +269,8 @@ def forwarded_files(message: discord.Message) -> Iterator[Attachment]:
 
 
 def notice_of(message: discord.Message) -> str | None:
-    """Return the line of a notice that Discord itself posts; None for one that tells the bots nothing: that somebody
-    pinned a message (often a command) does not say which, and would take the place of a message in the window."""
+    """Return the line of one of Discord's own notices, or None if it is useless for the bots: "pinned a message"
+    doesn't say which one (often a command), and would take a message's place in the window."""
     who, kind = clean_name(message.author.display_name), message.type
     if kind is discord.MessageType.new_member:
         return f"event: {who} joined the server"
@@ -281,7 +280,7 @@ def notice_of(message: discord.Message) -> str | None:
 
 
 def _snapshots(payload: Json, depth: int = 0) -> Iterator[Json]:
-    """Yield what a message forwards, and what that forwards in turn."""
+    """Yield the messages that a message forwards, including forwards of forwards."""
     for each in _dicts(payload.get("message_snapshots")) if depth < MAX_DEPTH else ():
         if isinstance(snapshot := each.get("message"), dict):
             yield snapshot
@@ -289,7 +288,7 @@ def _snapshots(payload: Json, depth: int = 0) -> Iterator[Json]:
 
 
 def _lines(payload: Json, names: Mapping[int, str]) -> Iterator[str]:
-    """Yield the lines of a message or a snapshot, without its text and files."""
+    """Yield the lines about a message or a snapshot, without its text and files."""
     names = _named(payload, names)
     for sticker in _dicts(payload.get("sticker_items")):
         yield _line("sticker: ", [sticker.get("name")], names)
@@ -357,7 +356,7 @@ def _embed_words(embed: Json) -> Iterator[str]:
 
 
 def _component_words(components: object, depth: int = 0) -> Iterator[str]:
-    """Yield the words of components and those in them: texts, labels, choices, descriptions of pictures."""
+    """Yield the words of nested components: texts, labels, choices, and descriptions of pictures."""
     for part in _dicts(components) if depth < MAX_DEPTH else ():
         if part.get("content"):
             yield str(part["content"])
@@ -377,7 +376,7 @@ def _component_words(components: object, depth: int = 0) -> Iterator[str]:
 
 
 def _named(payload: Json, names: Mapping[int, str]) -> Mapping[int, str]:
-    """Return `names` with those of the users that a payload mentions."""
+    """Return `names` and the names of the users that a payload mentions."""
     users = {
         _number(user.get("id")): str(user.get("global_name") or user.get("username") or "")
         for user in _dicts(payload.get("mentions"))
@@ -386,20 +385,20 @@ def _named(payload: Json, names: Mapping[int, str]) -> Mapping[int, str]:
 
 
 def _line(head: str, parts: Sequence[object], names: Mapping[int, str], between: str = " ") -> str:
-    """Return the parts that have words on one line, with names for mentions; "" if none has."""
+    """Return the non-empty parts on one line, with names for mentions, or "" if there are none."""
     shown = (one_line(str(part), 2 * MAX_LINE) for part in parts if part)
-    text = between.join(part for part in shown if part.strip(" :"))  # blank fields are for looks
+    text = between.join(part for part in shown if part.strip(" :"))  # blank fields are decoration
     if not text:
         return ""
     return f"{head}{to_names(text[: 2 * MAX_LINE], {user: names[user] for user in mentioned_in(text) & names.keys()})}"
 
 
 def _number(found: object) -> int:
-    """Return a number that Discord sends as one or as text; 0 for anything else."""
+    """Return a number that Discord sends as a number or as text, or 0 for anything else."""
     return int(found) if isinstance(found, int) or (isinstance(found, str) and found.isdecimal()) else 0
 
 
 def _dicts(found: object) -> Iterator[Json]:
-    """Yield the maps in a list; Discord may send a null, or leave the list away."""
+    """Yield the maps in a list. Discord may send null or omit the list."""
     if isinstance(found, list):
         yield from (each for each in found if isinstance(each, dict))

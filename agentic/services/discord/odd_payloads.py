@@ -1,10 +1,10 @@
-"""Use the readable part of events and answers that py-cord cannot parse.
+"""Uses the readable parts of events and answers that py-cord can't parse.
 
-Discord adds fields and kinds of objects without notice, and py-cord rejects a whole message for one unknown button in
-it, a whole guild for one unknown channel. It also runs its parsers unguarded: an exception in one of them ends the
-connection for good. Here each parser is guarded, and so are the messages in a page of history. What fails is tried
-field by field, its lists element by element, so that only the odd ones are left out. That costs as many parses as there
-are fields, so it follows a failed parse. The log has one line without any content, and one for a burst of the same.
+Discord adds fields and kinds of objects without notice, and py-cord rejects a whole message for one unknown button, or
+a whole guild for one unknown channel. It also runs its parsers unguarded: an exception in one of them ends the
+connection for good. This module guards each parser, and the messages in a page of history. If a payload fails, its
+fields and list elements are tried one by one, and only the odd ones are left out. The log gets one line without content
+for each kind of failure.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ _DEFAULTS: Mapping[str, Any] = {  # defaults for the other fields that py-cord n
     "mention_roles": [],
 }
 _NOBODY = {"id": "0", "username": "?", "discriminator": "0", "avatar": None}
-_UNKNOWN_TYPE = -1  # of a message; those that people write are of known types
+_UNKNOWN_TYPE = -1  # of a message; people's messages have known types
 LOG_AGAIN = 600.0  # seconds until a failure that continues is logged again
 READY = "READY"
 
 
 class UnreadableAnswer(Exception):
-    """Discord accepted the request, but its answer cannot be parsed."""
+    """Discord accepted the request, but its answer can't be parsed."""
 
 
 class UnreadableReady(Exception):
-    """The first event of a session cannot be parsed: the bot would seem online and know nothing."""
+    """The first event of a session can't be parsed: the bot would look online but know nothing."""
 
 
 @contextmanager
 def answer_read() -> Iterator[None]:
-    """Turns py-cord's exceptions while it parses the answer to a request into UnreadableAnswer."""
+    """Raise UnreadableAnswer if py-cord fails to parse the answer to a request."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -64,13 +64,13 @@ def answer_read() -> Iterator[None]:
 
 
 def tolerate_unreadable_events(client: discord.Client, name: str, clock: Callable[[], float] = time.monotonic) -> None:
-    """Guards a client, before its login, by replacing its parsers: py-cord has no hook for it."""
+    """Guard a client before its login by replacing its parsers: py-cord has no hook for this."""
     odd, state = UnreadableLog(name, clock), client._connection
     for event, parse in list(state.parsers.items()):
         state.parsers[event] = _guarded_parser(event, parse, state, odd)
     _guard_messages(state, odd)
     http: Any = client.http
-    for name in ("edit_message", "edit_files"):  # py-cord parses the answer to an edit in another way
+    for name in ("edit_message", "edit_files"):  # py-cord parses the answer to an edit differently
         setattr(http, name, _guarded_edit(getattr(http, name), client))
 
     async def on_error(event: str, *_: Any, **__: Any) -> None:
@@ -94,19 +94,19 @@ def _guarded_parser(event: str, parse: Parse, state: Any, odd: UnreadableLog) ->
 
 
 def _parse_rest(event: str, parse: Parse, state: Any, data: Any) -> str:
-    """Parses the readable part of an event; returns the consequence, for the log."""
+    """Parse the readable part of an event. Return the consequence for the log."""
     try:
         rest = readable_event(state, event, data)
         if rest is not None:
             parse(rest)
-            return f"it is taken without {list_left_out(data, rest)}"
+            return f"it is used without {list_left_out(data, rest)}"
     except Exception as error:
-        log.debug("%s cannot be read in part either (%s)", event, type(error).__name__)
+        log.debug("reading a part of %s failed too: %s", event, type(error).__name__)
     return "it is skipped"
 
 
 def _guard_messages(state: Any, odd: UnreadableLog) -> None:
-    """Guards the messages of REST's answers: a post's, a page of history, pins."""
+    """Guard the messages in REST's answers: posts, history pages, and pins."""
 
     def create_message(*, channel: Any, data: Json) -> discord.Message:
         def build(part: Json) -> discord.Message:
@@ -120,7 +120,7 @@ def _guard_messages(state: Any, odd: UnreadableLog) -> None:
         except Exception as error:  # py-cord fails in many ways on an odd payload
             rest = readable_message(data, build)
             made = build(blank(data) if rest is None else rest)
-            so = "it is skipped" if rest is None else f"it is taken without {list_left_out(data, rest)}"
+            so = "it is skipped" if rest is None else f"it is used without {list_left_out(data, rest)}"
             odd.note("a message", error, so)
             return made
 
@@ -145,21 +145,21 @@ class UnreadableLog:
         self._skipped: dict[tuple[str, str], int] = {}
 
     def note(self, what: str, error: BaseException, so: str) -> None:
-        """Logs that `what` could not be parsed because of `error`, with the consequence `so`."""
+        """Log that parsing `what` failed with `error`, and the consequence `so`."""
         kind, now = (what, type(error).__name__), self._clock()
         if now - self._logged.get(kind, -LOG_AGAIN) < LOG_AGAIN:
             self._skipped[kind] = self._skipped.get(kind, 0) + 1
             return
         self._logged[kind] = now
         before = self._skipped.pop(kind, 0)
-        more = f"; {before} more like it before" if before else ""
-        frames = extract_tb(error.__traceback__)  # the file and line hold no content
+        more = f"; {before} earlier failures of this kind" if before else ""
+        frames = extract_tb(error.__traceback__)  # the file and line reveal no content
         at = f", {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-        log.warning("%s: %s from Discord cannot be read (%s%s): %s%s", self._name, what, kind[1], at, so, more)
+        log.warning("%s: reading %s from Discord failed: %s%s; %s%s", self._name, what, kind[1], at, so, more)
 
 
 def keep_readable(data: Json, bare: Json, build: Build) -> Json | None:
-    """`bare` with all of `data` that `build` accepts; None if it rejects even `bare`."""
+    """Return `bare` plus everything in `data` that `build` accepts, or None if it rejects even `bare`."""
     if not _accepts(build, bare):
         return None
     kept = dict(bare)
@@ -174,12 +174,12 @@ def keep_readable(data: Json, bare: Json, build: Build) -> Json | None:
 
 
 def list_left_out(data: Json, kept: Json) -> str:
-    """The names of the fields that were not kept, or only in part."""
+    """Name the fields that were left out, wholly or in part."""
     return ", ".join(sorted(name for name, value in data.items() if name not in kept or kept[name] != value))
 
 
 def readable_message(data: Json, build: Build) -> Json | None:
-    """None if author or text cannot be read."""
+    """Return a message's readable part, or None if its author or text can't be read."""
     said = {name: data[name] for name in _ESSENTIAL if name in data}
     if not said.get("author") or not isinstance(said.get("content"), str):
         return None
@@ -187,14 +187,14 @@ def readable_message(data: Json, build: Build) -> Json | None:
 
 
 def blank(data: Json) -> Json:
-    """A message with this id and no author: it keeps the number of messages in a page right."""
+    """Return a message with this id and no author, so that a page keeps its number of messages."""
     return {**_DEFAULTS, "id": data["id"], "author": _NOBODY, "content": "", "type": _UNKNOWN_TYPE}
 
 
 def readable_event(state: Any, event: str, data: Json) -> Json | None:
-    """The part of a gateway event that py-cord's `state` (its ConnectionState) can parse; None for none of it."""
+    """Return the part of a gateway event that py-cord's `state` (its ConnectionState) can parse, or None."""
     if event in ("MESSAGE_CREATE", "MESSAGE_UPDATE"):
-        # A missing field of an edited message did not become empty, so an incomplete one is not used.
+        # A field that an edited message lacks is not empty, so an incomplete message is not used.
         if event == "MESSAGE_UPDATE" and not all(name in data for name in _DEFAULTS):
             return None
 

@@ -1,4 +1,4 @@
-"""What one bot knows of the channels in its servers, for the actions that people take there."""
+"""What one bot knows about its servers' channels, for the actions that people take there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class DiscordPlace(Place):
-    """`clock` is monotonic, in seconds."""
+    """Answers questions about channels for one bot. `clock` is monotonic, in seconds."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class DiscordPlace(Place):
         return self._audience.may_see(here)
 
     async def owners(self) -> Collection[int]:
-        """Return the user ids of the application's owners, which are kept for ten minutes; the last known ones if
-        Discord can't be asked."""
+        """Return the user ids of the application's owners, cached for ten minutes. If Discord can't be reached, return
+        the last known owners."""
         if self._clock() >= self._owners_until:
             http: Any = self._client.http
             try:
                 self._owners = owners_in(await self._gate.request(http.application_info))
             except REQUEST_ERRORS as error:
-                log.warning("the application's owners could not be read (%s), the last known ones count", kind(error))
+                log.warning("reading the application's owners failed: %s; using the last known ones", kind(error))
             else:
                 self._owners_until = self._clock() + KEPT_SECONDS
                 self._directory.learn_owners(self._room_bot.agent, self._owners)
@@ -70,8 +70,8 @@ class DiscordPlace(Place):
 
 
 def owners_in(application: Mapping[str, Any]) -> frozenset[int]:
-    """The user ids in Discord's application object: its owner, or the members of its team with the right to change it
-    (discord.com/developers/docs/topics/teams#team-member-roles). The owner of a team's application is not a person."""
+    """Return the user ids in Discord's application object: its owner, or its team's members who may change it
+    (discord.com/developers/docs/topics/teams#team-member-roles). A team application's own owner isn't a person."""
     if not (team := application.get("team")):
         owner = application.get("owner")
         return frozenset({int(owner["id"])}) if owner else frozenset()

@@ -1,8 +1,8 @@
-"""One post as one or more messages, which are sent, edited as its text grows, and completed.
+"""One post as one or more messages, which are sent, edited as the text grows, and completed.
 
-The messages in the channel are compared with those that the text should make: one that reads right is left alone,
-another one is edited, a missing one is sent, a surplus one is deleted. The same steps serve a text that is posted
-whole, one that is streamed, and one that an earlier run of the program began (EarlierPosts).
+The channel's messages are compared with the texts they should have: correct messages are kept, wrong ones edited,
+missing ones sent, and surplus ones deleted. The same steps serve posts that are sent whole, streamed, or were begun by
+an earlier run of the program (EarlierPosts).
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ from agentic.state.leases import AnyLease
 log = logging.getLogger(__name__)
 
 MIN_FILE_LIMIT = 10 * 1024 * 1024  # bytes: Discord's limit in direct messages and servers without boosts
-MAX_SIDE = 4096  # pixels of a picture that is scaled down to a server's limit
+MAX_SIDE = 4096  # pixels of a picture scaled down to a server's limit
 
 
 class MessageGone(Exception):
-    """Somebody deleted the message that was to be changed."""
+    """Somebody deleted the message to change."""
 
 
 class Writer(Protocol):
-    """Implemented by MessageWriter and WebhookWriter. Every method raises CannotPost, `change` MessageGone too."""
+    """Implemented by MessageWriter and WebhookWriter. Every method may raise CannotPost; `change` also MessageGone."""
 
     async def send(self, text: str | None, extras: Extras, nonce: str) -> discord.Message: ...
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message: ...
@@ -72,14 +72,14 @@ class Writer(Protocol):
 @dataclass(slots=True)
 class _Part:
     message: discord.Message
-    text: str | None  # as it was written; Discord may return it a little different
+    text: str | None  # as it was sent; Discord may return it slightly changed
     has_file: bool
     has_embed: bool
     gone: bool = False
 
 
 class PostParts:
-    """The messages of one turn's post, in their order. The first of them is a reply to the message `reply_to`."""
+    """The messages of one turn's post, in order. The first is a reply to the message `reply_to`."""
 
     def __init__(
         self, writer: Writer, turn_id: str, earlier: EarlierPosts, ping: int | None = None, reply_to: int | None = None
@@ -94,11 +94,11 @@ class PostParts:
 
     @property
     def abandoned(self) -> bool:
-        """Whether somebody deleted a part: then nothing more is written."""
+        """Whether somebody deleted a part; then nothing more is posted."""
         return any(part.gone for part in self._parts)
 
     async def put(self, number: int, text: str | None, extras: Extras = NO_EXTRAS) -> discord.Message:
-        """Sends or edits the part with this number: an existing one or the next. Raises CannotPost."""
+        """Send or edit the part with this number, which exists or is the next. Raises CannotPost."""
         if number == len(self._parts):
             self._parts.append(await self._new(number, text, extras))
         part = self._parts[number]
@@ -108,8 +108,8 @@ class PostParts:
         return part.message
 
     async def trim(self, count: int) -> None:
-        """Deletes the parts after the first `count`, and the unfinished messages of an earlier run. Raises nothing: the
-        post itself is complete."""
+        """Delete the parts after the first `count`, and unfinished messages of an earlier run. Failures are only
+        logged, because the post itself is complete."""
         surplus = [part.message for part in self._parts[count:] if not part.gone]
         del self._parts[count:]
         while (left := self._earlier.take_unfinished()) is not None:
@@ -118,7 +118,7 @@ class PostParts:
             try:
                 await self._writer.remove(message)
             except CannotPost as error:
-                log.warning("message %d: surplus part of a post could not be deleted: %s", message.id, error.reason)
+                log.warning("deleting message %d, a surplus part of a post, failed: %s", message.id, error.reason)
 
     async def _new(self, number: int, text: str | None, extras: Extras) -> _Part:
         mark = nonce(self._turn_id, number)
@@ -128,7 +128,7 @@ class PostParts:
             reply_to = self._reply_to if number == 0 else None
             message = await self._writer.send(text, replace(extras, ping=self._ping, reply_to=reply_to), mark)
         left_so = is_unfinished(message.content) and message.content != text
-        if left_so or found:  # made by an earlier run; Discord may have recognized it by its nonce alone
+        if left_so or found:  # posted by an earlier run; Discord may have recognized it by its nonce alone
             reads = message.content if left_so else text
             return _Part(message, reads, bool(message.attachments), bool(message.embeds))
         return _Part(message, text, extras.attach is not None, extras.embed is not None)
@@ -139,21 +139,21 @@ class PostParts:
             part.text = text
             part.has_file, part.has_embed = part.has_file or bool(extras.attach), part.has_embed or bool(extras.embed)
         except MessageGone:
-            log.info("message %d was deleted while it was written, the rest of its post is dropped", part.message.id)
+            log.info("message %d was deleted while it was being written; its post is abandoned", part.message.id)
             part.gone = True
         except CannotPost as error:
             if error.reason == "not_ours":
                 raise
-            log.warning("message %d could not be edited, its text stays as it is: %s", part.message.id, error.reason)
+            log.warning("editing message %d failed: %s; its text stays the same", part.message.id, error.reason)
 
 
 async def put_all(
     parts: PostParts, texts: Sequence[str | None], last: Extras, noted: Callable[[Posted], None] = ignore_post
 ) -> Posted:
-    """Makes the post consist of these texts, with `last` in its last part.
+    """Make the post consist of these texts, with `last` in its last part.
 
-    `noted` gets what is in the channel as soon as it is there. Raises CannotPost when nothing could be posted; when
-    only a later part fails, what was posted counts.
+    `noted` is called after each message. Raises CannotPost if nothing could be posted; if a later message fails, the
+    result contains the earlier ones.
     """
     posted: Posted | None = None
     for number, text in enumerate(texts):
@@ -164,32 +164,32 @@ async def put_all(
         except CannotPost as error:
             if posted is None:
                 raise
-            log.warning("only %d of %d messages of a post could be posted: %s", number, len(texts), error)
+            log.warning("posting failed after %d of %d messages: %s", number, len(texts), error)
             return posted
         posted = _with(posted, message)
         noted(posted)
     await parts.trim(len(texts))
     if posted is None:  # somebody deleted it while it was streamed
-        assert parts.first is not None, "a part is abandoned only once it was there"
+        assert parts.first is not None, "only a part that existed can be deleted"
         posted = _with(None, parts.first)
         noted(posted)
     return posted
 
 
 def _with(before: Posted | None, newest: discord.Message) -> Posted:
-    """The post with one more message; its picture is in the newest."""
+    """Return the post with one more message; the newest message has its picture."""
     ids = (*(before.message_ids if before else ()), newest.id)
     return Posted(ids[0], newest.attachments[0].url if newest.attachments else None, ids)
 
 
 class EarlierPosts:
-    """The bot's own messages since a turn began, each of which an earlier run may have made for it."""
+    """The bot's own messages since a turn began. An earlier run may have posted them for the same turn."""
 
     def __init__(self, messages: Iterable[discord.Message]) -> None:
         self._messages = sorted(messages, key=lambda message: message.id)
 
     def take(self, text: str | None, nonce: str) -> discord.Message | None:
-        """Removes and returns the message that is this part; None when it was not made. None as text is a picture
+        """Remove and return the message that is this part, or None if there is none. A `text` of None means a picture
         alone."""
         for message in self._messages:
             if str(message.nonce) == nonce or _same(message, text):
@@ -200,7 +200,6 @@ class EarlierPosts:
         return None
 
     def take_unfinished(self) -> discord.Message | None:
-        """Removes and returns the first unfinished message."""
         for message in self._messages:
             if is_unfinished(message.content):
                 self._messages.remove(message)
@@ -209,8 +208,8 @@ class EarlierPosts:
 
 
 def _same(message: discord.Message, text: str | None) -> bool:
-    """Whether a message has this text, with or without the note about a refused file. Both are compared as people see
-    them: names in a mention may have changed."""
+    """Return whether a message has this text, with or without the note about a rejected file. Both are compared as
+    people see them, because names in mentions may have changed."""
     content = without_file_note(message.content).strip()
     if text is None:
         return not content and bool(message.attachments or message.content)
@@ -220,11 +219,11 @@ def _same(message: discord.Message, text: str | None) -> bool:
 
 
 class MessageWriter:
-    """Every method raises CannotPost if it fails.
+    """Writes a bot's messages. Every method raises CannotPost if it fails.
 
-    `posting` is asked before each request, since the lease may go to another process and a person may stop the
-    channel while a bot thinks; permissions are checked before each new message. `lease` is asked before a deletion
-    instead: what was begun is deleted in a stopped channel too. `our_lock`: a lock of the thread is our own.
+    `posting` is checked before each request, because another process may get the lease and a person may stop the
+    channel while a bot is thinking; permissions are checked before each new message. Before a deletion only `lease` is
+    checked: a post that was begun is deleted even in a stopped channel. `our_lock`: we locked the thread ourselves.
     """
 
     def __init__(
@@ -242,7 +241,7 @@ class MessageWriter:
         self._posting, self._lease = posting, lease
 
     def to(self, channel: Channel) -> MessageWriter:
-        """A writer for another channel under the same conditions."""
+        """Return a writer for another channel under the same conditions."""
         writer = copy.copy(self)
         writer._channel = channel
         return writer
@@ -252,13 +251,13 @@ class MessageWriter:
         return self._transcripts.of(self._channel.id)
 
     def refusal(self) -> str | None:
-        """Why the bot may not write there; None when it may."""
+        """Return why the bot may not write there, or None if it may."""
         return refusal_in(self._channel, our_lock=self.our_lock)
 
     async def send(
         self, text: str | None, extras: Extras, nonce: str, reply_to: discord.MessageReference | None = None
     ) -> discord.Message:
-        """`reply_to` is of another channel's message, `extras` name one of this channel."""
+        """Send a message. `reply_to` refers to another channel's message; for this channel use `extras`."""
         if (refusal := self.refusal()) is not None:
             raise CannotPost(refusal if self._posting.is_held else "not_ours")
         if reply_to is None and extras.reply_to is not None:
@@ -267,13 +266,13 @@ class MessageWriter:
             )
         with explain_failure(self._channel.id, text):
             message = await self._posting_gate.send(self._channel, text, extras, nonce=nonce, reply_to=reply_to)
-        # Own posts enter the transcript from REST's answer: the next turn may come before the gateway's event.
+        # Add own posts from REST's answer: the next turn may come before the gateway's event.
         for entry in to_entries((message,), self._transcripts.directory):
             self._transcript.add(entry)
         return message
 
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
-        """Raises MessageGone for a message that was deleted."""
+        """Edit a message. Raises MessageGone if it was deleted."""
         with explain_failure(self._channel.id, text):
             try:
                 changed = await self._posting_gate.edit(message, text, extras)
@@ -285,14 +284,14 @@ class MessageWriter:
         return changed
 
     async def remove(self, message: discord.Message | discord.PartialMessage) -> None:
-        """Succeeds for a message that was deleted already."""
+        """Delete a message. Succeeds if it is already deleted."""
         if not self._lease.is_held:
             raise CannotPost("not_ours")
         with explain_failure(self._channel.id):
             try:
                 await self._gate.delete(message)
             except discord.NotFound:
-                log.debug("message %d was deleted already", message.id)
+                log.debug("message %d was already deleted", message.id)
         self._transcript.delete(message.id)
 
 
@@ -300,7 +299,8 @@ class MessageWriter:
 def explain_failure(
     channel_id: int, text: str | None = None, *, what: str = "post to", not_found: str = "unknown_channel"
 ) -> Iterator[None]:
-    """Raise CannotPost with its reason for a failed request. It is logged, of its text the length alone."""
+    """Raise CannotPost with its reason if the request in the `with` block fails. Logs the length of `text`, not the
+    text."""
     try:
         yield
     except Silenced as error:
@@ -314,8 +314,8 @@ def explain_failure(
 
 
 async def extras_of(post: Post, channel: Channel, *, embeds: bool) -> Extras:
-    """The picture, scaled down if it is larger than the server takes, and the line about money. A picture that cannot
-    be scaled stays as it is. `embeds`: whether embeds may be posted there."""
+    """Return the post's cost line and its picture, scaled down to the server's limit if possible. `embeds`: whether
+    embeds may be posted there."""
     picture = post.picture
     if picture is not None and len(picture.data) > MIN_FILE_LIMIT:
         limit = MIN_FILE_LIMIT if isinstance(channel, discord.DMChannel) else channel.guild.filesize_limit
@@ -323,7 +323,7 @@ async def extras_of(post: Post, channel: Channel, *, embeds: bool) -> Extras:
             if len(picture.data) > limit:
                 picture = await asyncio.to_thread(scale, picture.data, ImageLimits(MAX_SIDE, limit))
         except FetchRefused as error:
-            log.warning("channel %d: a picture of %d bytes cannot be scaled: %s", channel.id, len(picture.data), error)
+            log.warning("channel %d: scaling a picture of %d bytes failed: %s", channel.id, len(picture.data), error)
     embed = discord.Embed(colour=post.cost.colour).set_footer(text=str(post.cost)) if post.cost and embeds else None
     return Extras(attach=partial(_make_file, picture) if picture is not None else None, embed=embed)
 
@@ -334,13 +334,13 @@ def _make_file(picture: Picture) -> discord.File:
 
 
 def text_limit(post: Post, most: int) -> int:
-    """The longest text of a message of this post: below a picture there is room for the note that it was refused."""
+    """Return the longest text of a message: with a picture there must be room for the note that it was rejected."""
     return min(post.split_at, most, MAX_MESSAGE - FILE_NOTE_ROOM if post.picture else most)
 
 
 def text_with_sources(post: Post) -> str:
-    """The post's text, "" for none, with a line of the sources that it does not link; addresses in <> so that none has
-    a preview."""
+    """Return the post's text, or "" for none, with a line of the sources that it doesn't link. Their URLs are in <> so
+    that Discord shows no previews."""
     text = post.text or ""
     shown = pick_sources(text, post.sources) if text else []
     if not shown:

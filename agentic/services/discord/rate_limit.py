@@ -1,18 +1,17 @@
-"""How many requests the process sends, when it must stop sending, and how failed requests and logins are retried.
+"""Limits the requests that the process sends, stops them if Discord refuses too many, and retries failed ones.
 
-Discord allows 50 requests a second, which RequestWindow keeps to.
+Discord allows 50 requests per second; RequestWindow enforces that.
 
-10,000 invalid requests (401, 403, 429) in ten minutes ban the machine's address for every program on it
-(discord.com/developers/docs/topics/rate-limits), and all bots of a process share it. A request that was refused a
-thousand times will be refused again; so RefusedRequests, far below the ban, first lets pass only what people wait for,
-and then nothing until the ten minutes have moved on. Discord does not count a 429 of scope "shared", so neither is it
-counted here.
+10,000 invalid requests (401, 403, 429) in ten minutes ban the machine's IP address for every program on it
+(discord.com/developers/docs/topics/rate-limits), and all bots of a process share the address. So far below the ban,
+RefusedRequests first lets only requests pass that people are waiting for, and then none, until the last ten minutes
+have fewer refusals. Discord doesn't count a 429 of scope "shared", and neither does this.
 
-py-cord retries a request that Discord failed on (HTTP 5xx) four times, after 1, 3, 5 and 7 seconds in which nothing
-else passes on that route, and offers no choice. Here the first failure ends py-cord's own tries. The request is retried
-as often as the owner set, after pauses that double, half of each by chance; other requests pass meanwhile. A rate limit
-(429) stays with py-cord, which waits as long as Discord says, and so do answers to commands, which it sends another
-way. A webhook's post is not retried here: it has no nonce, so it might be posted twice.
+py-cord retries a failed request (HTTP 5xx) four times, after 1, 3, 5, and 7 seconds in which it blocks the route, and
+this can't be configured. Here the first failure ends py-cord's own retries. The request is retried as often as the
+owner configured, after doubling pauses with jitter, and other requests pass meanwhile. Rate limits (429) stay with
+py-cord, which waits as long as Discord says; so do answers to commands, which it sends differently. A webhook's post
+isn't retried here: it has no nonce, so it might be posted twice.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ import discord
 log = logging.getLogger(__name__)
 
 WINDOW_REQUESTS = 50
-WINDOW_SECONDS = 1.05  # Discord's second, and the time by which one request may travel longer than a later one
+WINDOW_SECONDS = 1.05  # Discord's second, plus the variation of requests' travel times
 
 UNAUTHORIZED = 401
 INVALID = frozenset({UNAUTHORIZED, 403, 429})
 WINDOW = 600.0  # seconds in which refused requests are counted
-NARROW_AT = 1_000  # from here on only what answers a person passes
+NARROW_AT = 1_000  # from here on only answers to people pass
 CLOSE_AT = 3_000  # from here on nothing passes
-FIRST_PAUSE = 0.5  # seconds at least, before the first retry of a request
+FIRST_PAUSE = 0.5  # seconds, at least, before the first retry of a request
 SHORTEST, LONGEST = 1.0, 30.0  # seconds between two tries to reach Discord
-STEADY_SECONDS = 60.0  # a connection that held for so long begins with the shortest pause again
+STEADY_SECONDS = 60.0  # after a connection of this length the pauses start over
 _UNREADABLE = (LookupError, TypeError, ValueError)
 _FAILURES = (aiohttp.ClientError, OSError, *_UNREADABLE)
 
@@ -50,7 +49,7 @@ State = Literal["open", "narrow", "closed"]
 
 
 class RequestWindow:
-    """A sliding window: at most `limit` requests in any `seconds`. They pass in the order in which they came."""
+    """A sliding window: at most `limit` requests in any `seconds`. Requests pass in order."""
 
     def __init__(self, limit: int = WINDOW_REQUESTS, seconds: float = WINDOW_SECONDS) -> None:
         self.limit, self.seconds = limit, seconds
@@ -62,7 +61,7 @@ class RequestWindow:
             self._passed.popleft()
 
     async def enter(self) -> bool:
-        """Return when the request may pass: False if it passes immediately, True if it had to wait."""
+        """Wait until the request may pass. Return whether it had to wait."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._forget_old(now)
@@ -85,12 +84,12 @@ class RequestWindow:
             self._passed.append(loop.time())
 
     def is_quiet(self, share: float) -> bool:
-        """Whether less than `share` of the window is used and nothing waits."""
+        """Return whether less than `share` of the window is used and nothing waits."""
         self._forget_old(asyncio.get_running_loop().time())
         return not self._waiting and len(self._passed) < self.limit * share
 
     def enter_if_quiet(self, share: float) -> bool:
-        """Passes immediately if it is quiet, else not at all."""
+        """Pass if less than `share` of the window is used and nothing waits. Return whether it passed."""
         quiet = self.is_quiet(share)
         if quiet:
             self._passed.append(asyncio.get_running_loop().time())
@@ -98,46 +97,46 @@ class RequestWindow:
 
 
 class RefusedRequests:
-    """Counts refused requests in a sliding window and decides which others may pass. `clock` is monotonic, in
+    """Counts refused requests in a sliding window, and decides which requests may pass. `clock` is monotonic, in
     seconds."""
 
     def __init__(
         self, *, narrow_at: int = NARROW_AT, close_at: int = CLOSE_AT, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._narrow_at, self._close_at, self._clock = narrow_at, close_at, clock
-        self._times: deque[float] = deque(maxlen=close_at)  # more of them change nothing
+        self._times: deque[float] = deque(maxlen=close_at)  # more wouldn't change the state
         self._logged: State = "open"
 
     def count(self, status: int, scope: str | None = None) -> None:
-        """Counts an answer of Discord's; `scope` is its X-RateLimit-Scope."""
+        """Count one of Discord's answers. `scope` is its X-RateLimit-Scope."""
         if status in INVALID and scope != "shared":
             self._times.append(self._clock())
             self.state()
 
     def recent(self) -> int:
-        """The refused requests of the last ten minutes, at most `close_at`."""
+        """Return the number of refused requests in the last ten minutes, at most `close_at`."""
         oldest = self._clock() - WINDOW
         while self._times and self._times[0] <= oldest:
             self._times.popleft()
         return len(self._times)
 
     def state(self) -> State:
-        """The state now; a change is logged."""
+        """Return the current state. A change is logged."""
         refused = self.recent()
         state: State = "closed" if refused >= self._close_at else "narrow" if refused >= self._narrow_at else "open"
         if state != self._logged:
             self._logged = state
-            passing = {"narrow": "only answers to people are posted", "closed": "nothing is sent"}
+            passing = {"narrow": "sending only answers to people", "closed": "sending nothing"}
             if state == "open":
-                log.warning("Discord refuses fewer requests again: everything is sent")
+                log.warning("Discord refuses fewer requests again; sending everything")
             else:
-                text = "DISCORD REFUSED %d REQUESTS (401, 403, 429) IN TEN MINUTES: %s until they are fewer, or Discord"
-                text += " bans this machine. Look for a wrong token or a missing permission"
+                text = "DISCORD REFUSED %d REQUESTS (401, 403, 429) IN TEN MINUTES: %s until there are fewer, because "
+                text += "Discord would ban this machine. Look for a wrong token or a missing permission"
                 log.error(text, refused, passing[state])
         return state
 
     def may_pass(self, *, answers: bool) -> bool:
-        """`answers`: a person waits for it."""
+        """Return whether a request may pass. `answers`: a person is waiting for it."""
         state = self.state()
         return state == "open" or (state == "narrow" and answers)
 
@@ -145,11 +144,11 @@ class RefusedRequests:
 def count_refusals(
     client: discord.Client, refused: RefusedRequests, on_unauthorized: Callable[[], None] = lambda: None
 ) -> None:
-    """Counts every answer to this client, also those after which py-cord waits and tries again by itself.
+    """Count every answer to this client, including those after which py-cord retries on its own.
 
-    `on_unauthorized` is called when a request under the bot's own token is answered with 401: no other one will
-    succeed. py-cord has no hook for answers and creates its HTTP session at login, so each request first makes sure
-    that the session is watched.
+    `on_unauthorized` is called if a request with the bot's token is answered with 401: then none will succeed. py-cord
+    has no hook for answers and creates its HTTP session at login, so each request first makes sure that the session is
+    traced.
     """
     trace = trace_answers(refused)
     http, send = client.http, client.http.request
@@ -169,7 +168,7 @@ def count_refusals(
 
 
 def trace_answers(refused: RefusedRequests) -> aiohttp.TraceConfig:
-    """Return a trace that counts each answer over a session."""
+    """Return a trace that counts each answer of a session."""
     trace = aiohttp.TraceConfig()
 
     async def ended(_: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams) -> None:
@@ -181,14 +180,14 @@ def trace_answers(refused: RefusedRequests) -> aiohttp.TraceConfig:
 
 
 def backoff(rng: random.Random, least: float = SHORTEST) -> Iterator[float]:
-    """Seconds before each further try, never fewer than `least` nor more than LONGEST."""
+    """Yield the seconds before each retry, between `least` and LONGEST."""
     while True:
         yield rng.uniform(least, min(2 * least, LONGEST))
         least = min(2 * least, LONGEST / 2)
 
 
 def retry_requests(client: discord.Client, retries: int, rng: random.Random) -> None:
-    """Makes the client retry failed requests up to `retries` times. Then they raise discord.DiscordServerError."""
+    """Make the client retry failed requests up to `retries` times before they raise discord.DiscordServerError."""
     http, send = client.http, client.http.request
 
     async def request(route: Any, **options: Any) -> Any:
@@ -206,12 +205,12 @@ def retry_requests(client: discord.Client, retries: int, rng: random.Random) -> 
 
 
 def webhook_session() -> aiohttp.ClientSession:
-    """A session for webhooks, over which py-cord does not repeat what Discord failed on."""
+    """Return a session for webhooks on which py-cord doesn't retry failed requests."""
     return aiohttp.ClientSession(middlewares=(_fail_on_first,))
 
 
 async def _fail_on_first(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """An aiohttp middleware that makes a failed request's first try look like py-cord's last one."""
+    """Raise py-cord's final error at the first failure (an aiohttp middleware)."""
     response = await handler(request)
     if response.status < 500:
         return response
@@ -220,9 +219,9 @@ async def _fail_on_first(request: aiohttp.ClientRequest, handler: aiohttp.Client
 
 
 async def log_in(client: discord.Client, token: str, name: str, rng: random.Random, delayed: asyncio.Event) -> None:
-    """Returns when Discord has accepted the token; sets `delayed` when the first try fails. py-cord tries it once.
+    """Log in, retrying until Discord accepts the token. Sets `delayed` if the first try fails.
 
-    Raises discord.LoginFailure for a refused token, discord.HTTPException for any other refusal.
+    Raises discord.LoginFailure for a wrong token, and discord.HTTPException for any other refusal.
     """
     for pause in backoff(rng):
         try:
@@ -231,19 +230,19 @@ async def log_in(client: discord.Client, token: str, name: str, rng: random.Rand
         except (discord.HTTPException, *_FAILURES) as error:
             if isinstance(error, discord.HTTPException) and not is_temporary(error):
                 raise
-            # Without the error's own text, which may hold what was sent.
+            # Without the error's own text, which may contain the request's content.
             if isinstance(error, discord.HTTPException):
                 why = f"Discord answers {error.status}"
             elif isinstance(error, _UNREADABLE):
-                why = f"the answer cannot be read, is there a proxy in between? ({type(error).__name__})"
+                why = f"the answer is unreadable; is there a proxy in between? ({type(error).__name__})"
             else:
-                why = f"Discord cannot be reached, is this machine online? ({type(error).__name__})"
-            log.warning("%s cannot log in yet: %s, next try in %.0f s", name, why, pause)
+                why = f"Discord can't be reached; is this machine online? ({type(error).__name__})"
+            log.warning("%s can't log in yet: %s; trying again in %.0f s", name, why, pause)
         delayed.set()
-        await client.http.close()  # each login makes a session of its own
+        await client.http.close()  # each login creates its own session
         await asyncio.sleep(pause)
 
 
 def is_temporary(error: discord.HTTPException) -> bool:
-    """Whether another try may succeed: a fault of Discord's, or too many requests."""
+    """Return whether a retry may succeed: Discord failed, or it got too many requests."""
     return error.status >= 500 or error.status == 429

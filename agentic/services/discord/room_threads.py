@@ -1,7 +1,7 @@
-"""What one bot does for rooms and arenas: threads, notices, locks, archives, posts, votes.
+"""What one bot does for rooms and arenas: threads, notices, locks, archives, posts, and votes.
 
-What fails raises CannotPost with its reason: not_permitted, gone (a channel or message that was deleted),
-unknown_channel, discord_failed, not_ours.
+If a request fails, it raises CannotPost with a reason: not_permitted, gone (the channel or message was deleted),
+unknown_channel, discord_failed, or not_ours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agentic.state.posts import WebhookPosts
 
 log = logging.getLogger(__name__)
 
-NEWEST = 50  # messages in which an earlier one is looked for
+NEWEST = 50  # messages that are searched for an earlier post
 THREAD_EXISTS = 160004  # discord.com/developers/docs/topics/opcodes-and-status-codes
 IN_THREADS: Mapping[str, str] = {"view_channel": "View Channel", "send_messages_in_threads": "Send Messages in Threads"}
 PERMISSIONS = {**IN_THREADS, "send_messages": "Send Messages", "create_public_threads": "Create Public Threads"}
@@ -39,14 +39,14 @@ _explain = partial(explain_failure, not_found="gone")
 
 
 def lacking(channel: discord.TextChannel, wanted: Mapping[str, str]) -> Iterator[str]:
-    """The names of those permissions that the bot lacks in the channel."""
+    """Return the names of the permissions that the bot lacks in the channel."""
     permissions = channel.permissions_for(channel.guild.me)
     return (shown for name, shown in wanted.items() if not getattr(permissions, name))
 
 
 class DiscordRoomBot:
-    """One bot in rooms and arenas; `agent` is its key. `lease` is asked before each request: whether this process acts
-    for it."""
+    """One bot in rooms and arenas; `agent` is its key. `lease` is checked before each request: this process must act
+    for the agent."""
 
     def __init__(
         self,
@@ -62,25 +62,26 @@ class DiscordRoomBot:
         self._directory, self._posts = directory, posts
 
     def room_problem(self, channel_id: int, *, webhooks: bool) -> str | None:
-        """Why no room can be opened there, for people; None if it can. `webhooks`: some of it speak by webhook."""
+        """Return why no room can be opened there, as a text for people, or None if it can. `webhooks`: personas will
+        speak there through webhooks."""
         channel = self._bot.get_channel(channel_id)
         if channel is None:
-            return "the bot does not see that channel"
+            return "the bot can't see that channel"
         if not isinstance(channel, discord.TextChannel):
-            return "a room is a thread of a text channel, and that is none"
+            return "rooms need a text channel, and that isn't one"
         missing = list(lacking(channel, {**PERMISSIONS, **WEBHOOKS} if webhooks else PERMISSIONS))
-        return f"the bot lacks the permission {' and '.join(missing)} there" if missing else None
+        return f"the bot lacks {' and '.join(missing)} there" if missing else None
 
     def may_write_in_threads(self, channel_id: int) -> bool | None:
-        """Whether the bot may write in the threads of the channel; None if it is not known."""
+        """Return whether the bot may write in the channel's threads, or None if that is unknown."""
         channel = self._bot.get_channel(channel_id)
         if not isinstance(channel, discord.TextChannel):
             return None
         return not list(lacking(channel, IN_THREADS))
 
     async def read_thread(self, channel_id: int, thread_id: int) -> ThreadNow | None:
-        """A thread of the channel; None if it cannot be known. Only one that the bot does not see is asked for: an
-        archived one, or one that is gone."""
+        """Return the state of the channel's thread, or None if it is unknown. Makes a request only if the bot doesn't
+        see the thread, because it is archived or deleted."""
         channel = self._bot.get_channel(channel_id)
         if not isinstance(channel, discord.TextChannel):
             return None
@@ -89,13 +90,13 @@ class DiscordRoomBot:
         except discord.NotFound:
             return ThreadNow(deleted=True)
         except REQUEST_ERRORS as error:
-            log.info("channel %d: the thread of a room cannot be looked at: %s", channel_id, kind(error))
+            log.info("channel %d: reading a room's thread failed: %s", channel_id, kind(error))
             return None
         return ThreadNow(thread.archived, thread.locked) if isinstance(thread, discord.Thread) else None
 
     async def post_opening(self, channel_id: int, text: str, request: int, *, again: bool) -> int:
-        """Post the message above the thread, pinging nobody, and return its id. `request` is older than the message;
-        `again`: it may be there already."""
+        """Post the message that the thread will start at, without pings, and return its id. `request` is a message
+        before it; `again`: the message may already exist."""
         channel = _text_channel(self._bot, channel_id)
         with _explain(channel_id, what="message of a room in"):
             if again:
@@ -107,7 +108,7 @@ class DiscordRoomBot:
         return message.id
 
     async def start_thread(self, channel_id: int, message_id: int, name: str, minutes: int) -> None:
-        """Start the thread of the message, which has the message's id; one that is there already will do."""
+        """Start the message's thread, unless it exists. It has the message's id."""
         channel = _text_channel(self._bot, channel_id)
         with _explain(channel_id, what="thread of a room in"):
             try:
@@ -122,20 +123,20 @@ class DiscordRoomBot:
             await self._gate.edit_by_id(message, text)
 
     def sees(self, channel_id: int) -> bool:
-        """Whether it may read the text channel."""
+        """Return whether the bot may read the text channel."""
         channel = self._bot.get_channel(channel_id)
         return isinstance(channel, discord.TextChannel) and permissions_in(channel).view_channel
 
     def may_lock(self, channel_id: int) -> bool:
-        """Whether it may lock threads of the text channel, and write in them all the same."""
+        """Return whether the bot may lock threads of the text channel and write in locked ones."""
         channel = self._bot.get_channel(channel_id)
         return isinstance(channel, discord.TextChannel) and permissions_in(channel).manage_threads
 
     async def say(
         self, channel_id: int, thread_id: int | None, text: str, key: str, *, since: float | None = None
     ) -> None:
-        """Post in the thread, or with None in the channel; it pings nobody. `key` names the post: the same one twice is
-        one message. `since`: the post may be there already, made after that time (unix seconds)."""
+        """Post in the thread, or in the channel if it is None, without pings. The same `key` twice makes one message.
+        `since`: the post may already exist, made after that time (unix seconds)."""
         place = _text_channel(self._bot, channel_id) if thread_id is None else await self._thread(channel_id, thread_id)
         if length(self._gate.clean(text)) > MAX_MESSAGE:
             raise ValueError(f"a notice has {len(text)} characters")
@@ -145,7 +146,7 @@ class DiscordRoomBot:
             await self._gate.send(place, text, nonce=nonce(key, 0))
 
     async def is_gone(self, channel_id: int, thread_id: int) -> bool:
-        """Whether the thread was deleted. It's asked of Discord, since an event may have been missed."""
+        """Ask Discord whether the thread was deleted, because its event may have been missed."""
         channel = _text_channel(self._bot, channel_id)
         with _explain(thread_id, what="look at a room's thread in"):
             try:
@@ -166,7 +167,7 @@ class DiscordRoomBot:
                 await self._gate.edit_thread(thread, archived=archived)
 
     async def posts(self, channel_id: int, thread_id: int) -> Sequence[RoomPost]:
-        """The agents' posts in the thread with their votes, oldest first; of a long thread the newest."""
+        """Return the agents' posts in the thread with their votes, oldest first; in a long thread only the newest."""
         thread, ours = await self._thread(channel_id, thread_id), await self._posts.read(thread_id)
         newest_first: list[discord.Message] = []
         found: list[RoomPost] = []
@@ -177,7 +178,7 @@ class DiscordRoomBot:
                 if len(page) < PAGE:
                     break
             for each in reversed(newest_first):
-                if not is_said(each) or hidden_by_text(each.content):  # a notice is no agent's post
+                if not is_said(each) or hidden_by_text(each.content):  # skip notices
                     continue
                 agent = ours.get(each.id) if each.webhook_id else self._directory.agent_of(each.author.id)
                 if agent is not None:
@@ -186,13 +187,13 @@ class DiscordRoomBot:
         return found
 
     def may_write(self, channel_id: int) -> bool:
-        """Whether it may write in the channel or thread."""
+        """Return whether the bot may write in the channel or thread."""
         channel = self._bot.get_channel(channel_id)
         return isinstance(channel, GuildChannel) and refusal_in(channel) is None
 
     async def post(self, channel_id: int, text: str, key: str, *, since: float) -> int:
-        """Post a message that pings nobody; return its id. One that is there already, made after `since` (unix
-        seconds), will do; of a text that is too long the beginning is posted. `key` names the post."""
+        """Post a message without pings, unless one made after `since` (unix seconds) exists, and return its id. A text
+        that is too long is cut. The same `key` twice makes one message."""
         channel, text = self._channel(channel_id), split_text(self._gate.clean(text), MAX_MESSAGE)[0]
         with _explain(channel_id, what="message of an arena in"):
             there = await self._posted_before(channel, text, since)
@@ -206,7 +207,7 @@ class DiscordRoomBot:
                 await self._gate.react(message, emoji)
 
     async def voters(self, channel_id: int, message_id: int, emojis: Sequence[str]) -> Sequence[frozenset[int]]:
-        """The people who gave each emoji; nobody if the message is gone."""
+        """Return the people who gave each emoji, or nobody if the message is gone."""
         with _explain(channel_id, what="votes of an arena in"):
             message = await self._gate.message(self._channel(channel_id), message_id)
             given = {str(one.emoji).rstrip("\ufe0f"): one for one in (message.reactions if message else ())}
@@ -224,13 +225,13 @@ class DiscordRoomBot:
         if isinstance(known, discord.Thread):
             return known
         with _explain(thread_id, what="look at a room's thread in"):
-            found = await self._gate.channel(channel.guild, thread_id)  # an archived one is not known
+            found = await self._gate.channel(channel.guild, thread_id)  # py-cord doesn't know archived threads
         if not isinstance(found, discord.Thread):
             raise CannotPost("gone")
         return found
 
     async def _posted_before(self, place: Channel, text: str, since: float) -> int | None:
-        """The message of ours among the newest, made after that time (unix seconds), that begins with the same line."""
+        """Find one of our newest messages, made after `since` (unix seconds), with the same first line."""
         first = self._gate.clean(text).partition("\n")[0].strip()
         newest = await self._gate.history(place, PAGE, None)
         ours = (each for each in newest if self._directory.agent_of(each.author.id) is not None)

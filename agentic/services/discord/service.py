@@ -1,11 +1,10 @@
 """The channels of agents and personas in Discord.
 
-An agent has the channels in scope that its bot sees at this moment. One that is not known may still come: after a new
-session a bot knows no channel of a guild until that guild has arrived.
+An agent's channels are those in scope that its bot sees at the moment. More may follow: after a new session a bot knows
+no channel of a guild until that guild has arrived.
 
-A persona without a bot has threads that a bot of this process sees, and writes into them by webhook. It listens
-nowhere: nobody can mention it, and what people order the bots hear. So it takes turns by instruction alone, and in
-threads only: a room is one.
+A persona without a bot writes through webhooks, in threads that a bot of this process sees. It doesn't listen: nobody
+can mention it, and the bots take people's commands. So it only takes turns by instruction, and only in threads (rooms).
 """
 
 from __future__ import annotations
@@ -61,13 +60,13 @@ ARRIVAL_POLL = 0.1  # seconds
 
 
 class DiscordService(HostedService):
-    """What all bots of the process share, and the channels of each agent: a bot's own, or a persona's rooms."""
+    """Holds what all bots of the process share, and each agent's channels: its bot's, or a persona's rooms."""
 
     info = DISCORD
 
     def __init__(self) -> None:
-        self.channels: dict[str, AgentChannels] = {}  # agent → those of its bot, or its rooms
-        self.heard: dict[int, HeardMessage] = {}  # the newest messages that a bot of the process has parsed
+        self.channels: dict[str, AgentChannels] = {}  # by agent
+        self.heard: dict[int, HeardMessage] = {}  # the newest messages that any bot of the process has parsed
         self._stack = AsyncExitStack()
 
     async def open(self, context: ServiceContext) -> None:
@@ -80,7 +79,7 @@ class DiscordService(HostedService):
         learn_webhook_posts(services.bus, services.chats.directory)
 
     def share(self, transcripts: Transcripts, redact: Redactor, posts: WebhookPosts | None = None) -> None:
-        """Make what the bots read and write by."""
+        """Create the objects that all bots share."""
         self.outbound = OutboundShared(redact)
         self.fetcher = HistoryFetcher(transcripts, posts)
         self.history_cache = HistoryCache(transcripts)
@@ -102,7 +101,7 @@ class DiscordService(HostedService):
 
 
 def learn_webhook_posts(bus: Bus, directory: Directory) -> None:
-    """Learn which posts by webhook are whose, also those that other processes make."""
+    """Learn the agents behind webhook posts, including posts of other processes."""
 
     async def learn(raw: str) -> None:
         if (post := read_post(raw)) is not None:
@@ -126,15 +125,15 @@ class DiscordChannels:
         self._settings, self._bot, self._services, self._gate = settings, bot, services, gate
         self._discord, self._lease = services.chats.get(DiscordService), lease
         self._guild_arrived = asyncio.Event()
-        # Direct messages by channel, the most recently used ones: py-cord finds none by id.
+        # The most recently used direct messages by channel: py-cord can't find them by id.
         self._direct: LRUCache[int, discord.DMChannel] = LRUCache(MAX_DIRECT_MESSAGES)
 
     def own_id(self, _: int) -> int | None:
-        """The bot's user id; None before its login."""
+        """Return the bot's user id, or None before its login."""
         return self._bot.user.id if self._bot.user is not None else None
 
     def visible(self) -> list[GuildChannel]:
-        """The channels in scope, then their threads that are in use."""
+        """Return the channels in scope, then their threads that are in use."""
         found = (self._bot.get_channel(channel_id) for channel_id in self._services.chats.scope.channels)
         channels = {channel.id: channel for channel in found if isinstance(channel, GuildChannel)}
         since = self._services.clock() - self._services.settings.mention_catchup_seconds
@@ -143,11 +142,10 @@ class DiscordChannels:
         return list(channels.values())
 
     def known(self) -> list[ChannelInfo]:
-        """The same channels as plain values."""
         return [info for channel in self.visible() if (info := self.info(channel.id)) is not None]
 
     def info(self, channel_id: int) -> ChannelInfo | None:
-        """A channel or thread of a server as plain values; None if the bot doesn't see it, or may not speak."""
+        """Return a server's channel or thread, or None if the bot doesn't see it or may not speak there."""
         channel = self._bot.get_channel(channel_id)
         theme = self._theme_of(channel) if isinstance(channel, GuildChannel) else None
         if not isinstance(channel, GuildChannel) or theme is None:
@@ -159,16 +157,16 @@ class DiscordChannels:
         return ChannelRef(channel_id, parent_of(channel), guild_id_of(channel))
 
     def _posting(self, channel_id: int) -> ConditionalLease:
-        """The right to post in a channel: nobody silenced the bots there."""
+        """Return the lease for posting in a channel: it isn't held while the bots are stopped there."""
         return ConditionalLease(lambda: self._services.silence.check(self.place(channel_id)) is None, self._lease)
 
     def note_direct(self, channel: object) -> None:
-        """Remember the channel, if it is a direct message."""
+        """Remember the channel if it is a direct message."""
         if isinstance(channel, discord.DMChannel):
             self._direct[channel.id] = channel
 
-    def _seen(self, channel_id: int) -> object:
-        """None for what is not known; what is known need not be a channel for messages."""
+    def _find(self, channel_id: int) -> object:
+        """Return py-cord's channel, which may be of any kind, or None if it is unknown."""
         return self._bot.get_channel(channel_id) or self._direct.get(channel_id)
 
     def _theme_of(self, channel: Channel) -> str | None:
@@ -186,32 +184,26 @@ class DiscordChannels:
         )
 
     def outlet(self, channel: Channel) -> Outlet:
-        """The channel as this agent reads it and writes into it."""
-        view = self.view(channel)
-        sink = DiscordSink(
-            view,
-            names=self._services.agents.names,
-            posting=self._posting(channel.id),
-            lease=self._lease,
-        )
-        return Outlet(view, sink)
+        view, posting = self.view(channel), self._posting(channel.id)
+        return Outlet(view, DiscordSink(view, names=self._services.agents.names, posting=posting, lease=self._lease))
 
     def view_of(self, channel_id: int) -> DiscordView | None:
-        """None if the bot does not see the channel now."""
-        channel = self._seen(channel_id)
+        """Return the channel's view, or None if the bot doesn't see the channel now."""
+        channel = self._find(channel_id)
         return self.view(channel) if isinstance(channel, Channel) else None
 
     def outlet_of(self, channel_id: int) -> Outlet | None:
-        """None if the bot does not see the channel now."""
-        channel = self._seen(channel_id)
+        """Return the channel's outlet, or None if the bot doesn't see the channel now."""
+        channel = self._find(channel_id)
         return self.outlet(channel) if isinstance(channel, Channel) else None
 
     async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
-        """None if the agent may not speak, or its bot does not see the channel. Waits for a guild that arrives."""
+        """Return the channel's outlet, or None if the agent may not speak or its bot doesn't see the channel. Waits for
+        guilds that are still arriving."""
         await self.wait_for(channel_id)
-        channel, services = self._seen(channel_id), self._services
+        channel, services = self._find(channel_id), self._services
         if channel is None and services.chats.scope.direct is not None and self._bot.user is not None:
-            # A bot isn't told of direct messages at its start, and one may have waited since the run before.
+            # Discord doesn't list direct messages at a bot's start, and one may have waited since the last run.
             try:
                 channel = await self._bot.fetch_channel(channel_id)
                 self.note_direct(channel)
@@ -228,23 +220,23 @@ class DiscordChannels:
 
     @property
     def arriving(self) -> bool:
-        """Whether a guild of the bot's has not arrived yet: its channels are not known, and not out of scope."""
+        """Whether one of the bot's guilds hasn't arrived yet: its channels are unknown but may be in scope."""
         return any(guild.unavailable for guild in self._bot.guilds)
 
     async def wait_for(self, channel_id: int) -> None:
-        """Wait until the channel is known, or all guilds have arrived; GUILD_WAIT at most."""
-        if self._seen(channel_id) is not None or not self.arriving:
+        """Wait until the channel is known or all guilds have arrived, for at most GUILD_WAIT seconds."""
+        if self._find(channel_id) is not None or not self.arriving:
             return
         try:
             async with asyncio.timeout(GUILD_WAIT):
-                while self._seen(channel_id) is None and self.arriving:
+                while self._find(channel_id) is None and self.arriving:
                     self._guild_arrived.clear()
                     await self._guild_arrived.wait()
         except TimeoutError:
-            log.warning("%s: channel %d is not known, its guild has not arrived", self._settings.name, channel_id)
+            log.warning("%s: channel %d is unknown: its guild hasn't arrived", self._settings.name, channel_id)
 
     def spot(self, channel_id: int) -> tuple[Channel, WebhookIdentity] | None:
-        """The place of a tool call; None if another process acts now, or the bots were stopped."""
+        """Return where and as whom to show a tool call, or None if another process acts or the bots were stopped."""
         channel, me, own = self._bot.get_channel(channel_id), self._bot.user, self._settings
         if not isinstance(channel, Channel) or me is None or not self._posting(channel_id).is_held:
             return None
@@ -252,8 +244,8 @@ class DiscordChannels:
 
 
 class PersonaChannels:
-    """`bots` gives the channels of this process's bots, those first that are online; `arriving` says whether more of
-    them may come. `lease`: whether this process acts for the personas."""
+    """The channels of a persona without a bot. `bots` returns the channels of this process's bots, online bots first;
+    `arriving` returns whether more bots may follow. `lease` says whether this process acts for the personas."""
 
     def __init__(
         self,
@@ -280,21 +272,21 @@ class PersonaChannels:
         return ()
 
     def place(self, channel_id: int) -> ChannelRef:
-        """As one of the bots knows it, if possible as a thread."""
+        """Return the place as one of the bots knows it, preferably as a thread."""
         seen = [place for bot in self._bots() if (place := bot.place(channel_id)).guild_id is not None]
         return max(seen, key=lambda place: place.parent_id is not None, default=ChannelRef(channel_id))
 
     def view_of(self, _: int) -> ReactionView | None:
-        """None: the bots themselves look for orders that were missed."""
+        """Return None: the bots themselves look for missed commands."""
         return None
 
     def outlet_of(self, channel_id: int) -> Outlet | None:
-        """A bot's own outlet, for notices to the owner: those are no persona's words."""
+        """Return a bot's own outlet, for notices to the owner, which don't come from a persona."""
         return next((outlet for bot in self._bots() if (outlet := bot.outlet_of(channel_id)) is not None), None)
 
     async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
-        """The outlet of a thread; None for a channel, out of scope, and if no bot sees it. Waits for a bot, or a guild,
-        that arrives."""
+        """Return the outlet of a thread, or None for a channel, out of scope, or if no bot sees it. Waits for bots and
+        guilds that are still arriving."""
         await self.wait_for(channel_id)
         services, view, parent = self._services, self._view(channel_id), self.place(channel_id).parent_id
         if view is None or parent is None or services.chats.scope.theme(channel_id, parent, view.guild_id) is None:
@@ -310,18 +302,18 @@ class PersonaChannels:
         return Outlet(view.read_by(self._face.name), sink)
 
     async def wait_for(self, channel_id: int) -> None:
-        """Wait until a bot sees the channel, or all bots and their guilds have arrived; GUILD_WAIT at most."""
+        """Wait until a bot sees the channel or all bots and guilds have arrived, for at most GUILD_WAIT seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(GUILD_WAIT):
                 while self._view(channel_id) is None and self.arriving:  # noqa: ASYNC110 - several bots may come
                     await asyncio.sleep(ARRIVAL_POLL)
 
     def channel_of(self, channel_id: int) -> object:
-        """The channel as py-cord has it; None for an unknown one."""
+        """Return py-cord's channel, or None if no bot sees it."""
         view = self._view(channel_id)
         return view.channel if view is not None else None
 
     def _view(self, channel_id: int) -> DiscordView | None:
-        """The view of the first bot that may use webhooks there, else of the first that sees it."""
+        """Return the view of the first bot that may use webhooks there, or else of the first that sees the channel."""
         views = [view for bot in self._bots() if (view := bot.view_of(channel_id)) is not None]
         return next((view for view in views if may_use_webhooks(view.channel)), next(iter(views), None))

@@ -1,4 +1,4 @@
-"""The sink of one Discord channel: posts, whole or streamed, reactions, the typing sign, replies to commands."""
+"""The sink of a Discord channel: whole and streamed posts, reactions, the typing indicator, and command replies."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ log = logging.getLogger(__name__)
 
 MAX_FILE_BYTES = 8_000_000  # below Discord's limit for a guild without boosts
 REFRESH = TYPING_SECONDS + 0.25  # a bit more than the gate's pause, or every other request would be dropped
-FIRST_CHARACTERS = 40  # a shorter text would make a stub of a message
+FIRST_CHARACTERS = 40  # posted at first, so that no message begins with a word or two
 PACE = 1.2  # seconds between two edits
-HELD_BACK = 200  # characters: a longer word is shown before it ends
-STOP_SECONDS = 3.0  # for a request that is on its way
+HELD_BACK = 200  # characters; a longer word is shown before it ends
+STOP_SECONDS = 3.0  # to wait for a running request
 STREAMING_LIMIT = MAX_MESSAGE - length(UNFINISHED)
 
 
 class DiscordSink:
-    """A channel or thread as one bot writes into it.
+    """A channel or thread as one bot writes to it.
 
-    `names` are the agents' names by key. `posting` is asked before each request that shows the bot: whether this
-    process holds the agent's lease, and no person has stopped the channel. `lease` is asked before a deletion.
+    `names` are the agents' names by key. `posting` is checked before each visible request: this process must hold the
+    agent's lease, and the channel must not be stopped. `lease` is checked before a deletion.
     """
 
     may_react = True
@@ -74,23 +74,23 @@ class DiscordSink:
         return permissions_in(self._channel).attach_files
 
     def refusal(self) -> str | None:
-        """Why this bot may not take a turn here; None when it may."""
+        """Return why this bot may not take a turn here, or None if it may."""
         return self._writer.refusal()
 
     def ignore_lock(self) -> None:
-        """The thread is locked by ourselves, against its audience: write in it all the same."""
+        """Write even if the thread is locked: we locked it ourselves, to keep its audience out."""
         self._writer.our_lock = True
 
     def set_channel_names(self, channel_names: Mapping[str, str]) -> None:
-        """Sets further names of agents, by key: `@name` in what the bot writes is then a mention."""
+        """Add names of agents, by key, that the bot may mention as `@name`."""
         self._channel_names = channel_names
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignore_post) -> Posted:
-        """Posts text and picture as one message, or as several if the text is too long. It completes the turn's
-        streaming post, if there is one. If the message that it replies to is gone, it is an ordinary post.
+        """Post text and picture as one message, or as several if the text is too long. Completes the turn's streaming
+        post if there is one. If the message it replies to is gone, it becomes an ordinary post.
 
-        `noted` gets what is in the channel as soon as it is there, also when a later part takes too long. Raises
-        CannotPost when nothing could be posted; when only a later part fails, what was posted counts.
+        `noted` is called after each message, even if a later one takes too long. Raises CannotPost if nothing could be
+        posted; if a later message fails, the result contains the earlier ones.
         """
         streaming = self._streaming if self._streaming is not None and self._streaming.turn_id == turn_id else None
         if streaming is not None:
@@ -98,7 +98,7 @@ class DiscordSink:
             self._streaming = None
         parts = streaming.parts if streaming is not None else None
         if parts is None:
-            # Discord takes a reply only of a bot that may read the channel's past.
+            # Discord accepts replies only from bots that may read the channel's history.
             may_reply = post.reply_to is not None and permissions_in(self._channel).read_message_history
             parts = await self.open_parts(turn_id, post.ping, post.after, post.reply_to if may_reply else None)
         limit = text_limit(post, STREAMING_LIMIT if streaming is not None else MAX_MESSAGE)
@@ -110,14 +110,14 @@ class DiscordSink:
     def streaming(
         self, turn_id: str, *, ping: int | None = None, after: int | None = None, split_at: int = SPLIT_AT
     ) -> DiscordStreamingPost:
-        """A streaming post, as `async with sink.streaming(...) as post`; `ping` and `after` as in Post. `post` with the
-        same turn completes it, `withdraw` deletes it. Typing ends with its first message."""
+        """Return a streaming post for `async with`; `ping` and `after` as in Post. `post` with the same turn completes
+        it, and `withdraw` deletes it. Typing ends with its first message."""
         self._streaming = DiscordStreamingPost(self, turn_id, ping, after, min(split_at, STREAMING_LIMIT))
         return self._streaming
 
     async def withdraw(self, turn_id: str, after: int | None = None) -> None:
-        """Deletes the streaming post of a turn that came to nothing. `after` is set if an earlier run of the program
-        may have begun it, behind that message."""
+        """Delete the streaming post of a failed turn. `after` is set if an earlier run may have begun the post after
+        that message."""
         streaming, self._streaming = self._streaming, None
         parts = None
         if streaming is not None and streaming.turn_id == turn_id:
@@ -131,8 +131,8 @@ class DiscordSink:
     async def open_parts(
         self, turn_id: str, ping: int | None, after: int | None, reply_to: int | None = None
     ) -> PostParts:
-        """Begin the post of a turn, with the parts that an earlier run may have made behind the message `after`."""
-        own: list[discord.Message] = []  # this bot's posts behind `after`, as Discord has them now
+        """Begin a turn's post, with the parts that an earlier run may have posted after the message `after`."""
+        own: list[discord.Message] = []
         if after is not None:
             me = me_in(self._channel).id
             page = await self._view.newest(PAGE, PAGE_TIMEOUT)
@@ -141,23 +141,19 @@ class DiscordSink:
 
     @property
     def quiet(self) -> bool:
-        """Whether there is room for a request that may as well come later."""
+        """Whether the rate limit has room for an optional request."""
         return self._view.gate.quiet
 
     def split(self, text: str, limit: int, *, growing: bool = False) -> list[str]:
-        """Split a text into messages, cleaned and with mentions."""
         return split_cleaned(self._view, text, limit, self._names, self._channel_names, growing=growing)
 
     async def react(self, message_id: int, emoji: str) -> bool:
-        """Adds a reaction. False when the message is not one of this channel's, Discord refuses the emoji, or a person
-        has stopped the channel.
-
-        Nothing is requested without the permission for it: Discord counts refused requests.
-        """
+        """Add a reaction. Return False if the message isn't in this channel, Discord rejects the emoji, or a person has
+        stopped the channel. Without the permission nothing is requested, because Discord counts refused requests."""
         return await self._react(self._posting_gate, message_id, emoji)
 
     async def acknowledge(self, message_id: int, emoji: str) -> bool:
-        """Adds a reaction also in a stopped channel, to show that an order was understood or is in force."""
+        """Add a reaction even in a stopped channel, to show that a command was understood or is in effect."""
         return await self._react(self._view.gate, message_id, emoji)
 
     async def _react(self, gate: Gate, message_id: int, emoji: str) -> bool:
@@ -168,17 +164,17 @@ class DiscordSink:
         try:
             await gate.react(self._channel.get_partial_message(message_id), emoji)
         except REQUEST_ERRORS as error:
-            log.info("message %d: reaction %s was not added: %s", message_id, emoji, kind(error))
+            log.info("reacting to message %d with %s failed: %s", message_id, emoji, kind(error))
             return False
         transcript.react(message_id, emoji, me.id, clean_name(me.display_name), bot=True)
         return True
 
     @contextmanager
     def typing(self) -> Iterator[None]:
-        """Shows typing beside the work within; nothing waits for it."""
+        """Show typing during the `with` block, in the background."""
 
         async def show(shown: bool) -> None:
-            if shown:  # Discord ends it by itself
+            if shown:  # Discord ends it on its own
                 await self._posting_gate.typing(self._channel, self._channel.id)
 
         sign = TypingSign(show, self._background, REFRESH)
@@ -195,10 +191,12 @@ class DiscordSink:
 
 
 class DiscordStreamingPost:
-    """Use with `async with`. Its pace keeps far below Discord's five edits in five seconds for a channel. An edit is
-    skipped when the bot sends many requests: only the last one counts, and the sink's post() makes that one. Until then
-    each message ends in a mark, by which a run after a crash recognizes what to complete. Only whole words are shown:
-    redaction does not recognize half a key.
+    """A post that grows while the model writes. Use with `async with`.
+
+    Its pace is well below Discord's limit of five edits per channel in five seconds. An edit is skipped while the bot
+    sends many requests: only the last one matters, and the sink's post() makes it. Until then each message ends with a
+    mark, which shows a run after a crash what to complete. Only whole words are posted: redaction doesn't recognize
+    half a key.
 
         the model's text ─ update() ─ the newest text ─ every 1.2 s ─ PostParts ─ … ─ the sink's post() completes it
     """
@@ -221,12 +219,12 @@ class DiscordStreamingPost:
         await self.stop()
 
     def update(self, text: str) -> None:
-        """Sets the whole text so far, as people may read it. A shorter one than before replaces it."""
+        """Set the whole text so far. It may be shorter than before."""
         self._text = text
         self._updated.set()
 
     async def stop(self) -> None:
-        """Ends the streaming. A request on its way is waited for: it must not come after the last one."""
+        """Stop streaming. Waits for a running request, which must not arrive after the final one."""
         self._stopping.set()
         self._updated.set()
         if self._task is None:
@@ -238,7 +236,7 @@ class DiscordStreamingPost:
             task.cancel()
             await asyncio.wait((task,))
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("turn %s: streaming its post failed, it is posted whole", self.turn_id, exc_info=error)
+            log.error("turn %s: streaming the post failed; it is posted whole", self.turn_id, exc_info=error)
 
     async def _stream(self) -> None:
         try:
@@ -250,7 +248,7 @@ class DiscordStreamingPost:
                 await self._show(whole_words(self._text))
                 await wait_at_most(self._stopping, PACE)
         except CannotPost as error:
-            log.info("turn %s: streaming its post ended: %s", self.turn_id, error.reason)
+            log.info("turn %s: streaming the post ended: %s", self.turn_id, error.reason)
 
     async def _show(self, text: str) -> None:
         begun = self.parts is not None and self.parts.first is not None
@@ -269,48 +267,48 @@ class DiscordStreamingPost:
 
 
 def whole_words(text: str) -> str:
-    """The text without its last word, which may not be whole yet, unless that is very long."""
+    """Remove a text's last word, which may be incomplete, unless it is very long."""
     end = max(text.rfind(" "), text.rfind("\n"), len(text) - HELD_BACK, 0)
     return text[:end].rstrip()
 
 
 class DiscordCommandReplies:
-    """Replies to commands that people write in a channel (`m context`, a pinned `.config`). Each text begins with a
-    period, so that no bot takes it for part of the conversation."""
+    """Replies to commands that people write in a channel (`m context`, a pinned `.config`). Each reply begins with a
+    period so that bots don't take it for part of the conversation."""
 
     def __init__(self, channel: Channel, gate: Gate, writer: MessageWriter, background: BackgroundTasks) -> None:
         self._channel, self._gate, self._writer, self._background = channel, gate, writer, background
 
     def discard(self, message_id: int) -> bool:
-        """Begins to delete a command, and returns whether the bot has the permission for it."""
+        """Start to delete a command. Return whether the bot has the permission for it."""
         if not permissions_in(self._channel).manage_messages:
-            log.info("channel %d: a command stays, the bot lacks Manage Messages", self._channel.id)
+            log.info("channel %d: a command was not deleted: the bot lacks Manage Messages", self._channel.id)
             return False
 
         async def delete() -> None:
             try:
                 await self._writer.remove(self._channel.get_partial_message(message_id))
             except CannotPost as error:
-                log.info("channel %d: a command could not be deleted: %s", self._channel.id, error.reason)
+                log.info("channel %d: deleting a command failed: %s", self._channel.id, error.reason)
 
         self._background.start(delete(), f"discard {message_id}")
         return True
 
     async def reply(self, message_id: int, text: str, occasion: str, *, in_parent: bool = False) -> bool:
-        """Posts one line in reply to a person's message, without a ping; False if it could not be posted.
+        """Reply to a person's message with one line, without a ping. Return False if it could not be posted.
         `in_parent`: the message is in the channel of this thread.
 
-        For some minutes Discord takes a second reply on the same `occasion` for the first one. A caller that must not
-        repeat itself remembers it for longer (agentic.state.posts).
+        For some minutes Discord ignores a second reply on the same `occasion`. A caller that must never repeat a reply
+        remembers it for longer (agentic.state.posts).
         """
         channel = (parent_in(self._channel) if in_parent else None) or self._channel
         to = discord.MessageReference(message_id=message_id, channel_id=channel.id, fail_if_not_exists=False)
         return await self._say(self._writer.to(channel), text, occasion, reply_to=to)
 
     async def send_file(self, filename: str, content: str, note: str, occasion: str) -> bool:
-        """Posts a text as a file, without secrets; False if it could not be posted, and a line says so."""
+        """Post a text as a file, without secrets. Return False if it could not be posted; a line says why."""
         if not permissions_in(self._channel).attach_files:
-            await self._say(self._writer, f"{note}: no file, the bot lacks Attach Files here", occasion)
+            await self._say(self._writer, f"{note}: no file, because I lack Attach Files here", occasion)
             return False
         data = self._gate.clean(content).encode("utf-8", "replace")
         if len(data) > MAX_FILE_BYTES:
@@ -331,6 +329,6 @@ class DiscordCommandReplies:
         try:
             await writer.send(line, extras, nonce(occasion, 0), reply_to)
         except CannotPost as error:
-            log.info("channel %d: a reply to a command could not be posted: %s", self._channel.id, error.reason)
+            log.info("channel %d: posting a reply to a command failed: %s", self._channel.id, error.reason)
             return False
         return True

@@ -1,4 +1,4 @@
-"""The view of one Discord channel: its names, its transcript and pins, and what is read of it if that is lacking."""
+"""The view of a Discord channel: its names, its transcript and pins, and reads of missing messages."""
 
 from __future__ import annotations
 
@@ -45,17 +45,16 @@ DISCORD = ServiceInfo(
 
 log = logging.getLogger(__name__)
 
-MAX_LOOKUPS = 10  # of one page; reactions beyond count also where a bot gave them
+MAX_LOOKUPS = 10  # of one page; of further reactions, bots' reactions count too
 MAX_GIVERS = 100  # Discord's largest page
 
-# None if they cannot be known.
+# Returns None if they can't be read.
 Givers = Callable[[discord.Reaction], Awaitable[Sequence[discord.User | discord.Member] | None]]
 
 
 async def with_marks_of_people(messages: Sequence[discord.Message], givers: Givers) -> Sequence[discord.Message]:
-    """The messages, with their marks (agentic.context.entries) counted without those of bots; a mark by bots alone is
-    removed. The gateway sends the giver with each reaction. REST sends only the number of older ones, so their givers
-    are read."""
+    """Count the marks (agentic.context.entries) on messages without bots' reactions; a mark only from bots is removed.
+    The gateway sends each reaction's giver, but REST only sends a number, so the givers are read."""
     found = [(message, mark) for message in messages for mark in message.reactions if is_mark(str(mark.emoji))]
     for message, mark in found[:MAX_LOOKUPS]:
         by = await givers(mark)
@@ -88,7 +87,7 @@ class DiscordView:
         self._fetcher, self._attachments, self._history_cache = fetcher, attachments, history_cache
 
     def read_by(self, persona: str) -> DiscordView:
-        """The same view for a persona without an account, which goes by this name and which no id mentions."""
+        """Return the same view for a persona without an account, which has this name and can't be mentioned."""
         view = copy.copy(self)
         view._reader = persona
         return view
@@ -107,12 +106,11 @@ class DiscordView:
 
     @property
     def own_name(self) -> str:
-        """The bot's name here: `@name` in a text mentions it."""
         return clean_name(self._reader or me_in(self.channel).display_name)
 
     @property
     def own_ids(self) -> frozenset[int]:
-        """The ids that mention the bot: its user's, and that of the role that it alone has."""
+        """The ids that mention the bot: its user id and its own role's id."""
         if self._reader is not None:
             return frozenset()
         guild = guild_of(self.channel)
@@ -125,7 +123,7 @@ class DiscordView:
 
     @property
     def parent(self) -> DiscordView | None:
-        """The channel of a thread; None for a channel, and if the parent is not known."""
+        """The view of a thread's channel, or None for a channel and if the parent is unknown."""
         above = parent_in(self.channel)
         if above is None:
             return None
@@ -135,12 +133,12 @@ class DiscordView:
 
     @property
     def pins(self) -> tuple[tuple[Entry, ...], ...]:
-        """Pinned messages, oldest first: those of a thread's channel, then those of the channel itself."""
+        """Pinned messages, oldest first: of a thread's channel, then of the channel itself."""
         above = self.parent
         return (*(above.pins if above else ()), tuple(self.transcript.pinned()))
 
     async def ensure_history(self) -> None:
-        """Waits, a short while at most, for the history and the pins of the channel, and of a thread's parent."""
+        """Wait briefly for the history and the pins of the channel and of a thread's parent."""
         above = self.parent
         own = self._fetcher.ensure_complete(self.channel.id, self.read_page, self.read_pins)
         if above is None:
@@ -149,8 +147,8 @@ class DiscordView:
             await asyncio.gather(own, above.ensure_history())
 
     async def fetch_history(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
-        """The newest `messages` up to the last one of an interval, oldest first, in any channel of this server. None
-        where the bot, or somebody who reads this channel, may not read them."""
+        """Return the newest `messages` up to an interval's last one, oldest first, in any channel of this server, or
+        None if the bot, or somebody who reads this channel, may not read them."""
         source: object = self.channel
         if interval.channel_id != self.channel.id:
             guild = guild_of(self.channel)
@@ -170,54 +168,54 @@ class DiscordView:
         return await self._attachments.read(entries, limits)
 
     async def read_page(self, limit: int, before: int | None) -> Sequence[discord.Message]:
-        """One page of messages, newest first; none if the bot may not read them. Raises one of REQUEST_ERRORS."""
+        """Return a page of messages, newest first, or none if the bot may not read them. Raises REQUEST_ERRORS."""
         if not permissions_in(self.channel).read_message_history:
             return ()
         return await self._completed(await self.gate.history(self.channel, limit, before))
 
     async def read_pins(self) -> Sequence[discord.Message] | None:
-        """All pinned messages; None if the bot may not read them. Raises one of REQUEST_ERRORS."""
+        """Return all pinned messages, or None if the bot may not read them. Raises one of REQUEST_ERRORS."""
         if not permissions_in(self.channel).read_message_history:
             return None
         return await self._completed(await self.gate.pins(self.channel))
 
     async def newest(self, count: int, seconds: float) -> Sequence[discord.Message]:
-        """The channel's newest messages as Discord has them now; none if they cannot be read in that time."""
+        """Return the channel's newest messages as Discord has them now, or none if that fails or takes too long."""
         try:
             async with asyncio.timeout(seconds):
                 return await self.read_page(count, None)
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            log.warning("channel %d: its newest messages could not be read: %s", self.channel_id, kind(error))
+            log.warning("channel %d: reading its newest messages failed: %s", self.channel_id, kind(error))
             return ()
 
     async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]:
-        """Each of these reactions to one of the newest `count` messages: the message's id, author and time (unix
-        seconds), and the emoji."""
+        """Return these reactions to the newest `count` messages: the message's id, author, and time (unix seconds), and
+        the emoji."""
         newest = await self.newest(count, PAGE_TIMEOUT)
-        signs = [(one, str(given.emoji)) for one in newest for given in one.reactions]
-        return [(one.id, one.author.id, one.created_at.timestamp(), sign) for one, sign in signs if sign in emojis]
+        given = [(message, str(reaction.emoji)) for message in newest for reaction in message.reactions]
+        return [(one.id, one.author.id, one.created_at.timestamp(), emoji) for one, emoji in given if emoji in emojis]
 
     async def givers(self, message_id: int, emoji: str) -> Sequence[Person]:
-        """The people who gave a reaction, with what they may do here; none if they cannot be read."""
+        """Return the people who gave a reaction, with their rights here, or none if that fails."""
         try:
             message = await self.gate.message(self.channel, message_id)
             given = [one for one in message.reactions if str(one.emoji) == emoji] if message is not None else []
             people = [user for one in given for user in await self.gate.givers(one, MAX_GIVERS) if not user.bot]
         except REQUEST_ERRORS as error:
-            text = "channel %d: the givers of %s at message %d could not be read: %s"
+            text = "channel %d: reading who reacted with %s to message %d failed: %s"
             log.warning(text, self.channel_id, emoji, message_id, kind(error))
             return ()
         directory = self.transcripts.directory
         return [person_in(await self._member(user.id) or user, self.channel, directory) for user in people]
 
     async def _completed(self, messages: Sequence[discord.Message]) -> Sequence[discord.Message]:
-        """The messages with what REST leaves out: the roles of people who give orders, and who hides messages."""
+        """Add what REST leaves out: the roles of people who give commands, and the people who hide messages."""
 
         async def givers(mark: discord.Reaction) -> Sequence[discord.User | discord.Member] | None:
             try:
                 return await self.gate.givers(mark, MAX_GIVERS)
             except REQUEST_ERRORS as error:
-                text = "message %d: the givers of a mark could not be read (%s), bots' reactions count too"
+                text = "message %d: reading who hid it failed: %s; bots' reactions are counted too"
                 log.info(text, mark.message.id, kind(error))
                 return None
 
@@ -230,13 +228,13 @@ class DiscordView:
         try:
             return await self.gate.member(guild, user_id)
         except REQUEST_ERRORS as error:
-            log.info("user %d: roles could not be read (%s), they count as having none", user_id, kind(error))
+            log.info("user %d: reading their roles failed: %s; treating them as having none", user_id, kind(error))
             return None
 
 
 def split_cleaned(
     view: DiscordView, text: str, limit: int, *names: Mapping[str, str], growing: bool = False
 ) -> list[str]:
-    """Split a text into messages, with names as mentions. It is cleaned before: half a secret is not recognized."""
+    """Clean a text, turn names into mentions, and split it into messages."""
     agents = user_ids(view.transcripts.directory, *names)
     return split_text(to_markup(view.gate.clean(text), view.channel, view.transcript, agents), limit, growing=growing)

@@ -1,13 +1,13 @@
-"""Posts under a name of their own, by a webhook: tool calls, and personas without a bot.
+"""Posts through webhooks under other names: tool calls, and personas without a bot.
 
-Each channel has one webhook of ours; threads use their channel's. It is looked for before it is made, by its creator
-and never by its name, so a restarted process finds it. A webhook that somebody deleted is recreated, once for each
-post. Our posts are known by their ids (agentic.state.posts). A webhook's token is as good as its address: neither is
-ever logged.
+Each channel has one webhook of ours; threads use their channel's. Before one is created, we look for an existing one,
+by its creator and never by its name, so a restarted process finds it. If somebody deletes it, it is created again, once
+for each post. Our posts are known by their ids (agentic.state.posts). A webhook's token, and its URL, let anyone post:
+neither is ever logged.
 
-Discord does not recognize a repeated webhook post: it has no nonce. So after a broken connection, a server error or a
-crash a persona's post is looked for among the newest messages before it is made again: a message of one of our
-webhooks, with this name and this text. If these messages cannot be read, it is not made again.
+Discord doesn't recognize a repeated webhook post, because it has no nonce. So after a broken connection, a server
+error, or a crash, we search the newest messages for a persona's post before sending it again: a message of one of our
+webhooks with this name and this text. If these messages can't be read, the post isn't sent again.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ from agentic.tools.call_runner import ToolEvent
 
 log = logging.getLogger(__name__)
 
-NAME = "agents"  # Discord takes no name with "discord" in it
+NAME = "agents"  # Discord rejects names with "discord" in them
 MAX_NAME = 80  # characters
-TIMEOUT = 10.0  # seconds for a post or an edit with all that it needs
+TIMEOUT = 10.0  # seconds for a post or an edit, including the webhook's creation
 MAX_WEBHOOKS = 1000  # remembered
-MAX_WAITING = 40  # posts and edits; a webhook takes five in two seconds
+MAX_WAITING = 40  # posts and edits; a webhook accepts five in two seconds
 REMEMBERED = 1000  # calls whose result is awaited
-# After these nobody knows whether the post is there.
+# After these errors nobody knows if the post exists.
 UNCERTAIN = (*CONNECTION_ERRORS, TimeoutError, UnreadableAnswer, discord.DiscordServerError)
 DEFAULT_AVATARS = 6  # Discord's own (discord.com/developers/docs/reference#image-formatting)
 
@@ -81,12 +81,12 @@ _LOOK_ALIKES = {ord("@"): "＠", ord("#"): "＃", ord(":"): "：", ord("`"): "'"
 _UNKNOWN_WEBHOOK, _INVALID_TOKEN = 10015, 50027  # discord.com/developers/docs/topics/opcodes-and-status-codes
 
 T = TypeVar("T")
-Spot = Callable[[int], "tuple[Channel, WebhookIdentity] | None"]  # by channel id, where a call is shown, and as whose
+Spot = Callable[[int], "tuple[Channel, WebhookIdentity] | None"]  # channel id → where and as whom to show a call
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookIdentity:
-    """The name and avatar (an address) that a post shows. `agent` is the key of the agent whose post it is."""
+    """The name and avatar (a URL) of a post. `agent` is the key of the agent whose post it is."""
 
     agent: str
     name: str
@@ -94,7 +94,7 @@ class WebhookIdentity:
 
 
 class Webhooks:
-    """Shared by all bots of a process: each uses the webhooks that another made. `session` is not owned."""
+    """Our webhooks, shared by all bots of a process. Doesn't own `session`."""
 
     def __init__(
         self, session: aiohttp.ClientSession, directory: Directory, posts: WebhookPosts, refused: RefusedRequests
@@ -107,7 +107,7 @@ class Webhooks:
         session.trace_configs.append(trace_answers(refused))
 
     async def send(self, gate: Gate, channel: Channel, text: str, face: WebhookIdentity) -> int | None:
-        """Posts, pings nobody, and returns the post's id; None if it failed, which is logged."""
+        """Post without pings. Return the post's id, or None if it failed, which is logged."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 return (await self.post(gate, channel, fit(gate.clean(text)), face)).id
@@ -118,23 +118,23 @@ class Webhooks:
             return None
 
     async def edit(self, gate: Gate, channel: Channel, message_id: int, text: str) -> bool:
-        """Edits a post; False if it failed, for instance since the message or its webhook was deleted."""
+        """Edit a post. Return False if it failed, for example because the message or its webhook was deleted."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 await self.change(gate, channel, message_id, fit(gate.clean(text)))
         except CannotPost:
             return False
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            log.info("webhook post %d could not be edited: %s", message_id, kind(error))
+            log.info("editing webhook post %d failed: %s", message_id, kind(error))
             return False
         return True
 
-    # -- for those that need the reason: these raise REQUEST_ERRORS, and CannotPost without a webhook -----------------
+    # The following methods raise REQUEST_ERRORS, or CannotPost if there can be no webhook.
 
     async def post(
         self, gate: Gate, channel: Channel, text: str | None, face: WebhookIdentity, extras: Extras = NO_EXTRAS
     ) -> discord.WebhookMessage:
-        """Posts one message. If the webhook was deleted it is recreated, once."""
+        """Post one message. If the webhook was deleted, it is created again, once."""
 
         async def send(webhook: discord.Webhook) -> discord.WebhookMessage:
             name, thread = allowed_name(face.name), _thread(channel)
@@ -145,7 +145,7 @@ class Webhooks:
         except discord.HTTPException as error:
             if not _is_gone(error):
                 raise
-            log.info("channel %d: its webhook was deleted, recreating it", channel.id)
+            log.info("channel %d: the webhook was deleted; creating another", channel.id)
             message = await self._by(gate, channel, send)
         await self.note(channel.id, message.id, face.agent)
         return message
@@ -163,18 +163,18 @@ class Webhooks:
         await self._by(gate, channel, lambda webhook: gate.delete_by_webhook(webhook, message_id, thread=thread))
 
     async def note(self, channel_id: int, message_id: int, agent: str) -> None:
-        """Remembers whose post a message is, in all processes."""
+        """Record whose post a message is, for all processes."""
         self._directory.learn_post(message_id, agent)
         await self.posts.add(channel_id, message_id, agent)
 
     async def ours(self, gate: Gate, channel: Channel) -> frozenset[int]:
-        """The ids of the webhooks there that our bots made."""
+        """Return the ids of the webhooks there that our bots created."""
         place = _place(channel)
         found = self._made_by_us(await gate.webhooks(place)) if place is not None else ()
         return frozenset(webhook.id for webhook in found)
 
     async def _by(self, gate: Gate, channel: Channel, request: Callable[[discord.Webhook], Awaitable[T]]) -> T:
-        """Makes a request by the channel's webhook; one that turns out to be gone is forgotten."""
+        """Make a request through the channel's webhook. Forget the webhook if it turns out to be deleted."""
         place = _place(channel)
         if place is None:
             raise CannotPost("not_permitted")
@@ -194,11 +194,9 @@ class Webhooks:
             if not place.permissions_for(place.guild.me).manage_webhooks:
                 if place.id not in self._warned:
                     self._warned.add(place.id)
-                    log.warning(
-                        "channel %d: nothing is posted by webhook, the bot lacks Manage Webhooks there", place.id
-                    )
+                    log.warning("channel %d: posting through webhooks failed: the bot lacks Manage Webhooks", place.id)
                 raise CannotPost("not_permitted")
-            # The oldest one of ours. Another application's comes without its token.
+            # Take our oldest one. Discord sends other applications' webhooks without their tokens.
             ours = (webhook for webhook in self._made_by_us(await gate.webhooks(place)) if webhook.token)
             found = min(ours, key=lambda webhook: webhook.id, default=None) or await gate.make_webhook(place, NAME)
             assert found.token is not None, "a bot's own webhook comes with its token"
@@ -214,39 +212,41 @@ class Webhooks:
 
 
 class ToolDisplay:
-    """Shows the tool calls of one agent in Discord, beside the turn, under the agent's name.
+    """Shows one agent's tool calls in Discord under the agent's name, while its turn continues.
 
-        call   → a post by webhook, which begins with a period: no bot reads it
-        result → the same post with the result, and further ones if it is long
+        call   → a webhook post that begins with a period, so that no bot reads it
+        result → the same post with the result, and more posts if it is long
 
-    The turn does not wait for a post. Posts of a channel come in the order of their calls. A post that fails is logged
-    and left out; the record of the call is kept elsewhere (agentic.tools.call_log). `spot` gives the place, None if
-    nothing may be shown now."""
+    The turn doesn't wait for posts. A channel's posts are in the order of the calls. A failed post is logged and left
+    out; calls are recorded elsewhere (agentic.tools.call_log). `spot` returns None if nothing may be shown now.
+    """
 
     def __init__(self, poster: Webhooks, gate: Gate, spot: Spot) -> None:
         self._poster, self._gate, self._spot = poster, gate, spot
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
-        self._shown: LRUCache[str, int] = LRUCache(REMEMBERED)  # the post of a call, by the record's id
+        self._shown: LRUCache[str, int] = LRUCache(REMEMBERED)  # record id → the call's post
         self._tasks = BackgroundTasks()
 
     def show(self, view: ChannelView, event: ToolEvent) -> None:
         if len(self._tasks) >= MAX_WAITING:
-            log.warning("channel %d: a call of %s is not shown: too many wait", view.channel_id, event.record.name)
+            log.warning(
+                "channel %d: a call of %s isn't shown: too many are waiting", view.channel_id, event.record.name
+            )
             return
         lock = self._locks.setdefault(view.channel_id, asyncio.Lock())
         self._tasks.start(self._show(lock, view.channel_id, event), f"showing a call of {event.record.name}")
 
     async def aclose(self) -> None:
-        """Drop what is not shown yet."""
+        """Drop calls that aren't shown yet."""
         await self._tasks.cancel()
 
     async def _show(self, lock: asyncio.Lock, channel_id: int, event: ToolEvent) -> None:
         record, is_call = event.record, event.kind == "call"
-        async with lock:  # given in the order in which it was asked for
+        async with lock:  # acquired in the order of requests
             message_id, spot = None if is_call else self._shown.pop(record.id, None), self._spot(channel_id)
-            if spot is None or (message_id is None and not is_call):  # no result of a call that could not be shown
+            if spot is None or (message_id is None and not is_call):  # no result without a shown call
                 return
-            # A post takes a while (find or make a webhook, retry): the bots may have been stopped meanwhile.
+            # A post takes a while (find or create a webhook, retry): the bots may have been stopped meanwhile.
             gate = self._gate.under(ConditionalLease(lambda: self._spot(channel_id) is not None))
             (channel, face), (first, *more) = spot, posts(record.agent, record)
             if message_id is None:
@@ -259,8 +259,8 @@ class ToolDisplay:
 
 
 class WebhookWriter:
-    """Writes a persona's messages in one channel. Every method raises CannotPost if it fails. `lease` is asked
-    before each request."""
+    """Writes a persona's messages in one channel. Every method raises CannotPost if it fails. `lease` is checked before
+    each request."""
 
     def __init__(self, view: DiscordView, webhooks: Webhooks, face: WebhookIdentity, *, lease: AnyLease) -> None:
         self._view, self._channel, self._webhooks, self._face = view, view.channel, webhooks, face
@@ -290,13 +290,13 @@ class WebhookWriter:
             return await self._send(noted, replace(extras, attach=None))
 
     async def _find(self, text: str | None, after: int, problem: BaseException) -> discord.Message | None:
-        """Return the post that may have been made although its request failed."""
-        log.info("webhook post to channel %d is uncertain (%s), it is looked for", self._channel.id, kind(problem))
+        """Find a post that may exist although its request failed."""
+        log.info("webhook post to channel %d is uncertain: %s; searching for it", self._channel.id, kind(problem))
         await asyncio.sleep(RETRY_PAUSE)
         return EarlierPosts(await self.since(after)).take(text, "")
 
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
-        """Raises MessageGone for a message that was deleted."""
+        """Edit a message. Raises MessageGone if it was deleted."""
         with explain_failure(self._channel.id, text):
             try:
                 return await self._webhooks.change(self._gate, self._channel, message.id, text, extras)
@@ -308,16 +308,16 @@ class WebhookWriter:
             try:
                 await self._webhooks.delete(self._gate, self._channel, message.id)
             except discord.NotFound:
-                log.debug("message %d was deleted already", message.id)
+                log.debug("message %d was already deleted", message.id)
 
     async def since(self, after: int) -> Sequence[discord.Message]:
-        """The persona's own posts behind a message, as Discord has them now."""
+        """Return the persona's own posts after a message, as Discord has them now."""
         try:
             async with asyncio.timeout(PAGE_TIMEOUT):
                 ours = await self._webhooks.ours(self._gate, self._channel)
                 page = await self._gate.history(self._channel, PAGE, None)
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            log.warning("channel %d: an earlier post cannot be looked for: %s", self._channel.id, kind(error))
+            log.warning("channel %d: searching for an earlier post failed: %s", self._channel.id, kind(error))
             raise CannotPost("not_ours" if not self._lease.is_held else "discord_failed") from error
         own = [one for one in page if one.id > after and one.webhook_id in ours and one.author.name == self._shown]
         for message in own:
@@ -329,17 +329,19 @@ class WebhookWriter:
             raise CannotPost("not_ours")
         async with asyncio.timeout(TIMEOUT):
             message = await self._webhooks.post(self._gate, self._channel, text, self._face, extras)
-        # Own posts enter the transcript from REST's answer: the next turn may come before the gateway's event.
+        # Add own posts from REST's answer: the next turn may come before the gateway's event.
         for entry in to_entries((message,), self._view.transcripts.directory):
             self._view.transcript.add(entry)
         return message
 
 
 class WebhookSink(SinkWithoutSigns):
-    """A channel or thread as a persona without an account writes into it. A webhook has a name, a picture and posts,
-    and nothing else: a persona gives no reactions and shows no typing, since both would show the bot that reads the
-    channel for it. A post is not streamed: it appears whole. `names` are agents' names by key; `lease` is asked
-    before each request."""
+    """A channel or thread as a persona without an account writes to it.
+
+    A persona adds no reactions and shows no typing, because a webhook can only post, and the bot that reads the channel
+    for it would be shown instead. A post isn't streamed: it appears whole. `names` are the agents' names by key;
+    `lease` is checked before each request.
+    """
 
     may_attach = True
     may_react = False
@@ -358,32 +360,27 @@ class WebhookSink(SinkWithoutSigns):
         self._writer = WebhookWriter(view, webhooks, face, lease=lease)
 
     def refusal(self) -> str | None:
-        """Why the persona may not take a turn here. A locked thread is open to webhooks."""
+        """Return why the persona may not take a turn here, or None if it may. Webhooks can write in locked threads."""
         return None if may_use_webhooks(self._view.channel) else "not_permitted"
 
     def set_channel_names(self, channel_names: Mapping[str, str]) -> None:
-        """Sets further names of agents, by key: `@name` in what the persona writes is then a mention."""
+        """Add names of agents, by key, that the persona may mention as `@name`."""
         self._channel_names = channel_names
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignore_post) -> Posted:
-        """Posts text and picture as one message, or as several if the text is too long. It pings nobody.
-
-        `noted` gets what is in the channel as soon as it is there. Raises CannotPost when nothing could be posted; when
-        only a later part fails, what was posted counts.
-        """
+        """Post text and picture as one message, or as several if the text is too long, without pings. See put_all."""
         earlier = EarlierPosts(await self._writer.since(post.after) if post.after is not None else ())
         parts = PostParts(self._writer, turn_id, earlier)
         text = without_mark(text_with_sources(post))
-        texts: list[str | None] = [
-            *split_cleaned(self._view, text, text_limit(post, MAX_MESSAGE), self._names, self._channel_names)
-        ] or [None]
+        parts_of_text = split_cleaned(self._view, text, text_limit(post, MAX_MESSAGE), self._names, self._channel_names)
+        texts: list[str | None] = [*parts_of_text] or [None]
         return await put_all(parts, texts, await extras_of(post, self._view.channel, embeds=True), noted)
 
 
 def allowed_name(name: str) -> str:
-    """Return the name as Discord accepts it for a webhook's post.
+    """Change a name so that Discord accepts it for a webhook's post.
 
-    Discord wants 1 to 80 visible characters, no "discord" or "clyde" in any spelling, not "everyone" or "here" alone,
+    Discord requires 1 to 80 visible characters, no "discord" or "clyde" in any spelling, not just "everyone" or "here",
     and no characters that begin a mention or code (discord.com/developers/docs/resources/webhook#create-webhook).
     """
     visible = (char for char in name if unicodedata.category(char) not in _INVISIBLE and char not in BLANK_LETTERS)
@@ -402,18 +399,18 @@ def allowed_name(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return the name in lower case and in plain letters where it has other forms of them, of the same length."""
+    """Return the name in lower case, with plain letters instead of fancy forms, and of the same length."""
     return "".join(unicodedata.normalize("NFKC", char).casefold()[:1] or char for char in name)
 
 
 def may_use_webhooks(channel: Channel) -> bool:
-    """Whether the bot may make and use a webhook for posts there."""
+    """Return whether the bot may create and use a webhook there."""
     place = _place(channel)
     return place is not None and place.permissions_for(place.guild.me).manage_webhooks
 
 
 def _place(channel: Channel) -> WebhookChannel | None:
-    """The channel that has the webhook: a thread has none of its own, a direct message none at all."""
+    """Return the channel with the webhook: for a thread its parent, for a direct message None."""
     if isinstance(channel, discord.DMChannel):
         return None
     return channel.parent if isinstance(channel, discord.Thread) else channel
@@ -428,5 +425,5 @@ def _is_gone(error: BaseException) -> bool:
 
 
 def default_avatar(agent: str) -> str:
-    """One of Discord's default pictures, always the same for an agent."""
+    """Return one of Discord's default avatars, always the same for an agent."""
     return f"https://cdn.discordapp.com/embed/avatars/{crc32(agent.encode()) % DEFAULT_AVATARS}.png"

@@ -189,11 +189,9 @@ async def test_a_channel_where_no_room_can_be_is_refused_before_anything_is_aske
         await online(place)
         given = {"personas": "claude, ada", **({"topic": topic} if topic else {})}
         assert "isn't one of the bots' channels" in await place.use("room create", channel_=str(ELSEWHERE), **given)
-        place.channel.problem = "the bot lacks the permission Create Public Threads there"
+        place.channel.problem = "the bot lacks Create Public Threads there"
         told = await place.use("room create", **given)
-        assert (
-            told == f"No room can be opened in <#{LOUNGE}>: the bot lacks the permission Create Public Threads there."
-        )
+        assert told == f"No room can be opened in <#{LOUNGE}>: the bot lacks Create Public Threads there."
         place.channel.problem = None
         await place.silence.stop(Scope.channel(LOUNGE), source="m1")
         assert "The bots are stopped" in await place.use("room create", **given)
@@ -206,10 +204,10 @@ async def test_webhooks_are_needed_for_personas_alone(personas):
     async with a_place(personas) as place:
         await online(place)
         place.coordinator("opened")
-        place.channel.webhook_problem = "the bot lacks the permission Manage Webhooks there"
+        place.channel.webhook_problem = "the bot lacks Manage Webhooks there"
         told = await place.use("room create", topic=TOPIC, personas="claude, ada")
         assert text_of(told) == (
-            f"Personas speak through a webhook in <#{LOUNGE}>, but the bot lacks the permission Manage Webhooks there."
+            f"Personas speak through a webhook in <#{LOUNGE}>, but the bot lacks Manage Webhooks there."
         )
         assert "open" in text_of(await place.use("room create", topic=TOPIC, personas="claude, grok"))
 

@@ -42,7 +42,7 @@ async def test_discord_is_asked_once_in_ten_minutes_and_what_it_said_outlives_it
     place = DiscordPlace(client, Gate(), SimpleNamespace(agent="claude"), None, directory, clock)
     answers += [http_error(500), {"owner": {"id": "5"}, "team": None}, http_error(500), {"owner": {"id": "6"}}]
     assert await place.owners() == frozenset()
-    assert "owners could not be read" in caplog.text
+    assert "reading the application's owners failed" in caplog.text
     assert await place.owners() == {5}
     assert await place.owners() == {5}
     assert asked == 2

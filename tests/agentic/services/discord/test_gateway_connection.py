@@ -70,7 +70,7 @@ async def test_discords_own_wish_for_another_connection_is_followed(caplog):
     async with scene() as s:
         await s.server.reconnect_gateway("claude")
         await s.server.wait_for(lambda: s.slept and s.connection.open)
-        assert "asked to connect again" in caplog.text
+        assert "Discord asked for a new connection" in caplog.text
         await s.server.invalidate_session("claude")
         await s.server.wait_for(lambda: len(s.slept) == 2 and s.connection.open)
         await s.hears("hello")
@@ -86,7 +86,7 @@ async def test_a_discord_that_is_away_is_asked_again_and_the_bot_is_not_online_m
             await s.server.wait_for(lambda: s.connection.open)
             await s.hears("back again")
         assert all(
-            re.fullmatch(r"claude lost its connection to Discord \([\w ]+\): next try in \d+ s", line)
+            re.fullmatch(r"claude lost its connection to Discord: [\w ]+; trying again in \d+ s", line)
             for line in lines(caplog)
         )
 

@@ -54,10 +54,10 @@ async def test_a_discord_that_is_not_there_is_tried_again_and_said_in_one_line_e
     client, delayed = await tried(monkeypatch, *bad_days)
     assert (client.tried, client.closed, delayed.is_set()) == (6, 5, True)
     assert len(caplog.records) == 5
-    assert all("claude cannot log in yet" in line for line in caplog.messages)
-    assert "Discord cannot be reached" in caplog.messages[0]
+    assert all("claude can't log in yet" in line for line in caplog.messages)
+    assert "Discord can't be reached" in caplog.messages[0]
     assert "Discord answers 503" in caplog.messages[2]
-    assert "the answer cannot be read" in caplog.messages[4]
+    assert "the answer is unreadable" in caplog.messages[4]
     assert "t0ken" not in caplog.text
 
 

@@ -125,7 +125,7 @@ async def test_a_failed_read_of_history_is_retried_with_growing_pauses(fetcher, 
     pauses = [later - earlier for earlier, later in pairwise(asked)]
     assert len(asked) == 7
     assert pauses == pytest.approx([2, 4, 8, 16, 30, 30], abs=1.0)
-    assert caplog.text.count("could not be read") == 1
+    assert caplog.text.count("turns continue without it") == 1
     assert ids(transcripts) == [1, 2, 3]
 
 
@@ -223,7 +223,7 @@ async def test_what_could_not_be_read_is_named_once_a_row_of_failures(fetcher, t
             await fetcher.ensure_complete(CHANNEL, past.read if whole else fails, fails)
             await loop.run(MAX_RETRY_AFTER, step=10)
     assert caplog.messages == [
-        f"channel {CHANNEL}: its {named} could not be read (HTTP 500, code 0), turns see what is known"
+        f"channel {CHANNEL}: reading its {named} failed: HTTP 500, code 0; turns continue without it"
     ]
 
 

@@ -148,7 +148,7 @@ async def test_a_flood_is_cut_off_and_the_end_waits_for_nothing(caplog):
     with caplog.at_level(logging.WARNING):
         for number in range(MAX_WAITING + 5):
             stage.call(replace(RECORD, id=f"m5:{number}"))
-    assert caplog.text.count("too many wait") == 5
+    assert caplog.text.count("too many are waiting") == 5
     await stage.display.aclose()
     stage.poster.open.set()
     await settle()
