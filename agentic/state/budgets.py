@@ -1,16 +1,15 @@
 """Daily budgets with a reservation for each running turn, so that parallel calls cannot overspend; cost totals.
 
-Money is counted for scopes (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`, and `idle` for what agents do while
-nobody writes), each kind with a cap of its own, in whole millionths of a US dollar. A free turn is never refused.
-Scheduled turns stop before mentions do: the last CLOSING_SHARE of the daily and the channel's budget is for mentions
-and for one closing turn of each conversation.
+Each kind of scope (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`, and `idle` for background tasks) has a cap of
+its own, in whole millionths of a US dollar. A free turn is never refused. Scheduled turns stop before mentions do: the
+last CLOSING_SHARE of the daily and the channel's budget is for mentions and for one closing turn per conversation.
 
-A turn reserves its estimated cost before the model is called (in the script that takes its limits) and is settled by
-its real cost when it ends. A reservation counts as spent until then. If it expires unsettled (its process was
-killed, and no other resumed the turn), it is booked as spent, in the budgets and on the agent's day, since its call may
-have been made; a late end takes this back. An owner may raise a budget for the day: the sum added is stored beside the
-sum spent, so every process obeys it immediately. While Redis is unavailable a process has a small allowance
-(limits.Allowance); what it spends is written when Redis is back.
+A turn reserves its estimated cost before the model is called (in the script that takes its limits), and is settled with
+its real cost when it ends. Until then the reservation is treated as spent. If it expires unsettled (its process was
+killed, and no other resumed the turn), it is charged to the budgets and to the agent's day, since the call may have
+been made; a late end reverses that. An owner may raise a budget for the day: the added sum is stored beside the spent
+sum, so every process obeys it immediately. While Redis is unavailable, a process has a small allowance
+(limits.Allowance); its spending is written when Redis is back.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ COST_SECONDS = 30 * 86400
 BUDGET_SECONDS = 48 * 3600
 CLOSING_SHARE = 0.05
 NOTICE_SHARE = 0.8
-MAX_RAISE = 25.0  # US dollars at once: a typing mistake must not cost more
+MAX_RAISE = 25.0  # US dollars at a time, so that a typo can't cost more
 SCOPES = ("all", "agent", "channel", "person", "idle")
-RAISED = "raised:"  # before a scope: what an owner added to its cap
+RAISED = "raised:"  # field prefix: what an owner added to a scope's cap
 REFUSED: Mapping[str, Verdict] = {
     "all": "budget",
     "channel": "budget",
@@ -61,11 +60,11 @@ REFUSED: Mapping[str, Verdict] = {
 
 _KEY = re.compile(keys.cost(r"([^:]{1,100})", r"(\d{4}-\d\d-\d\d)"))
 
-# reserve(spent key, at): reserves a sum and returns what is left of each scope's cap (false for none), or
-# returns the kind of scope that lacks the money.
-# ARGV from `at` on: now and the reservation's end in unix seconds, its name, the sum, the kind of turn, pairs of scope
-# and cap ("-": none). A reservation is kept as "end sum scopes"; one of the same name is replaced. The end is "booked"
-# if nobody has settled it in time: book(…, 1) has charged it then, and book(…, -1) takes it back.
+# reserve(spent key, at): reserves a sum and returns what is left of each scope's cap (false if it has none), or the
+# kind of scope that lacks the money. ARGV from `at` on: now and the reservation's end in unix seconds, its name, the
+# sum, the kind of turn, pairs of scope and cap ("-": none). A reservation is stored as "end sum scopes" and replaces
+# one of the same name. The end is "booked" if nobody settled it in time: book(…, 1) has charged it, and book(…, -1)
+# reverses that.
 BOOK = f"""
 local function book(spent, sum, scopes, sign)
   for scope in string.gmatch(scopes, '%S+') do redis.call('HINCRBY', spent, scope, sign * sum) end
@@ -124,8 +123,9 @@ end
 """
 MORE = f"{RESERVE} local verdict, left = reserve(KEYS[1], 1) return {{verdict, unpack(left)}}"
 
-# The end of `Turns.settle`'s script. KEYS[3]: spent. The last of ARGV is the charge, in lines: the sum, the scopes if
-# no reservation tells them, caps as "kind=cap", the reservation's name. Returns "scope cap" of those that now near it.
+# The end of `Turns.settle`'s script. KEYS[3]: spent. The last ARGV is the charge, in lines: the sum, the scopes if
+# there is no reservation, caps as "kind=cap", the reservation's name. Returns "scope cap" for each scope that nears its
+# cap.
 SPEND = f"""{BOOK}
 local sum, scopes, caps, name = string.match(ARGV[#ARGV], '^(%d+)\\n([^\\n]*)\\n([^\\n]*)\\n(.*)$')
 local spent, holds, near = KEYS[3], KEYS[3] .. ':holds', {{}}
@@ -148,8 +148,8 @@ if sum ~= '0' then
 end
 return near
 """
-# KEYS: the day's budget. ARGV: the scope, the sum, the id of the raise, seconds to keep. A raise of a known id changes
-# nothing. The notice of a budget that is nearly used up comes again for the new cap. Returns what was added in all.
+# KEYS: the day's budget. ARGV: the scope, the sum, the raise's id, seconds to keep. A known id changes nothing. The
+# notice that a budget is nearly used up is sent again for the new cap. Returns the sum of all raises.
 RAISE = """
 if redis.call('HSETNX', KEYS[1], 'raise:' .. ARGV[3], ARGV[1] .. ' ' .. ARGV[2]) == 1 then
   redis.call('HINCRBY', KEYS[1], 'raised:' .. ARGV[1], ARGV[2])
@@ -158,9 +158,8 @@ if redis.call('HSETNX', KEYS[1], 'raise:' .. ARGV[3], ARGV[1] .. ' ' .. ARGV[2])
 end
 return redis.call('HGET', KEYS[1], 'raised:' .. ARGV[1])
 """
-# KEYS: the stream of the note, the day's costs of the agent, the day's budgets. ARGV: the reservation's name, the
-# costs' lifetime in s, the note, pairs of field and amount, and last the charge. Done once: the reservation is gone
-# afterwards.
+# KEYS: the note's stream, the agent's costs of the day, the day's budgets. ARGV: the reservation's name, the costs'
+# lifetime in seconds, the note, pairs of field and amount, and last the charge. Works once: it removes the reservation.
 SETTLE_REPLAY = f"""{APPEND}
 if redis.call('HEXISTS', KEYS[3] .. ':holds', ARGV[1]) == 0 then return {{}} end
 append(KEYS[1], KEYS[1] .. ':count', 0, {NOTES_KEPT}, {NOTES_SECONDS}, {{{{'kind', 'replay', 'data', ARGV[3]}}}})
@@ -171,7 +170,7 @@ redis.call('EXPIRE', KEYS[2], ARGV[2])
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """US dollars a day, None for no cap; `mentions` per person and minute. 0 allows nothing."""
+    """US dollars a day (None: no cap), and `mentions` per person and minute. 0 allows nothing."""
 
     all: float | None = None
     agent: float | None = None
@@ -181,7 +180,7 @@ class Caps:
     mentions: int = NO_LIMIT
 
     def of(self, scope: str) -> int | None:
-        """The cap of a scope, in millionths."""
+        """Return a scope's cap in millionths."""
         dollars: float | None = getattr(self, kind_of(scope))
         return None if dollars is None else round(dollars * MICRO)
 
@@ -198,7 +197,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The real cost of a turn, in millionths, and the scopes that it counts for."""
+    """A turn's real cost, in millionths, and the scopes that it is charged to."""
 
     name: str
     date: str
@@ -220,14 +219,14 @@ def scopes_of(agent: str, channel_id: int, person_id: int | None, *, idle: bool 
 
 
 def millionths(dollars: float) -> int:
-    """Rounded up, so that only zero counts as nothing."""
+    """Round up, so that only zero is free."""
     return math.ceil(dollars * MICRO - 1e-6)
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetUse:
-    """A scope (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`, `idle`) on a day, in US dollars. `reserved` is
-    held for turns that run. `cap` includes `raised`, and is None for no limit."""
+    """A scope (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`, `idle`) on a day, in US dollars. `reserved` is for
+    running turns. `cap` includes `raised`, and is None without a limit."""
 
     scope: str
     spent: float
@@ -237,7 +236,7 @@ class BudgetUse:
 
 
 class Budgets:
-    """The budgets of all processes. `used_up`, `uses` and `raise_cap` raise StateUnavailable."""
+    """The budgets of all processes. `used_up`, `uses`, and `raise_cap` raise StateUnavailable."""
 
     def __init__(self, link: RedisConnection, clock: Callable[[], float], caps: Caps) -> None:
         self._link, self._clock, self.caps = link, clock, caps
@@ -247,8 +246,8 @@ class Budgets:
     def reserve_args(
         self, name: str, reservation: Reservation, kind: Kind = "mention", *, now: float
     ) -> tuple[list[str], list[object]]:
-        """Keys and arguments for RESERVE. What a running turn needs more may come from the last of the daily budget,
-        as for a mention."""
+        """Return keys and arguments for RESERVE. A running turn that needs more may use the last of the daily budget,
+        as a mention may (the default `kind`)."""
         redis_keys = [keys.budget(reservation.date)]
         arguments: list[object] = [now, reservation.until, name, reservation.amount, kind]
         for scope in reservation.scopes:
@@ -257,8 +256,8 @@ class Budgets:
         return redis_keys, arguments
 
     async def used_up(self, agent: str, channel_id: int, date: str, *, idle: bool = False) -> list[str]:
-        """Which of the day's budgets that the agent needs there are used up, or nearly so: "all", "agent", "channel",
-        and "idle" if it is for something that it does while nobody writes."""
+        """Return which of the daily budgets that the agent needs there are used up, or nearly: "all", "agent",
+        "channel", and, for background tasks, "idle"."""
         wanted = scopes_of(agent, channel_id, None, idle=idle)
         scopes = [scope for scope in wanted if self.caps.of(scope) is not None]
         if not scopes:
@@ -273,8 +272,8 @@ class Budgets:
         ]
 
     async def raise_cap(self, scope: str, dollars: float, date: str, raise_id: str) -> float:
-        """Add `dollars` to the scope's cap on that day, for all processes; the new cap in US dollars. A raise of a
-        known id changes nothing, so it may be tried again.
+        """Add `dollars` to the scope's cap on that day, for all processes. Returns the new cap in US dollars. A known
+        `raise_id` changes nothing, so the call may be repeated.
 
         Raises StateUnavailable, and ValueError for a sum that is not between 0 and MAX_RAISE, or a scope without a cap.
         """
@@ -288,7 +287,7 @@ class Budgets:
         return (cap + added) / MICRO
 
     async def uses(self, date: str, wanted: Iterable[str]) -> dict[str, BudgetUse]:
-        """Scope → its use on that day: the scopes that are wanted, and all others with any use. Raises
+        """Return scope → its use on that day, for the wanted scopes and all others with any use. Raises
         StateUnavailable."""
         spent, holds = await self._link.batch(
             lambda pipe: (pipe.hgetall(keys.budget(date)), pipe.hgetall(keys.budget_holds(date)))
@@ -296,7 +295,7 @@ class Budgets:
         reserved: Counter[str] = Counter()
         for reservation in holds.values():
             end, amount, scopes = reservation.split(" ", 2)
-            if end != "booked":  # such a one is in `spent`
+            if end != "booked":  # a booked reservation is in `spent`
                 reserved.update(dict.fromkeys(scopes.split(), int(amount)))
         sums = {field: int(amount) for field, amount in spent.items() if kind_of(field) in SCOPES}
         raised = {
@@ -310,14 +309,14 @@ class Budgets:
         return found
 
     def charge(self, agent: str, turn_id: str, date: str, dollars: float) -> Charge:
-        """The charge of a turn, for the day on which it began as far as this process knows."""
+        """Return a turn's charge, for the day on which it began, if this process knows it, else for `date`."""
         name = reservation_name(agent, turn_id)
         reservation = self.holds.get(name)
         scopes = reservation.scopes if reservation else ("all", f"agent:{agent}")
         return Charge(name, reservation.date if reservation else date, millionths(dollars), scopes)
 
     def charge_text(self, charge: Charge) -> str:
-        """As SPEND reads it."""
+        """Encode the charge for SPEND."""
         caps = {kind_of(scope): self.caps.of(scope) for scope in ("all", "agent", "channel")}
         shown = " ".join(f"{kind}={cap}" for kind, cap in caps.items() if cap is not None)
         return f"{charge.amount}\n{' '.join(charge.scopes)}\n{shown}\n{charge.name}"
@@ -327,38 +326,37 @@ class Budgets:
         self._near += near
 
     def notices(self) -> list[str]:
-        """Lines for the owner about budgets of which 80% are spent; once per scope and day over all processes."""
+        """Return lines for the owner about budgets that are 80% spent; once per scope and day among all processes."""
         near, self._near = self._near, []
         lines = []
         for scope, cap in map(str.split, near):
             kind, _, name = scope.partition(":")
             whose = {"all": "", "agent": f" of {name}"}.get(kind, f" of the channel {name}")
-            lines.append(f"{NOTICE_SHARE:.0%} of the day's budget{whose} ({int(cap) / MICRO:.2f} USD) is spent")
+            lines.append(f"{NOTICE_SHARE:.0%} of the daily budget{whose} ({int(cap) / MICRO:.2f} USD) is spent")
         return lines
 
 
 class Costs(Store):
     """Daily totals of each agent's usage and costs, written by `Turns.settle`: hashes, kept for 30 days.
 
-    Fields in use: total_cost, ai_cost, image_cost (US dollars), input_tokens, cached_tokens, output_tokens,
-    reasoning_tokens, ai_calls, image_calls, web_search_calls, emoji_reactions; replay_cost (US dollars), the part of
-    total_cost that replays were.
+    Fields: total_cost, ai_cost, image_cost (US dollars), input_tokens, cached_tokens, output_tokens, reasoning_tokens,
+    ai_calls, image_calls, web_search_calls, emoji_reactions; replay_cost (US dollars), the replays' part of total_cost.
     """
 
     async def read(self, agent: str, date: str) -> dict[str, float]:
-        """The totals of a day, {} when there are none."""
+        """Return a day's totals, {} if there are none."""
         kept = await self._link.call(lambda redis: redis.hgetall(keys.cost(agent, date)))
         return {str(field): float(value) for field, value in kept.items()}
 
     async def all_days(self) -> dict[tuple[str, str], dict[str, float]]:
-        """The totals of all agents and days that Redis has: (agent, YYYY-MM-DD) → field → amount, also those that the
-        public agentic-discord wrote."""
+        """Return the totals of all agents and days in Redis: (agent, YYYY-MM-DD) → field → amount. Includes totals that
+        the public agentic-discord wrote."""
         found = {}
         async for page in self._link.scan(keys.cost("*", "*"), "hash"):
             matches = [match for key in page if (match := _KEY.fullmatch(key))]
             fields = await self._link.batch(partial(_read_all, [match[0] for match in matches]))
             for match, kept in zip(matches, fields, strict=True):
-                # Without what is no amount: other programs may write into the same Redis.
+                # Skip anything that isn't an amount: other programs may write into the same Redis.
                 amounts = {str(field): finite_number(text) for field, text in kept.items()}
                 found[match[1], match[2]] = {field: n for field, n in amounts.items() if n is not None and n >= 0}
         return found
@@ -370,7 +368,7 @@ def _read_all(names: Iterable[str], pipe: Pipeline) -> None:
 
 
 def cost_fields(usage: Usage | TurnUsage, *, reactions: int = 0) -> dict[str, float | int]:
-    """Return what was used, as Costs names it."""
+    """Return the usage with the field names of Costs."""
     return {
         "total_cost": usage.cost_usd,
         "ai_cost": usage.cost_usd - usage.picture_cost_usd,
@@ -389,11 +387,10 @@ def cost_fields(usage: Usage | TurnUsage, *, reactions: int = 0) -> dict[str, fl
 class ReplayCosts:
     """The costs of replays: calls of an agent's model outside of its turns.
 
-    They count for the day's budget and for the agent's, as turns do, and for no channel and no person. A replay
-    reserves the most that it may cost and is settled by what it has cost; a reservation that nobody settles is booked
-    as spent. The agent's day shows their sum as `replay_cost`, which is part of `total_cost` and `ai_cost`, and the
-    record has each as a ReplayNote. `clock` gives unix seconds; dates are local, YYYY-MM-DD. All methods raise
-    StateUnavailable.
+    They are charged to the daily budget and the agent's, as turns are, but to no channel or person. A replay reserves
+    the most that it may cost and is settled with its real cost; an unsettled reservation is charged. The agent's day
+    has their sum as `replay_cost`, part of `total_cost` and `ai_cost`, and the record has each as a ReplayNote. `clock`
+    gives unix seconds; dates are local, YYYY-MM-DD. All methods raise StateUnavailable.
     """
 
     def __init__(self, link: RedisConnection, clock: Callable[[], float], budgets: Budgets) -> None:

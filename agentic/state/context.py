@@ -1,16 +1,17 @@
-"""What an agent's context of a channel begins with: windows, sessions, resets, and summaries of rooms.
+"""Where an agent's context of a channel begins: windows, sessions, resets, and summaries of rooms.
 
-- Where a window begins is kept, so that after a restart a provider's cache still fits: read once a channel and process,
-  written after the turn that cut it. A lost window is only cut again, which costs money.
+- The start of a window is stored, so that after a restart a provider's cache still fits. It is read once per channel
+  and process, and written after the turn that cut it. A lost window is cut again, which only costs money.
 - A session is a coding agent's, in one channel.
-- A reset is the id of the last message that is no longer context. A notice publishes it to every process; a process
-  reads a reset that it has not heard of when it first needs it, so that a turn waits for Redis once per channel.
-- A summary says what lies before the windows of a room's members: one a thread, which all of them are shown. It ends
-  with the message `upto`, and stays the same, to the byte, until the next one replaces it. One turn at a time makes the
-  next: it claims the thread, asks a model, and keeps the answer only while it still holds the claim. A deleted message,
-  and a person's request to be forgotten, take summary and claim away, so that a turn that read it before keeps nothing.
+- A reset is the id of the last message that is no longer context. A notice publishes it to every process. A process
+  reads a reset that it doesn't know when it first needs it, so a turn waits for Redis once per channel.
+- A summary covers the messages before the windows of a room's members; all members get the same one. It ends with the
+  message `upto`, and doesn't change by a byte until the next one replaces it. One turn at a time makes the next: it
+  claims the thread, asks a model, and stores the answer only while it still holds the claim. A deleted message, or a
+  person's request to be forgotten, removes summary and claim, so that a turn that read the summary before stores
+  nothing.
 
-A missing Redis is no error for any of them: a process then uses what it knows.
+While Redis is unavailable, a process uses what it knows.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from agentic.wire.entries import StoredValue
 from agentic.wire.messages import ResetNotice, read
 
 WINDOW_SECONDS = 7 * 86400
-SESSION_SECONDS = 30 * 86400  # as long as the Claude Agent SDK keeps one on the disk
+SESSION_SECONDS = 30 * 86400  # as long as the Claude Agent SDK keeps a session on disk
 RESET_SECONDS = 365 * 86400
 SUMMARY_SECONDS = 30 * 86400
 CLAIM_SECONDS = 120
@@ -43,7 +44,7 @@ MAX_CHANNELS = 2000  # remembered in this process
 MAX_THREADS = 1000  # whose summaries are remembered in this process
 MAX_MESSAGES = 400  # of a summary
 
-# KEYS: the summary, the claim. ARGV: who claims, the text, the seconds to keep it.
+# KEYS: the summary, the claim. ARGV: the claim's token, the text, seconds to keep it.
 KEEP_SUMMARY = """
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
@@ -55,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 class KeptWindows:
-    """The windows of one agent: those in `memory`, kept in `store`."""
+    """One agent's windows: in `memory`, and stored in `store`."""
 
     def __init__(self, agent: str, store: ContextWindows) -> None:
         self.memory = WindowMemory()
@@ -65,7 +66,7 @@ class KeptWindows:
         self._background = BackgroundTasks()
 
     async def restore(self, channel_id: int, kind: str) -> None:
-        """Restore a window that an earlier run kept. Only the first call for a window reads it."""
+        """Restore a window that an earlier run stored. Only the first call for a window reads it."""
         if (channel_id, kind) in self._read:
             return
         self._read.add((channel_id, kind))
@@ -76,14 +77,14 @@ class KeptWindows:
             self.memory.restore(channel_id, kind, WINDOW_STATE.validate_python(kept))
         except ValidationError as error:
             window = f"{self._agent}: the kept window of channel {channel_id}"
-            log.warning("%s cannot be used, a new one is laid: %d errors", window, error.error_count())
+            log.warning("%s can't be used (%d errors); making a new one", window, error.error_count())
 
     def keep(self, channel_id: int, kind: str) -> None:
-        """Note that a window was cut; the next `write` keeps it."""
+        """Note that a window was cut; the next `write` stores it."""
         self._cut.add((channel_id, kind))
 
     def write(self) -> None:
-        """Keep the windows that were cut, in the background."""
+        """Store the windows that were cut, in the background."""
         cut, self._cut = self._cut, set()
         for channel_id, kind in cut:
             state = self.memory.state(channel_id, kind)
@@ -93,7 +94,7 @@ class KeptWindows:
 
 
 class ContextWindows(Store):
-    """A small record a window. No method raises StateUnavailable."""
+    """A small record per window. No method raises StateUnavailable."""
 
     @or_default(None, "a context window is not stored")
     async def keep(self, agent: str, channel_id: int, kind: str, state: Mapping[str, Any]) -> None:
@@ -102,15 +103,13 @@ class ContextWindows(Store):
 
     @or_default(None, "an earlier context window cannot be read")
     async def kept(self, agent: str, channel_id: int, kind: str) -> dict[str, Any] | None:
-        """The stored state; None if there is none or it can't be read."""
+        """Return the stored state; None if there is none or it can't be read."""
         return await _read_object(self._link, keys.window(agent, channel_id, kind))
 
 
 class Sessions(Store):
-    """A small record of plain values per agent and channel.
-
-    No method raises StateUnavailable: while Redis is unavailable this process's memory is used.
-    """
+    """A small record of plain values per agent and channel. No method raises StateUnavailable: while Redis is
+    unavailable, this process's memory is used."""
 
     def __init__(self, link: RedisConnection) -> None:
         super().__init__(link)
@@ -118,7 +117,7 @@ class Sessions(Store):
 
     @or_default(None, "an earlier session cannot be read")
     async def read(self, agent: str, channel_id: int) -> dict[str, Any] | None:
-        """None if there is none or it can't be read."""
+        """Return the session; None if there is none or it can't be read."""
         key = keys.session(agent, channel_id)
         return self._unwritten[key] if key in self._unwritten else await _read_object(self._link, key)
 
@@ -142,22 +141,22 @@ class Sessions(Store):
         else:
             await self._link.call(lambda redis: redis.set(key, json.dumps(session), ex=SESSION_SECONDS))
         if self._unwritten.get(key) is session:
-            self._unwritten.pop(key, None)  # another write of a reset may have been faster
+            self._unwritten.pop(key, None)  # another write, of a reset, may have been faster
 
 
 async def _read_object(link: RedisConnection, key: str) -> dict[str, Any] | None:
-    """The JSON object of that key; None if there is none or it can't be read. Raises StateUnavailable."""
+    """Return the key's JSON object; None if there is none or it can't be read. Raises StateUnavailable."""
     text = await link.call(lambda redis: redis.get(key))
     try:
         found = json.loads(text) if text else None
     except ValueError:
-        log.warning("%s cannot be read and is replaced by a new one", key)
+        log.warning("%s can't be read; making a new one", key)
         return None
     return found if isinstance(found, dict) else None
 
 
 class Resets:
-    """The start of each agent's view of each channel. Call `start()` before the bus runs."""
+    """Where each agent's view of each channel begins. Call `start()` before the bus runs."""
 
     def __init__(self, link: RedisConnection) -> None:
         self._link = link
@@ -165,13 +164,13 @@ class Resets:
         self._reading = asyncio.Lock()
 
     def start(self, bus: Bus) -> None:
-        """Subscribe to the notices of other processes. After a lost connection everything is read again."""
+        """Subscribe to other processes' notices. After a lost connection, everything is read again."""
         bus.subscribe(keys.COORDINATOR_RESETS, self._on_notice)
         bus.on_resubscribed(self._known.clear)
 
     async def since(self, agent: str, channel_id: int) -> int:
-        """The id of the last message that is no longer context there, 0 for none. While Redis is unavailable: as far as
-        this process knows."""
+        """Return the id of the last message that is no longer context there, 0 if there is none. While Redis is
+        unavailable: as far as this process knows."""
         key = keys.reset(agent, channel_id)
         if key in self._known:
             return self._known[key]
@@ -179,7 +178,7 @@ class Resets:
             try:
                 text = await self._link.call(lambda redis: redis.get(key))
             except StateUnavailable as away:
-                log.debug("the reset of %s in channel %d cannot be read: %s", agent, channel_id, away)
+                log.debug("the reset of %s in channel %d can't be read: %s", agent, channel_id, away)
                 return self._known.get(key, 0)
         read = int(text) if text is not None and str(text).isdecimal() else 0
         self._known[key] = max(read, self._known.get(key, 0))
@@ -211,9 +210,8 @@ class Resets:
 
 
 class Summary(StoredValue):
-    """A summary of what was said in a thread, from the message `first` to the message `upto`, also by way of former
-    summaries. `messages`: those that went into it, the newest MAX_MESSAGES; `people`: their authors, as far as they
-    are people, and those of all older ones."""
+    """A summary of a thread's messages from `first` to `upto`, including earlier summaries. `messages`: ids of the
+    newest MAX_MESSAGES that went into it. `people`: ids of the people who wrote these or earlier ones."""
 
     text: str
     first: int
@@ -222,7 +220,7 @@ class Summary(StoredValue):
     people: frozenset[int] = frozenset()
 
     def covers(self, message_id: int) -> bool:
-        """Whether the message went into it, or may have: the oldest are not known one by one."""
+        """Whether the message went into it, or may have: the oldest ids are not stored."""
         older = self.first <= message_id < self.messages[0] if len(self.messages) >= MAX_MESSAGES else False
         return older or message_id in self.messages
 
@@ -235,18 +233,18 @@ class Summaries(Store):
         self._read: LRUCache[int, Summary | None] = LRUCache(MAX_THREADS)
 
     async def read(self, thread_id: int) -> Summary | None:
-        """The thread's summary; None if there is none or it can't be read."""
+        """Return the thread's summary; None if there is none or it can't be read."""
         try:
             text = await self._text(keys.summary(thread_id))
         except StateUnavailable as away:
-            log.debug("a summary cannot be read: %s", away)
+            log.debug("a summary can't be read: %s", away)
             return self._read.get(thread_id)
         self._read[thread_id] = found = Summary.parse(text)
         return found
 
     @or_default(None, "a summary is not made")
     async def claim(self, thread_id: int, former: Summary | None) -> str | None:
-        """Claim the making of the summary after `former`; None if another turn does, or has done so."""
+        """Claim the making of the summary after `former`. Returns a token, or None if another turn makes or made it."""
         token = secrets.token_hex(8)
         claim = keys.summary_claim(thread_id)
         if not await self._link.call(lambda redis: redis.set(claim, token, nx=True, ex=CLAIM_SECONDS)):
@@ -256,23 +254,23 @@ class Summaries(Store):
         await self._link.call(lambda redis: redis.delete(claim))
         return None
 
-    @or_default(False, "a summary is not kept")
+    @or_default(False, "a summary is not stored")
     async def keep(self, thread_id: int, token: str, summary: Summary) -> bool:
-        """Keep the summary for thirty days; False if the claim is lost."""
+        """Store the summary for thirty days. Returns False if the claim is lost."""
         names = [keys.summary(thread_id), keys.summary_claim(thread_id)]
         args = [token, summary.model_dump_json(), SUMMARY_SECONDS]
         return bool(await self._link.script(KEEP_SUMMARY, names, args))
 
     @or_default(None, "a summary is not made")
     async def forgotten(self) -> Mapping[int, float] | None:
-        """When people asked to be forgotten, in unix seconds, by their ids; None if nobody knows."""
+        """Return user id → when they asked to be forgotten (unix seconds); None if Redis is unavailable."""
         found: Any = await self._link.call(
             lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, 0, -1, withscores=True)
         )
         return {int(user_id): at / 1000 for user_id, at in found if str(user_id).isdecimal()}
 
     async def drop(self, thread_id: int) -> None:
-        """Remove the thread's summary, also one that is being made."""
+        """Remove the thread's summary, even one that is being made."""
         self._read.pop(thread_id, None)
         await self._drop_later(thread_id)
 
@@ -286,13 +284,13 @@ class Summaries(Store):
         await self._link.call(lambda redis: redis.delete(*names))
 
     async def drop_covering(self, thread_id: int, message_ids: Collection[int] | None) -> None:
-        """Remove the thread's summary if one of these messages went into it, or may have; None: in any case."""
+        """Remove the thread's summary if one of these messages (None: any) went into it, or may have."""
         summary = await self.read(thread_id)
         if summary is None or message_ids is None or any(map(summary.covers, message_ids)):
             await self.drop(thread_id)
 
     async def forget_person(self, user_id: int) -> int:
-        """Remove the summaries with words of the person, and those that are being made; how many there were."""
+        """Remove summaries of the person's messages, and those being made. Returns the number of the former."""
         forgotten = 0
         for name in await self._names(keys.summary("*")):
             thread_id = int(name.rpartition(":")[2])

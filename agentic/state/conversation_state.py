@@ -1,8 +1,8 @@
 """The state of one conversation and its transitions: frozen values, no I/O, to and from JSON.
 
-Its parts are the queue of speakers, the talk, and the counts. A round takes agents from the front of the queue;
-`take_turn` records an answer, `miss_turn` an absence or a timeout. Posts are stored raw and written in the wire's
-format only when they are sent, since a later reaction belongs to an earlier post.
+Its parts are the queue of speakers, the talk, and the counts. A round takes agents from the front of the queue.
+`take_turn` records an answer, `miss_turn` an absence or a timeout. Posts are stored raw and put into the wire's format
+only when they are sent, since reactions are added to earlier posts.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from agentic.wire.messages import HistoryEntry, Result
 from agentic.wire.reasons import EndReason
 
 Missed = Literal["absent", "timed_out"]
-OVERTAKEN = "overtaken"  # the reason of a turn that was dropped for a person's newer message
+OVERTAKEN = "overtaken"  # reason of a turn that was dropped for a person's newer message
 ON_REQUEST = "a person asked for it"
 END_REQUESTS_NEEDED = 2  # in a row, not counting skips
 MAX_HEARD = 5
 MAX_TOPIC_CHARACTERS = 200
-MAX_EMOJI_CHARACTERS = 100  # Discord's own custom ones stay below 60
+MAX_EMOJI_CHARACTERS = 100  # Discord's custom emoji stay below 60
 MAX_ENTRY_CHARACTERS = 8_000
-MAX_LINE_CHARACTERS = 2_000  # of an address, a picture's prompt
-MAX_ROOM_HISTORY = 40  # messages; a room has no end, and its thread has the others
-MAX_HISTORY_CHARACTERS = 150_000  # what is sent stays far below the wire's limit of a megabyte
+MAX_LINE_CHARACTERS = 2_000  # of a URL, or a picture's prompt
+MAX_ROOM_HISTORY = 40  # messages; a room may be long, and its thread has the others
+MAX_HISTORY_CHARACTERS = 150_000  # far below the wire's limit of a megabyte
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,7 @@ class AgentReaction:
 
 @dataclass(frozen=True, slots=True)
 class AgentPost:
-    """A message of the conversation, with the agents' reactions to it. `answers`: a person's newest message that it
-    answers."""
+    """An agent's message, with the agents' reactions to it. `answers`: id of the person's message that it answers."""
 
     agent: str
     text: str
@@ -51,7 +50,7 @@ class AgentPost:
     answers: int | None = None
 
 
-@lru_cache(maxsize=256)  # each turn of a conversation sends all posts before it
+@lru_cache(maxsize=256)  # each turn sends all earlier posts
 def _history_entry(post: AgentPost) -> HistoryEntry:
     marks = " ".join(f"{reaction.emoji} ({reaction.agent})" for reaction in post.reactions)
     text = f"{post.text}  [reactions: {marks}]" if marks else post.text
@@ -60,9 +59,9 @@ def _history_entry(post: AgentPost) -> HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class PersonMessage:
-    """A person's message during the conversation. `after`: how many messages the conversation had by then. `names`: the
-    agents named in it; `calls`: it calls an agent, which answers it outside the conversation; `called`: the members of
-    a room that it calls, each of which has its next turn for it."""
+    """A person's message during the conversation. `after`: how many posts the conversation had by then. `names`: agents
+    that it names. `calls`: it calls an agent, which answers outside the conversation. `called`: room members that it
+    calls; each answers with its next turn."""
 
     message_id: int
     text: str = ""
@@ -99,37 +98,37 @@ class AgentCounts:
 class SpeakerQueue:
     """Who speaks next, and who asked for it."""
 
-    pending: tuple[str, ...] = ()  # the round's agents to come
-    asking: str | None = None  # the instruction's id of the turn under way, the first pending agent's
-    joining: int | None = None  # of a reactive round, a single one: the person's message that it joins
-    single: bool = False  # no conversation: one turn, which an owner asked for
-    requested: str | None = None  # the agent that an owner wants to speak next
-    granted: bool = False  # the first of `pending` has its turn because an owner asked for it
-    called: tuple[str, ...] = ()  # in a room: members that people called, who speak next, one after the other
-    last_in_order: str | None = None  # the last one that had its turn without being asked for by a person
-    named: str | None = None  # by the last turn, to speak next
+    pending: tuple[str, ...] = ()  # agents still to speak in this round
+    asking: str | None = None  # instruction id of the open turn, the first pending agent's
+    joining: int | None = None  # of a reactive round: id of the person's message that it joins
+    single: bool = False  # one turn that an owner asked for, not a conversation
+    requested: str | None = None  # agent that an owner wants to speak next
+    granted: bool = False  # an owner asked for the turn of the first in `pending`
+    called: tuple[str, ...] = ()  # in a room: members that people called; they speak next, one by one
+    last_in_order: str | None = None  # the last agent whose turn no person had asked for
+    named: str | None = None  # agent that the last turn named as the next
     named_by: str | None = None
-    waits_until: float | None = None  # unix seconds: for a person to name somebody
+    waits_until: float | None = None  # unix seconds; for a person to name a speaker
 
     @property
     def speaker(self) -> str | None:
-        """Whose turn it is; None between two rounds."""
+        """Return whose turn it is; None between two rounds."""
         return self.pending[0] if self.pending else None
 
     @property
     def coming(self) -> tuple[str, ...]:
-        """The agents after the speaker in this round; the agent that an owner asked for comes first."""
+        """Return the agents after the speaker in this round, beginning with the one that an owner asked for."""
         if self.requested is None:
             return self.pending[1:]
         return (self.requested, *_without(self.requested, self.pending[1:]))
 
     @property
     def is_brief(self) -> bool:
-        """Whether it is no conversation, but a reactive round or a single turn."""
+        """Whether this is a reactive round or a single turn rather than a conversation."""
         return self.single or self.joining is not None
 
     def after_turn(self, agent: str) -> SpeakerQueue:
-        """The queue once the agent's turn is over."""
+        """Return the queue after the agent's turn."""
         return replace(
             self,
             pending=_without(agent, self.pending),
@@ -141,33 +140,33 @@ class SpeakerQueue:
         )
 
     def emptied(self) -> SpeakerQueue:
-        """The queue of a conversation that ended."""
+        """Return the queue of a conversation that ended."""
         return replace(self, pending=(), asking=None, requested=None, granted=False, called=())
 
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """What was said, and the hints for the next speaker."""
+    """What was said, and hints for the next speaker."""
 
     history: tuple[AgentPost, ...] = ()
     heard: tuple[PersonMessage, ...] = ()  # people's newest messages, if the policy hears them
-    answered: int = 0  # the newest message of a person that a turn has answered
+    answered: int = 0  # id of a person's newest message that a turn has answered
     topic: str | None = None
     last_speaker: str | None = None
     chosen_because: str | None = None  # why the first pending agent was chosen
-    suggested_topic: str | None = None  # for that agent to bring in, since nothing calls for anybody
-    perspective: str | None = None  # what the next speaker is to bring in, since the talk repeats itself
-    perspectives: int = 0  # turns that had one, since the last message that was new
+    suggested_topic: str | None = None  # for that agent, since nothing calls for anyone
+    perspective: str | None = None  # for the next speaker, since the conversation repeats itself
+    perspectives: int = 0  # turns with a perspective since the last new thought
 
     @property
     def must_answer(self) -> int | None:
-        """The person's message that the next turn must answer."""
+        """Return the id of the person's message that the next turn must answer."""
         newest = self.heard[-1] if self.heard else None
         return newest.message_id if newest and not newest.calls and newest.message_id > self.answered else None
 
     def hear(self, message: PersonMessage) -> Talk:
-        """A new message of a person ends any repetition; an older one is ignored. A known one, which another process or
-        the agent that it calls reports again, may add whom it names and calls."""
+        """Add a person's message; a new one ends any repetition, an older one is ignored. If another process, or the
+        agent that it calls, reports a known message again, names and calls are added to it."""
         if not self.heard or message.message_id > self.heard[-1].message_id:
             return replace(self, heard=(*self.heard, message)[-MAX_HEARD:], perspective=None, perspectives=0)
         known = next((each for each in self.heard if each.message_id == message.message_id), None)
@@ -182,7 +181,7 @@ class Talk:
         return replace(self, heard=tuple(better if each is known else each for each in self.heard))
 
     def add_post(self, agent: str, result: Result, limit: int) -> Talk:
-        """The talk with the agent's post; the newest `limit` are kept, 0 for all."""
+        """Add the agent's post, and keep the newest `limit` posts (0: all)."""
         post = AgentPost(agent, entry_text(result), result.message_id, answers=result.answers_message_id)
         return replace(
             self,
@@ -193,9 +192,9 @@ class Talk:
         )
 
     def add_reaction(self, reaction: AgentReaction, message_id: int | None) -> Talk:
-        """Add to the post reacted to; without an id (older agents send none) to the newest one of another agent.
+        """Add a reaction to its post; without an id, which older agents don't send, to another agent's newest post.
 
-        A reaction to any other message, a person's for one, is only in the agents' own transcripts.
+        Reactions to other messages, such as people's, are only in the agents' own transcripts.
         """
         for index in range(len(self.history) - 1, -1, -1):
             post = self.history[index]
@@ -207,29 +206,29 @@ class Talk:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The round and what each agent did in it; turns in a row; sums of the conversation."""
+    """The round and who did what in it, turns in a row, and sums of the conversation."""
 
     round: int = 0
     spoke: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
-    unheard: tuple[str, ...] = ()  # timed out, or were dropped for a person's message
-    missing: tuple[str, ...] = ()  # were absent
-    silent: tuple[str, ...] = ()  # had a turn since the newest message and left none, in order
-    last_turn_showed: bool = False  # the last turn left something to see in the channel
-    end_streak: int = 0  # agents in a row that asked for the end, not counting skips
-    idle_turns: int = 0  # in a room: in a row, in which an agent had nothing to post; failures left out
-    away: tuple[str, ...] = ()  # in a room: were absent, since any agent answered
-    unseen: int = 0  # in a room: turns in a row whose agents did not see the thread
+    unheard: tuple[str, ...] = ()  # timed out, or dropped for a person's message
+    missing: tuple[str, ...] = ()  # absent
+    silent: tuple[str, ...] = ()  # had a turn since the newest message and posted nothing, in order
+    last_turn_showed: bool = False  # the last turn left a post or a reaction in the channel
+    end_streak: int = 0  # turns in a row that asked for the end, without skips
+    idle_turns: int = 0  # in a room: turns in a row without a post, without failures
+    away: tuple[str, ...] = ()  # in a room: absent since any agent answered
+    unseen: int = 0  # in a room: turns in a row whose agents didn't see the thread
     agents: Mapping[str, AgentCounts] = field(default_factory=dict)
 
     @property
     def turns(self) -> int:
-        """In this round, by agents that are not absent."""
+        """Return the turns of this round, without absent agents."""
         return len(self.spoke) + len(self.skipped) + len(self.unheard)
 
     @property
     def messages(self) -> int:
-        """All of the conversation; the history has the last ones."""
+        """Return the number of posts in the conversation; the history has the last ones."""
         return sum(counts.messages for counts in self.agents.values())
 
     @property
@@ -244,7 +243,7 @@ class Counts:
         return replace(self, round=self.round + 1, spoke=(), skipped=(), unheard=(), missing=(), silent=())
 
     def without(self, agent: str) -> Counts:
-        """As if the agent had not had its turn in this round."""
+        """Return the counts as if the agent had not had its turn in this round."""
         return replace(
             self,
             spoke=_without(agent, self.spoke),
@@ -264,7 +263,7 @@ class ConversationState:
     theme: str
     started_at: float
     policy: str = "rounds"  # by name, agent_coordinator/policies/by_name.py
-    room: Room | None = None  # the room that this is the conversation of
+    room: Room | None = None  # if this is a room's conversation
     ended_because: EndReason | None = None
     touched_at: float = 0.0  # unix seconds of the last step
     queue: SpeakerQueue = SpeakerQueue()
@@ -273,12 +272,12 @@ class ConversationState:
 
     @property
     def is_opened(self) -> bool:
-        """Whether there is a first message; until then each agent is asked to start."""
+        """Whether there is a first post; until then each agent is asked to start."""
         return bool(self.talk.history) or (self.room is not None and self.room.turn_number > 0)
 
     @property
     def messages(self) -> int:
-        """All that the agents posted; in a room since it was opened, also before it was resumed."""
+        """Return the number of posts; in a room, since it was opened."""
         return self.room.turn_number if self.room else self.counts.messages
 
     @property
@@ -291,7 +290,7 @@ class ConversationState:
 
     @property
     def present(self) -> int:
-        """How many agents of this round are not absent."""
+        """Return how many agents of this round are not absent."""
         return len({*self.counts.spoke, *self.counts.skipped, *self.counts.unheard, *self.queue.pending})
 
     # transitions
@@ -302,7 +301,7 @@ class ConversationState:
     def choose(
         self, speakers: tuple[str, ...], because: str | None, suggested_topic: str | None = None, *, new_round: bool
     ) -> ConversationState:
-        """The state with the next speakers, in a round of their own or in this one."""
+        """Set the next speakers, in a new round or in this one."""
         state = self.begin_round(speakers) if new_round else self
         return replace(
             state,
@@ -311,7 +310,7 @@ class ConversationState:
         )
 
     def hear(self, message: PersonMessage) -> ConversationState:
-        """A person wrote: agents that were silent may speak again, nothing is stale. An older message is ignored."""
+        """Take in a person's message: agents that were silent may speak again. An older message is ignored."""
         talk = self.talk.hear(message)
         if talk is self.talk:
             return self
@@ -320,12 +319,12 @@ class ConversationState:
         return replace(self, talk=talk, counts=counts)
 
     def request(self, agent: str | None) -> ConversationState:
-        """The agent speaks next, instead of one requested before; None: nobody is requested."""
+        """Let the agent speak next, instead of an earlier request; None withdraws it."""
         return replace(self, queue=replace(self.queue, requested=agent))
 
     def grant_request(self) -> ConversationState:
-        """The state with the requested agent first in the round. An agent that already had its turn in this round has
-        another; an agent still to come only has its turn earlier."""
+        """Put the requested agent first in the round. If it has had its turn already, it gets another; if not, it gets
+        its turn earlier."""
         queue, agent = self.queue, self.queue.requested
         if agent is None:
             return self
@@ -338,11 +337,11 @@ class ConversationState:
         )
 
     def begin_turn(self, instruction_id: str) -> ConversationState:
-        """A turn that was under way when the process ended keeps its id: the agent may have the result already."""
+        """Begin the next turn. An open turn keeps its id after a restart: the agent may have its result already."""
         return self if self.queue.asking else replace(self, queue=replace(self.queue, asking=instruction_id))
 
     def take_turn(self, agent: str, result: Result) -> ConversationState:
-        """Record an answer: a message, a reaction, both, or a skip (an answer with nothing in it is one too)."""
+        """Record an answer: a post, a reaction, both, or a skip. An empty answer is a skip, too."""
         state = self._after_turn(agent, counts_of(result))
         counts, talk = state.counts, state.talk
         if result.skipped and result.reason == OVERTAKEN:  # not a skip: it wanted to speak
@@ -382,10 +381,10 @@ class ConversationState:
         room = self.room and self.room.ended(because)
         return replace(self, ended_because=because, queue=self.queue.emptied(), room=room)
 
-    # what is sent, what is kept
+    # to the wire, to and from storage
 
     def wire_history(self) -> tuple[HistoryEntry, ...]:
-        """The newest entries in order, as many as fit; whole ones only."""
+        """Return the newest entries that fit as a whole, in order."""
         entries: list[HistoryEntry] = []
         room = MAX_HISTORY_CHARACTERS
         for post in reversed(self.talk.history):
@@ -401,7 +400,7 @@ class ConversationState:
 
     @classmethod
     def from_json(cls, raw: str) -> ConversationState:
-        """Raises ValueError for anything that `to_json` of this or an earlier version did not write."""
+        """Read what `to_json` of this or an earlier version wrote. Raises ValueError for anything else."""
         data = json.loads(raw)
         if isinstance(data, dict) and "queue" not in data:
             data = divide(data)
@@ -413,7 +412,7 @@ class ConversationState:
 
 @cache
 def _stored() -> TypeAdapter[ConversationState]:
-    """Return what reads and writes states: made when it is first needed, for a quicker start."""
+    """Return the (de)serializer of states, which is built on first use, for a quicker start."""
     return TypeAdapter(ConversationState)
 
 
@@ -422,7 +421,7 @@ def _without(agent: str, agents: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def is_post(result: Result) -> bool:
-    """Whether there is a new message in the channel."""
+    """Whether the turn posted a message."""
     return not result.skipped and bool(result.text or result.image_url)
 
 
@@ -443,7 +442,7 @@ def entry_text(result: Result) -> str:
 
 
 def counts_of(result: Result) -> AgentCounts:
-    """Usage counts even for a skip: the model was asked."""
+    """Return the counts of a result. A skip has usage, too: the model was asked."""
     skip = is_skip(result)
     counts = AgentCounts(
         messages=int(is_post(result)),

@@ -1,8 +1,8 @@
 """Running conversations, and how the last speaker of each channel was chosen.
 
-A running conversation is stored so that the next leader can resume it, a room together with its own. Only the process
-that holds the channel and leads (by the lease's epoch) may write: a coordinator that lost its lease without knowing it
-yet must neither overwrite nor delete its successor's state.
+A running conversation is stored so that the next leader can resume it; a room is stored together with its conversation.
+Only the process that holds the channel and leads (by the lease's epoch) may write: a coordinator that doesn't know yet
+that it lost its lease must neither overwrite nor delete its successor's state.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from agentic.wire import keys
 from agentic.wire.connection import Store, or_default
 from agentic.wire.entries import StoredValue
 
-KEEP_SECONDS = 3600  # much longer than anything that would be resumed; a room's is kept as long as the room
+KEEP_SECONDS = 3600  # far longer than anything that would be resumed; a room's state lives as long as the room
 CHOICE_SECONDS = 86_400
 _EPOCH = keys.epoch(keys.COORDINATOR_OWNER)
 
-# KEYS: the channel's hold, the state, the coordinator's epoch; in a room those of `room_keys`. ARGV: the hold, its
-# state ("" if nothing runs), seconds, the conversation, the writer's epoch, ms for which the channel is held from now
-# on (0: it is held); in a room those of `room_args`
+# KEYS: the channel's hold, the state, the coordinator's epoch; in a room also `room_keys`. ARGV: the hold, the state
+# ("" if nothing runs), seconds to keep it, the conversation, the writer's epoch, ms to hold the channel from now on (0:
+# it is held already); in a room also `room_args`
 KEEP = f"""{ONLY_TEXT}{FENCE}{WRITE_ROOM}
 if overtaken(KEYS[3], ARGV[5]) then return 0 end
 local holder = redis.call('GET', KEYS[1])
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class ConversationStore(Store):
-    """One conversation a channel at most."""
+    """At most one conversation per channel."""
 
     async def keep(
         self,
@@ -58,10 +58,10 @@ class ConversationStore(Store):
         room: Room | None = None,
         hold: float = 0.0,
     ) -> bool:
-        """Store the state for an hour, a room's for 90 days and with the room; None: nothing runs in the room. `hold`:
-        hold the channel for so many seconds from now on, also if nobody does (0: only if it is held).
+        """Store the state for an hour, a room's for 90 days together with the room; None if nothing runs in the room.
+        `hold`: seconds to hold the channel from now on, even if nobody holds it (0: store only if it is held).
 
-        False if another conversation holds the channel, or another process has led since `epoch` (0: no lease).
+        Returns False if another conversation holds the channel, or another process has led since `epoch` (0: no lease).
         """
         places = [keys.conversation(channel_id), keys.conversation_state(channel_id), _EPOCH]
         seconds = KEEP_SECONDS if room is None else ROOM_SECONDS
@@ -75,11 +75,10 @@ class ConversationStore(Store):
         await self._link.script(DROP, [keys.conversation_state(channel_id), _EPOCH], [conversation_id, epoch])
 
     async def read(self, channel_id: int) -> ConversationState | None:
-        """The channel's conversation; None if there is none, or it can't be read."""
+        """Return the channel's conversation; None if there is none, or it can't be read."""
         return (await self.read_all([channel_id])).get(channel_id)
 
     async def read_all(self, channel_ids: Sequence[int]) -> dict[int, ConversationState]:
-        """The conversations of these channels."""
         texts = await self._link.batch(
             lambda pipe: [pipe.hget(keys.conversation_state(channel_id), "state") for channel_id in channel_ids]
         )
@@ -88,40 +87,40 @@ class ConversationStore(Store):
         return {channel_id: state for channel_id, state in states.items() if state is not None}
 
     async def kept(self) -> list[ConversationState]:
-        """All that did not end. One that can't be read is logged, and expires by itself."""
+        """Return all that did not end. Unreadable ones are logged, and expire."""
         names = [name async for page in self._link.scan(keys.conversation_state("*"), "hash") for name in page]
         states = await self._link.batch(lambda pipe: [pipe.hget(name, "state") for name in names])
         return read_states([str(state) for state in states if state is not None])
 
 
 def read_state(text: str) -> ConversationState | None:
-    """Return the stored conversation; None for one that another version wrote."""
+    """Return the stored conversation; None if another version wrote it."""
     try:
         return ConversationState.from_json(text)
     except ValueError as error:
-        log.debug("a stored conversation is ignored: %s", error)
+        log.debug("ignoring a stored conversation: %s", error)
         return None
 
 
 def read_states(texts: Sequence[str]) -> list[ConversationState]:
-    """Return the stored conversations that this version can read; one warning for the others."""
+    """Return the stored conversations that this version can read, and log a warning about the others."""
     found = [state for text in texts if (state := read_state(text)) is not None]
     if len(found) < len(texts):
         unreadable = len(texts) - len(found)
-        log.warning("%d stored conversations cannot be resumed: another version wrote them", unreadable)
+        log.warning("%d stored conversations can't be resumed: another version wrote them", unreadable)
     return found
 
 
 class ScorePart(StoredValue):
-    """A part of a score: `why` in plain words, for people."""
+    """A part of a score, with its cause in plain words."""
 
     why: str
     amount: float
 
 
 class SpeakerScore(StoredValue):
-    """How strongly the conversation calls for an agent: the sum of its parts times `channel`, the channel's own score,
-    which each turn without a message lowers (1 at most)."""
+    """How strongly the conversation calls for an agent: the sum of the parts times `channel`, the channel's score,
+    which begins at 1 and drops with each turn without a post."""
 
     agent: str
     strength: float
@@ -130,8 +129,7 @@ class SpeakerScore(StoredValue):
 
 
 class SpeakerChoice(StoredValue):
-    """The choice of a speaker. `pulls`: the scores, the strongest first, without those who could not be asked.
-    `at` in unix seconds."""
+    """The choice of a speaker, at `at` (unix seconds). `pulls`: the candidates' scores, the strongest first."""
 
     channel_id: int
     conversation_id: str
@@ -153,5 +151,5 @@ class SpeakerChoices(Store):
         await self._link.call(lambda redis: redis.set(keys.pulls(choice.channel_id), text, ex=CHOICE_SECONDS))
 
     async def last(self, channel_id: int) -> SpeakerChoice | None:
-        """None if there is none, or another version wrote it."""
+        """Return the newest choice; None if there is none, or another version wrote it."""
         return SpeakerChoice.parse(await self._text(keys.pulls(channel_id)))

@@ -1,4 +1,4 @@
-"""Images that turns under way have drawn, so that one that was not posted yet is neither drawn nor paid for again."""
+"""Images that running turns have drawn, so that after a crash they are neither drawn nor paid for again."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from agentic.wire import keys
 from agentic.wire.connection import RedisConnection, StateUnavailable
 
 MAX_BYTES = 8 * 1024 * 1024
-PIECE_BYTES = 192 * 1024  # a multiple of three: each piece is base64 by itself
-KEEP_WITHIN = 2.0  # seconds of the turn that storing may take
+PIECE_BYTES = 192 * 1024  # a multiple of three, so that each piece is base64 by itself
+KEEP_WITHIN = 2.0  # seconds that storing may take
 
 # KEYS: the turn's record, the image. ARGV: the turn's holder, the number of stored pieces, the next one.
 ADD_PIECE = """
@@ -29,19 +29,18 @@ log = logging.getLogger(__name__)
 
 
 class DrawnImages:
-    """An image has megabytes where everything else here is small: it has a key of its own beside the turn's record, is
-    written in pieces that each stay within a command's timeout, and is deleted at the end of its turn. Base64, since
-    the client for commands reads text. Only the turn's holder writes; an image that lacks a piece counts as missing.
-    `holder` names this process in its turns. No method raises StateUnavailable.
+    """Store images of several megabytes: under a key of their own beside the turn's record, in pieces that each stay
+    within a command's timeout, as base64, since the client for commands reads text. They are deleted when the turn
+    ends. Only the turn's holder writes. `holder` names this process. No method raises StateUnavailable.
     """
 
     def __init__(self, link: RedisConnection, holder: str = "") -> None:
         self._link, self._holder = link, holder
 
     async def keep(self, agent: str, turn_id: str, data: bytes) -> bool:
-        """Store the image for as long as the turn's record; False if that failed, or it is over MAX_BYTES."""
+        """Store the image as long as the turn's record. Returns False if that failed, or it is over MAX_BYTES."""
         if len(data) > MAX_BYTES:
-            log.info("an image of %d bytes is too large to be stored, a restart would draw it again", len(data))
+            log.info("an image of %d bytes is too large to store; after a restart it would be drawn again", len(data))
             return False
         try:
             async with asyncio.timeout(KEEP_WITHIN):
@@ -52,17 +51,17 @@ class DrawnImages:
                         return False
                 return True
         except (StateUnavailable, TimeoutError) as error:
-            log.debug("an image is not stored: %s", error or "too slow")
+            log.debug("an image was not stored: %s", error or "too slow")
             return False
 
     async def read(self, agent: str, turn_id: str, size: int) -> bytes | None:
-        """The stored image of `size` bytes; None if any of it is missing."""
+        """Return the stored image of `size` bytes; None if any of it is missing."""
         key, data = keys.turn_picture(agent, turn_id), bytearray()
         try:
             for number in range(-(-size // PIECE_BYTES)):
                 piece = await self._link.call(lambda redis, at=number: redis.lindex(key, at))  # type: ignore[misc]
                 data += base64.b64decode(str(piece or ""), validate=True)
         except (StateUnavailable, binascii.Error) as error:
-            log.debug("a stored image cannot be read: %s", error)
+            log.debug("a stored image can't be read: %s", error)
             return None
         return bytes(data) if data and len(data) == size else None

@@ -1,9 +1,9 @@
-"""Requests of people to be forgotten, which every process applies to its own data.
+"""People's requests to be forgotten, which every process applies to its own data.
 
-A bounded sorted set in Redis, by the time of the request: a process knows the last one that it applied, and applies
-those after it. A notice makes every process read the set; a process that was away reads it when it is back. The times
-come from Redis' clock and only grow, so no request is missed. A request names the person's private chats beside it:
-everything that was said there goes, whoever said it.
+A bounded sorted set in Redis, by time of request. A process remembers the last request that it applied, and applies the
+later ones. A notice makes every process read the set, and so does a new connection. The times come from Redis's clock
+and only grow, so no request is missed. The person's private chats are stored beside it: everything said there is
+deleted, whoever said it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ KEEP_DAYS = 30
 ANSWER_SECONDS = 600
 MAX_REQUESTS = 1000  # people; beyond that the oldest requests are dropped
 
-# KEYS: the requests, the person's chats; ARGV: the person, how long a request is kept in ms, how many, the time after
-# which it must be, then the chats
+# KEYS: the requests, the person's chats; ARGV: the person, ms to keep a request, how many are kept, the time after
+# which the request must be, then the chats
 ORDER = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -41,8 +41,8 @@ return at
 
 
 class RemovedWords(StoredValue):
-    """Counts of what the recorder removed from the durable record for the request of that time (unix milliseconds):
-    prompts with the person's words, the person's id on turns, reactions, and messages of the log."""
+    """What the recorder removed for the request made at `at` (unix milliseconds), as counts: prompts with the person's
+    words, turns that named the person, reactions, logged messages."""
 
     at: int
     prompts: int = 0
@@ -52,7 +52,7 @@ class RemovedWords(StoredValue):
 
 
 class ForgetRequests:
-    """Call `start` before the bus runs. `news` is set when there may be new requests. All else raises
+    """Call `start` before the bus runs. `news` is set when there may be new requests. The other methods raise
     StateUnavailable."""
 
     def __init__(self, link: RedisConnection) -> None:
@@ -64,16 +64,15 @@ class ForgetRequests:
         bus.on_resubscribed(self.news.set)
 
     async def order(self, user_id: int, chats: Collection[int] = (), *, after: int = 0) -> int:
-        """Add a request of the person as of now, with their private chats; it replaces an earlier one. Returns its time
-        in unix milliseconds, which is later than `after`: the clock of a new Redis may be behind.
-        """
+        """Add a person's request, with their private chats; it replaces an earlier one. Returns its time in unix
+        milliseconds, which is later than `after`: a new Redis's clock may be behind."""
         names = [keys.COORDINATOR_FORGOTTEN, keys.forgotten_chats(user_id)]
         return int(
             await self._link.script(ORDER, names, [user_id, KEEP_DAYS * 86_400_000, MAX_REQUESTS, after, *chats])
         )
 
     async def chats_of(self, user_id: int) -> set[int]:
-        """The private chats that the person's requests named."""
+        """Return the private chats that the person's requests named."""
         found: Any = await self._link.call(lambda redis: redis.smembers(keys.forgotten_chats(user_id)))
         return {int(each) for each in found}
 
@@ -83,10 +82,8 @@ class ForgetRequests:
         await self._link.call(lambda redis: redis.publish(keys.COORDINATOR_FORGETS, ForgetNotice().to_wire()))
 
     async def after(self, last: int) -> list[tuple[int, int]]:
-        """The requests after that time, oldest first: (unix milliseconds, user id).
-
-        All of them if the newest is older: then this is a new Redis, and nobody has seen its requests.
-        """
+        """Return the requests after `last`, oldest first, as (unix milliseconds, user id). If the newest is older, this
+        is a new Redis, whose requests nobody has applied: returns all of them."""
         newest: Any = await self._link.call(
             lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, -1, -1, withscores=True)
         )
@@ -103,11 +100,11 @@ class ForgetRequests:
         await self._link.call(lambda redis: redis.set(key, text, ex=ANSWER_SECONDS))
 
     async def answered(self, user_id: int, at: int) -> RemovedWords | None:
-        """The recorder's answer to the request of that time; None until it comes."""
+        """Return the recorder's answer to the request made at `at`; None until it comes."""
         text = await self._link.call(lambda redis: redis.get(keys.forgotten_words(user_id)))
         removed = RemovedWords.parse(text)
         return removed if removed is not None and removed.at >= at else None
 
     async def recorder_acts(self) -> bool:
-        """Whether any process keeps the durable record now."""
+        """Whether any process writes the record now."""
         return bool(await self._link.call(lambda redis: redis.exists(keys.RECORDER_OWNER)))

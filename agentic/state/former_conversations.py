@@ -1,11 +1,11 @@
-"""Read the conversations that run during an upgrade from a version whose states had no parts."""
+"""Read conversations that run during an upgrade from a version whose states had no parts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-# Its fields → the part that has each now, and its name there.
+# field of that version → (part that has it now, its name there)
 _PARTS = {
     "conversation_id": ("", "id"),
     **{name: ("queue", name) for name in ("pending", "asking", "joining", "single", "requested", "granted", "called")},

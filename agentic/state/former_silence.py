@@ -1,4 +1,4 @@
-"""The stops, mutes, and ignored people that an earlier version stored in keys of their own; agentic/state/silence.py
+"""Stops, mutes, and ignored people that an earlier version stored under keys of their own. agentic/state/silence.py
 imports them at the first start."""
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ async def find_former_keys(link: RedisConnection) -> list[str]:
 
 
 async def read_former_orders(link: RedisConnection, names: list[str]) -> list[SilenceNotice]:
-    """Return the orders in the keys that `find_former_keys` found; one whose time is unknown has the earliest possible
-    one. Raises StateUnavailable."""
+    """Return the orders under the keys that `find_former_keys` found. If the time of an order is unknown, it is the
+    earliest possible time. Raises StateUnavailable."""
     people = map(str, await link.call(lambda redis: redis.smembers(IGNORED)))
     ignored = [person for person in people if person.isdecimal()]
     orders = [SilenceNotice(scope=f"u:{person}", until=1e12, at=EARLIEST) for person in ignored]
@@ -42,7 +42,7 @@ async def read_former_orders(link: RedisConnection, names: list[str]) -> list[Si
         ordered = found.get(f"coordinator:ordered:{channel}", "")
         until, at = finite_number(ends or "0"), finite_number(ordered or "0")
         if until is None or at is None:
-            log.warning("the former stop of channel %s cannot be read and is ignored", channel)
+            log.warning("ignoring the former stop of channel %s: can't read it", channel)
             continue
         scope, longest = (f"c:{channel}", MAX_STOP) if int(channel) else ("*", MAX_PAUSE)
         at = at or max(EARLIEST, until - longest)

@@ -1,13 +1,12 @@
-"""What agents do while nobody writes: the state of their tasks, and the unprompted messages that these posted.
+"""Background tasks: their state, and the unprompted messages that they posted.
 
-The hash `coordinator:idle` has a field `person` (when a person last wrote), one for each task of an agent
-(`follow_up:claude`), and `asking` while a turn is under way, so that the next leader notes what that turn has posted.
-Only the coordinator that leads writes it; a Redis that knows a newer leader refuses.
+The hash `coordinator:idle` has a field `person` (when a person last wrote), a field for each task of an agent
+(`follow_up:claude`), and `asking` during a turn, so that the next leader can record what that turn posted. Only the
+leading coordinator writes it: the script refuses the writes of an earlier leader.
 
-Who an unprompted message was for, and who wants no more of them, is in the record too, and for longer. But the record
-learns of it a moment later, and may be on another machine, while a person's no must count at once: the agent looks here
-right before it posts. While Redis is unavailable a no counts in the process that heard it, and is written when Redis is
-back.
+The record has unprompted messages and people's refusals, too, and for longer. But it learns of them a moment later, and
+may be on another machine. A person's no must take effect immediately, so the agent looks here right before it posts.
+While Redis is unavailable, a no takes effect in the process that received it, and is written when Redis is back.
 """
 
 from __future__ import annotations
@@ -31,7 +30,14 @@ MAX_MATERIAL = 8_000  # characters of a Candidate's material
 KEEP_SECONDS = 30 * 86400
 REMEMBERED = 1000  # messages of this process
 PERSON, ASKING = "person", "asking"
-NOT_STORED = {"material", "topics", "origins", "avoid", "guild_id", "at"}  # of a RunningTask: its note has none of it
+NOT_STORED = {
+    "material",
+    "topics",
+    "origins",
+    "avoid",
+    "guild_id",
+    "at",
+}  # fields of a RunningTask that its note doesn't need
 
 # KEYS: the hash, the coordinator's epoch. ARGV: the writer's epoch, seconds to keep, then pairs of field and text.
 WRITE = f"""{FENCE}
@@ -46,13 +52,12 @@ log = logging.getLogger(__name__)
 
 
 class Candidate(StoredValue):
-    """Something that an idle task may be about: a reply chain, a person, a conversation that was left hanging.
+    """The possible subject of a background task: a reply chain, a person, a conversation that was left hanging.
 
-    `message_id` is its newest message, `upto` the newest one of the material. `material` has a line a message,
-    "Name: text", the newest last, of MAX_MATERIAL characters at most. `message_ids` are those that it is made of, and
-    `people` their authors, as a SummaryNote has them. `topics` are those of the person's profile, `origins` the
-    channels where they may have spoken of them, () if nobody else reads. `at` is the time of the newest message,
-    unix seconds.
+    `message_id`: its newest message; `upto`: the newest message of the material. `material`: a line per message, "Name:
+    text", the newest last, MAX_MATERIAL characters at most. `message_ids` and `people`: its messages and their authors,
+    as in a SummaryNote. `topics`: of the person's profile; `origins`: the channels in which they may have come up, ()
+    if nobody else reads them. `at`: the newest message's time in unix seconds.
     """
 
     channel_id: int
@@ -71,7 +76,7 @@ class Candidate(StoredValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """An unprompted post of an agent. `answered`: the person, or without one anybody, wrote there since. `text`
+    """An agent's unprompted message. `answered`: the person (without a person: anyone) has written there since. `text`
     is "" if the message was deleted, or the person asked to be forgotten."""
 
     message_id: int
@@ -85,9 +90,9 @@ class Sent:
 
 
 class TaskState(StoredValue):
-    """A task of an agent. `due`: not before then, while nobody writes (unix seconds). `failures` in a row. `seen`: the
-    newest message when there was nothing left to do. `did`: what its last run was about. `why`: why it did not run when
-    it was due last, "" if it did."""
+    """An agent's task. `due`: the earliest next run, if nobody writes (unix seconds). `failures`: in a row. `seen`: the
+    newest message when there was nothing left to do. `did`: subject of the last run. `why`: why it didn't run when it
+    was last due, "" if it did."""
 
     due: float = 0.0
     last: float = 0.0
@@ -98,9 +103,9 @@ class TaskState(StoredValue):
 
 
 class RunningTask(Candidate):
-    """A turn of a task, about a Candidate: what its agent is asked for, and what its note in the record needs. `avoid`:
-    what was sent before. `read_at`: when the record was read for its material, unix seconds; words of it may have been
-    deleted or edited since."""
+    """A task's turn about a Candidate, with all that its instruction and its note in the record need. `avoid`: texts of
+    earlier unprompted messages. `read_at`: when the material was read from the record (unix seconds); since then
+    messages may have been deleted or edited."""
 
     instruction_id: str = ""
     agent: str
@@ -127,7 +132,7 @@ def task_key(task: str, agent: str) -> str:
 
 class IdleStates(Store):
     async def read(self) -> IdleState | None:
-        """None if Redis has none: it is new, or came back empty."""
+        """Return the state; None if Redis has none, because it is new or was emptied."""
         kept = await self._link.call(lambda redis: redis.hgetall(keys.COORDINATOR_IDLE))
         fields = {str(field): str(text) for field, text in kept.items()}
         if not fields:
@@ -140,7 +145,7 @@ class IdleStates(Store):
         )
 
     async def write(self, state: IdleState, epoch: int) -> bool:
-        """Replace the state; False if another process has led since `epoch` (0: no lease)."""
+        """Replace the state. Returns False if another process has led since `epoch` (0: no lease)."""
         places = [keys.COORDINATOR_IDLE, keys.epoch(keys.COORDINATOR_OWNER)]
         fields = {PERSON: repr(state.person_at)}
         fields |= {key: task.model_dump_json(exclude_defaults=True) for key, task in state.tasks.items()}
@@ -150,7 +155,7 @@ class IdleStates(Store):
         return bool(await self._link.script(WRITE, places, [epoch, KEEP_SECONDS, *pairs]))
 
     async def result(self, agent: str, instruction_id: str) -> Result | None:
-        """The result of a turn that ended; None if none is kept."""
+        """Return the result of a turn that ended; None if none is stored."""
         key = keys.turn(agent, instruction_id)
         state, text = await self._link.call(lambda redis: redis.hmget(key, ["state", "result"]))
         found = read_result(str(text)) if state == "done" and text else None
@@ -167,12 +172,12 @@ class ProactiveMessage:
 
 
 class ProactiveMessages(Store):
-    """Only `refuse` and `allow` change what a person wants. No method raises StateUnavailable."""
+    """Unprompted messages, and who refused them. No method raises StateUnavailable."""
 
     def __init__(self, link: RedisConnection) -> None:
         super().__init__(link)
         self._own = LRUCache[int, ProactiveMessage](REMEMBERED)
-        self._unwritten: dict[int, bool] = {}  # person → whether they refused, while Redis is unavailable
+        self._unwritten: dict[int, bool] = {}  # person → whether they refused, until that is written
 
     async def note(self, message_ids: Iterable[int], message: ProactiveMessage) -> None:
         ids = tuple(message_ids)
@@ -184,14 +189,14 @@ class ProactiveMessages(Store):
         await self._link.batch(lambda pipe: [pipe.set(keys.unasked(each), text, ex=KEEP_SECONDS) for each in ids])
 
     async def read(self, message_id: int) -> ProactiveMessage | None:
-        """None for a message that somebody asked for, and for one that is too old."""
+        """Return an unprompted message; None for other messages, and if it is too old."""
         kept = await self._stored(message_id)
         if not kept:
             return self._own.get(message_id)
         match kept.split():
             case [person_id, agent, task] if person_id.isdecimal():
                 return ProactiveMessage(int(person_id), agent, task)
-        log.warning("an unprompted message cannot be read and is ignored: %.80r", kept)
+        log.warning("ignoring an unprompted message that can't be read: %.80r", kept)
         return None
 
     @or_default(None, "only this process's unprompted messages are known")
@@ -199,7 +204,7 @@ class ProactiveMessages(Store):
         return await self._text(keys.unasked(message_id))
 
     async def refuse(self, user_id: int) -> bool:
-        """The person wants no more of them. False if that was known, in any process."""
+        """Note that the person wants no more of them. Returns False if any process knew that already."""
         known, first = self._unwritten.get(user_id), await self._refuse_first(user_id)
         if first is None:
             await self._write_later(user_id, refused=True)
@@ -217,7 +222,7 @@ class ProactiveMessages(Store):
 
     @or_default(True, "unprompted messages are not sent")
     async def is_unwanted(self, user_id: int) -> bool:
-        """Whether the person has said lately that they want no more, or nobody knows."""
+        """Whether the person has refused them lately, or Redis is unavailable."""
         if (refused := self._unwritten.get(user_id)) is not None:
             return refused
         return bool(await self._link.call(lambda redis: redis.exists(keys.unwanted(user_id))))
@@ -226,7 +231,7 @@ class ProactiveMessages(Store):
         self._unwritten[user_id] = refused
         await self._write_last_word(user_id)
 
-    @when_back("what people said of unprompted messages")
+    @when_back("what people said about unprompted messages")
     async def _write_last_word(self, user_id: int) -> None:
         refused, key = self._unwritten.get(user_id), keys.unwanted(user_id)
         if refused is None:  # written meanwhile

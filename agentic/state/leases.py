@@ -1,11 +1,11 @@
-"""Leases: of the processes that could act for an agent, or as the coordinator, exactly one does.
+"""Leases: of several processes that could act for an agent, or as the coordinator, exactly one does.
 
-A lease is a key that its holder renews each second and that expires by itself. Its holder continues while Redis is
-away, since nobody can take the lease over then. A stand-by takes a lease only after it was free for longer than a
+A lease is a key that expires unless its holder renews it, which it does each second. The holder continues while Redis
+is unavailable, since nobody can take over then. A stand-by takes a lease only after it has been free for longer than a
 renewal takes, so that after a restart or a FLUSHALL the last holder comes first.
 
-Each acquisition has an epoch, a growing number: a fencing token. A holder that was paused for longer than its lease
-believes for a moment that it still holds it; Redis refuses its writes once a newer epoch is known (FENCE).
+Each acquisition has an epoch, a growing number used as a fencing token. A holder that was paused for longer than its
+lease believes for a moment that it still holds it; Redis refuses its writes once a newer epoch is known (FENCE).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from agentic.wire.connection import RedisConnection, StateUnavailable, or_defaul
 LEASE_SECONDS = 5.0  # after the last renewal
 DEAD_HOLDER_SECONDS = LEASE_SECONDS + 1.0  # a dead holder's lease has expired by then
 LEADERSHIP_POLL_SECONDS = 0.2
-EPOCH_SECONDS = 86400  # the epoch is stored for so long after the last renewal
+EPOCH_SECONDS = 86400  # to keep the epoch after the last renewal
 
 # Takes a lease that is free or already the caller's. Returns its holder ("" if others held it since) and the epoch.
-# KEYS: the lease, its epoch. ARGV: the caller, ms, the epoch in which the caller holds the lease (0: it does not), the
-# newest epoch that it knows (a Redis that came back empty knows none), seconds.
+# KEYS: the lease, its epoch. ARGV: the caller, ms to hold, the caller's epoch (0 if it doesn't hold the lease), the
+# newest epoch that it knows (an emptied Redis knows none), seconds to keep the epoch.
 TAKE = """
 local holder, epoch = redis.call('GET', KEYS[1]), tonumber(redis.call('GET', KEYS[2]) or '0')
 local mine, known = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -43,13 +43,13 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 redis.call('SET', KEYS[2], string.format('%d', epoch), 'EX', ARGV[5])
 return {ARGV[1], epoch}
 """
-# overtaken(): whether the lease was taken since this epoch; 0 is the epoch of a process without a lease.
+# overtaken(): whether the lease was taken since this epoch; a process without a lease has the epoch 0.
 FENCE = """
 local function overtaken(key, epoch)
   return tonumber(epoch) > 0 and tonumber(redis.call('GET', key) or '0') > tonumber(epoch)
 end
 """
-# KEYS: what its holder has; ARGV: the caller. What somebody else has stays.
+# KEYS: a lock; ARGV: the caller. Another holder's lock stays.
 RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 if hasattr(time, "CLOCK_BOOTTIME"):
 
     def steady_clock() -> float:
-        """Seconds that are never set back and count while the machine sleeps; time.monotonic on Linux does not."""
+        """Return seconds of a clock that is never set back and runs while the machine sleeps, unlike time.monotonic."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 else:
@@ -66,7 +66,7 @@ else:
 
 
 class AnyLease(Protocol):
-    """Whether this process may act, for an agent or as a leader: a lease, perhaps under a condition."""
+    """Whether this process may act, for an agent or as a leader."""
 
     @property
     def is_held(self) -> bool: ...
@@ -74,8 +74,8 @@ class AnyLease(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConditionalLease:
-    """Held while the condition is true, and `lease` is held if there is one: while a bot is connected, say, or no
-    person has stopped a channel."""
+    """Held while the condition is true and `lease`, if any, is held. A condition: a bot is connected, or no person has
+    stopped the channel."""
 
     condition: Callable[[], bool]
     lease: AnyLease | None = None
@@ -91,8 +91,8 @@ ALWAYS_HELD = ConditionalLease(lambda: True)
 class Lease:
     """A Redis key held by at most one `holder`, a text unique to a process. Times in seconds.
 
-    `taken` is set while this holder has it, `lost` once another took it. `epoch` is that of the last acquisition, 0
-    before the first.
+    `taken` is set while this process holds it, `lost` once another took it. `epoch`: of the last acquisition, 0 before
+    the first.
     """
 
     def __init__(
@@ -111,21 +111,20 @@ class Lease:
         self.epoch = 0
         self._link, self._key, self._clock = link, key, clock
         self._ttl, self._renew_every = ttl, renew_every
-        self._sure_at = 0.0  # it was certainly ours then
+        self._sure_at = 0.0  # when it was last certainly ours
         self._free_since: float | None = None
         self._released = False
-        self._lock = asyncio.Lock()  # a renewal on its way must not undo a release
+        self._lock = asyncio.Lock()  # a renewal in flight must not undo a release
 
     @property
     def is_held(self) -> bool:
-        """Whether this process may act: it renewed within the ttl, or Redis went away within it and is still away."""
+        """Whether this process may act: it renewed within the ttl, or Redis failed within it and is still
+        unavailable."""
         return self.taken.is_set() and self._clock() - self._sure_at < self._ttl
 
     async def acquire(self, wait: float = 0.0) -> bool:
-        """Take it when it is free, trying for `wait` seconds; longer than the ttl outlasts a dead holder.
-
-        Raises StateUnavailable if Redis was unavailable at the last attempt.
-        """
+        """Take it when it is free, trying for `wait` seconds; longer than the ttl outlasts a dead holder. Returns
+        whether it was taken. Raises StateUnavailable if Redis was unavailable at the last attempt."""
         loop = asyncio.get_running_loop()
         give_up = loop.time() + wait
         self._released = False
@@ -143,17 +142,17 @@ class Lease:
 
     @or_default(False, "leases are taken when Redis is back")
     async def try_acquire(self) -> bool:
-        """Take it if it is free now and Redis answers."""
+        """Take it if it is free now and Redis answers. Returns whether it was taken."""
         return await self.acquire()
 
     async def run(self) -> None:
-        """Renew while held; stand by and take over otherwise. Until canceled or released."""
+        """Renew while held; otherwise stand by and take over. Runs until canceled or released."""
         while not self._released:
             try:
                 await (self._take() if self.taken.is_set() else self._stand_by())
             except StateUnavailable:
-                # Nobody can take the lease over now, so its holder keeps it. Not so a process that was paused: it
-                # cannot know whether another took it meanwhile.
+                # Nobody can take the lease over now, so its holder keeps it. A process that was paused doesn't: another
+                # may have taken the lease meanwhile.
                 self._free_since = None
                 if self.is_held:
                     self._sure_at = self._clock()
@@ -161,7 +160,7 @@ class Lease:
             await asyncio.sleep(self._renew_every / 2 if watching else self._renew_every)
 
     async def release(self) -> None:
-        """Give it up now. While Redis is unavailable it expires by itself."""
+        """Give it up now. While Redis is unavailable, it expires by itself."""
         self._released = True
         async with self._lock:
             was_held = self.taken.is_set()
@@ -174,7 +173,7 @@ class Lease:
         await self._link.script(RELEASE, [self._key], [self.holder])
 
     async def current_holder(self) -> str | None:
-        """The holder, None if there is none. Raises StateUnavailable."""
+        """Return the holder, or None. Raises StateUnavailable."""
         holder = await self._link.call(lambda redis: redis.get(self._key))
         return None if holder is None else str(holder)
 
@@ -182,7 +181,7 @@ class Lease:
         async with self._lock:
             if self._released:
                 return False
-            asked_at = self._clock()  # before the command: the key may outlive our count, never the reverse
+            asked_at = self._clock()  # before the command, so that the key never expires before we think it does
             mine = self.epoch if self.taken.is_set() else 0
             args = [self.holder, round(self._ttl * 1000), mine, self.epoch, EPOCH_SECONDS]
             holder, epoch = await self._link.script(TAKE, [self._key, keys.epoch(self._key)], args)
@@ -208,11 +207,11 @@ class Lease:
 
 
 class Leadership:
-    """Whether this process leads, and in which epoch. Without a lease it leads forever, in epoch 0.
+    """Whether this process leads, and in which epoch. Without a lease, it leads forever, in epoch 0.
 
-    Between two renewals of its lease a coordinator only believes that it leads: a process that was paused for longer
-    wakes up in the middle of a step while another one leads. So each step checks `is_held` first, and each write
-    carries the epoch, by which Redis refuses writes of an earlier leader.
+    Between two renewals, a coordinator only believes that it leads: a process that was paused may wake up in the middle
+    of a step while another leads. So each step checks `is_held` first, and each write carries the epoch, by which Redis
+    refuses an earlier leader's writes.
     """
 
     def __init__(self, lease: Lease | None, sleep: Sleep) -> None:
@@ -220,20 +219,20 @@ class Leadership:
         self._lease, self._sleep = lease, sleep
 
     def begin(self) -> None:
-        """Take over the epoch of the lease that was just acquired."""
+        """Adopt the epoch of the lease that was just acquired."""
         self.epoch = 0 if self._lease is None else self._lease.epoch
 
     @property
     def is_held(self) -> bool:
-        """Whether this process leads now, still in the same epoch."""
+        """Whether this process still leads, in the same epoch."""
         return self._lease is None or (self._lease.is_held and self._lease.epoch == self.epoch)
 
     async def wait_until_held(self) -> None:
-        """Wait until this process leads for certain. A process that lost the lease is canceled while it waits."""
+        """Wait until this process certainly leads. If it lost the lease, it is canceled while it waits."""
         while not self.is_held:
             await self._sleep(LEADERSHIP_POLL_SECONDS)
 
 
 def this_process() -> str:
-    """A name unique to this process, over all machines."""
+    """Return a name unique to this process among all machines."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"

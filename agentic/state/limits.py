@@ -1,7 +1,7 @@
-"""Cooldowns, daily maxima, budgets, and mutes, checked and taken in one step; the quota of changes of memories.
+"""Cooldowns, daily maxima, budgets, and mutes, checked and taken in one step; the quota of memory changes.
 
-Parallel turns cannot pass a limit. The rules are in one Lua script, which gets the time from its caller. While Redis is
-unavailable a process has a small allowance; turns taken meanwhile are added to the day's count when Redis is back.
+Parallel turns can't pass a limit. The rules are in one Lua script, which gets the time from its caller. While Redis is
+unavailable, a process has a small allowance; turns taken meanwhile are added to the day's count when Redis is back.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from agentic.wire.connection import RedisConnection, StateUnavailable, Store, or
 
 Verdict = Literal["cooldown", "daily_limit", "muted"] | MoneyVerdict
 COUNT_SECONDS = 48 * 3600
-NOBODY = 0  # in the place of a person: the bots among themselves
+NOBODY = 0  # instead of a person's id: bots among themselves
 UNLIMITED = 10**9
-OUTAGE_SHARE = 0.25  # four processes that do not see each other stay within the whole
+OUTAGE_SHARE = 0.25  # four processes that don't see each other stay within the limit
 
-# count_turn(count, id, seconds): counts a turn of the day, one with an id only once; returns the count.
+# count_turn(count, id, seconds): counts a turn of the day, with an id only once; returns the count.
 COUNTING = """
 local function count_turn(count, id, seconds)
   if id ~= '' then
@@ -58,11 +58,12 @@ local function count_turn(count, id, seconds)
 end
 """
 # take(k, a): KEYS after the first k: cooldown, count, silence, the person's mentions of the last minute, the day's
-# budgets. ARGV after the first a: now in unix seconds, cooldown in s (0: none), daily maximum, lifetime of the count in
-# s, the turn's id, the notice to publish if it may begin ("" for none), the scopes of mutes of the agent (a JSON list),
-# the mention ("" for none, or if they are not limited), how many a person has in a minute, and what RESERVE wants. The
-# cooldown's key has its end, which is compared with now; that the key expires only removes garbage. (Earlier versions
-# stored "1", which holds until the key expires.) Returns the verdict, the count, and what is left of each budget.
+# budgets. ARGV after the first a: now in unix seconds, cooldown in seconds (0: none), daily maximum, the count's
+# lifetime in seconds, the turn's id, the notice to publish if it may begin ("": none), the scopes of the agent's mutes
+# (a JSON list), the mention ("" if there is none, or mentions aren't limited), mentions allowed per minute, and
+# RESERVE's arguments. The cooldown's key has its end, which is compared with now; its expiry only removes garbage.
+# (Earlier versions stored "1", which applies until the key expires.) Returns the verdict, the count, and what is left
+# of each budget.
 TAKING = f"""{RESERVE}{COUNTING}
 local function called_too_often(mentions, mention, most, now)
   if mention == '' then return false end
@@ -106,7 +107,7 @@ end
 """
 TAKE = f"{TAKING} return take(0, 0)"
 
-# KEYS: the count. ARGV: its lifetime in s, the turn.
+# KEYS: the count. ARGV: its lifetime in seconds, the turn.
 COUNT = f"{COUNTING} count_turn(KEYS[1], ARGV[2], ARGV[1])"
 
 log = logging.getLogger(__name__)
@@ -114,14 +115,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRequest:
-    """What a turn asks of its agent's limits before it begins: one of the day's `daily_max` turns, the channel's
+    """What a turn takes from its agent's limits before it begins: one of the day's `daily_max` turns, the channel's
     cooldown (seconds, 0 for none), and `estimate` US dollars, reserved until the turn is settled, at the latest `until`
     (unix seconds).
 
     `date` is local, YYYY-MM-DD. `person_id` and `message_id` are the caller's. `is_free`: the model costs nothing, or
-    the chat is private, so the turn is counted apart and not limited by `daily_max`. A turn of the `kind` "idle" is
-    done while nobody writes, and has a budget of its own. `under_way` is what the turn's record keeps of its first call
-    while that is under way, "" for nothing. `notice` is published on `coordinator:turns` when the turn may begin.
+    the chat is private, so the turn is counted apart and not limited by `daily_max`. A turn of the `kind` "idle" is a
+    background task's and has a budget of its own. `under_way`: what the turn's record stores during its first call, ""
+    for nothing. `notice` is published on `coordinator:turns` when the turn may begin.
     """
 
     agent: str
@@ -146,7 +147,7 @@ class LimitRequest:
 
     @property
     def counted_on(self) -> str:
-        """The day under which it is counted."""
+        """Return the day under which it is counted."""
         return free_day(self.date) if self.is_free else self.date
 
     @property
@@ -160,28 +161,28 @@ class LimitRequest:
 
     @property
     def mention(self) -> tuple[int, int] | None:
-        """The person and the message that called, if a person did."""
+        """Return the ids of the person and the message that called, or None."""
         return None if self.person_id is None or self.message_id is None else (self.person_id, self.message_id)
 
 
 def free_day(date: str) -> str:
-    """The day under which free turns are counted."""
+    """Return the day under which free turns are counted."""
     return f"{date}:free"
 
 
 class Allowance:
-    """What this process may begin while Redis is unavailable, since it can't see what other processes do.
+    """What this process may begin while Redis is unavailable and it can't see other processes.
 
-    Of each budget it may spend OUTAGE_SHARE of what the script's last answer left: `reserve` and `settle` count here
-    what Redis does not know, until `forget`. Cooldowns, a person's mentions in a minute, and the day's turns continue
-    from the last answers. Turns that cost nothing are not limited by money. Of scheduled turns, only those
-    that meet the outage themselves are asked for here; later ones wait in the inbox.
+    It may spend OUTAGE_SHARE of what each budget had left at the script's last answer. `reserve` and `settle` remember
+    sums that Redis doesn't know, until `forget`. Cooldowns, mentions per minute, and the day's turns continue from the
+    last answers. Free turns aren't limited by money. Only scheduled turns that begin just when Redis fails come here;
+    later ones wait in the inbox.
     """
 
     def __init__(self, caps: Caps) -> None:
         self._caps = caps
-        self._left: dict[tuple[str, str], int] = {}  # (date, scope) → millionths, by the last answer
-        self._holds: dict[str, Reservation] = {}  # what Redis does not know: reservations, and charges to be written
+        self._left: dict[tuple[str, str], int] = {}  # (date, scope) → millionths at the last answer
+        self._holds: dict[str, Reservation] = {}  # unknown to Redis: reservations, and charges to be written
         self._cooldowns: dict[tuple[str, int], float] = {}
         self._counts: dict[tuple[str, str], int] = {}  # (agent, day) → turns
         self._mentions: dict[tuple[int, int], float] = {}  # (person, message) → when
@@ -202,7 +203,7 @@ class Allowance:
         return verdict
 
     def reserve(self, name: str, reservation: Reservation, now: float) -> MoneyVerdict:
-        """Reserve the sum, in place of what was reserved here under that name; "ok", or the budget that lacks it."""
+        """Reserve the sum, replacing an earlier reservation of that name. Returns "ok", or the budget that lacks it."""
         self._holds = {other: kept for other, kept in self._holds.items() if kept.until > now}
         if reservation.amount == 0:
             return "ok"
@@ -216,17 +217,17 @@ class Allowance:
         return "ok"
 
     def settle(self, charge: Charge) -> None:
-        """Count what the turn has cost instead of what was reserved, until that is written."""
+        """Replace the turn's reservation by its real cost, until that is written."""
         self.forget(charge.name)
         if charge.amount:
             self._holds[charge.name] = Reservation(charge.date, math.inf, charge.amount, charge.scopes)
 
     def forget(self, name: str) -> None:
-        """Redis knows what was reserved or spent under that name."""
+        """Drop what was reserved or spent under that name: Redis knows it."""
         self._holds.pop(name, None)
 
     def note(self, request: LimitRequest, count: int, now: float) -> None:
-        """Remember a turn that was taken; `count` is the day's count after it."""
+        """Remember a turn that was taken, after which the day's count is `count`."""
         if request.cooldown > 0:
             self._cooldowns = {key: until for key, until in self._cooldowns.items() if until > now}
             self._cooldowns[request.agent, request.channel_id] = now + request.cooldown
@@ -239,7 +240,7 @@ class Allowance:
             self._mentions.setdefault(mention, now)
 
     def note_left(self, reservation: Reservation, left: Sequence[int | None]) -> None:
-        """Remember what the script's answer left of the reservation's budgets, None for one without a cap."""
+        """Remember what is left of the reservation's budgets (None: no cap), by the script's answer."""
         if (reservation.date, reservation.scopes[0]) not in self._left:
             self._left = {key: value for key, value in self._left.items() if key[0] >= reservation.date}
         pairs = zip(reservation.scopes, left, strict=False)
@@ -253,7 +254,7 @@ class Allowance:
 
 
 class Limits(Store):
-    """An agent's limits, shared by all processes. No method raises StateUnavailable but `cooldown_left`."""
+    """An agent's limits, shared by all processes. Only `cooldown_left` raises StateUnavailable."""
 
     def __init__(
         self,
@@ -272,12 +273,10 @@ class Limits(Store):
         self._away_said = False
 
     async def take(self, request: LimitRequest) -> Verdict:
-        """Take a turn's request, all of it or nothing.
-
-        Only "ok" and "closing" (a conversation's last turn, since money runs out) take anything.
-        """
+        """Take a turn's request, all of it or nothing. Only "ok" and "closing" (a conversation's last turn, since the
+        budget is nearly used up) take anything."""
         if self._link.has_queued:
-            await self._link.write_queued()  # turns of an outage count first
+            await self._link.write_queued()  # turns of an outage come first
         try:
             outcome = await self._link.script(TAKE, *self.script_args(request))
         except StateUnavailable as away:
@@ -285,7 +284,7 @@ class Limits(Store):
         return self.read_verdict(request, outcome)
 
     def script_args(self, request: LimitRequest) -> tuple[list[str], list[object]]:
-        """Keys and arguments for a script of TAKING; its outcome goes to `read_verdict`."""
+        """Return keys and arguments for a script of TAKING; its outcome goes to `read_verdict`."""
         agent, day = request.agent, request.counted_on
         redis_keys = [keys.cooldown(agent, request.channel_id), keys.daily_count(agent, day), keys.SILENCE]
         mutes = json.dumps([str(Scope.agent(agent, guild)) for guild in {None, request.guild_id}])
@@ -325,16 +324,16 @@ class Limits(Store):
 
     @when_back("turns taken during an outage")
     async def _count_turn(self, agent: str, date: str, turn_id: str) -> None:
-        """Count a turn of the day; one that is counted already is not counted again."""
+        """Count a turn of the day once."""
         await self._link.script(COUNT, [keys.daily_count(agent, date)], [COUNT_SECONDS, turn_id])
 
     def resume(self, request: LimitRequest, dollars: float) -> None:
-        """Reserve for a turn that another process began and this one resumes; it has cost `dollars` so far."""
+        """Take over the reservation of a turn that this process resumes; it has cost `dollars` so far."""
         self.budgets.holds[request.reservation_name] = replace(request.reservation, amount=millionths(dollars))
 
     async def reserve_more(self, agent: str, turn_id: str, total: float) -> bool:
-        """Raise the turn's reservation to `total` US dollars before another of its calls; False if the money is
-        lacking."""
+        """Raise the turn's reservation to `total` US dollars before another of its calls. Returns False if a budget
+        lacks the money."""
         name = reservation_name(agent, turn_id)
         reservation, amount = self.budgets.holds.get(name), millionths(total)
         if reservation is None or amount <= reservation.amount:
@@ -359,16 +358,16 @@ class Limits(Store):
         await self._link.call(lambda redis: redis.delete(keys.cooldown(agent, channel_id)))
 
     async def cooldown_left(self, agent: str, channel_id: int) -> float:
-        """Seconds until the agent's cooldown in the channel is over, 0 if there is none. Raises StateUnavailable."""
+        """Return the seconds left of the agent's cooldown in the channel, or 0. Raises StateUnavailable."""
         ends = await self._link.call(lambda redis: redis.get(keys.cooldown(agent, channel_id)))
         return max(0.0, float(ends or 0) - self._clock())
 
     async def all(self, agent: str, date: str) -> int:
-        """Turns taken on that day, free ones included."""
+        """Return the turns taken on that day, including free ones."""
         return await self.count(agent, date) + await self.count(agent, free_day(date))
 
     async def count(self, agent: str, date: str) -> int:
-        """Turns taken on that day that count against the daily maximum."""
+        """Return the turns taken on that day, without free ones."""
         try:
             kept = await self._link.call(lambda redis: redis.get(keys.daily_count(agent, date)))
         except StateUnavailable:
@@ -377,10 +376,10 @@ class Limits(Store):
 
 
 class MemoryQuota:
-    """Limit an agent's memory changes a day and person, so that nobody floods its memory.
+    """Limit an agent's memory changes per day and person, so that nobody floods its memory.
 
-    A hash a day: user id ("0" for the bots among themselves) → changes. While Redis is unavailable each process counts
-    alone.
+    A hash per day: user id ("0" for bots among themselves) → changes. While Redis is unavailable, each process counts
+    by itself.
     """
 
     def __init__(self, link: RedisConnection) -> None:
@@ -388,10 +387,8 @@ class MemoryQuota:
         self._here: Counter[tuple[str, str, int]] = Counter()
 
     async def take(self, agent: str, date: str, person: int | None, most: int) -> bool:
-        """Count a change that the person caused; whether it is within `most`.
-
-        The higher of the two counts holds, so that changes while Redis was unavailable count too.
-        """
+        """Count a change that the person caused. Returns whether it is within `most`, by the higher of Redis's and this
+        process's count, so that an outage doesn't reset it."""
         who = (agent, date, person or NOBODY)
         if self._here[who] >= most:
             return False

@@ -1,10 +1,9 @@
-"""Options that people set while the program runs: a bounded hash in Redis that every process holds in memory.
+"""Options that people set while the program runs: a bounded hash in Redis, mirrored in every process's memory.
 
-A field is a place, an agent and an option, `c7@9:claude:stream`; its value is JSON. A channel's place names its guild,
-so that each guild has a bound of its own; without one an older version wrote it, and a change of the same option there
-removes it. A notice publishes each change; the hash is then read again, as after a loss of Redis. Once used, the hash
-is never empty (EVER): if it is missing Redis was emptied, and a living process writes it again. Which options there
-are, and which may be set, is not known here.
+A field is a place, an agent, and an option, such as `c7@9:claude:stream`; its value is JSON. A channel's place includes
+its guild, so that each guild has a bound of its own. (Older versions wrote it without the guild; a change of that
+option removes the old field.) A notice publishes each change, after which the hash is read again, as after an outage.
+Once used, the hash is never empty (EVER): if it is missing, Redis was emptied, and a running process writes it again.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from agentic.wire.bus import Bus, Mirror
 from agentic.wire.connection import RedisConnection
 from agentic.wire.messages import LiveOptionNotice
 
-MAX_ENTRIES = 500  # entries of a guild, and of everywhere; those of channels without a guild count together
+MAX_ENTRIES = 500  # per guild, for everywhere, and for all channels without a guild
 MAX_CHARACTERS = 4_000  # of a value as JSON
 CHECK_EVERY = 5.0  # seconds between two checks that Redis still has the hash
 EVER = "-"  # not a field
@@ -59,15 +58,13 @@ def in_guild(guild_id: int) -> str:
 
 
 def in_channel(channel_id: int, guild_id: int | None = None) -> str:
-    """A channel as `set` and `unset` take it, with its guild if it has one; `layer` takes it without."""
+    """Return a channel's place. `set` and `unset` need its guild, if it has one; `layer` takes it without."""
     return f"c{channel_id}" if guild_id is None else f"c{channel_id}@{guild_id}"
 
 
 class LiveOptions(Mirror):
-    """The options by place and agent. Call `start()` before the bus runs, and `run()` in a task.
-
-    `version` changes whenever an option may have changed.
-    """
+    """The options by place and agent. Call `start()` before the bus runs, and `run()` in a task. `version` changes
+    whenever an option may have changed."""
 
     def __init__(self, link: RedisConnection, bus: Bus, *, check_every: float = CHECK_EVERY) -> None:
         super().__init__(link, bus, check_every)
@@ -80,8 +77,8 @@ class LiveOptions(Mirror):
         return self._layers.get((place, agent), {})
 
     def layers(self, agent: str, guild_id: int | None, channels: Iterable[int]) -> list[tuple[str, str]]:
-        """The places and agents whose layers hold for an agent in a channel, lowest first; `channels` are a thread's
-        parent, if there is one, and the channel itself. A narrower place wins, in one place the agent's own."""
+        """Return the layers that apply to an agent in a channel, lowest first. A narrower place wins, and within a
+        place the agent's own layer. `channels`: the channel, after its parent if it is a thread."""
         places = [EVERYWHERE, *([in_guild(guild_id)] if guild_id is not None else []), *map(in_channel, channels)]
         return [(place, who) for place in places for who in (ALL, agent) if (place, who) in self._layers]
 
@@ -90,7 +87,7 @@ class LiveOptions(Mirror):
         self._bus.on_resubscribed(self._behind.set)
 
     async def read(self) -> None:
-        """Read the hash, and write it again if Redis was emptied. Raises StateUnavailable."""
+        """Read the hash, or write it again if Redis was emptied. Raises StateUnavailable."""
         stored = await self._link.call(lambda redis: redis.hgetall(keys.LIVE_OPTIONS))
         if not stored and self._entries:
             known: dict[Any, Any] = {EVER: "1", **self._entries}
@@ -99,8 +96,8 @@ class LiveOptions(Mirror):
         self._take({str(field): str(value) for field, value in stored.items() if field != EVER})
 
     async def set(self, place: str, agent: str, option: str, value: Any) -> Literal["set", "full"]:
-        """Set an option for an agent, or ALL, in a place. Raises StateUnavailable, and ValueError for a value that is
-        too long or no JSON."""
+        """Set an option for an agent, or ALL, in a place. Raises StateUnavailable, and ValueError if the value is too
+        long or isn't JSON."""
         fields, written = _fields(place, agent, option), json.dumps(value, ensure_ascii=False)
         if len(written) > MAX_CHARACTERS:
             raise ValueError(f"at most {MAX_CHARACTERS} characters")
@@ -112,7 +109,7 @@ class LiveOptions(Mirror):
         return outcome
 
     async def unset(self, place: str, agent: str, option: str) -> bool:
-        """Whether it was set. Raises StateUnavailable."""
+        """Unset an option. Returns whether it was set. Raises StateUnavailable."""
         fields = _fields(place, agent, option)
         arguments = [*fields, keys.LIVE_OPTION_NOTICES, LiveOptionNotice().to_wire()]
         await self._restore()
@@ -124,7 +121,8 @@ class LiveOptions(Mirror):
         return {field: written for field, written in self._entries.items() if field not in fields}
 
     async def _restore(self) -> None:
-        """Before a change: of a Redis that was emptied a moment ago it would be the only one that is left."""
+        """Restore the hash before a change, or the change would be all that is left in a Redis that was just
+        emptied."""
         if await self.is_lost():
             await self.read()
 
@@ -132,7 +130,7 @@ class LiveOptions(Mirror):
         return bool(self._entries) and not await self._link.call(lambda redis: redis.exists(keys.LIVE_OPTIONS))
 
     def _take(self, entries: Mapping[str, str]) -> None:
-        """Hold these entries; one that can't be read is skipped."""
+        """Take these entries into memory, except unreadable ones."""
         layers: dict[tuple[str, str], dict[str, Any]] = {}
         for field, written in entries.items():
             place, _, rest = field.partition(":")
@@ -140,13 +138,13 @@ class LiveOptions(Mirror):
             try:
                 layers.setdefault((_layer_of(place), agent), {})[option] = json.loads(written)
             except (ValueError, RecursionError):
-                log.warning("the live option %.80s cannot be read and is skipped", field)
+                log.warning("skipping the live option %.80s: can't read it", field)
         self._entries, self._layers = dict(entries), layers
         self.version += 1
 
 
 def _fields(place: str, agent: str, option: str) -> tuple[str, str]:
-    """The field, and the one of a channel without its guild."""
+    """Return the field, and the older version's field without the guild."""
     return f"{place}:{agent}:{option}", f"{_layer_of(place)}:{agent}:{option}"
 
 

@@ -1,8 +1,8 @@
 """Which agents are online, which back off, when each was first seen, and which bot has the slash commands.
 
-An agent is online while its process renews a key, which expires otherwise. One bot has the commands, over all
-processes: it renews a key too; when it is gone for good the key expires, and another bot takes it. After a restart a
-bot finds its own name there, so the commands stay with one bot.
+An agent is online while its process renews a key. One bot of all processes has the commands: it renews a key, too. If
+it is gone for good, the key expires, and another bot takes it. After a restart, a bot finds its own name there, so the
+commands stay with the same bot.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from agentic.wire.connection import Store, or_default
 
 PRESENCE_TTL_SECONDS = 15
 SEEN_SECONDS = 30 * 86400
-MAX_BACKOFF_SECONDS = 3600.0  # seconds; a clock that is wrong must not silence an agent for long
+MAX_BACKOFF_SECONDS = 3600.0  # a wrong clock must not silence an agent for long
 TTL_SECONDS = 900
 NO_SERVERS: Mapping[int, int] = {}
 
-# KEYS: the key; ARGV: the agent, seconds, 1 if it takes the commands from another bot
+# KEYS: the key; ARGV: the agent, seconds, 1 to take the commands from another bot
 CLAIM = """
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] and ARGV[3] == '0' then return 0 end
@@ -37,7 +37,8 @@ log = logging.getLogger(__name__)
 
 class CommandOwner(Store):
     async def claim(self, agent: str, *, insist: bool = False) -> bool:
-        """Whether this agent has the commands for the next quarter of an hour; `insist` takes them from another."""
+        """Claim the commands for 15 minutes; `insist` takes them from another bot. Returns whether the agent has
+        them."""
         arguments = [agent, TTL_SECONDS, int(insist)]
         return bool(await self._link.script(CLAIM, [keys.COORDINATOR_COMMANDS_BOT], arguments))
 
@@ -46,12 +47,12 @@ class CommandOwner(Store):
 
 
 class Presence(Store):
-    """For people and consoles. An agent without a key still gets turns."""
+    """Who is online, for people and the console. Agents that are offline get turns anyway."""
 
     @or_default(None, "presence is not renewed")
     async def renew(self, agent: str, text: str, servers: Mapping[int, int] = NO_SERVERS) -> None:
-        """Mark the agent as online for 15 more seconds, with a free `text` about it; `servers` maps channels that it
-        sees to their servers."""
+        """Mark the agent as online for 15 more seconds, with a `text` about it. `servers`: channel → server, for the
+        channels that it sees."""
         now = self._clock()
 
         def write(pipe: Pipeline) -> None:
@@ -67,38 +68,38 @@ class Presence(Store):
 
     @or_default(False, "when an agent was first there is noted later")
     async def note_first(self, agent: str) -> bool:
-        """Note since when the agent exists, without marking it as online: a service may have no bots."""
+        """Note when the agent was first seen, without marking it as online: a service may have no bots."""
         key, now = keys.seen(agent), str(self._clock())
         await self._link.batch(lambda pipe: (pipe.hsetnx(key, "first", now), pipe.expire(key, SEEN_SECONDS)))
         return True
 
     async def first_seen(self, agent: str) -> float | None:
-        """When the agent was first there, in unix seconds; None for never."""
+        """Return when the agent was first seen, in unix seconds; None for never."""
         first = await self._link.call(lambda redis: redis.hget(keys.seen(agent), "first"))
         return None if first is None else float(first)
 
     @or_default(dict[str, str](), "the users of earlier agents are not known")
     async def seen(self, agents: Iterable[str]) -> Mapping[str, str]:
-        """The last text of each of `agents` that was online in the last month."""
+        """Return the last text of each of `agents` that was online in the last month."""
         names = list(agents)
         found = await self._link.batch(lambda pipe: [pipe.hget(keys.seen(name), "text") for name in names])
         return {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}
 
     @or_default(dict[int, int](), "the servers of channels are not known")
     async def servers(self, agents: Iterable[str]) -> Mapping[int, int]:
-        """The server of each channel that one of `agents` saw in the last month."""
+        """Return the server of each channel that any of `agents` saw in the last month."""
         names, known = list(agents), dict[int, int]()
         texts = await self._link.batch(lambda pipe: [pipe.hget(keys.seen(name), "servers") for name in names])
         for name, text in zip(names, texts, strict=True):
             try:
                 known |= {int(channel): int(server) for channel, server in json.loads(text or "{}").items()}
             except (ValueError, TypeError, AttributeError):
-                log.warning("the servers of %s's channels cannot be read and are ignored: %.40r", name, text)
+                log.warning("ignoring the servers of %s's channels: can't read %.40r", name, text)
         return known
 
-    @or_default(None, "nobody knows which process writes the record")
+    @or_default(None, "it is unknown which process writes the record")
     async def records(self) -> bool:
-        """Whether a process writes the record now; None if nobody knows."""
+        """Whether a process writes the record now; None if Redis is unavailable."""
         return bool(await self._link.call(lambda redis: redis.exists(keys.RECORDER_OWNER)))
 
     @or_default(None, "presence ends by itself")
@@ -106,21 +107,21 @@ class Presence(Store):
         await self._link.call(lambda redis: redis.delete(keys.ready(agent)))
 
     async def online(self, agents: Iterable[str]) -> set[str]:
-        """Those of `agents` that are online. Raises StateUnavailable."""
+        """Return those of `agents` that are online. Raises StateUnavailable."""
         return set(await self._texts(keys.ready, agents))
 
-    @or_default(None, "nobody knows which agents are online elsewhere")
+    @or_default(None, "it is unknown which agents are online elsewhere")
     async def read(self, agents: Iterable[str]) -> dict[str, str]:
-        """The text of each of `agents` that is online; None if nobody knows."""
+        """Return the text of each of `agents` that is online; None if Redis is unavailable."""
         return await self._texts(keys.ready, agents)
 
 
 class BackoffStore(Store):
-    """Back-offs of agents whose provider refused them."""
+    """Back-offs of agents whose provider rejected their requests."""
 
     @or_default(0.0, "back-offs are not shared")
     async def share(self, agent: str, until: float) -> float:
-        """Share a back-off that ends at `until` (unix seconds, 0 for none), and return the latest end that is known."""
+        """Share a back-off that ends at `until` (unix seconds, 0 for none). Returns the latest known end."""
         kept = await self.until(agent) or 0.0
         if until > kept:
             await self.put(agent, until)
@@ -133,16 +134,16 @@ class BackoffStore(Store):
             await self._link.call(lambda redis: redis.set(keys.bench(agent), str(until), px=max(1, round(left * 1000))))
 
     async def until(self, agent: str) -> float | None:
-        """When the agent's back-off ends, in unix seconds; None if there is none."""
+        """Return when the agent's back-off ends, in unix seconds; None if there is none."""
         return (await self.read([agent])).get(agent)
 
     async def read(self, agents: Iterable[str]) -> dict[str, float]:
-        """Those of `agents` that are in back-off, and until when."""
+        """Return agent → end of its back-off (unix seconds), for those of `agents` that back off."""
         texts, now, found = await self._texts(keys.bench, agents), self._clock(), dict[str, float]()
         for name, text in texts.items():
             until = finite_number(text)
             if until is None:
-                log.warning("the back-off of %s cannot be read and is ignored: %.40r", name, text)
+                log.warning("ignoring the back-off of %s: can't read %.40r", name, text)
             elif until > now:
                 found[name] = min(until, now + MAX_BACKOFF_SECONDS)
         return found

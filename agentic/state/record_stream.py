@@ -1,12 +1,12 @@
-"""Writes the entries of the record to their Redis streams, in the background.
+"""Write the record's entries to their Redis streams, in the background.
 
-A turn, the engine, and the gateway hand entries in and go on. One task redacts, compresses, and writes them, in order:
-words each half second, or with the next note, since a deletion must not be lost. What waits has a bound: beyond it the
-oldest words go first, since notes of deletions are among the rest. What was dropped is counted in the next entry's
-number (turn_records.py), so the recorder knows of it, and logged now and then.
+A turn, the engine, and the gateway hand in entries without waiting. One task redacts, compresses, and writes them in
+order: words every half second, or with the next note, since a note may be a deletion, which must not be lost. The queue
+is bounded: beyond its bound, the oldest words are dropped first. Dropped entries are counted in the next entry's number
+(turn_records.py), so the recorder knows of them, and are logged now and then.
 
-The recorder may be another process, and knows the bots by its settings; `RecordedAgents` tells it which personas have
-streams too.
+The recorder may be another process. It knows the bots from its settings, and from `RecordedAgents` which personas have
+streams, too.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if sys.version_info >= (3, 14):
 else:
     import zstandard as zstd
 
-KEEP_SECONDS = 30 * 86400  # of a recorded agent, after the last one was added; the streams are kept for 7 days
-MAX_WAITING = 2000  # entries, and sets of words
-MAX_BYTES = 32_000_000  # of words that wait
-MAX_BATCH_BYTES = 2_000_000  # of words that are written together; more only if a single turn has more
+KEEP_SECONDS = 30 * 86400  # after the last agent was added; streams are kept for 7 days
+MAX_WAITING = 2000  # entries and sets of words
+MAX_BYTES = 32_000_000  # of waiting words
+MAX_BATCH_BYTES = 2_000_000  # of words written together, unless a single turn has more
 MAX_ENTRY_BYTES = 2_000_000  # of an entry's data
-BATCH_SECONDS = 0.5  # from the first words until they are written, with what came meanwhile
-WORDS_KEPT = 1000  # in the stream of an agent: far more than a recorder leaves there
+BATCH_SECONDS = 0.5  # from the first words until the batch is written
+WORDS_KEPT = 1000  # in an agent's stream: far more than a recorder leaves there
 WORDS_SECONDS = 86400
 NOTES_KEPT = 20_000
 NOTES_SECONDS = 7 * 86400
-WRITE_SECONDS = 10.0  # for a write; a large one over a slow line is no outage
-PAUSE_SECONDS = 2.0  # after a write that failed
-REPORT_SECONDS = 600.0  # between two lines about dropped entries
+WRITE_SECONDS = 10.0  # per write; a large write over a slow line isn't an outage
+PAUSE_SECONDS = 2.0  # after a failed write
+REPORT_SECONDS = 600.0  # between two log lines about dropped entries
 LAST_WAIT = 3.0  # seconds to write at the end of the process
-LEVEL = 3  # of zstd
-ZSTD = b"\x28\xb5\x2f\xfd"  # how its data begins
+LEVEL = 3  # of zstd compression
+ZSTD = b"\x28\xb5\x2f\xfd"  # first bytes of zstd data
 
-# KEYS: the stream, its count. ARGV: how many entries were dropped before these, the stream's bounds, then of each entry
-# kind, data, and blob ("" for none).
+# KEYS: the stream, its count. ARGV: how many entries were dropped before these, the stream's bounds, then for each
+# entry its kind, data, and blob ("" for none).
 ADD = f"""{APPEND}
 local entries = {{}}
 for i = 4, #ARGV, 3 do
@@ -69,36 +69,35 @@ end
 append(KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), entries)
 """
 
-Fields = tuple[str, bytes, bytes]  # kind, data, and blob of an entry
+Fields = tuple[str, bytes, bytes]  # kind, data, and blob
 
 _KINDS = {kind: name for name, kind in (*NOTES.items(), *WORDS.items())}
-_BLOBS: Mapping[type[Entry], str] = {PackedCall: "words", PostWords: "picture"}  # what isn't in the JSON
+_BLOBS: Mapping[type[Entry], str] = {PackedCall: "words", PostWords: "picture"}  # the field that isn't in the JSON
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """Entries that wait for a stream: notes, or the words of a turn, which are made and encoded when their batch is
-    due."""
+    """Entries for a stream: notes, or a turn's words, which are made and encoded when their batch is due."""
 
     stream: str
     entries: Callable[[], Sequence[Entry | CallWords]]
-    size: int = 0  # of words: about how many bytes they hold in memory
+    size: int = 0  # of words: approximate bytes in memory
     fields: list[Fields] | None = None
-    lost: int = 0  # entries that can't be made, or are too large
+    lost: int = 0  # entries that couldn't be made, or are too large
 
 
 class Notes(Protocol):
-    """Where notes for the record go: conversations, reactions, deletions, actions; and words that are in no turn."""
+    """Takes notes for the record (conversations, reactions, deletions, actions), and words that belong to no turn."""
 
     def note(self, entry: Entry) -> None: ...
     def log(self, agent: str, entry: Entry) -> None: ...
 
 
 class TurnWords(Protocol):
-    """The words of a turn that ended. Its methods take their time, so they are called in a thread; `size`: about how
-    many bytes it holds in memory, 0 if there are no words."""
+    """The words of a turn that ended. The methods are slow, so they are called in a thread. `size`: approximate bytes
+    in memory, 0 if there are no words."""
 
     @property
     def size(self) -> int: ...
@@ -109,7 +108,7 @@ class TurnWords(Protocol):
 
 
 class NoRecord:
-    """The notes of an installation that records nothing."""
+    """Notes that are not recorded."""
 
     def note(self, entry: Entry) -> None:
         del entry
@@ -119,11 +118,8 @@ class NoRecord:
 
 
 class RecordWriter:
-    """`prompts`: those, completions and messages of rooms are recorded too. Run `run` in a task; `aclose` writes what
-    still waits.
-
-    `note`, `log`, `began` and `ended` never wait and never fail.
-    """
+    """Run `run` in a task; `aclose` writes what still waits. `prompts`: record prompts, completions, and messages of
+    rooms, too. `note`, `log`, `began`, and `ended` never wait and never fail."""
 
     def __init__(
         self,
@@ -138,36 +134,36 @@ class RecordWriter:
         self._batch_seconds, self._pause_seconds = batch_seconds, pause_seconds
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
-        self._dropped: Counter[str] = Counter()  # by stream, not yet counted in its numbers
+        self._dropped: Counter[str] = Counter()  # by stream; not yet in its entries' numbers
         self._unreported = 0
         self._reported_at = float("-inf")  # event loop time
         self._more, self._has_note = asyncio.Event(), asyncio.Event()
-        self.dropped = 0  # in all
+        self.dropped = 0  # in total
 
     @property
     def waiting(self) -> int:
-        """How many notes and turns' words are not written yet."""
+        """Return how many notes and turns' words are not written yet."""
         return len(self._waiting)
 
     def note(self, entry: Entry) -> None:
-        """Write one of agentic.wire.entries.NOTES."""
+        """Write a note, one of agentic.wire.entries.NOTES."""
         self._put(_Waiting(keys.COORDINATOR_RECORD, lambda: (entry,)))
 
     def log(self, agent: str, entry: Entry) -> None:
-        """Write words that are in no turn to the agent's stream: a message that it heard, a summary, a profile, what it
-        posted unprompted. They are no prompts, so `prompts` does not count."""
+        """Write words that belong to no turn to the agent's stream: a message that it read, a summary, a profile, an
+        unprompted message. `prompts` doesn't apply to them."""
         size = 500 + sum(sys.getsizeof(value) for value in dict(entry).values() if isinstance(value, str))
         self._put(_Waiting(keys.words(agent), lambda: (entry,), size))
 
     def began(self, notice: TurnNotice) -> None:
-        """Nothing is recorded of a turn that only began."""
+        """Do nothing: only turns that ended are recorded."""
 
     def ended(self, record: TurnRecord, words: TurnWords) -> None:
-        """Write the words of a turn that ended; its record is in Redis already."""
+        """Write the words of a turn that ended. Its TurnRecord is in Redis already."""
         if size := words.size:
 
             def entries() -> Sequence[Entry | CallWords]:
-                # The searches stay behind the calls: the recorder leaves out those of calls that it must not keep.
+                # Searches come after calls: the recorder leaves out searches of calls that it must not keep.
                 prompts = (*words.calls(), *words.searches(), *words.rooms()) if self._prompts else ()
                 return (*prompts, *words.posts())
 
@@ -183,12 +179,14 @@ class RecordWriter:
             await self._write_all()
 
     async def aclose(self, seconds: float = LAST_WAIT) -> None:
-        """Write what waits, for so many seconds at most. `run` must have ended."""
+        """Write what waits, for at most `seconds`. `run` must have ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._write_all()
         if self._waiting:
-            log.warning("entries lost with this process, which could not write them to Redis: %d", len(self._waiting))
+            log.warning(
+                "entries of the record lost: %d; this process could not write them to Redis", len(self._waiting)
+            )
 
     def _put(self, waiting: _Waiting) -> None:
         self._waiting.append(waiting)
@@ -212,7 +210,7 @@ class RecordWriter:
         self._unreported += count
         now = asyncio.get_running_loop().time()
         if now - self._reported_at >= REPORT_SECONDS:
-            why = "Redis is unavailable or too slow for them, turns go on"
+            why = "Redis is unavailable or too slow; turns continue"
             log.warning("entries dropped from the record: %d; %s", self._unreported, why)
             self._reported_at, self._unreported = now, 0
 
@@ -226,7 +224,7 @@ class RecordWriter:
                 await asyncio.sleep(self._pause_seconds)
 
     async def _write_batch(self) -> None:
-        """Write the first ones that wait. Raises StateUnavailable."""
+        """Write the first entries that wait. Raises StateUnavailable."""
         batch, size = list[_Waiting](), 0
         for each in self._waiting:
             size += each.size
@@ -234,7 +232,7 @@ class RecordWriter:
                 break
             batch.append(each)
         if new := [each for each in batch if each.fields is None]:
-            # The words of a turn take a millisecond, which the next turn would feel.
+            # encoding a turn's words takes a millisecond, which would delay the next turn
             if size:
                 await asyncio.to_thread(self._encode, new)
             else:
@@ -253,7 +251,7 @@ class RecordWriter:
                 except StateUnavailable:
                     raise
                 except Exception:  # the edge of the task: one bad entry must not end the record
-                    log.exception("entries of the record cannot be written and are dropped")
+                    log.exception("dropping entries of the record: can't write them")
                     self._note_dropped(stream, len(fields) // 3)
             for each in together:
                 self._remove(each)
@@ -271,7 +269,7 @@ class RecordWriter:
             try:
                 made = [encode(entry, self._redact) for entry in each.entries()]
             except Exception:  # the edge of the task, too
-                log.exception("an entry of the record cannot be made and is dropped")
+                log.exception("dropping an entry of the record: can't make it")
                 each.fields, each.lost = [], 1
                 continue
             each.fields = [fields for fields in made if len(fields[1]) + len(fields[2]) <= MAX_ENTRY_BYTES]
@@ -279,11 +277,11 @@ class RecordWriter:
 
 
 def encode(entry: Entry | CallWords, redact: Redactor) -> Fields:
-    """Redact an entry and encode it as it travels."""
+    """Redact an entry and encode it for its stream."""
     if type(entry) is CallWords:
         entry = pack(entry, redact)
     blob = getattr(entry, _BLOBS[type(entry)]) if type(entry) in _BLOBS else None
-    in_json = None if type(entry) is PackedCall else redact  # ids alone, of many messages
+    in_json = None if type(entry) is PackedCall else redact  # ids of messages only
     return _KINDS[type(entry)], _to_json(entry, in_json), blob or b""
 
 
@@ -311,10 +309,10 @@ def decode(fields: Mapping[bytes, bytes]) -> Entry | None:
 
 
 def pack(words: CallWords, redact: Redactor | None = None) -> PackedCall:
-    """Compress the words of a call, as the record keeps them.
+    """Compress the words of a call for the record.
 
-    Each call is compressed by itself. The system prompt repeats; to have it once for all calls would save about 2 KB of
-    each, but people's words could be in it, and would then have to be removed in a second place.
+    Each call is compressed by itself. Storing the system prompt, which repeats, only once would save about 2 KB per
+    call, but it may contain people's words, which would have to be removed from a second place.
     """
     values = {name: getattr(words, name) for name in PackedCall.model_fields if name != "words"}
     compressed = zstd.compress(_to_json(words, redact, {"quoted"}), LEVEL)
@@ -324,10 +322,10 @@ def pack(words: CallWords, redact: Redactor | None = None) -> PackedCall:
 def unpack(data: bytes) -> CallWords:
     """Read the words of a PackedCall. Raises ValueError if they can't be read."""
     try:
-        # Earlier versions compressed by zlib.
+        # earlier versions used zlib
         text = zstd.decompress(data) if data.startswith(ZSTD) else zlib.decompress(data)
     except (zstd.ZstdError, zlib.error) as error:
-        raise ValueError(f"the words of a call cannot be read: {error}") from error
+        raise ValueError(f"the words of a call can't be read: {error}") from error
     return CallWords.model_validate_json(text)
 
 

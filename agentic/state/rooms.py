@@ -37,23 +37,23 @@ MAX_TURNS = 200
 MAX_MEMBERS = 8
 MAX_RULES = 1_000  # characters
 MIN_MEMBERS = 2
-MAX_FAILURES = 3  # of a member's turns in a row; then it leaves
+MAX_FAILURES = 3  # of a member in a row; then it leaves
 CHANGES = frozenset({"left", "unclear"})  # kinds of lines that a person's change may add
-MAX_LINES = 8  # that are kept for the thread; older lines were posted long before
+MAX_LINES = 8  # kept for the thread; older lines were posted long ago
 
 ROOM_SECONDS = 90 * 86400  # after the last change
 MARK_SECONDS = 90 * 86400
 ARENA_SECONDS = 2 * 86400  # after the last change of any arena
 DRAFT_SECONDS = 15 * 60  # as long as Discord takes answers to a command
-OPENING_SECONDS = 3600  # of what is being made; it is given up long before
+OPENING_SECONDS = 3600  # of a room being opened; opening it is given up long before
 MAX_ROOMS = 10_000
 LISTED = 100
 PAGE = 200  # rooms read at once
 FORGIVEN = frozenset({"policy", "archive_minutes", "audience_seconds", "left", "moderator", "slot_until"})
-"""Fields that count as missing if another version wrote a value that this version does not know."""
+"""Fields that are treated as missing if another version wrote an unknown value."""
 
-# write_room(at): KEYS[at] is the room, KEYS[at + 1] the index. The arguments are those of `room_args`. A room that is
-# as it was is written too, in case Redis lost it, but is no change.
+# write_room(at): KEYS[at] is the room, KEYS[at + 1] the index; arguments as in `room_args`. An unchanged room is
+# written, too, in case Redis lost it, but without a notice.
 WRITE_ROOM = """
 local function write_room(at, first)
   local text, thread, changed = ARGV[first], ARGV[first + 1], ARGV[first + 2]
@@ -71,10 +71,9 @@ log = logging.getLogger(__name__)
 
 
 class RoomMember(StoredValue):
-    """An agent in a room: a bot with an account of its own, or a persona that speaks through a webhook.
-    `failures`: of its turns, in a row; `failure_noted`: people have read about one since the room was opened or
-    resumed, and `turns_taken` counts its turns since then, with or without a post, except failures. `interests` and
-    `talkativeness` (0 to 1) are its persona's."""
+    """An agent in a room: a bot with an account of its own, or a persona that speaks through a webhook. `failures`: in
+    a row. Since the room was opened or resumed: `failure_noted`, whether people were told about a failure, and
+    `turns_taken`, its turns without failures. `interests` and `talkativeness` (0 to 1) are its persona's."""
 
     name: str  # the agent's key
     shown: str
@@ -86,26 +85,26 @@ class RoomMember(StoredValue):
 
 
 class RoomLine(StoredValue):
-    """Something to tell the people in the thread, in one line. `kind`: failed, left, waits, unclear; an open set.
-    `number` counts the room's lines from 1. `why` is a reason of results, or of leaving."""
+    """One line for the people in the thread. `kind`: failed, left, waits, unclear, or others. `number`: the room's
+    lines are numbered from 1. `why`: a reason of results, or of leaving."""
 
     number: int
     kind: str
     members: tuple[str, ...] = ()  # shown names
     why: str = ""
-    turn: int = 0  # the room's last turn by then
+    turn: int = 0  # the room's last turn at that time
 
 
 class Room(StoredValue):
     """A room. Times in unix seconds, ids are Discord's.
 
-    `turn_number` counts the posts of its members from 1; a turn that posts nothing has no number. `why` is the cause of
-    its present status. `slot_until` is set while the thread is open to its audience; `slot_turn` is the
-    turn after which it was last. `rounds`, `skips` and `cost_usd` (US dollars) are those of its whole life.
+    `turn_number` counts its members' posts from 1; turns without a post have no number. `why`: the cause of its status.
+    `slot_until` is set while the audience has the thread; `slot_turn`: the turn after which it last had. `rounds`,
+    `skips`, and `cost_usd` (US dollars) are sums over the room's whole life.
     """
 
     thread_id: int
-    channel_id: int  # of the text channel above the thread
+    channel_id: int  # the text channel above the thread
     guild_id: int | None = None
     conversation_id: str
     topic: str
@@ -115,29 +114,29 @@ class Room(StoredValue):
     rules: str = Field("", max_length=MAX_RULES)
     archive_minutes: int = DEFAULT_ARCHIVE_MINUTES
     turns: int = DEFAULT_TURNS  # the limit
-    audience_seconds: float = 0.0  # 0: the thread is open all the time
-    goodbye_ends: bool = False  # a post that is a mere goodbye ends the room
-    moderator: str | None = None  # of the policy `moderated`: the member that names the next; None: people do
+    audience_seconds: float = 0.0  # length of a slot; 0: the thread is always open
+    goodbye_ends: bool = False  # a post that is just a goodbye ends the room
+    moderator: str | None = None  # with the policy `moderated`: the member that names the next speaker; None: people do
     status: RoomStatus = "active"
     why: str | None = None
-    turn_number: int = 0  # of the last turn that posted
-    starter: str | None = None  # whose post is the first
+    turn_number: int = 0  # of the last post
+    starter: str | None = None  # author of the first post
     last_speaker: str | None = None
     theme: str = DEFAULT_THEME
     lines: tuple[RoomLine, ...] = ()  # the newest
-    wait_noted: bool = False  # people have read that the room waits for them to name the next speaker
+    wait_noted: bool = False  # people were told that the room waits for them to name the next speaker
     rounds: int = 0
     skips: int = 0
     cost_usd: float = 0.0
     slot_until: float | None = None
     slot_turn: int = 0
-    opened_by: int | None = None  # a person
+    opened_by: int | None = None  # a person's id
     opened_at: float = 0.0
     changed_at: float = 0.0
 
     @property
     def has_slots(self) -> bool:
-        """Whether its thread is open to the audience only in slots: between them we lock it."""
+        """Whether the audience has the thread only in slots. Between them, it is locked."""
         return self.audience_seconds > 0
 
     @property
@@ -148,8 +147,8 @@ class Room(StoredValue):
         return next((member for member in self.members if member.name == name), None)
 
     def with_line(self, kind: str, *shown: str, why: str = "") -> Room:
-        """The room with one more line for the people in its thread. A line of CHANGES that was just added isn't
-        repeated: a change by a person may be made twice, before and after the turn that is under way."""
+        """Add a line for the people in the thread. A line of CHANGES that was just added isn't repeated, since a
+        person's change may be applied twice, before and after the current turn."""
         just = (line for line in self.lines if kind in CHANGES and line.turn >= self.turn_number - 1)
         if any((line.kind, line.members, line.why) == (kind, shown, why) for line in just):
             return self
@@ -158,7 +157,7 @@ class Room(StoredValue):
         return self.model_copy(update={"lines": (*self.lines, line)[-MAX_LINES:]})
 
     def ended(self, because: EndReason) -> Room:
-        """The room once its conversation has ended: paused or closed, by the reason."""
+        """Return the room after its conversation ended: paused or closed, depending on the reason."""
         status = "paused" if because in PAUSES else "closed"
         return self.model_copy(update={"status": status, "why": because, "slot_until": None})
 
@@ -174,23 +173,23 @@ def room_args(room: Room) -> list[str | int | float]:
 
 
 class RoomStore(Store):
-    """Only for reading; all methods but `may_exist` raise StateUnavailable."""
+    """Read rooms. All methods but `may_exist` raise StateUnavailable."""
 
     async def read(self, thread_id: int) -> Room | None:
-        """The thread's room; None if there is none or it can't be read."""
+        """Return the thread's room; None if there is none or it can't be read."""
         text = await self._text(keys.room(thread_id))
         return None if text is None else _read_room(thread_id, text)
 
-    @or_default(True, "threads count as rooms")
+    @or_default(True, "any thread may be a room")
     async def may_exist(self, thread_id: int) -> bool:
-        """Whether the thread has a room, or nobody knows."""
+        """Whether the thread has a room, or may have one, since Redis is unavailable."""
         return await self.read(thread_id) is not None
 
     async def list(self, status: RoomStatus | None = None, limit: int | None = LISTED) -> list[Room]:
-        """The rooms of that status, the last changed first; at most `limit`, None for all."""
-        rooms: dict[int, Room] = {}  # a room that moves up meanwhile is not listed twice
+        """Return the rooms of that status (None: any), the last changed first; at most `limit` (None: all)."""
+        rooms: dict[int, Room] = {}  # by thread, as a room may move up meanwhile
         start = 0
-        while page := await self._threads(start):  # page by page, since no command may take long
+        while page := await self._threads(start):  # in pages, so that no command takes long
             texts = await self._link.call(lambda redis, ids=page: redis.mget([keys.room(each) for each in ids]))  # type: ignore[misc]
             for thread_id, text in zip(page, texts, strict=True):
                 if text is None or thread_id in rooms or (room := _read_room(thread_id, str(text))) is None:
@@ -214,12 +213,12 @@ def _read_room(thread_id: int, text: str) -> Room | None:
         wrong = {str(each["loc"][0]) if each["loc"] else "JSON" for each in error.errors()}
         if wrong <= FORGIVEN:
             return Room.model_validate({name: value for name, value in json.loads(text).items() if name not in wrong})
-        log.warning("the room in thread %d cannot be read, its wrong fields: %s", thread_id, ", ".join(sorted(wrong)))
+        log.warning("the room in thread %d can't be read: invalid %s", thread_id, ", ".join(sorted(wrong)))
         return None
 
 
 class ArenaAnswer(StoredValue):
-    """A contender with its answer. `model` is provider/model."""
+    """A contender's answer. `model` is provider/model."""
 
     agent: str
     shown: str
@@ -228,8 +227,8 @@ class ArenaAnswer(StoredValue):
 
 
 class Arena(StoredValue):
-    """`id` is that of the command. `begun`: the contenders were asked; `answers` are theirs once both have answered,
-    `until` (unix seconds) is set once people can vote on the message."""
+    """A question with two hidden answers. `id`: of the command. `begun`: the contenders were asked. `answers` is set
+    once both have answered, `until` (unix seconds) once people can vote on the message."""
 
     id: int
     channel_id: int
@@ -247,7 +246,7 @@ class Arena(StoredValue):
 
 class Arenas(Store):
     async def open(self, arena: Arena) -> bool:
-        """Store a new one; False if the channel has one already."""
+        """Store a new arena. Returns False if the channel has one already."""
         key, field, text = keys.COORDINATOR_ARENAS, str(arena.channel_id), arena.model_dump_json()
         done = await self._link.batch(
             lambda pipe: (pipe.hsetnx(key, field, text), pipe.expire(key, ARENA_SECONDS)), transaction=True
@@ -266,15 +265,15 @@ class Arenas(Store):
         return [arena for text in texts if (arena := Arena.parse(text)) is not None]
 
     async def has_host(self) -> bool:
-        """Whether a process acts for arenas: the one that acts for the personas."""
+        """Whether a process runs arenas, which is the one that acts for personas."""
         return bool(await self._link.call(lambda redis: redis.exists(keys.PERSONAS_OWNER)))
 
 
 class Marks(StoredValue):
-    """`standing`: the room's standing that was said, such as "paused stopped". `slot`: the audience's slot that was
-    announced, by its end (unix seconds). `locked`: the thread's lock is ours; `lock_done`: the thread is locked, not
-    only about to be. `unlockable`: it was said that we may not lock it. `archived`: we have archived it.
-    `line`: the newest of the room's lines that was posted."""
+    """What was done in a room's thread. `standing`: the announced status and cause, such as "paused stopped". `slot`:
+    the announced audience slot, by its end (unix seconds). `locked`: we lock the thread; `lock_done`: it is locked.
+    `unlockable`: people were told that we may not lock it. `archived`: we archived it. `line`: number of the newest
+    posted line."""
 
     standing: str = ""
     slot: float = 0.0
@@ -291,7 +290,7 @@ class RoomMarks(Store):
         try:
             return Marks.model_validate(found)
         except ValidationError:
-            log.warning("the marks of room %d cannot be read, perhaps written by another version", thread_id)
+            log.warning("the marks of room %d can't be read; another version may have written them", thread_id)
             return Marks()
 
     async def set(self, thread_id: int, **marks: str | float | bool) -> None:
@@ -305,8 +304,8 @@ class RoomMarks(Store):
 
 
 class RoomOpening(StoredValue):
-    """A room whose thread is being made, by the bot of `agent`. `request` is the id of the command, which is older
-    than all that is made for it. The room's thread is 0 until there is one."""
+    """A room whose thread `agent`'s bot is making. `request`: id of the command, which is older than everything made
+    for it. The room's thread is 0 until there is one."""
 
     request: int
     agent: str
@@ -328,19 +327,19 @@ class RoomOpenings(Store):
         await self._link.call(lambda redis: redis.hdel(keys.ROOM_OPENINGS, str(request)))
 
     async def of(self, agent: str) -> Sequence[RoomOpening]:
-        """Those that the bot of this agent began."""
+        """Return the openings that this agent's bot began."""
         texts = await self._link.call(lambda redis: redis.hvals(keys.ROOM_OPENINGS))
         openings = (RoomOpening.parse(text) for text in texts)
         return [opening for opening in openings if opening is not None and opening.agent == agent]
 
     async def keep_draft(self, request: int, draft: str) -> None:
-        """Store what a person asked for until they have chosen the members."""
+        """Store a person's request until they have chosen the members."""
         await self._link.call(lambda redis: redis.set(keys.room_opening(str(request)), draft, ex=DRAFT_SECONDS))
 
     async def draft(self, request: int) -> str | None:
-        """None for one that has expired, or was taken."""
+        """Return a draft; None if it has expired or was taken."""
         return await self._text(keys.room_opening(str(request)))
 
     async def take_draft(self, request: int) -> bool:
-        """Remove it; false if it is gone already, so that one choice makes one room."""
+        """Remove a draft. Returns False if it is gone already, so that one choice makes one room."""
         return bool(await self._link.call(lambda redis: redis.delete(keys.room_opening(str(request)))))

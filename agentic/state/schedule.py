@@ -1,7 +1,7 @@
-"""The coordinator's day plans, queues and channel holds, which restarts must neither repeat nor lose.
+"""The coordinator's day plans, queues, and channel holds, which restarts must neither repeat nor lose.
 
-Each step is one atomic command or script, since two coordinators may for a moment believe that they lead. All methods
-raise StateUnavailable: without Redis there is no conversation to plan.
+Each step is one atomic command or script, since two coordinators may briefly both believe that they lead. All methods
+raise StateUnavailable, unless they have a default.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from agentic.wire.connection import Store, or_default, when_back
 DAY_PLAN_SECONDS = 48 * 3600
 STARTER_SECONDS = 30 * 86400
 
-# Another program may have used the same keys for values of other types: these are replaced.
+# Another program may have used these keys for values of other types, which are replaced.
 ONLY_LIST = """
 if not ({list = 1, none = 1})[redis.call('TYPE', KEYS[1]).ok] then redis.call('DEL', KEYS[1]) end
 """
 ONLY_TEXT = ONLY_LIST.replace("list", "string")
-# KEYS: the plan; ARGV: its present text ("" for none), its new one, seconds for one that is new
+# KEYS: the plan; ARGV: its current text ("" for none), its new text, seconds to keep a new plan
 COMPARE_AND_SET = f"""{ONLY_TEXT}
 local kept = redis.call('GET', KEYS[1])
 if (kept or '') ~= ARGV[1] then return 0 end
 if kept then redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL') else redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3]) end
 return 1
 """
-# KEYS: queue, filled mark; ARGV: seconds, fresh elements. Queued elements that are not fresh any more are dropped.
+# KEYS: the queue, the mark that it was filled; ARGV: seconds, fresh elements. Queued elements that aren't fresh are
+# dropped.
 NEXT_CHANNEL = f"""{ONLY_LIST}
 local allowed = {{}}
 for i = 2, #ARGV do allowed[ARGV[i]] = true end
@@ -72,7 +73,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A planned conversation: `at` in unix seconds, `done` once it was claimed or skipped. `added`: by an owner."""
+    """A planned conversation, at `at` (unix seconds). `done`: claimed or skipped. `added`: by an owner."""
 
     at: float
     done: bool = False
@@ -80,15 +81,15 @@ class Slot:
 
 
 class ScheduleStore(Store):
-    """Dates are local dates of the coordinator, YYYY-MM-DD."""
+    """Plans, queues, and holds. Dates are the coordinator's local dates, YYYY-MM-DD."""
 
     async def load_schedule(self, date: str) -> list[Slot] | None:
-        """The day's plan; None if there is none or it can't be read."""
+        """Return the day's plan; None if there is none or it can't be read."""
         raw = await self._plan(date)
         return None if raw is None else _read_slots(raw)
 
     async def _plan(self, date: str) -> str | None:
-        """The stored plan; None if another program has a value of another type there."""
+        """Return the stored plan; None if there is none, or another program's value of another type."""
         key = keys.schedule(date)
         if await self._link.call(lambda redis: redis.type(key)) not in ("string", "none"):
             return None
@@ -99,8 +100,8 @@ class ScheduleStore(Store):
         await self._link.call(lambda redis: redis.set(keys.schedule(date), text, ex=DAY_PLAN_SECONDS))
 
     async def claim_slot(self, date: str, index: int, at: float) -> bool:
-        """Mark the slot of that time as done. True for exactly one caller, over all restarts; False for one that was
-        moved."""
+        """Mark the slot at that time as done. Returns True for exactly one caller, over all restarts, and False if it
+        was moved."""
 
         def claimed(slots: list[Slot]) -> list[Slot] | None:
             if not 0 <= index < len(slots) or slots[index].done or slots[index].at != at:
@@ -110,8 +111,8 @@ class ScheduleStore(Store):
         return await self.change_schedule(date, claimed)
 
     async def change_schedule(self, date: str, change: Callable[[list[Slot]], list[Slot] | None]) -> bool:
-        """Replace the day's plan by what `change` makes of it, in one step; False if that is None. `change` may be
-        called again, with what another process wrote meanwhile. It keeps each slot at its index."""
+        """Replace the day's plan with `change(plan)`, atomically. Returns False if that is None. `change` may be called
+        again, if another process wrote meanwhile. It must keep each slot at its index."""
         while True:
             raw = await self._plan(date)
             slots = change((_read_slots(raw) if raw is not None else None) or [])
@@ -122,14 +123,14 @@ class ScheduleStore(Store):
                 return True
 
     async def next_channel(self, date: str, fresh: Sequence[int]) -> int | None:
-        """Pop the day's next channel; None when the queue is used up. It is filled with `fresh`, in its order, once a
-        day. Queued channels that are not in `fresh` any more are dropped."""
+        """Pop the day's next channel; None if the queue is empty. It is filled with `fresh`, in order, once a day.
+        Queued channels that are no longer in `fresh` are dropped."""
         queue = [keys.channel_queue(date), keys.channel_queue_filled(date)]
         channel = await self._link.script(NEXT_CHANNEL, queue, [DAY_PLAN_SECONDS, *fresh])
         return None if channel is None else int(channel)
 
     async def next_starter(self, channel_id: int, fresh: Sequence[str]) -> str:
-        """Pop the channel's next starter; an empty queue is refilled with `fresh`, in its order. Raises ValueError if
+        """Pop the channel's next starter. An empty queue is refilled with `fresh`, in order. Raises ValueError if
         `fresh` is empty."""
         if not fresh:
             raise ValueError("no agent could start")
@@ -137,33 +138,33 @@ class ScheduleStore(Store):
 
     @or_default(False, "there are no reactive rounds")
     async def take_reactive(self, channel_id: int, cooldown: float) -> bool:
-        """Take the channel's cooldown for reactive rounds (seconds; 0 for none). False while it runs."""
+        """Begin the channel's cooldown for reactive rounds (seconds; 0 for none). Returns False while it runs."""
         if cooldown <= 0:
             return True
         key, milliseconds = keys.reactive_cooldown(channel_id), max(1, round(cooldown * 1000))
         return bool(await self._link.call(lambda redis: redis.set(key, "1", px=milliseconds, nx=True)))
 
     async def hold_channel(self, channel_id: int, holder: str, ttl: float, epoch: int = 0) -> bool:
-        """Hold or renew a channel for one conversation, for `ttl` seconds. False if another holds it, or another
-        process has led since `epoch`, that of the coordinator's lease (0: no lease)."""
+        """Hold a channel, or renew its hold, for a conversation for `ttl` seconds. Returns False if another
+        conversation holds it, or another process has led since `epoch` of the coordinator's lease (0: no lease)."""
         redis_keys = [keys.conversation(channel_id), keys.epoch(keys.COORDINATOR_OWNER)]
         args = [hold_of(holder, epoch), max(1, round(ttl * 1000)), epoch]
         return bool(await self._link.script(HOLD, redis_keys, args))
 
     @when_back("releases of channels")
     async def release_channel(self, channel_id: int, holder: str, epoch: int = 0) -> None:
-        """Release a channel, unless another conversation holds it, or the same one in another epoch."""
+        """Release a channel, unless another conversation holds it, or the same conversation in another epoch."""
         await self._link.script(RELEASE, [keys.conversation(channel_id)], [hold_of(holder, epoch)])
 
     async def release_all_channels(self) -> None:
-        """Release all holds: for a coordinator that begins to lead, which means that the holders are dead."""
+        """Release all holds. Called when a coordinator begins to lead: then all holders are dead."""
         async for held in self._link.scan(keys.conversation("*")):
             if held:
                 await self._link.call(lambda redis, page=held: redis.delete(*page))  # type: ignore[misc]
 
 
 def hold_of(holder: str, epoch: int) -> str:
-    """The value of a channel's hold: a resumed conversation is another holder in each epoch."""
+    """Return the value stored in a channel's hold. In each epoch, a resumed conversation is a different holder."""
     return f"{holder} {epoch}" if epoch else holder
 
 
@@ -178,5 +179,5 @@ def _read_slots(raw: str) -> list[Slot] | None:
             raise ValueError("no time")
         return slots
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        log.warning("the stored schedule cannot be read (%s), a new one is made", type(error).__name__)
+        log.warning("the stored schedule can't be read (%s); making a new one", type(error).__name__)
         return None

@@ -1,7 +1,7 @@
-"""Everything that is live in Redis besides messages, leases, and silence: six groups of stores.
+"""SharedState: all live state in Redis but messages, leases, and silence, in six groups of stores.
 
-Every key expires or has a bound. What a turn must not wait or fail for (turns, limits, costs) continues in this
-process's memory while Redis is unavailable; the rest raises StateUnavailable or has a default.
+Every key expires or is bounded. While Redis is unavailable, everything that a turn must not wait for (turns, limits,
+costs) continues in this process's memory; the rest raises StateUnavailable or has a default.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agentic.wire.connection import RedisConnection
 
 
 class Coordination:
-    """Who is there, and what the coordinator, rooms, and background tasks do."""
+    """Who is online, and the state of the coordinator, rooms, and background tasks."""
 
     def __init__(self, link: RedisConnection, clock: Callable[[], float]) -> None:
         self.presence = Presence(link, clock)
@@ -44,7 +44,7 @@ class Coordination:
 
 
 class ContextState:
-    """What agents have read: the starts of their windows, sessions with a gateway, summaries of rooms."""
+    """Where agents' contexts begin: windows, sessions, summaries of rooms, resets."""
 
     def __init__(self, link: RedisConnection) -> None:
         self.windows = ContextWindows(link)
@@ -54,7 +54,7 @@ class ContextState:
 
 
 class Posts:
-    """What the chat service doesn't tell about posts, and what is done only once over all processes."""
+    """Facts about posts that the chat service doesn't tell, and claims for things that are done once."""
 
     def __init__(self, link: RedisConnection, clock: Callable[[], float]) -> None:
         self.instructed = InstructedPosts(link)
@@ -65,7 +65,7 @@ class Posts:
 
 
 class SharedState:
-    """`clock` gives unix seconds. `holder` names this process in the turns that it claims. `silence` tells who is muted
+    """`clock` gives unix seconds. `holder` names this process in turns that it claims. `silence` knows who is muted
     while Redis is unavailable."""
 
     def __init__(
@@ -87,5 +87,5 @@ class SharedState:
 
     @property
     def is_unavailable(self) -> bool:
-        """Whether Redis does not answer now, or takes no writes."""
+        """Whether Redis doesn't answer now, or accepts no writes."""
         return self.link.away or self.link.is_read_only

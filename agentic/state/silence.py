@@ -1,13 +1,13 @@
-"""Silence: whether an agent may speak in a channel now, and why not.
+"""Silence: whether an agent may speak in a channel now, and if not, why.
 
-People stop a channel with its threads, pause all bots, mute an agent, or ignore a person; each of these is an order for
-a scope, and the newest order of a scope counts, whenever a process learns of it. Every process holds all orders in
-memory, where a check is cheap, and Redis has them in one hash, so they survive restarts. A notice publishes each order.
+People stop a channel with its threads, pause all bots, mute an agent, or ignore a person. Each of these is an order for
+a scope. The newest order of a scope applies, whenever a process learns of it. Every process has all orders in memory,
+where a check is cheap, and Redis has them in one hash, so they survive restarts. A notice publishes each order.
 
-An order takes effect in the process that receives it immediately, even while Redis is unavailable, and is written when
-Redis is back. A resume is kept for a day: an earlier stop that is found later in a channel's history changes nothing.
-The hash has a random MARKER. If a process finds another one than before, Redis is new or was emptied, and the process
-writes its orders again. The first one to do so imports the keys of earlier versions.
+An order takes effect immediately in the process that receives it, even while Redis is unavailable, and is written when
+Redis is back. A resume is kept for a day, so that an earlier stop that is found later in a channel's history changes
+nothing. The hash has a random MARKER: if it changed, Redis is new or was emptied, and each process writes its orders
+again. The first to do so imports the keys of earlier versions.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from agentic.wire.connection import RedisConnection, StateUnavailable
 from agentic.wire.messages import SilenceNotice, read
 
 DAY = 86400.0  # seconds
-MAX_STOP_SECONDS = DAY  # a stop that nobody resumes ends by itself
+MAX_STOP_SECONDS = DAY  # a stop ends by itself after this
 MAX_PAUSE_SECONDS = 366 * DAY
 MAX_MUTE_SECONDS = 7 * DAY
 MAX_IGNORED = 1000  # people, in each guild and everywhere
 CHECK_EVERY = 5.0  # seconds between two checks that Redis still has the hash
-TICK = 0.001  # seconds: how precise the times of orders are
-MARKER, INCOMPLETE = "-", "?"  # not a scope; how its value begins while a process fills an empty hash
+TICK = 0.001  # seconds: the precision of orders' times
+MARKER, INCOMPLETE = "-", "?"  # not a scope; prefix of its value while a process fills an empty hash
 
 Kind = Literal["all", "channel", "agent", "person"]
 S = TypeVar("S", int, str)
@@ -119,7 +119,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChannelRef:
-    """A channel or thread, with what an order for it may be about. A direct message has no guild."""
+    """A channel or thread with its parent and guild, which orders may be for, too. A direct message has no guild."""
 
     channel_id: int
     parent_id: int | None = None
@@ -128,7 +128,8 @@ class ChannelRef:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an order is for. Without a guild it acts everywhere, and in direct messages. A channel's scope has none."""
+    """What an order is for. Without a guild it applies everywhere, including direct messages. A channel's scope has
+    none."""
 
     kind: Kind
     subject: int | str = ""
@@ -136,7 +137,7 @@ class Scope:
 
     @classmethod
     def channel(cls, channel_id: int) -> Scope:
-        """The scope of a channel with its threads, or of one thread."""
+        """Return the scope of a channel with its threads, or of one thread."""
         return cls("channel", channel_id)
 
     @classmethod
@@ -168,7 +169,7 @@ class Scope:
 
     @property
     def name(self) -> str:
-        """Name it in a log."""
+        """Return its name for the log."""
         where = "" if self.guild is None else f" in guild {self.guild}"
         names = {"all": "all bots", "channel": f"channel {self.subject}", "person": f"person {self.subject}"}
         return f"{names.get(self.kind, self.subject)}{where}"
@@ -187,7 +188,7 @@ EVERYTHING = Scope("all")
 
 @dataclass(frozen=True, slots=True)
 class Silenced:
-    """The answer that an agent may not speak: why, and until when (unix seconds) if nobody resumes it."""
+    """Why an agent may not speak, and until when (unix seconds) unless someone resumes it."""
 
     kind: SilencedKind
     scope: Scope
@@ -196,8 +197,8 @@ class Silenced:
 
 @dataclass(frozen=True, slots=True)
 class SilenceOrder:
-    """The last order of a scope, in unix seconds. A resume has `until` 0. `source`, the id of a message or click, tells
-    processes that hear the same order which of them was first."""
+    """The last order of a scope; times in unix seconds. A resume has `until` 0. By `source`, the id of a message or
+    click, processes that receive the same order know which of them was first."""
 
     scope: Scope
     until: float
@@ -206,7 +207,7 @@ class SilenceOrder:
 
     @property
     def rank(self) -> tuple[float, float, str]:
-        """Of two orders for a scope the one with the higher rank counts."""
+        """Return the order's rank: of two orders for a scope, the higher one applies."""
         return self.at, self.until, self.source
 
     @property
@@ -216,7 +217,7 @@ class SilenceOrder:
 
 @dataclass(frozen=True, slots=True)
 class SilenceChange:
-    """An order that silences its scope now. With `person_id` it cancels the replies to this person there instead."""
+    """A scope is silenced now. With `person_id`: the replies to this person there are canceled instead."""
 
     scope: Scope
     person_id: int | None = None
@@ -226,8 +227,8 @@ OnChange = Callable[[SilenceChange], Awaitable[None]]
 
 
 class Silence(Mirror):
-    """All orders, as Redis has them. Call `start()` before the bus runs, and `run()` in a task. `clock` gives unix
-    seconds. Only `read` raises StateUnavailable."""
+    """All orders. Call `start()` before the bus runs, and `run()` in a task. `clock` gives unix seconds. Only `read`
+    raises StateUnavailable."""
 
     def __init__(
         self,
@@ -240,7 +241,7 @@ class Silence(Mirror):
         super().__init__(link, bus, check_every)
         self._clock = clock
         self._orders: dict[Scope, SilenceOrder] = {}
-        self._marker = ""  # of the hash to which all orders were written
+        self._marker = ""  # of the hash that has all orders
         self._unwritten: set[Scope] = set()
         self._in_flight: set[SilenceOrder] = set()  # on their way to Redis
         self._callbacks: list[OnChange] = []
@@ -250,7 +251,7 @@ class Silence(Mirror):
         self._bus.on_resubscribed(self._behind.set)
 
     def on_change(self, callback: OnChange) -> Callable[[], None]:
-        """Call `callback` immediately with each change, for one order maybe twice, until the returned function is
+        """Call `callback` with each change as it happens, perhaps twice for one order, until the returned function is
         called."""
         self._callbacks.append(callback)
 
@@ -262,11 +263,12 @@ class Silence(Mirror):
     # -- the answers --------------------------------------------------------------------------------------------------
 
     def check(self, channel: ChannelRef, agent: str | None = None) -> Silenced | None:
-        """Return why the agent may not speak in the channel now; None if it may. Without an agent nobody is muted."""
+        """Return why the agent may not speak in the channel now; None if it may. Without an agent, mutes are
+        ignored."""
         return next(iter(self.reasons(channel, agent)), None)
 
     def reasons(self, channel: ChannelRef, agent: str | None = None) -> list[Silenced]:
-        """Return all that keeps the agent silent in the channel now: first pauses, then stops, then mutes."""
+        """Return everything that keeps the agent silent in the channel now: pauses first, then stops, then mutes."""
         if not self._orders:
             return []
         guilds = dict.fromkeys((None, channel.guild_id))
@@ -283,24 +285,24 @@ class Silence(Mirror):
 
     @property
     def is_out_of_sync(self) -> bool:
-        """Whether Redis lacks an order of this process, or may have one that this process does not know."""
+        """Whether Redis lacks an order of this process, or may have an order that this process doesn't know."""
         return self._behind.is_set()
 
     def active(self) -> list[SilenceOrder]:
-        """The orders that silence somebody now."""
+        """Return the orders that silence somebody now."""
         now = self._clock()
         return [order for order in self._orders.values() if order.until > now]
 
     def stopped_channels(self) -> dict[int, float]:
-        """The channels and threads that were stopped themselves, and until when."""
+        """Return channel or thread → when its own stop ends (unix seconds)."""
         return self._active_of("channel", int)
 
     def muted_agents(self, guild: int | None = None) -> dict[str, float]:
-        """The agents that are muted everywhere or in the guild, and until when."""
+        """Return agent → when its mute, everywhere or in the guild, ends (unix seconds)."""
         return self._active_of("agent", str, guild)
 
     def ignored_people(self, guild: int | None = None) -> frozenset[int]:
-        """The people who are ignored everywhere or in the guild."""
+        """Return the people who are ignored everywhere or in the guild."""
         return frozenset(self._active_of("person", int, guild))
 
     def _active_of(self, kind: Kind, read_subject: type[S], guild: int | None = None) -> dict[S, float]:
@@ -311,8 +313,8 @@ class Silence(Mirror):
         return any(self._active(Scope.person(person, where)) is not None for where in {None, guild})
 
     def answered_until(self, channel: ChannelRef) -> float:
-        """Messages from before this time (unix seconds) are no longer answered: their answer was stopped, or they came
-        during the stop. 0 if no order is known."""
+        """Return the time (unix seconds, 0 if none) before which messages get no answer anymore: it was stopped, or
+        they came during the stop."""
         return max((order.ended for scope, order in self._orders.items() if scope.covers(channel)), default=0.0)
 
     def _active(self, scope: Scope) -> SilenceOrder | None:
@@ -331,12 +333,12 @@ class Silence(Mirror):
         late: bool = False,
         parent_id: int | None = None,
     ) -> Outcome:
-        """Silence the scope for `seconds`, by default and at most as long as its kind allows; in this process first.
+        """Silence the scope for `seconds`, by default and at most as long as its kind allows. Takes effect in this
+        process first. `at`: time of the order, by default now. `late`: it was found in a channel's history.
 
-        "first" for the first caller of this `source` among all processes; "known" if it is silenced already, without a
-        source or by the same one; "full" if too many people are ignored. `at` is the time of the order, by default now.
-        A `late` order was found in a channel's history: "outdated" if a newer one counts. So it is in a thread if the
-        channel `parent_id` was resumed after it.
+        Returns "first" to the first caller with this `source` among all processes, "known" if the scope is silenced
+        already (without a source, or by the same one), "full" if too many people are ignored, "outdated" if a `late`
+        order is older than one that applies, or than a resume of a thread's channel `parent_id`.
         """
         now, longest = self._clock(), LONGEST[scope.kind]
         said = now if at is None else at
@@ -345,15 +347,16 @@ class Silence(Mirror):
         if late and parent is not None and not parent.until and parent.at > said:
             return "outdated"
         outcome = await self._give(SilenceOrder(scope, round(until, 3), round(said, 3), source), late=late)
-        return "known" if outcome == "first" and until <= now else outcome  # it replaced an earlier one, and is over
+        return "known" if outcome == "first" and until <= now else outcome  # it replaced an earlier order, and is over
 
     async def resume(self, scope: Scope, *, at: float | None = None, late: bool = False) -> bool:
-        """End the scope's silence; `at` and `late` as in `stop`. True for the first caller among all processes."""
+        """End the scope's silence; `at` and `late` as in `stop`. Returns True to the first caller among all
+        processes."""
         said = self._clock() if at is None else at
         return await self._give(SilenceOrder(scope, 0.0, round(said, 3)), late=late) == "first"
 
     async def resume_all(self, scopes: Iterable[Scope], *, at: float | None = None, late: bool = False) -> bool:
-        """End the silence of these scopes; False if none of them was silenced."""
+        """End the silence of these scopes. Returns False if none was silenced."""
         return any([await self.resume(scope, at=at, late=late) for scope in scopes])
 
     async def resume_channel(
@@ -364,12 +367,12 @@ class Silence(Mirror):
         at: float | None = None,
         late: bool = False,
     ) -> bool:
-        """Resume a channel and its threads; False if none of them was stopped."""
+        """Resume a channel and its threads. Returns False if none was stopped."""
         threads = (other for other in self.stopped_channels() if parent_of(other) == channel_id)
         return await self.resume_all(map(Scope.channel, (channel_id, *threads)), at=at, late=late)
 
     async def cancel_replies(self, person: int, channel_id: int) -> None:
-        """Cancel the replies to this person there, in this process and, unless Redis is unavailable, in all others."""
+        """Cancel the replies to this person there, in all processes; only in this one while Redis is unavailable."""
         scope = Scope.channel(channel_id)
         await self._notify(SilenceChange(scope, person))
         notice = SilenceNotice(scope=str(scope), person_id=person).to_wire()
@@ -389,11 +392,11 @@ class Silence(Mirror):
                 or (order.source and order.source == known.source and order.at <= known.at)
             ):
                 return "known"
-            if not order.until and not order.source:  # what is heard of the stop later must not stop again
+            if not order.until and not order.source:  # or the stop would apply again if it is found later
                 order = replace(order, source=known.source)
             if late and known.rank >= order.rank:
                 return "outdated"
-            if not late:  # it comes after all known ones, whatever the clocks say
+            if not late:  # it comes after all known orders, whatever the clocks say
                 order = replace(order, at=round(max(order.at, known.at + TICK), 3))
         self._in_flight.add(order)
         if not late:
@@ -411,7 +414,7 @@ class Silence(Mirror):
         if self._orders.get(scope) is order:
             self._orders[scope] = there
         await self._learn(there)
-        if outcome == "first" and not 0 < there.until <= now:  # a late order may be over already
+        if outcome == "first" and not 0 < there.until <= now:  # a late order may be over
             level = logging.WARNING if scope.kind == "all" else logging.INFO
             if scope.kind in ("all", "person") and there.until:
                 log.log(level, "a person silenced %s until an order to resume", scope.name)
@@ -422,7 +425,7 @@ class Silence(Mirror):
         return outcome
 
     async def _write(self, order: SilenceOrder, how: str) -> tuple[Outcome, SilenceOrder]:
-        """Store and publish the order; return what came of it, and the order that counts in Redis now."""
+        """Store and publish the order. Returns the outcome, and the order that applies in Redis now."""
         places = [order.until, order.at, order.source, self._clock(), DAY, keys.SILENCE_NOTICES, how, MAX_IGNORED]
         outcome, until, at, source = await self._link.script(GIVE, [keys.SILENCE], [str(order.scope), *places])
         there = self._bounded(order.scope, float(until), float(at), str(source))
@@ -433,11 +436,11 @@ class Silence(Mirror):
     # -- the mirror ---------------------------------------------------------------------------------------------------
 
     async def is_lost(self) -> bool:
-        """Whether Redis is new, or was emptied since the last reading."""
+        """Whether Redis is new, or was emptied since the last `read`."""
         return await self._link.call(lambda redis: redis.hget(keys.SILENCE, MARKER)) != self._marker
 
     async def read(self) -> None:
-        """Learn all orders from Redis, and write those that are newer here. Raises StateUnavailable."""
+        """Learn all orders from Redis, and write the orders that are newer here. Raises StateUnavailable."""
         texts = await self._link.call(lambda redis: redis.hgetall(keys.SILENCE))
         marker, token, former = str(texts.get(MARKER, INCOMPLETE)), secrets.token_hex(8), list[str]()
         is_new, was_emptied = marker.startswith(INCOMPLETE), marker != self._marker
@@ -452,7 +455,7 @@ class Silence(Mirror):
         now = self._clock()
         for scope, order in list(self._orders.items()):
             there = theirs.get(scope)
-            # An old order that Redis no longer has was resumed so long ago that the resume is forgotten too.
+            # If Redis no longer has an old order, it was resumed so long ago that the resume has expired, too.
             forgotten = there is None and not was_emptied and order.at <= now - DAY and scope not in self._unwritten
             if order.ended + DAY < now or forgotten:
                 if self._orders.get(scope) is order:
@@ -460,7 +463,7 @@ class Silence(Mirror):
             elif order not in self._in_flight and (there is None or order.rank > there.rank):
                 outcome, there = await self._write(order, "merge")
                 if outcome == "full" and self._orders.get(scope) is order:
-                    log.warning("%s is not ignored after all: too many people are", scope.name)
+                    log.warning("%s is not ignored after all: too many people are ignored", scope.name)
                     self._orders[scope] = there
                 await self._learn(there)
         if is_new:
@@ -478,7 +481,7 @@ class Silence(Mirror):
             except (ValueError, TypeError):
                 order = None
             if order is None:
-                log.warning("the silence of %.80r cannot be read and is ignored", field)
+                log.warning("ignoring the silence of %.80r: can't read it", field)
             else:
                 yield order
 
@@ -489,7 +492,7 @@ class Silence(Mirror):
         return self._bounded(scope, notice.until, notice.at, notice.source)
 
     def _bounded(self, scope: Scope, until: float, at: float, source: str = "") -> SilenceOrder:
-        """The order, within the bounds of its kind, whoever wrote it."""
+        """Return the order within the bounds of its kind."""
         at = min(at, self._clock() + DAY)
         return SilenceOrder(scope, max(0.0, min(until, round(at + LONGEST[scope.kind], 3))), at, source)
 
@@ -511,8 +514,8 @@ class Silence(Mirror):
             await self._learn(order)
 
     async def _notify(self, change: SilenceChange) -> None:
-        """Call all callbacks at the same time: a slow or failing one must not delay the others."""
+        """Call all callbacks concurrently, so that a slow or failing one doesn't delay the others."""
         calls = [callback(change) for callback in self._callbacks]
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, Exception):
-                log.error("a callback failed at the silence of %s", change.scope.name, exc_info=outcome)
+                log.error("a callback failed on the silence of %s", change.scope.name, exc_info=outcome)

@@ -1,13 +1,13 @@
-"""One record of each turn that ended, for /why and the recorder.
+"""A record of each turn that ended, for /why and the recorder.
 
-A record says what called the agent, what it read, what it did, and what that cost; never what anybody said. The script
-that ends the turn adds it, once (`Turns.settle`), to the stream `agent:{name}:turns`. An entry has the fields
-`record`, a JSON object as TurnRecord.to_json makes it, and `n`. `v` is 1 for as long as a reader of this shape can read
-it: fields may be added, none is renamed. Entries are ordered by Redis' clock, `at` is the clock of the agent's process.
-A stream is cut at about 20,000 entries, and at 7 days by each new one; 7 days after its last one it is gone.
+A record says what called the agent, what it read, what it did, and what that cost, but never what anybody said. The
+script that ends the turn (`Turns.settle`) adds it to the stream `agent:{name}:turns`. An entry has the fields `record`,
+JSON from TurnRecord.to_json, and `n`. `v` stays 1 as long as fields are only added. Entries are ordered by Redis's
+clock; `at` is the clock of the agent's process. A stream has about 20,000 entries of the last 7 days, and is gone 7
+days after its last entry.
 
-The number `n` of an entry is one more than that of the entry before it, and one more for each that was dropped in
-between, by its maker or by a bound of the stream. So a reader that remembers the last `n` knows how many it lacks.
+An entry's `n` is one more than that of the entry before it, plus one for each entry that was dropped in between, by its
+maker or by the stream's bound. So a reader that remembers the last `n` knows how many it missed.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from agentic.wire.connection import Store
 from agentic.wire.entries import CallRecord, Phases, StoredValue, ToolCallRecord
 
 KEEP_SECONDS = 7 * 86400
-MAX_RECORDS = 20_000  # of an agent
-MAX_ID_CHARACTERS = 200  # an instruction's id comes over the wire
+MAX_RECORDS = 20_000  # per agent
+MAX_ID_CHARACTERS = 200  # an instruction's id comes from the wire
 PAGE = 500
 BEFORE_MS = 60_000  # the clocks of Discord and of Redis may differ by this
-AFTER_MS = 20 * 60_000  # a turn that a crash cut off behind its post has ended by then
+AFTER_MS = 20 * 60_000  # a turn that crashed after its post has ended by then
 COUNT_SECONDS = 30 * 86400  # longer than any stream: an empty stream must not restart the count
 
 # append(stream, count, dropped, most, seconds, entries): adds entries, lists of fields and values, with their `n`;
-# `dropped` entries before them were lost. The stream keeps about `most` entries, of the last `seconds`, and is gone
-# that long after the last one. Replaces values that another program left under the two keys.
+# `dropped` entries before them were lost. The stream keeps about `most` entries of the last `seconds`, and expires
+# `seconds` after the last. Replaces another program's values under the two keys.
 APPEND = f"""
 local function append(stream, count, dropped, most, seconds, entries)
   if not ({{stream = 1, none = 1}})[redis.call('TYPE', stream).ok] then redis.call('DEL', stream) end
@@ -64,56 +64,56 @@ log = logging.getLogger(__name__)
 
 
 class Reacted(StoredValue):
-    """A reaction that was given, and to which message."""
+    """A reaction of the agent to a message."""
 
     emoji: str
     message_id: int
 
 
 class TurnRecord(StoredValue):
-    """One turn that ended. Ids are Discord's snowflakes unless stated otherwise, money is in US dollars."""
+    """A turn that ended. Ids are Discord snowflakes unless stated otherwise, money is in US dollars."""
 
     v: Literal[1] = 1
-    id: str  # the turn's: an instruction's id, or `m` and the message's
+    id: str  # of the turn: an instruction's id, or `m` and the message's id
     agent: str
-    at: float = 0.0  # unix seconds: when it ended; set by `Turns.settle`
-    day: str = ""  # YYYY-MM-DD: the day that has its costs; set by `Turns.settle`
+    at: float = 0.0  # unix seconds of its end; set by `Turns.settle`
+    day: str = ""  # YYYY-MM-DD that its costs belong to; set by `Turns.settle`
     kind: str  # instruction, mention; an open set
     trigger: str  # round, starter, reactive, mention, call, continue; an open set
     conversation_id: str | None = None  # opaque
     round_number: int | None = None
     channel_id: int
     guild_id: int | None = None
-    asked_by: int | None = None  # the person who brought it about
+    asked_by: int | None = None  # the person who caused it
     asked_message_id: int | None = None
     model: str = ""  # provider/model
-    entries: int = 0  # how many messages were read
-    seconds: float = 0.0  # how long it took
-    input_tokens: int = 0  # cached ones included
+    entries: int = 0  # messages read
+    seconds: float = 0.0  # duration
+    input_tokens: int = 0  # including cached tokens
     cached_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
-    reason: str | None = None  # why nothing was posted, or less than was wanted: one of docs/dev/protocol.md's
-    posted: tuple[int, ...] = ()  # the messages, in order; also the line that says why there is no answer
+    reason: str | None = None  # why nothing, or less than wanted, was posted; see docs/dev/protocol.md
+    posted: tuple[int, ...] = ()  # ids of messages, in order, including a line that says why there is no answer
     reacted: Reacted | None = None
     image: bool = False  # a picture was posted
     chosen_because: str | None = None  # why the coordinator's policy chose the agent
-    room_turn: int | None = None  # the number of the turn in its room
+    room_turn: int | None = None  # number of the turn in its room
     outcome: str = ""  # posted, reacted, skipped, refused, timed_out, failed; an open set
     phases: Phases = Phases()
     calls: tuple[CallRecord, ...] = ()  # of models, in order
     tool_calls: tuple[ToolCallRecord, ...] = ()
 
     def to_json(self) -> str:
-        """Without what has its default, but with `v`."""
+        """Return JSON without defaults, but with `v`."""
         return f'{{"v":{self.v},{self.model_dump_json(exclude_defaults=True)[1:]}'
 
 
 class Records(Store):
-    """The turns of all agents. What reads raises StateUnavailable."""
+    """The turns of all agents. All methods raise StateUnavailable."""
 
     async def of_message(self, message_id: int, agents: Iterable[str]) -> TurnRecord | None:
-        """The turn in which one of `agents` posted this message; None if there is none, or it is too old."""
+        """Return the turn in which one of `agents` posted this message; None if there is none, or it is too old."""
         made = round(sent_at(message_id) * 1000)
         start, end = made - BEFORE_MS, made + AFTER_MS
         pages = await self._link.batch(lambda pipe: [pipe.xrange(keys.turns(name), start, end) for name in agents])
@@ -124,7 +124,7 @@ class Records(Store):
         return None
 
     async def last(self, agent: str, channel_id: int | None = None, count: int = 1) -> list[TurnRecord]:
-        """The agent's last turns, the newest first: `count` at most, of one channel if it is given."""
+        """Return the agent's last turns (in the channel, if given), the newest first; `count` at most."""
         found: list[TurnRecord] = []
         end = "+"
         while len(found) < count:
@@ -137,11 +137,11 @@ class Records(Store):
         return found[:count]
 
     async def of_person(self, user_id: int, agents: Iterable[str]) -> list[TurnRecord]:
-        """The turns that a person asked for, oldest first for each agent."""
+        """Return the turns that a person asked for, oldest first for each agent."""
         return [record for agent in agents async for _, record in self._asked_by(keys.turns(agent), user_id)]
 
     async def forget_person(self, user_id: int, agents: Iterable[str]) -> int:
-        """Remove the records of the turns that a person asked for; return how many there were."""
+        """Remove the records of turns that a person asked for. Returns how many there were."""
         forgotten = 0
         for stream in map(keys.turns, agents):
             theirs = [entry async for entry, _ in self._asked_by(stream, user_id)]
@@ -150,7 +150,7 @@ class Records(Store):
         return forgotten
 
     async def _asked_by(self, stream: str, user_id: int) -> AsyncIterator[tuple[str, TurnRecord]]:
-        """The entries of the turns that a person asked for, oldest first, with their ids in the stream."""
+        """Yield (id in the stream, record) for each turn that a person asked for, oldest first."""
         start = "-"
         while True:
             page = await self._page(stream, start=start)
@@ -163,7 +163,7 @@ class Records(Store):
             start = f"({page[-1][0]}"
 
     async def _page(self, stream: str, *, start: str = "-", end: str = "") -> list[Any]:
-        """A page from `start` on, oldest first; with an `end` the page before it, newest first."""
+        """Return the page from `start` on, oldest first; with `end`, the page before it, newest first."""
         if end:
             return await self._link.call(lambda redis: redis.xrevrange(stream, max=end, count=PAGE)) or []
         return await self._link.call(lambda redis: redis.xrange(stream, min=start, count=PAGE)) or []
@@ -172,7 +172,7 @@ class Records(Store):
         return await self._link.call(lambda redis: redis.xdel(stream, *ids))
 
     def _young(self, record: TurnRecord) -> bool:
-        """An agent that has no turns for a while does not cut its stream either."""
+        """Whether the record is new enough: if an agent has no new turns, its stream isn't cut."""
         return record.at > self._clock() - KEEP_SECONDS
 
 
@@ -181,9 +181,9 @@ def _records(page: Iterable[Any]) -> list[TurnRecord]:
 
 
 def _read(fields: dict[str, str]) -> TurnRecord | None:
-    """None for what another version, or another maker, wrote."""
+    """Read a record; None if another version or program wrote it."""
     try:
         return TurnRecord.model_validate_json(fields.get("record", ""))
     except ValidationError as error:
-        log.debug("a turn's record cannot be read: %d errors", error.error_count())
+        log.debug("a turn's record can't be read: %d errors", error.error_count())
         return None

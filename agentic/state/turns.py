@@ -1,15 +1,15 @@
-"""Turns under way: claims, checkpoints, and the end of a turn.
+"""Running turns: claims, checkpoints, and the end of a turn.
 
-A record per turn, so that an instruction that comes twice is answered twice and posted once. The first process to claim
-an id does the turn. Meanwhile the record keeps checkpoints (the event, the model's answer, the posts), so that after a
-crash the agent's next holder resumes from there; at the end only the result is left, which answers every repetition.
-The record lives until 15 minutes after the deadline. An index of open turns tells the next holder which to resume; a
-turn that only waits can be stored there too, and is new to the process that claims it. Each process also remembers its
-own turns: when Redis is unavailable or came back empty, they must not be done again.
+Each turn has a record in Redis, so that an instruction that arrives twice is answered twice and posted once. The first
+process to claim an id takes the turn. The record has checkpoints (the event, the model's answer, the posts), from which
+the agent's next holder resumes after a crash. At the end only the result is left, which answers each repetition, until
+15 minutes after the deadline. An index of open turns tells the next holder which to resume. A turn that only waits is
+stored there, too, and is new to the process that claims it. Each process also remembers its own turns, so that they
+aren't repeated if Redis is unavailable or was emptied.
 
-The end is written in one step: once, however often it is tried. The turn's record carries the mark of each process that
-has settled it, so a step whose reply was lost, or that timed out, is simply done again. What cannot be written is kept,
-in order, and written as soon as Redis is back, before the next turn begins.
+The end is written in one step, and only once: the record has a mark of each process that has settled the turn, so a
+step whose reply was lost, or that timed out, is simply repeated. Ends that can't be written are kept in order and
+written as soon as Redis is back, before the next turn begins.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ MAX_KEPT = 1000  # turns of this process that ended while Redis was unavailable
 
 KEEP = f"{KEEPING} keep(0, 0)"
 
-# KEYS: the turn's record, the index of open turns. ARGV: who claims, the time, the record's lifetime in ms, what the
-# turn begins with, its deadline, its id, the index's bound, its lifetime in ms. take_over() returns what was kept of a
-# turn, false for nothing: one that only waited is new. With a call that is under way its cost goes to who takes the
-# turn over. open_turn(…) begins a new one; its record has these fields and values too.
+# KEYS: the turn's record, the index of open turns. ARGV: who claims, the time, the record's lifetime in ms, the turn's
+# event, its deadline, its id, the index's bound, its lifetime in ms. take_over() returns the turn's checkpoints, or
+# false if the turn is new; a turn that only waited is new. The cost of a call in progress passes to the process that
+# takes the turn over. open_turn(…) begins a new turn; the arguments are additional fields and values of its record.
 CLAIMING = """
 local function take_over()
   local kept = redis.call(
@@ -78,8 +78,8 @@ if not kept then open_turn() end
 return kept
 """
 
-# KEYS and ARGV: those of CLAIMING, then those of TAKING, which takes what only a new turn asks for. What its first call
-# costs if nobody hears of it (the argument between, "" for nothing) is kept before the call is made.
+# KEYS and ARGV: those of CLAIMING, then those of TAKING, which a new turn needs. Between them is what its first call
+# costs if the process dies during it ("" for nothing); it is stored before the call is made.
 BEGIN = f"""{CLAIMING}{TAKING}
 local kept = take_over()
 if kept then
@@ -91,8 +91,8 @@ local is_admitted = taken[1] == 'ok' or taken[1] == 'closing'
 if is_admitted and ARGV[9] ~= '' then open_turn('under_way', ARGV[9]) else open_turn() end
 return {{false, unpack(taken)}}"""
 
-# ARGV: whose turn it is, the checkpoint's name, what it keeps. A record that is gone is not created again.
-# The first process to keep an answer stays noted: it pays for the answer, and for the call that brought it.
+# ARGV: the turn's holder, the checkpoint's name and value. A record that is gone isn't created again. The first process
+# to store an answer is noted: it pays for the answer, and for the call that brought it.
 CHECKPOINT = """
 local kept = redis.call('HMGET', KEYS[1], 'state', 'holder')
 if not kept[1] then return 'gone' end
@@ -104,8 +104,8 @@ if ARGV[2] == 'answer' then
 end
 return 'kept'
 """
-# KEYS: the records of turns. ARGV: their lifetime in ms, who ends them, then the result of each. A turn that
-# has begun keeps its record.
+# KEYS: the records of turns. ARGV: their lifetime in ms, who ends them, then each result. A turn that has begun keeps
+# its record.
 CLOSE = """
 for i, key in ipairs(KEYS) do
   if redis.call('HEXISTS', key, 'waiting') == 1 then redis.call('DEL', key) end
@@ -115,13 +115,12 @@ for i, key in ipairs(KEYS) do
   end
 end
 """
-# KEYS: the turn's state, the day's costs, the day's budgets, the index of open turns, the records, the channel's posts
-# by instruction. ARGV: the result, who did the turn, the state's lifetime in ms, a channel and what to say there (""
-# for nothing, "=" for the result), the costs' lifetime in s, the turn's id, its record ("" for none), the time, its
-# posts by instruction, its notice ("" for none), then the costs as pairs of field and amount, and last the charge for
-# the budgets. If another process took the turn over, its end is that process's to report, and so are the costs of what
-# it resumes: an answer, or a call that was in progress. A process that has settled the turn does so once; a claim of
-# its own makes it new to it.
+# KEYS: the turn's record, the day's costs, the day's budgets, the index of open turns, the stream of records, the
+# channel's instructed posts. ARGV: the result, who took the turn, the record's lifetime in ms, a channel and a message
+# to publish there ("" for none, "=" for the result), the costs' lifetime in seconds, the turn's id, its TurnRecord (""
+# for none), the time, its instructed posts, its notice ("" for none), then pairs of cost field and amount, and last the
+# charge for the budgets. If another process took the turn over, that process reports its end, and the costs of what it
+# resumes: an answer, or a call that was in progress. A process settles a turn once, unless it claims it again.
 SETTLE = f"""{RECORD}{MARK}
 local settled, passed_on = 'settled:' .. ARGV[2], 'passed_on:' .. ARGV[2]
 local holder, answered, was_settled, went_on = unpack(
@@ -155,11 +154,11 @@ Checkpoint = Literal["closing", "under_way", "answer", "posted"]
 class Claim:
     """The outcome of claiming a turn.
 
-    `new`: this process is to do it. `open`: this process is at work on it. `left`: `holder`, which no longer holds the
-    agent, began it; this process is to resume it from its checkpoints. `done`: `result` is the JSON that was kept.
+    `new`: take it. `open`: this process is taking it already. `left`: `holder`, which no longer acts for the agent,
+    began it; resume it from its checkpoints. `done`: `result` is the stored JSON.
 
-    `event`, `answer`, `posted`, `closing` and `under_way` (the costs with the call in progress) are the checkpoints of
-    a turn that was left, as they were handed in.
+    The checkpoints of a turn that was left: `event`, `answer`, `posted`, `closing`, and `under_way` (the costs with the
+    call in progress).
     """
 
     state: Literal["new", "open", "left", "done"]
@@ -174,8 +173,8 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a turn ended, at `at` (unix seconds): its result as JSON, what it cost on `date` (YYYY-MM-DD), its message
-    on the agent's results channel ("" for none), its record, its notice to those who watch."""
+    """How a turn ended, at `at` (unix seconds): its result as JSON, its costs on `date` (YYYY-MM-DD), its message on
+    the agent's results channel ("" for none), its record, and its notice to observers."""
 
     agent: str
     turn_id: str
@@ -191,11 +190,9 @@ class Ending:
 
 
 class Turns(Store):
-    """Begin, save, and end turns. `clock` gives unix seconds, as deadlines are. `holder` names this process.
-
-    Only the holder of the agent's lease claims. What only reads the index raises StateUnavailable, what a turn needs
-    does not.
-    """
+    """Begin, save, and end turns. Only the holder of the agent's lease claims. `clock` gives unix seconds, as deadlines
+    are. `holder` names this process. Methods that a turn needs don't raise StateUnavailable; those that read the index
+    do."""
 
     def __init__(
         self,
@@ -211,18 +208,16 @@ class Turns(Store):
         self.drawn_images = DrawnImages(link, holder)
         self.last_runs = LastRuns(link, clock)
         self._limits, self._budgets, self._instructed = limits, limits.budgets, instructed
-        self._ours: dict[str, tuple[float, Claim]] = {}  # key → (forget at, open or done)
+        self._ours: dict[str, tuple[float, Claim]] = {}  # key → (when to forget it, open or done)
         self._unwritten: OrderedDict[tuple[str, str], Ending] = OrderedDict()
 
     async def begin(
         self, agent: str, turn_id: str, deadline: float, event: str, request: LimitRequest | None = None
     ) -> tuple[Claim, Verdict | None]:
-        """Claim a turn, as `claim`; if it is new, take its request, as `Limits.take`, in the same step.
-
-        The verdict is None if nothing was requested.
-        """
+        """Claim a turn, as `claim` does; if it is new, take its request, as `Limits.take` does, in the same step. The
+        verdict is None if nothing was requested."""
         if self._link.has_queued:
-            await self._link.write_queued()  # this turn may be among them, and what was spent counts before more is
+            await self._link.write_queued()  # this turn may be among them, and earlier costs must be charged first
         if request is None or self.knows(agent, turn_id):
             return await self.claim(agent, turn_id, deadline, event), None
         claim_keys, claim_args = self._claim_args(agent, turn_id, deadline, event)
@@ -231,36 +226,35 @@ class Turns(Store):
             arguments = [*claim_args, request.under_way, *limit_args]
             kept, *outcome = await self._link.script(BEGIN, [*claim_keys, *limit_keys], arguments)
         except StateUnavailable as away:
-            log.debug("a turn begins in memory: %s", away)
+            log.debug("beginning a turn in memory: %s", away)
             claim = await self._read_claim(agent, turn_id, deadline, None)
             return claim, await self._limits.take_in_outage(request, away)
         claim = await self._read_claim(agent, turn_id, deadline, kept)
         return claim, self._limits.read_verdict(request, outcome) if outcome else None
 
     async def claim(self, agent: str, turn_id: str, deadline: float, event: str = "") -> Claim:
-        """Claim a turn, atomically among all processes; `event` is what another process would need to resume it."""
+        """Claim a turn, atomically among all processes. `event`: what another process would need to resume it."""
         try:
             outcome = await self._link.script(CLAIM, *self._claim_args(agent, turn_id, deadline, event))
         except StateUnavailable as away:
-            log.debug("turn claimed in memory: %s", away)
+            log.debug("claiming a turn in memory: %s", away)
             outcome = None
         return await self._read_claim(agent, turn_id, deadline, outcome)
 
     @or_default(False, "waiting turns are kept in memory only")
     async def keep(self, agent: str, turn_id: str, event: str, seconds: float) -> bool:
-        """Store the event of a waiting turn for so many seconds, for the agent's holder to take; False if it is not
-        stored."""
+        """Store a waiting turn's event for `seconds`, for the agent's holder to take. Returns False if that failed."""
         await self._link.script(KEEP, *waiting_turn(agent, turn_id, event, seconds, self._clock()))
         return True
 
     def _claim_args(self, agent: str, turn_id: str, deadline: float, event: str) -> tuple[list[str], list[object]]:
-        """Keys and arguments for a script of CLAIMING."""
+        """Return keys and arguments for a script of CLAIMING."""
         lifetime = round(self.lifetime(deadline) * 1000)
         args = [self.holder, self._clock(), lifetime, event, deadline, turn_id, *index_bounds()]
         return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
 
     async def _read_claim(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:
-        """The claim from the script's outcome, None if Redis is unavailable. This process's own knowledge comes
+        """Return the claim from the script's outcome (None: Redis is unavailable). This process's own knowledge comes
         first."""
         key, lifetime, kept = keys.turn(agent, turn_id), self.lifetime(deadline), Claim("new", holder=self.holder)
         if outcome is not None:
@@ -279,25 +273,25 @@ class Turns(Store):
         return kept
 
     def knows(self, agent: str, turn_id: str) -> bool:
-        """Whether this process claimed the turn, or did it."""
+        """Whether this process has claimed the turn."""
         return self._recall(keys.turn(agent, turn_id)) is not None
 
     @or_default(True, "a turn's checkpoint is not kept")
     async def checkpoint(self, agent: str, turn_id: str, name: Checkpoint, text: str) -> bool:
-        """Store a checkpoint of a turn. False if another process has taken the turn over."""
+        """Store a turn's checkpoint. Returns False if another process has taken the turn over."""
         outcome = await self._link.script(CHECKPOINT, [keys.turn(agent, turn_id)], [self.holder, name, text])
         return bool(outcome != "lost")
 
     def forget(self, agent: str, turn_id: str) -> None:
-        """This process gave its turn up: the next process to claim it resumes it."""
+        """Give up this process's turn: the next process to claim it resumes it."""
         self._ours.pop(keys.turn(agent, turn_id), None)
 
     async def open_ids(self, agent: str) -> list[str]:
-        """The agent's turns that were begun and not ended, the earliest deadline first."""
+        """Return the agent's turns that have begun and not ended, the earliest deadline first."""
         return [str(turn) for turn in await self._link.call(lambda redis: redis.zrange(keys.open_turns(agent), 0, -1))]
 
     async def left(self, agent: str, turn_id: str) -> str | None:
-        """The event of an open turn; None, and out of the index, if there is no such turn."""
+        """Return an open turn's event. If there is no such turn, removes it from the index and returns None."""
         state, event = await self._link.call(lambda redis: redis.hmget(keys.turn(agent, turn_id), ["state", "event"]))
         if state == "open" and event:
             return str(event)
@@ -311,20 +305,20 @@ class Turns(Store):
 
     @when_back("the ends of turns that never began")
     async def close(self, agent: str, results: Mapping[str, str]) -> None:
-        """End turns that never began, also those that are kept as waiting. `results`: their ids → results as JSON."""
+        """End turns that never began, including waiting ones. `results`: turn id → result as JSON."""
         if results:
             args = [round(KEEP_AFTER_DEADLINE * 1000), self.holder, *results.values()]
             await self._link.script(CLOSE, [keys.turn(agent, turn_id) for turn_id in results], args)
 
     async def drop(self, agent: str, turn_id: str) -> None:
-        """Delete an open turn, so that no process resumes it after a crash. Where it runs, it continues."""
+        """Delete an open turn, so that no process resumes it after a crash. A running turn continues."""
         await self._link.batch(
             lambda pipe: (pipe.delete(keys.turn(agent, turn_id)), pipe.zrem(keys.open_turns(agent), turn_id)),
             transaction=True,
         )
 
     def lifetime(self, deadline: float) -> float:
-        """Seconds that the record of a turn with this deadline lives from now."""
+        """Return the seconds that the record of a turn with this deadline lives from now."""
         left = min(max(deadline - self._clock(), 0.0), LATEST_DEADLINE)
         return left + KEEP_AFTER_DEADLINE
 
@@ -341,13 +335,13 @@ class Turns(Store):
         record: TurnRecord | None = None,
         notice: str = "",
     ) -> bool:
-        """End a turn in one step: store its result for later claims, book its costs, replace its budget reservation by
+        """End a turn in one step: store its result for later claims, add its costs, replace its budget reservation by
         them, publish `say` on the agent's results channel and `notice` on `coordinator:turns`, add its record, and mark
-        its posts if they came by instruction. The costs are of the reservation's day, or of `date` (YYYY-MM-DD) if
-        this process knows of none.
+        its posts if they were instructed. The costs belong to the reservation's day, or to `date` (YYYY-MM-DD) if this
+        process knows no reservation.
 
-        False while Redis is unavailable: the end is kept in memory and written as soon as Redis is back.
-        Raises ValueError for costs that are not finite.
+        Returns False while Redis is unavailable: the end is kept in memory and written as soon as Redis is back. Raises
+        ValueError if costs are not finite.
         """
         costs = {field: amount for field, amount in (spent or {}).items() if amount}
         if not all(math.isfinite(amount) for amount in costs.values()):
@@ -361,7 +355,7 @@ class Turns(Store):
         try:
             near = await self._write_end(ending, say)
         except StateUnavailable as away:
-            log.debug("the end of a turn is kept in memory: %s", away)
+            log.debug("keeping the end of a turn in memory: %s", away)
             self._write_later(ending)
             return False
         self._settled(ending, near)
@@ -369,22 +363,23 @@ class Turns(Store):
 
     @property
     def unwritten(self) -> int:
-        """The number of ends that are not written yet."""
+        """Return the number of ends that are not written yet."""
         return len(self._unwritten)
 
     async def finish(self, seconds: float = LAST_WAIT) -> None:
-        """Before the process ends: write what is kept, waiting at most `seconds` for Redis. Never raises."""
+        """Write the kept ends before the process ends, waiting at most `seconds` for Redis. Never raises."""
         if not self._unwritten:
             return
         await wait_at_most(self._link.present, seconds)
         await self._link.write_queued()
         if lost := self.unwritten:
             log.error(
-                "Redis is unavailable: the ends of %d turns are lost with this process, their costs not booked", lost
+                "Redis is unavailable: the ends of %d turns are lost with this process, and their costs not recorded",
+                lost,
             )
 
     def anonymize(self, user_id: int) -> None:
-        """No record is written of turns that this person asked for."""
+        """Write no records of kept turns that this person asked for."""
         for name, ending in self._unwritten.items():
             if ending.record is not None and ending.record.asked_by == user_id:
                 self._unwritten[name] = replace(ending, record=None)
@@ -399,7 +394,9 @@ class Turns(Store):
         if len(self._unwritten) > MAX_KEPT:
             _, lost = self._unwritten.popitem(last=False)
             turn = f"turn {lost.turn_id} ({lost.costs.get('total_cost', 0.0):.4f} USD)"
-            log.error("%s: Redis is unavailable for too long, %s will not be booked", lost.agent, turn)
+            log.error(
+                "%s: Redis has been unavailable for too long; the cost of %s will not be recorded", lost.agent, turn
+            )
 
     async def _write_kept(self, name: tuple[str, str]) -> None:
         ending = self._unwritten.get(name)
@@ -409,7 +406,7 @@ class Turns(Store):
         try:
             near = await self._write_end(ending, ending.say if waited_for else "")
         except ResponseError as error:
-            log.error("%s: the end of turn %s cannot be written and is lost: %s", *name, error)
+            log.error("%s: the end of turn %s is lost: %s", *name, error)
             near = ()
         if self._unwritten.pop(name, None) is not None:
             self._settled(ending, near)
@@ -419,7 +416,7 @@ class Turns(Store):
         self._budgets.settled(ending.charge, near)
 
     async def _write_end(self, ending: Ending, say: str) -> Sequence[str]:
-        """The scopes that are near their budgets now. Raises StateUnavailable."""
+        """Write the end. Returns the scopes that are near their budgets now. Raises StateUnavailable."""
         agent, record, posts = ending.agent, ending.record, ""
         if record is not None and record.kind == "instruction":
             is_joining = record.trigger == "reactive"
@@ -427,7 +424,7 @@ class Turns(Store):
         redis_keys = [
             keys.turn(agent, ending.turn_id),
             keys.cost(agent, ending.date),
-            keys.budget(ending.charge.date),  # the day whose budgets count the turn
+            keys.budget(ending.charge.date),  # the day whose budgets the turn is charged to
             keys.open_turns(agent),
             keys.turns(agent),
             keys.instructed(record.channel_id if record else 0),
@@ -465,6 +462,6 @@ class Turns(Store):
         now = self._clock()
         self._ours.pop(key, None)
         self._ours[key] = (now + lifetime, claim)
-        for oldest in list(self._ours)[:2]:  # two out for one in keeps it small without ever sweeping it
+        for oldest in list(self._ours)[:2]:  # removing two per addition keeps it small without ever sweeping it
             if self._ours[oldest][0] <= now or len(self._ours) > REMEMBERED:
                 del self._ours[oldest]

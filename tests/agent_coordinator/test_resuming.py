@@ -186,7 +186,7 @@ async def test_what_was_kept_and_cannot_be_read_is_named_and_left(stage: Stage, 
     stage.state.coordination.conversations.states[CHANNEL] = ("c", '{"conversation_id": 1}')
     coordinator = stage.lead()
     await until(lambda: coordinator.acting)
-    assert "cannot be resumed" in caplog.text
+    assert "can't be resumed" in caplog.text
     assert (await coordinator.start_conversation(CHANNEL)).messages == 8
 
 

@@ -104,4 +104,4 @@ async def test_what_another_version_kept_is_left_out(link: RedisConnection, capl
     for channel, stored in ((CHANNEL, '{"of": "another version"}'), (OTHER, text("one"))):
         assert await conversations.keep(channel, "c1", stored, hold=60.0)
     assert await kept_ids(conversations) == ["one"]
-    assert "1 stored conversations cannot be resumed" in caplog.text
+    assert "1 stored conversations can't be resumed" in caplog.text

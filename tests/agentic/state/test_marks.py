@@ -23,4 +23,4 @@ async def test_our_lock_is_known_to_every_process(link):
 async def test_marks_of_another_version_count_as_not_made(link, caplog):
     await link.call(lambda redis: redis.hset(keys.room_marks(THREAD), mapping={"slot": "soon"}))
     assert await RoomMarks(link).read(THREAD) == Marks()
-    assert f"the marks of room {THREAD} cannot be read" in caplog.text
+    assert f"the marks of room {THREAD} can't be read" in caplog.text

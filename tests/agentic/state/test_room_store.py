@@ -108,7 +108,7 @@ async def test_a_room_of_another_version_is_read_as_far_as_this_one_knows_it(lin
 @pytest.mark.parametrize("text", ["", "no JSON", "[]", '{"thread_id": 5}', '{"topic": NaN}'])
 async def test_what_is_no_room_is_none_and_is_logged(link: RedisConnection, caplog, text: str) -> None:
     assert await put(link, text) is None
-    assert "thread 5 cannot be read" in caplog.text
+    assert "thread 5 can't be read" in caplog.text
 
 
 async def test_a_room_whose_status_is_unknown_is_not_taken_for_an_active_one(link: RedisConnection) -> None:

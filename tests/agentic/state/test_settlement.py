@@ -221,7 +221,7 @@ async def test_ends_that_are_kept_have_a_bound_and_what_falls_out_is_named(
         await back(link, server)
         await until(lambda: not state.turns.unwritten)
         assert (await books(link))[0] == 2
-    assert "turn m0 (0.5000 USD) will not be booked" in caplog.text
+    assert "the cost of turn m0 (0.5000 USD) will not be recorded" in caplog.text
 
 
 async def test_an_end_that_redis_does_not_understand_keeps_no_other_one_from_being_written(
@@ -236,7 +236,7 @@ async def test_an_end_that_redis_does_not_understand_keeps_no_other_one_from_bei
         await back(link, server)
         await until(lambda: not state.turns.unwritten)
         assert (await SharedState(link, clock).turns.claim("claude", "m2", clock() + 90)).state == "done"
-    assert "the end of turn m1 cannot be written" in caplog.text
+    assert "the end of turn m1 is lost" in caplog.text
 
 
 @pytest.mark.promise(48)
