@@ -1,12 +1,11 @@
-"""The settings, read once from the process environment and `.env`, and the table of agents.
+"""Read the settings once, from the process environment and `.env`; import the table of agents from here, too.
 
-A setting has the same name in both places, in any case of letters; the environment wins, an empty value means unset.
-Each row of AGENTS brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <NAME>_IMAGE_MODEL) and its provider's (API key,
-base URL), and needs no line elsewhere. All problems are reported in one SettingsError, by key and with what was
-expected; values are not repeated, since any value may be a secret pasted into the wrong line. Odd but usable settings
-become lines of `Settings.warnings`.
+A setting has the same name in both places, in upper or lower case. The environment overrides `.env`, and an empty value
+means unset. Each row of AGENTS has its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <NAME>_IMAGE_MODEL) and its provider's
+(API key, base URL). One SettingsError reports all problems: the key, the expected values, and the value if it can't be
+a secret. Odd but usable settings become lines of `Settings.warnings`.
 
-This module is the door to the package agentic.settings: other packages import from here.
+Other packages import the settings from here, not from agentic.settings.
 """
 
 from __future__ import annotations
@@ -57,16 +56,16 @@ LIVE_ONLY = frozenset(
         *("MENTIONS_PER_MINUTE", "CHANNEL"),
     )
 )
-"""Settings that only a real Discord server and its Redis need, besides the bots' tokens and other chat services."""
+"""Settings that only a real Discord server and its Redis need (besides bots' tokens and other chat services)."""
 
 
 class SettingsError(Exception):
-    """The settings cannot be used. `problems` has a line for each problem, `KEY: what was expected`; `warnings` are
-    shown below them, so that the owner can correct everything in one go."""
+    """Some settings are wrong. `problems` has a line `KEY: expected …` for each; the message also shows `warnings`, so
+    that the owner can correct everything at once."""
 
     def __init__(self, problems: list[str], warnings: Iterable[str] = ()) -> None:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        lines = [f"The settings cannot be used ({count}):", *(f"  {line}" for line in problems)]
+        lines = [f"The settings can't be used ({count}):", *(f"  {line}" for line in problems)]
         super().__init__("\n".join([*lines, *(f"Warning: {line}" for line in warnings)]))
         self.problems = problems
 
@@ -75,17 +74,16 @@ class SettingsError(Exception):
 
 
 def process_environment() -> Mapping[str, str]:
-    """The environment of this process, for load_settings()."""
     return os.environ
 
 
 def names_in(settings: type[Keys]) -> list[str]:
-    """The names of the settings that a class has."""
+    """Return the names of the settings in a class."""
     return [str(info.validation_alias) for info in settings.model_fields.values() if info.validation_alias]
 
 
 def setting_names(agents: Mapping[str, AgentSpec] = AGENTS) -> tuple[str, ...]:
-    """The names of all settings, AGENT_NAME included, without repetition and without old names."""
+    """Return the names of all settings, without old names."""
     keys = [key for key in names_in(settings_class()) if key not in OLD_NAMES]
     keys += [
         *KEY_SETTINGS.values(),
@@ -104,10 +102,10 @@ def load_settings(
     model: str | None = None,
     fronts: ReadFronts | None = None,
 ) -> Settings:
-    """Read, check and merge both sources. Raises SettingsError with all problems.
+    """Read, check, and merge both sources. Raises SettingsError with all problems.
 
-    `local` ignores the settings that only a real Discord server and its Redis need. `model` (`provider/model`) is used
-    by all agents, whatever else is set. `fronts` reads the front matter of the personas.
+    `local` ignores the settings that only a real Discord server and its Redis need. All agents use `model`
+    (`provider/model`) if it is given. `fronts` reads the front matter of the personas.
     """
     problems: list[str] = []
     odd_names: list[str] = []
@@ -122,13 +120,13 @@ def load_settings(
     ours = _own_names(agents)
     texts = {key: text for key, text in both.items() if key in ours or ENDPOINT_KEY.fullmatch(key)}
     wrong = {key for key, text in texts.items() if not is_text(text)}
-    problems += [f"{key}: expected text in UTF-8, without NUL bytes" for key in texts if key in wrong]
+    problems += [f"{key}: expected UTF-8 text, without NUL bytes" for key in texts if key in wrong]
     texts = {key: text for key, text in texts.items() if key not in wrong}
     settings, wrong_settings = validated(settings_class(), texts, problems)
     endpoint_keys = tuple(sorted(filter(ENDPOINT_KEY.fullmatch, texts)))
     keys, wrong_keys = validated(agent_keys(tuple(agents.values()), endpoint_keys), texts, problems)
     wrong |= wrong_settings | wrong_keys
-    # Without an .env file the owner's folder is not read either, unless CONFIG_FILES_DIR names it.
+    # Without an .env file the owner's folder isn't read either, unless CONFIG_FILES_DIR names it.
     folder = settings.config_files_dir if env_file is not None or "CONFIG_FILES_DIR" in texts else None
     settings = with_ranges(with_accounts(settings)).with_(
         keys={key.upper(): value for key, value in keys if isinstance(value, SecretStr)},
@@ -136,14 +134,14 @@ def load_settings(
         timezone=settings.timezone if "TIMEZONE" in texts else machine_timezone(environ),
         runtime_dir=Path(environ["XDG_RUNTIME_DIR"]) if environ.get("XDG_RUNTIME_DIR") else None,
     )
-    if fronts is not None and (not local or "PERSONAS_DIR" in texts):  # else it is not written to
+    if fronts is not None and (not local or "PERSONAS_DIR" in texts):  # else nothing writes to that folder
         named_as = "CONFIG_DIR" if "CONFIG_DIR" in given and "PERSONAS_DIR" not in given else "PERSONAS_DIR"
         problems += not_for_personas(settings.personas_dir, named_as, agents)
     folders = {name: settings.persona_folders.get(name, name) for name in agents}
     read = fronts(settings.personas_dir, tuple(folders.values())) if fronts is not None else {}
     own = {name: read[folder] for name, folder in folders.items() if folder in read}
     settings = with_agents(settings, keys, agents, folder, problems, own, model, in_environment)
-    if not settings.on_discord:  # no bot logs in, and its agent is one without a bot
+    if not settings.on_discord:  # no bot logs in, so its agent has no bot
         settings = settings.with_(agents={name: replace(one, token=None) for name, one in settings.agents.items()})
     problems += [text for involved, text in conflicts(settings) if wrong.isdisjoint(involved)]
     odd_names += typos(in_file, (*setting_names(agents), *settings.keys, *settings.named), agents.values())
@@ -161,7 +159,7 @@ def _read(
     problems: list[str],
     odd_names: list[str],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The texts of .env and of the environment, by name."""
+    """Return the texts of .env and of the environment, by name."""
     names = {*_own_names(agents), *OTHER_NAMES.values()}
 
     def is_ours(name: str) -> bool:
@@ -181,21 +179,21 @@ def _own_names(agents: Mapping[str, AgentSpec]) -> set[str]:
 
 
 def missing_tokens_message(settings: Settings) -> str:
-    """Lines for a start without any bot token: what is missing, where it goes, other services alone, a try without."""
+    """Return the message for a start without any bot token: the missing settings, and ways to start without tokens."""
     tokens = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
     also = f" (CHANNEL={ALL})" if settings.channel == ALL else ""
     alone = "".join(f"{service.alone}\n" for service in service_settings().values() if service.alone)
     lacking = dict.fromkeys(agent.spec.key_setting for agent in settings.agents.values() if agent.api_key is None)
-    keys = f", and its key ({', '.join(lacking)})" if lacking else ""
+    keys = f", and its API key ({', '.join(lacking)})" if lacking else ""
     return (
         f"No bot token is set{also}. Set at least one of {tokens}{keys}.\n"
-        "To go live: make setup asks for all of it; or copy .env.example to .env and fill it in (README, Going live).\n"
+        "To go live, run make setup, which asks for everything. Or copy .env.example to .env and fill it in.\n"
         f"{alone}"
-        "To try it on this machine, without tokens or keys: make local (which runs python run_all.py --local)"
+        "To try it on this machine without tokens or keys, run make local (or python run_all.py --local)."
     )
 
 
 def missing_key_message(agent: AgentSettings) -> str:
-    """The line for a bot that has a token but no API key."""
+    """Return the line for a bot that has a token but no API key."""
     lacking = ", ".join(dict.fromkeys(model.lacks for model in agent.models if model.lacks))
-    return f"{agent.display_name} stays offline: {agent.spec.token_setting} is set, {lacking} is not"
+    return f"{agent.display_name} stays offline: {agent.spec.token_setting} is set, but {lacking} isn't"

@@ -1,9 +1,7 @@
 """The table of agents, and the settings of agents and personas.
 
-A row of AGENTS brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <NAME>_IMAGE_MODEL) and its provider's (API key,
-base URL). Import the table from agent_config.
-
-A persona that has no bot has the models of its front matter, with keys and addresses of the settings (PersonaModels).
+Import the table from agent_config. A persona without a bot has the models of its front matter, with keys and addresses
+from the settings (PersonaModels).
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ Unasked = Literal["opt_in", "everyone"]
 BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
     {name: known.base_url_setting for name, known in KNOWN.items() if known.base_url_setting}
 )
-"""Provider → the setting of its base URL, named as the provider's own SDK names it, if it does."""
+"""Provider → the setting of its base URL, named as in the provider's own SDK if possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ class AgentSpec:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The keys of this row; those of the provider are shared with its other agents."""
+        """The keys of this row. The provider's keys are shared with its other agents."""
         return (
             self.token_setting,
             self.key_setting,
@@ -139,13 +137,15 @@ _BOTS = (
     _bot("grok", "Grok", "xai", 0x8E8E93),
 )
 AGENTS: Mapping[str, AgentSpec] = MappingProxyType({spec.name: spec for spec in _BOTS})
-"""The table of agents by name, in the order in which they are listed everywhere."""
+"""The table of agents by name, in the order of all lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontMatter:
-    """The front matter of a persona, known before the agent starts (agentic.personas.identity.IdentityCard); None where
-    it says nothing. `models` are tried in that order."""
+    """A persona's front matter, known before the agent starts (agentic.personas.identity.IdentityCard).
+
+    None means not set. `models` are tried in order.
+    """
 
     display_name: str | None = None
     avatar: str | None = None
@@ -165,9 +165,9 @@ ReadFronts = Callable[[Path, Sequence[str]], Mapping[str, FrontMatter]]  # (the 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """A configured agent. `models` are tried in that order; the first one decides the class of its cog.
+    """A configured agent. `models` are tried in order; the first one decides the class of its cog.
 
-    `image_model`, a model of `image_provider`, is None for an agent that does not draw. `retries` are per call.
+    `image_model`, a model of `image_provider`, is None if the agent doesn't draw. `retries` are per call.
     `personality` and `allowed_tools` are None unless set for this agent alone. `coding` is set if the Claude Agent
     SDK runs its turns. `servers`: guild id → the agent with the models that are set for that guild.
     """
@@ -215,7 +215,7 @@ class AgentSettings:
 
     @property
     def elsewhere(self) -> Mapping[int, AgentSettings]:
-        """Those of `servers` with a usable model. The others have the agent's own models."""
+        """The entries of `servers` with a usable model. In other servers the agent uses its own models."""
         return {server: agent for server, agent in self.servers.items() if agent.usable}
 
     @property
@@ -232,13 +232,13 @@ CHARACTER = "You take part in discussions: you say what you think, with reasons,
 
 
 class NoModel(Exception):
-    """No model can be named for the persona; the text says why, for its owner."""
+    """The persona has no model; the text tells its owner why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PersonaModels:
-    """Build the settings of personas without a bot. `specs` is the table of agents; `chosen` is the model of the
-    command line, `shared` the option of config/shared.yaml."""
+    """Builds the settings of personas without a bot. `specs` is the table of agents, `chosen` the model of the command
+    line, and `shared` the option of config/shared.yaml."""
 
     sources: Sources = field(default_factory=Sources)
     specs: tuple[AgentSpec, ...] = ()
@@ -247,7 +247,7 @@ class PersonaModels:
     retries: int = 2
 
     def settings_of(self, key: str, front: FrontMatter) -> AgentSettings:
-        """Raises NoModel. A model whose key is missing is fine here: see AgentSettings.usable."""
+        """Return the persona's settings, even if a key is missing (see AgentSettings.usable). Raises NoModel."""
         models = tuple(self._models(front))
         image_provider, image_model = self.sources.image_model(front.image_model or "none", models[0].provider, models)
         return AgentSettings(
@@ -271,8 +271,8 @@ class PersonaModels:
         )
 
     def _models(self, front: FrontMatter) -> Iterable[ModelSettings]:
-        """The models of the command line; else those of the front matter; else its provider's default; else the `model`
-        of config/shared.yaml; else the least expensive default of the providers whose key is set."""
+        """Return the models from the first source that has some: command line, front matter, default of its provider,
+        config/shared.yaml, least expensive default of the providers with a key."""
         if names := self.chosen or front.models:
             return [self._named(name) for name in names]
         if front.provider is not None:
@@ -284,11 +284,13 @@ class PersonaModels:
 
     @cached_property
     def _least_expensive(self) -> ModelSettings:
-        """The default of a provider whose key is set, by the price of a million tokens in and as many out. Prices are
-        compared once, since personas are read every few seconds."""
+        """The least expensive default model of the providers with a key, by the price of a million tokens in and out.
+
+        Prices are compared once, because personas are read every few seconds.
+        """
         defaults = [self._default_of(spec.provider) for spec in self.specs]
         if not defaults:
-            raise NoModel("identity.md: provider: no agent is configured, so there is no default")
+            raise NoModel("identity.md: provider: no bot is configured, so there's no default provider")
 
         def rank(model: ModelSettings) -> tuple[bool, float]:
             listed = list_price(model.provider, model.model)
@@ -310,4 +312,4 @@ class PersonaModels:
             return self.sources.model(provider, spec.model, key_setting=spec.key_setting)
         if model := default_of(provider):
             return self.sources.model(provider, model)
-        raise NoModel(f"identity.md: provider: {provider} has no default model, so a line `model:` is needed too")
+        raise NoModel(f"identity.md: provider: {provider} has no default model, so add a line `model:`")

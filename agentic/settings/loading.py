@@ -1,8 +1,8 @@
 """Read .env, the environment, and the owner's folders into Settings.
 
-Names of settings are read in any case of letters, and under other and old names. `both` in these functions: the texts
-of .env and the environment by name, the environment's over those of .env. No message repeats a value, since any value
-may be a secret pasted into the wrong line.
+Names of settings are read in upper or lower case, and under other and old names. In these functions `both` has the
+texts by name, where the environment overrides .env. A message repeats a value only if it is too short for a token or
+key: an owner may paste a secret into the wrong line.
 """
 
 from __future__ import annotations
@@ -51,41 +51,41 @@ from agentic.settings.models import (
 from agentic.settings.settings import Settings
 
 OTHER_NAMES = {
-    "GEMINI_API_KEY": "GOOGLE_API_KEY",  # Google's SDK knows both names
-    # names that single-bot gateways use
+    "GEMINI_API_KEY": "GOOGLE_API_KEY",  # Google's SDK accepts both names
+    # names from single-bot gateways
     "BOT_TOKEN_CLAUDE": "DISCORD_BOT_TOKEN",
     "MAX_CONCURRENT_TURNS": "MAX_CONCURRENT_QUERIES",
     "PERSONAS_DIR": "CONFIG_DIR",
     "TURN_TIMEOUT_SECONDS": "QUERY_TIMEOUT_MS",
-    # names that companions for a single person use
+    # names from companions for a single person
     "SIGNAL_NUMBERS": "SIGNAL_NUMBER",
     "OLLAMA_BASE_URL": "OLLAMA_API_URL",
 }
-"""Our key → another name that is accepted for it; ours wins when both are set."""
+"""Our key → another accepted name; our key wins when both are set."""
 
-COMPANION = "penny"  # the agent of a number on Signal that names none
-_HOW_READ = {"QUERY_TIMEOUT_MS": ", in milliseconds", "SIGNAL_NUMBER": f", of AGENT_NAME or {COMPANION}"}
+COMPANION = "penny"  # the agent for a Signal number without a name
+_HOW_READ = {"QUERY_TIMEOUT_MS": ", in milliseconds", "SIGNAL_NUMBER": f", for AGENT_NAME or {COMPANION}"}
 
 OLD_NAMES = {
     "AGENT_CHANNEL_IDS": (
-        "still read, as the only channels where the bots speak; CHANNEL_THEME_MAP alone is enough: an id without a"
-        " theme is casual"
+        "still read as the only channels where the bots speak; CHANNEL_THEME_MAP alone is enough: an id without a"
+        " theme means casual"
     ),
     "STOP_ROLE_IDS": "read as a part of MODERATOR_IDS, which takes ids of roles and of people",
     "STOP_USER_IDS": "read as a part of MODERATOR_IDS, which takes ids of roles and of people",
 }
-"""A setting that became a part of another one → what the start says about it."""
-PERSONA_SIGNS = ("soul.md", "identity.md", "boot.md", "memory.md")  # names that hardly any other folder has
-READING_TOOLS = ("Read", "Glob", "Grep")  # a coding agent's tools while ALLOWED_TOOLS names none
+"""A setting that became a part of another one → the warning at the start."""
+PERSONA_FILES = ("soul.md", "identity.md", "boot.md", "memory.md")  # names that few other folders contain
+READING_TOOLS = ("Read", "Glob", "Grep")  # a coding agent's tools if ALLOWED_TOOLS names none
+_SHORT_TEXT = re.compile(r"[\w.,:+/ -]{1,15}", re.ASCII)  # shorter than any token or key, and no password in an address
 
 
 def in_capitals(
     pairs: Iterable[tuple[str, str]], is_ours: Callable[[str], bool], place: str, warnings: list[str]
 ) -> dict[str, str]:
-    """Name → text, empty texts left out. Where `is_ours(name in capitals)`, it stands under that name as well.
+    """Return the non-empty texts by name. If `is_ours(name in capitals)`, a text is also returned under that name.
 
-    Of a name that is set twice the spelling in capitals counts, else the last; different texts add a line to
-    `warnings`.
+    If a name is set twice, the spelling in capitals wins, or else the last one. Different texts add a warning.
     """
     filled = [(key, text.strip()) for key, text in pairs if text.strip()]
     found: dict[str, str] = {}
@@ -100,27 +100,27 @@ def in_capitals(
         found[key] = text
     for name in sorted(differ):
         shown = dict.fromkeys(spellings[name])
-        counts = f"{spellings[name][-1]} counts" if len(shown) > 1 else "the last one counts"
-        warnings.append(f"{', '.join(shown)} in {place}: set twice, to different values; {counts}")
+        used = spellings[name][-1] if len(shown) > 1 else "the last one"
+        warnings.append(f"{', '.join(shown)} in {place}: set twice to different values; {used} is used")
     return found
 
 
 def with_other_names(both: Mapping[str, str], problems: list[str]) -> dict[str, str]:
-    """Where only another name of a key is set, it counts as the key. A wrong text adds a line to `problems`."""
+    """Return the texts with our key for each text that has only another name. A wrong text adds a problem."""
     found = dict(both)
     for key, other_name in OTHER_NAMES.items():
         if key in both or other_name not in both:
             continue
         text = _as_ours(other_name, both)
         if text is None:
-            problems.append(f"{other_name}: expected {MILLISECONDS}")
+            problems.append(f"{other_name}: expected {MILLISECONDS}{_got(both[other_name])}")
         else:
             found[key] = text
     return found
 
 
 def _as_ours(other_name: str, both: Mapping[str, str]) -> str | None:
-    """The text of another name as our key has it; None if it cannot be read."""
+    """Convert the text of another name to our key's format. Returns None if it can't be read."""
     text = both[other_name]
     if other_name.endswith("_MS"):
         try:
@@ -128,14 +128,16 @@ def _as_ours(other_name: str, both: Mapping[str, str]) -> str | None:
         except ValueError:
             return None
         return str(seconds) if 1 <= seconds <= 600 else None
-    if other_name == "SIGNAL_NUMBER" and ":" not in text:  # whose number it is, is said by our key alone
+    if other_name == "SIGNAL_NUMBER" and ":" not in text:  # only our key names the agent
         return f"{both.get('AGENT_NAME', COMPANION)}:{text}"
     return text
 
 
 def name_warnings(both: Mapping[str, str]) -> Iterator[str]:
-    """A line for each other or old name that is used, and for each whose text differs from our key's, which wins. Not
-    for GOOGLE_API_KEY, which other programs use too."""
+    """Yield a warning for each other or old name that is used or that differs from our key's text.
+
+    GOOGLE_API_KEY gets none: other programs use it, too.
+    """
     for key, other_name in OTHER_NAMES.items():
         text = both.get(other_name)
         if text is None or key == "GEMINI_API_KEY":
@@ -143,7 +145,7 @@ def name_warnings(both: Mapping[str, str]) -> Iterator[str]:
         if key not in both:
             yield f"{other_name}: read as {key}{_HOW_READ.get(other_name, '')}"
         elif not _same(_as_ours(other_name, both) or text, both[key]):
-            yield f"{other_name}: ignored, since {key} is set"
+            yield f"{other_name}: ignored, because {key} is set"
     yield from (f"{name}: {said}" for name, said in OLD_NAMES.items() if name in both)
 
 
@@ -155,9 +157,11 @@ def _same(one: str, other: str) -> bool:
 
 
 def typos(in_file: Collection[str], ours: Collection[str], agents: Collection[AgentSpec]) -> Iterator[str]:
-    """Likely mistakes among the names in .env; the process environment has many other programs' names. `ours`: all
-    keys."""
-    guesses: dict[str, str] = {}  # names that people try for a bot's token and key → our names
+    """Yield a warning for each likely mistake among the names in .env. (The environment has other programs' names.)
+
+    `ours` are all keys.
+    """
+    guesses: dict[str, str] = {}  # names that people try for a bot's token or key → our names
     for spec in agents:
         name = spec.name.upper()
         guesses |= dict.fromkeys((f"{name}_TOKEN", f"{name}_BOT_TOKEN", f"DISCORD_TOKEN_{name}"), spec.token_setting)
@@ -170,63 +174,67 @@ def typos(in_file: Collection[str], ours: Collection[str], agents: Collection[Ag
         if close:
             yield f"{key} in .env: ignored, not a setting; did you mean {close[0]}?"
         elif name.startswith("BOT_TOKEN_"):
-            yield f"{key} in .env: ignored, no such agent; agents are {', '.join(spec.name for spec in agents)}"
+            yield f"{key} in .env: ignored, no such bot; the bots are {', '.join(spec.name for spec in agents)}"
         elif name in ("BOT_TOKEN", "DISCORD_TOKEN"):
             tokens = ", ".join(spec.token_setting for spec in agents)
-            yield f"{key} in .env: ignored, not a setting; each bot has a token of its own: {tokens}"
+            yield f"{key} in .env: ignored, not a setting; each bot has its own token: {tokens}"
 
 
 def env_file_lines(path: Path | None, problems: list[str]) -> list[tuple[str, str]]:
-    """The file's names and their non-empty values, in its order. `${NAME}` is not expanded: that would read the process
-    environment."""
+    """Return the file's names with their non-empty values, in order.
+
+    `${NAME}` isn't expanded: that would read the process environment.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig") if path and path.exists() else ""
     except OSError as error:
-        problems.append(f"{path}: cannot be read by the user that runs this program ({error.strerror})")
+        problems.append(f"{path}: the user that runs this program can't read it ({error.strerror})")
         return []
     except UnicodeDecodeError:
-        problems.append(f"{path}: expected text in UTF-8")
+        problems.append(f"{path}: expected UTF-8 text")
         return []
     bindings = list(parse_stream(io.StringIO(text)))
-    problems += [f"{path}, line {line.original.line}: expected KEY=value" for line in bindings if line.error]
+    wrong = (line.original.line for line in bindings if line.error)
+    problems += [f"{path}, line {line}: expected KEY=value, such as TIMEZONE=Europe/Berlin" for line in wrong]
     lines = [(line.key, (line.value or "").strip()) for line in bindings if line.key and not line.error]
     return [(key, value) for key, value in lines if value]
 
 
 def is_text(value: str) -> bool:
-    """Whether it has neither bytes that are not UTF-8 (in os.environ a surrogate) nor a NUL."""
+    """Whether it has no NUL and no bytes that aren't UTF-8 (surrogates in os.environ)."""
     return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def not_for_personas(folder: Path, key: str, agents: Collection[str]) -> Iterator[str]:
-    """A line if the folder of `key` holds something else than personas, so that a start would put files between it."""
+    """Yield a problem if the folder of `key` contains other files: a start would mix its own files into them."""
     try:
         found = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
-        has_personas = any((folder / name / sign).is_file() for name in found for sign in PERSONA_SIGNS)
+        has_personas = any((folder / name / sign).is_file() for name in found for sign in PERSONA_FILES)
     except NotADirectoryError:
         yield f"{key}: expected a folder, {folder} is a file"
         return
     except OSError:
-        return  # not there, or not readable: reported where it is made or read
+        return  # missing or unreadable: reported by the code that creates or reads it
     if has_personas or not set(found) - {*agents, "lost+found"}:
         return
-    if direct := next((name for name in PERSONA_SIGNS if name in found), None):
+    if direct := next((name for name in PERSONA_FILES if name in found), None):
         yield (
-            f"{key}: expected a folder with one folder for each bot: move {folder / direct} and the files beside it"
+            f"{key}: expected a folder with a subfolder for each bot: move {folder / direct} and the files next to it"
             f" into one, such as {folder / 'claude'}"
         )
         return
-    instead = "set PERSONAS_DIR, which counts more (CONFIG_FILES_DIR is for options and endpoints)"
+    instead = "set PERSONAS_DIR, which overrides it (CONFIG_FILES_DIR is for options and endpoints)"
     advice = f"; {instead}" if key == "CONFIG_DIR" else ""
-    yield f"{key}: expected a folder of personas, or an empty one: {folder} holds something else{advice}"
+    yield f"{key}: expected a folder of personas, or an empty one: {folder} contains other files{advice}"
 
 
 _Model = TypeVar("_Model", bound=Keys)
 
 
 def validated(model: type[_Model], texts: Mapping[str, str], problems: list[str]) -> tuple[_Model, set[str]]:
-    """The model, and the keys with wrong values: these keep their defaults, and each adds a line to `problems`."""
-    expected = {str(info.validation_alias): info.description for info in model.model_fields.values()}
+    """Return the model, and the keys with wrong values. These keep their defaults, and each adds a problem."""
+    infos = {str(info.validation_alias): info for info in model.model_fields.values()}
+    expected = {key: info.description for key, info in infos.items()}
     values = {key: texts[key] for key in expected if key in texts}
     try:
         return model(**values), set()
@@ -235,12 +243,19 @@ def validated(model: type[_Model], texts: Mapping[str, str], problems: list[str]
         found = {str(one["loc"][0]): one for one in reversed(error.errors(include_url=False, include_input=False))}
     for key in (key for key in values if key in found):
         own_words = str(found[key].get("ctx", {}).get("error", "")) if found[key]["type"] == "value_error" else ""
-        problems.append(f"{key}: {own_words or f'expected {expected[key]}'}")
+        words = own_words or f"expected {expected[key]}"
+        is_secret = "SecretStr" in str(infos[key].annotation)
+        problems.append(f"{key}: {words}{'' if is_secret or not words.startswith('expected') else _got(values[key])}")
     return model(**{key: value for key, value in values.items() if key not in found}), set(found)
 
 
+def _got(value: str) -> str:
+    """Return the end of a problem's line, with the wrong value if it can't be a secret."""
+    return f'; got "{value}"' if _SHORT_TEXT.fullmatch(value) and "//" not in value else ""
+
+
 def machine_timezone(environ: Mapping[str, str], localtime: Path = Path("/etc/localtime")) -> ZoneInfo:
-    """The zone of TZ, else of /etc/localtime, else UTC."""
+    """Return the zone of TZ, else of /etc/localtime, else UTC."""
     names = [environ.get("TZ", "").removeprefix(":"), os.path.realpath(localtime)]
     for name in names:
         try:
@@ -255,18 +270,18 @@ def machine_timezone(environ: Mapping[str, str], localtime: Path = Path("/etc/lo
 
 
 def named_in(path: Path, both: Mapping[str, str]) -> dict[str, SecretStr]:
-    """The settings that config/mcp.yaml refers to as ${NAME}, and no others."""
+    """Return the settings that config/mcp.yaml refers to as ${NAME}."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return {}  # reported when the servers are read
+        return {}  # read_servers() reports it
     names = re.findall(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", text)
     return {name: SecretStr(both[name]) for name in names if name in both and is_text(both[name])}
 
 
 @cache  # pydantic takes longer to make a model than to fill it
 def agent_keys(agents: tuple[AgentSpec, ...], endpoint_keys: tuple[str, ...]) -> type[Keys]:
-    """A model of the keys that the table's rows bring; its fields are the keys in lower case."""
+    """Return a model with the keys of the table's rows; its fields are the keys in lower case."""
     fields: dict[str, Any] = {}
 
     def add(key: str, kind: Any, expected: str) -> None:
@@ -278,7 +293,7 @@ def agent_keys(agents: tuple[AgentSpec, ...], endpoint_keys: tuple[str, ...]) ->
         add(key, OptionalHttpAddress, HTTP)
     for spec in agents:
         add(spec.token_setting, Secret | None, "a Discord bot token")
-        add(spec.model_setting, str | None, "the name of a model, or several, separated by commas")
+        add(spec.model_setting, str | None, "names of models separated by commas")
         add(spec.image_model_setting, str | None, "the name of a picture model, or none")
         add(spec.personality_setting, str | None, "a text")
         add(spec.tools_setting, ToolPatterns | None, TOOL_PATTERNS)
@@ -295,9 +310,11 @@ def with_agents(
     model: str | None = None,
     environment: Collection[str] = (),
 ) -> Settings:
-    """The settings with their agents and endpoints. `folder` has the owner's files, None for none. A persona's front
-    matter (`fronts`) overrides .env; the owner's option files override both, and `model` overrides all. `environment`:
-    the names of its variables, which may be a setting's in another case."""
+    """Return the settings with their agents and endpoints.
+
+    `folder` has the owner's files, if there are any. A persona's front matter (`fronts`) overrides .env; the owner's
+    option files override both, and `model` overrides all. `environment` has the names of the environment's variables.
+    """
     endpoints, wrong = read_endpoints(folder / "endpoints.yaml") if folder else ({}, [])
     chosen, wrong_models = chosen_models(folder, agents, endpoints) if folder else ({}, [])
     problems += [*wrong, *wrong_models]
@@ -388,8 +405,10 @@ def _agent(
 
 
 def _coding(agent: AgentSettings, settings: Settings, hidden: Collection[str]) -> QueryConfig | None:
-    """For Anthropic's agents if AGENT_RUNTIME is set. Of ALLOWED_TOOLS only the names of Claude Code's own tools count
-    here; these begin with a capital."""
+    """Return the coding configuration of an agent with an Anthropic model, if AGENT_RUNTIME is set.
+
+    Only the names of Claude Code's tools in ALLOWED_TOOLS, which start with a capital letter, apply here.
+    """
     if settings.agent_runtime is None or agent.provider != "anthropic":
         return None
     allowed = settings.allowed_tools if agent.allowed_tools is None else agent.allowed_tools
@@ -409,7 +428,7 @@ def _coding(agent: AgentSettings, settings: Settings, hidden: Collection[str]) -
 
 
 def _cheap_models(chosen: str | None, sources: Sources, problems: list[str]) -> tuple[ModelSettings, ...]:
-    """The model of CHEAP_MODEL; if that is not set, the default of each provider whose key is."""
+    """Return the model of CHEAP_MODEL, or if it isn't set, the default model of each provider with a key."""
     if chosen is None:
         defaults = (sources.model(name, known.model) for name, known in PROVIDERS.items() if known.model)
         return tuple(model for model in defaults if model.api_key is not None)
@@ -417,14 +436,14 @@ def _cheap_models(chosen: str | None, sources: Sources, problems: list[str]) -> 
         return ()
     provider, name = provider_and_model(chosen)
     if not name or not sources.knows(provider):
-        problems.append("CHEAP_MODEL: expected provider/model with a known provider, or none")
+        problems.append("CHEAP_MODEL: expected provider/model with a known provider, such as ollama/llama3.3, or none")
         return ()
     model = _with_key("CHEAP_MODEL", sources.model(provider, name), problems)
     return () if model is None else (model,)
 
 
 def _embedding_model(chosen: str | None, sources: Sources, problems: list[str]) -> ModelSettings | None:
-    """The model of EMBEDDING_MODEL, of a provider that embeds or of an endpoint."""
+    """Return the model of EMBEDDING_MODEL: an OpenAI model or an endpoint's."""
     provider, _, name = (chosen or "none").partition("/")
     if provider.lower() == "none" and not name:
         return None
@@ -438,5 +457,5 @@ def _embedding_model(chosen: str | None, sources: Sources, problems: list[str]) 
 def _with_key(setting_name: str, model: ModelSettings, problems: list[str]) -> ModelSettings | None:
     if model.lacks is None:
         return model
-    problems.append(f"{setting_name}: expected {model.lacks} too, which {model.name} needs")
+    problems.append(f"{setting_name}: expected {model.lacks}, too, which {model.name} needs")
     return None

@@ -1,9 +1,9 @@
-"""The models of an agent and how to reach them: provider, model, key, address.
+"""The settings of models: provider, model, key, address.
 
-`provider/model` names a model; a list is tried in its order. A provider has a row in agentic/llm/provider_table.py, or
-it is the owner's endpoint: an address that speaks OpenAI's Chat Completions, described in config/endpoints.yaml. That
-file may also change a known endpoint (Ollama on another machine). Keys are not written there: an endpoint's key is the
-setting ENDPOINT_<NAME>_KEY.
+`provider/model` names a model; a list is tried in order. A provider has a row in agentic/llm/provider_table.py, or it
+is the owner's endpoint: an address that speaks OpenAI's Chat Completions, described in config/endpoints.yaml. That file
+can also change a known endpoint (such as Ollama on another machine). It has no keys: an endpoint's key is the setting
+ENDPOINT_<NAME>_KEY.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentic.llm.provider_table import ENDPOINTS, KNOWN, PROVIDERS, profile_at, 
 from agentic.settings.fields import HTTP, HttpAddress
 
 KEY_SETTINGS: Mapping[str, str] = MappingProxyType({name: known.key.setting for name, known in PROVIDERS.items()})
-"""Provider → the setting of its key. Bedrock works without: AWS has other credentials."""
+"""Provider → the setting of its key. Bedrock works without it: AWS has other credentials."""
 ENDPOINT_KEY = re.compile(r"ENDPOINT_[A-Z0-9_]{1,40}_KEY")
 
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}\Z")]
@@ -36,7 +36,7 @@ class _Written(BaseModel):
 
 
 class ProfileSettings(_Written):
-    """The owner's corrections to an endpoint's profile; agentic.llm.profiles.Profile explains each."""
+    """The owner's corrections to an endpoint's profile. agentic.llm.profiles.Profile explains each field."""
 
     prefill: bool | None = None
     tools: bool | None = None
@@ -51,9 +51,9 @@ class ProfileSettings(_Written):
 
 
 class EndpointSettings(_Written):
-    """An entry of config/endpoints.yaml; None leaves the known value. Prices are USD per million tokens.
+    """An entry of config/endpoints.yaml. None keeps the known value. Prices are in US dollars per million tokens.
 
-    agentic.llm.profiles explains `api`, `prefill`, `fields` and `stream_usage`.
+    agentic.llm.profiles explains `api`, `prefill`, `fields`, and `stream_usage`.
     """
 
     name: _Name
@@ -86,16 +86,16 @@ class EndpointSettings(_Written):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """A configured model. `base_url` None is the provider's own address."""
+    """A configured model. If `base_url` is None, the provider's own address is used."""
 
     provider: str
     model: str
     api_key: SecretStr | None = None
     key_setting: str = ""
     needs_key: bool = True
-    base_url: str | None = field(default=None, repr=False)  # an address may carry a password
+    base_url: str | None = field(default=None, repr=False)  # an address may contain a password
     base_url_setting: str = ""
-    endpoint: Endpoint | None = None  # with the owner's changes; None for a provider with an API of its own
+    endpoint: Endpoint | None = None  # with the owner's changes; None if the provider has its own API
     rates: Rates | None = None  # the owner's prices
     aws: Aws | None = None
 
@@ -105,7 +105,7 @@ class ModelSettings:
 
     @property
     def lacks(self) -> str | None:
-        """The missing setting without which it cannot be called; None for nothing."""
+        """The missing setting that the model needs, or None."""
         if self.provider == "bedrock":
             return None if self.aws else "AWS_REGION"
         return self.key_setting if self.needs_key and self.api_key is None else None
@@ -121,7 +121,7 @@ class ModelSettings:
 
     @property
     def access(self) -> dict[str, Any]:
-        """The arguments of agentic.llm.registry.build_model."""
+        """The arguments for agentic.llm.registry.build_model."""
         return {
             "provider": self.provider,
             "api_key": self.api_key.get_secret_value() if self.api_key else "",
@@ -138,7 +138,7 @@ class Sources:
     """Keys by setting, addresses by provider, and the owner's endpoints."""
 
     keys: Mapping[str, SecretStr] = field(default_factory=dict)
-    addresses: Mapping[str, str] = field(default_factory=dict, repr=False)  # one may carry a password
+    addresses: Mapping[str, str] = field(default_factory=dict, repr=False)  # may contain passwords
     endpoints: Mapping[str, EndpointSettings] = field(default_factory=dict)
     aws: Aws | None = None
 
@@ -146,13 +146,16 @@ class Sources:
         return provider in known_providers(self.endpoints)
 
     def split_model_name(self, name: str, own: str) -> tuple[str, str]:
-        """Provider and model of a name; without a known provider it is a model of the agent's `own`. A provider alone
-        stands for its default model, if it has one in `agentic.llm.provider_table`."""
+        """Return the provider and model of a name. Without a known provider, the agent's `own` provider is used.
+
+        A provider alone means its default model, if `agentic.llm.provider_table` has one.
+        """
         provider, model = provider_and_model(name)
         return (provider, model) if model and self.knows(provider) else (own, name)
 
     def image_model(self, name: str, own: str, models: Sequence[ModelSettings]) -> tuple[str, str | None]:
-        """Provider and model of an agent's pictures; None for `none`, or if none of its `models` has that provider."""
+        """Return the provider and model of an agent's pictures. The model is None if the name is `none` or none of the
+        agent's `models` has that provider."""
         provider, model = self.split_model_name(name, own)
         draws = model.lower() != "none" and any(one.provider == provider for one in models)
         return provider, model if draws else None
@@ -186,19 +189,18 @@ class Sources:
 
 
 def known_providers(own: Iterable[str]) -> set[str]:
-    """The names of all providers; `own` are those of the owner's endpoints."""
+    """Return the names of all providers, including the owner's endpoints (`own`)."""
     return {*KNOWN, *own}
 
 
 def default_of(provider: str) -> str:
-    """The model of an endpoint whose name stands alone, "" for none."""
+    """Return the model of an endpoint that is named without a model, or ""."""
     known = ENDPOINTS.get(provider)
     return known.model if known else ""
 
 
 def provider_and_model(name: str) -> tuple[str, str]:
-    """The two parts of `provider/model`, with the default model for a provider alone; the second is "" if there is
-    none."""
+    """Split `provider/model`. A provider alone gets its default model, or "" if it has none."""
     provider, slash, model = name.partition("/")
     return provider, model if slash else default_of(provider)
 
@@ -208,13 +210,13 @@ def endpoint_key(name: str) -> str:
 
 
 def read_endpoints(path: Path) -> tuple[dict[str, EndpointSettings], list[str]]:
-    """The endpoints of the file, and a line for each problem in it. No file, no endpoints."""
+    """Return the endpoints of the file, if it exists, and a line for each problem in it."""
     if not path.is_file():
         return {}, []
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        return {}, [f"{path}: cannot be read ({error.strerror or error})"]
+        return {}, [f"{path}: can't be read ({error.strerror or error})"]
     except UnicodeDecodeError:
         return {}, [f"{path}: not UTF-8 text"]
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -224,7 +226,7 @@ def read_endpoints(path: Path) -> tuple[dict[str, EndpointSettings], list[str]]:
     if content is None or content == {"endpoints": None}:
         return {}, []
     if not isinstance(entries, dict) or len(content) > 1:
-        return {}, [f"{path}: expected the one key `endpoints`, with the endpoints by name"]
+        return {}, [f"{path}: expected a single key `endpoints`, with the endpoints by name"]
     found: dict[str, EndpointSettings] = {}
     problems: list[str] = []
     for name, entry in entries.items():
@@ -235,17 +237,17 @@ def read_endpoints(path: Path) -> tuple[dict[str, EndpointSettings], list[str]]:
 def _read_endpoint(name: str, entry: object, found: dict[str, EndpointSettings]) -> Iterable[str]:
     """Add the entry to `found`, or return its problems."""
     if not isinstance(entry, dict) or "name" in entry:
-        return [f"{name}: expected a mapping, without a name of its own"]
+        return [f"{name}: expected a mapping without a key `name`"]
     if name in KEY_SETTINGS:
-        return [f"{name}: expected another name, this one is a built-in provider's"]
+        return [f"{name}: expected another name; this is the name of a built-in provider"]
     try:
         endpoint = EndpointSettings.model_validate({**entry, "name": name})
     except ValidationError as error:
         problems = []
         for problem in error.errors(include_input=False, include_url=False):
             words = str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
-            if problem["type"] == "extra_forbidden":  # pydantic speaks of inputs
-                words = "unknown key; docs/models.md lists the known ones"
+            if problem["type"] == "extra_forbidden":
+                words = "unknown key; docs/models.md lists the known keys"
             problems.append(f"{'.'.join(map(str, (name, *problem['loc'])))}: {words or f'expected {HTTP}'}")
         return problems
     if endpoint.base_url is None and name not in ENDPOINTS:
@@ -256,24 +258,23 @@ def _read_endpoint(name: str, entry: object, found: dict[str, EndpointSettings])
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The option `model` of an agent in the owner's files: for all guilds, and by guild id if it differs. Empty
-    if nothing is set."""
+    """An agent's option `model` in the owner's files: for all guilds, and by guild id if it differs there."""
 
     everywhere: tuple[str, ...] = ()
     servers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 def chosen_models(folder: Path, agents: Iterable[str], own: Iterable[str]) -> tuple[dict[str, Choice], list[str]]:
-    """The `model` option of each agent, and a line for each file whose option cannot be used.
+    """Return each agent's option `model`, and a line for each file with an unusable one.
 
-    `own` are the names of the owner's endpoints. The option is read once, at start: a model's client lives as long as
-    its agent. Later levels override earlier ones: shared, guild, bot, bot in a guild.
+    `own` are the names of the owner's endpoints. The option is read once, at the start: a model's client lives as long
+    as its agent. Later levels override earlier levels: shared, guild, bot, bot in a guild.
     """
     known = known_providers(own)
     problems: list[str] = []
 
     def by_server(prefix: str) -> dict[int, tuple[str, ...]]:
-        """Guild id → models, from those files `<prefix><guild id>.yaml` that name some."""
+        """Return the models by guild id, from the files `<prefix><guild id>.yaml`."""
         ids = {path: path.name.removesuffix(".yaml").rpartition(".")[2] for path in folder.glob(f"{prefix}*.yaml")}
         files = {int(server): path for path, server in ids.items() if re.fullmatch(r"[1-9][0-9]{0,19}", server)}
         found = {server: _model_option(path, known, problems) for server, path in sorted(files.items())}
@@ -288,12 +289,12 @@ def chosen_models(folder: Path, agents: Iterable[str], own: Iterable[str]) -> tu
 
 
 def shared_models(folder: Path, own: Iterable[str]) -> tuple[str, ...]:
-    """The `model` option of config/shared.yaml; `chosen_models` reports one that cannot be used."""
+    """Return the option `model` of config/shared.yaml. `chosen_models` reports its problems."""
     return _model_option(folder / "shared.yaml", known_providers(own), [])
 
 
 def _model_option(path: Path, known: set[str], problems: list[str]) -> tuple[str, ...]:
-    """The file's models. A file that can't be read is reported when all options are read."""
+    """Return the file's models. Unreadable files are reported when all options are read."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
     except (OSError, ValueError, RecursionError, yaml.YAMLError):

@@ -1,7 +1,7 @@
-"""The table of chat services, and the base of their settings.
+"""The table of chat services, and the base class of their settings.
 
-A service is a package with two classes: `service` is what the runtime opens (agentic.services.context.HostedService),
-`settings` is mixed into the program's settings. Discord's are among the program's own.
+A service is a package with two classes: the runtime opens `service` (agentic.services.context.HostedService), and
+`settings` is mixed into the program's settings. Discord's settings are part of the program's own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agentic.settings.settings import DISCORD, Settings
 
 
 class ServiceRow(NamedTuple):
-    """A chat service by its key, with "module:Class" of the service and of its settings."""
+    """A chat service: its key, and "module:Class" of the service and of its settings."""
 
     key: str
     service: str
@@ -33,12 +33,12 @@ SERVICES: tuple[ServiceRow, ...] = (
 
 
 class ServiceSettings(Keys):
-    """The settings of a service on which agents have accounts of their own. They are mixed into the program's settings,
-    so class methods answer questions about them."""
+    """The settings of a service where agents have their own accounts. They are mixed into the program's settings, so
+    class methods answer questions about them."""
 
     accounts_field: ClassVar[str]  # agent → its account
     accounts_example: ClassVar[str]
-    alone: ClassVar[str] = ""  # a line that says how to go live without a bot's token
+    alone: ClassVar[str] = ""  # a line for owners: how to go live without a bot's token
 
     @classmethod
     def of(cls, settings: object) -> Self:
@@ -52,7 +52,7 @@ class ServiceSettings(Keys):
 
     @classmethod
     def warnings_of(cls, settings: Settings) -> Iterator[str]:
-        """Yield a line for each setting that has no effect, or a dangerous one. The service is used."""
+        """Yield a line for each setting that is dangerous or has no effect, if the service is used."""
         del settings
         yield from ()
 
@@ -73,12 +73,12 @@ def services_in_use(settings: Settings) -> Iterator[Any]:
 
 
 def service_settings() -> Mapping[str, type[ServiceSettings]]:
-    """Return the settings of each service that has some, by its key."""
+    """Return the class of each service's settings, by the service's key."""
     return {row.key: load_class(row.settings) for row in SERVICES if row.settings}
 
 
 def settings_class() -> type[Settings]:
-    """Return the class of all settings, with those of the chat services."""
+    """Return the class of all settings, including the settings of chat services."""
     return _mix(tuple(service_settings().values()))
 
 
@@ -88,13 +88,13 @@ def _mix(services: tuple[type[ServiceSettings], ...]) -> type[Settings]:
 
 
 def with_accounts(settings: Settings) -> Settings:
-    """Return the settings with the accounts that those of the services name."""
+    """Return the settings with the accounts on chat services."""
     found = {key: dict(getattr(settings, its.accounts_field)) for key, its in service_settings().items()}
     return settings.with_(accounts=found)
 
 
 def account_setting_of(agent: str, settings: Settings) -> str:
-    """Return the name of the setting that gives an agent an account on a service in use; empty if it has none."""
+    """Return the setting that gives an agent an account on a service in use, or "" if it has none."""
     for key, service in service_settings().items():
         if settings.is_on(key) and agent in settings.accounts[key]:
             return service.accounts_setting()

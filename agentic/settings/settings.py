@@ -1,7 +1,7 @@
-"""All settings, and the values derived from them.
+"""Define all settings and the values derived from them.
 
-A line per setting: its key, its default, and the words for what is expected unless its type (fields.py) has them.
-agent_config reads the settings; import them from there.
+Each setting has one line: its key, its default, and the words for the expected values, unless its type (fields.py) has
+them. agent_config reads the settings; import them from there.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from agentic.settings.fields import Keys, from_text, setting, split_list
 from agentic.settings.models import EndpointSettings, ModelSettings
 from agentic.themes import DEFAULT_THEME
 
-DISCORD, ALL = "discord", "both"  # of CHANNEL
-MIN_REDACTED = 6  # characters of what config/mcp.yaml refers to; a shorter text would be redacted in ordinary words
+DISCORD, ALL = "discord", "both"  # values of CHANNEL
+MIN_REDACTED = 6  # characters; redacting a shorter text of config/mcp.yaml would hit ordinary words
 DEFAULT_BUDGET = 5.0  # US dollars a day, until BUDGET_DAILY_USD says otherwise
 USER_SHARE = 0.2
-PEOPLES_SHARE = 0.25  # of a bot's daily turns, unless AGENT_MAX_DAILY_UNASKED is set
+PEOPLES_SHARE = 0.25  # the share of a bot's daily turns kept for people, unless AGENT_MAX_DAILY_UNASKED is set
 
 
 def _read_tasks(text: str) -> tuple[str, ...]:
@@ -35,13 +35,14 @@ def _read_tasks(text: str) -> tuple[str, ...]:
 
 
 class Settings(Keys):
-    """Ids are Discord's, times are seconds, hours are local to `timezone`.
+    """All settings. Ids are Discord's, times are in seconds, and hours are local to `timezone`.
 
-    `idle_tasks` and `unasked` apply to agents whose persona says nothing else."""
+    A persona's front matter overrides `idle_tasks` and `unasked` for its agent.
+    """
 
-    # What agents do while nobody writes, and what is stored for it
+    # Background tasks, and the data stored for them
     idle_tasks: Annotated[tuple[TaskName, ...], from_text(_read_tasks)] = setting(
-        "IDLE_TASKS", (), "summarise, profile, follow_up and discover, separated by commas, or none"
+        "IDLE_TASKS", (), "tasks separated by commas (summarise, profile, follow_up, discover), or none"
     )
     unasked: Annotated[Unasked, from_text(lambda text: text.strip().lower().replace("-", "_"))] = setting(
         "UNASKED_MESSAGES", "opt_in", "opt_in or everyone"
@@ -59,7 +60,7 @@ class Settings(Keys):
     message_log_days: f.Days = setting("MESSAGE_LOG_DAYS", 30)
     embedding_model: str | None = setting("EMBEDDING_MODEL", None, "provider/model, or none")
     channel: Annotated[str | None, from_text(lambda text: text.strip().lower())] = setting("CHANNEL", None, "a service")
-    # The rest
+    # All other settings
     guild_ids: f.Ids = setting("GUILD_IDS", ())
     channel_theme_map: f.ThemeMap = setting("CHANNEL_THEME_MAP", {})
     bot_ids: f.Ids = setting("BOT_IDS", ())
@@ -85,7 +86,7 @@ class Settings(Keys):
     permission_mode: f.PermissionMode = setting("PERMISSION_MODE", "dontAsk")
     agent_sdk_max_steps: f.Steps = setting("AGENT_SDK_MAX_STEPS", 20)
     agent_sdk_max_usd: float = setting(
-        "AGENT_SDK_MAX_USD", 0.5, "US dollars, more than 0 (at most 1000)", gt=0, le=1000, allow_inf_nan=False
+        "AGENT_SDK_MAX_USD", 0.5, "US dollars above 0, at most 1000, such as 0.5", gt=0, le=1000, allow_inf_nan=False
     )
     budget_daily_usd: f.Dollars = setting("BUDGET_DAILY_USD", DEFAULT_BUDGET)
     budget_agent_usd: f.Dollars = setting("BUDGET_AGENT_DAILY_USD", None)
@@ -101,15 +102,17 @@ class Settings(Keys):
     events_secret: f.LongSecret = setting("EVENTS_SECRET", None)
     console: f.Flag = setting("CONSOLE", False)
     console_host: str = setting("CONSOLE_HOST", "127.0.0.1", "an address of this machine")
-    console_port: Annotated[int, Field(ge=1, le=65_535)] = setting("CONSOLE_PORT", 8888, "a port from 1 to 65535")
+    console_port: Annotated[int, Field(ge=1, le=65_535)] = setting(
+        "CONSOLE_PORT", 8888, "a port from 1 to 65535, such as 8888"
+    )
     console_token: f.LongSecret = setting("CONSOLE_TOKEN", None)
     console_url: f.OptionalHttpAddress = setting("CONSOLE_URL", None)
     show_cost_embeds: f.Flag = setting("SHOW_COST_EMBEDS", False)
     fire_on_startup: f.Flag = setting("COORDINATOR_FIRE_ON_STARTUP", False)
     schedule_min: f.PerDay = setting("COORDINATOR_SCHEDULE_MIN", 3)
     schedule_max: f.PerDay = setting("COORDINATOR_SCHEDULE_MAX", 6)
-    active_start: int = setting("COORDINATOR_ACTIVE_START", 7, "an hour from 0 to 23", ge=0, le=23)
-    active_end: int = setting("COORDINATOR_ACTIVE_END", 23, "an hour from 0 to 24", ge=0, le=24)
+    active_start: int = setting("COORDINATOR_ACTIVE_START", 7, "an hour from 0 to 23, such as 7", ge=0, le=23)
+    active_end: int = setting("COORDINATOR_ACTIVE_END", 23, "an hour from 0 to 24, such as 23", ge=0, le=24)
     max_rounds: f.PositiveInt = setting("COORDINATOR_MAX_ROUNDS", 30)
     policy: f.Policy = setting("COORDINATOR_POLICY", "rounds")
     policies: f.PolicyMap = setting("COORDINATOR_POLICIES", {})
@@ -134,7 +137,7 @@ class Settings(Keys):
     exa_api_key: f.ApiKey = setting("EXA_API_KEY", None)
     redis_url: f.RedisAddress = setting("REDIS_URL", None, repr=False)
     standby: f.Flag = setting("STANDBY", False)
-    timezone: ZoneInfo = setting("TIMEZONE", ZoneInfo("UTC"), "an IANA name such as Europe/Berlin")
+    timezone: ZoneInfo = setting("TIMEZONE", ZoneInfo("UTC"), "an IANA time zone such as Europe/Berlin")
     data_dir: Path = setting("DATA_DIR", Path("data"), "a folder")
     config_files_dir: f.Folder = setting("CONFIG_FILES_DIR", Path("config"))
     personas_dir: f.Folder = setting("PERSONAS_DIR", Path("personas"))
@@ -148,35 +151,33 @@ class Settings(Keys):
     )
     health_port: f.Port = setting("HEALTH_PORT", 0)
     otel_endpoint: f.OptionalHttpAddress = setting("OTEL_EXPORTER_OTLP_ENDPOINT", None)
-    otel_headers: f.Secret | None = setting("OTEL_EXPORTER_OTLP_HEADERS", None, "name=value pairs, separated by commas")
+    otel_headers: f.Secret | None = setting("OTEL_EXPORTER_OTLP_HEADERS", None, "name=value pairs separated by commas")
     otel_capture_content: f.Flag = setting("OTEL_CAPTURE_CONTENT", False)
     shutdown_grace_seconds: f.Seconds = setting("SHUTDOWN_GRACE_SECONDS", 20.0)
-    # Old names, which are still read; agentic/settings/loading.py has the others.
+    # Old names that are still read; agentic/settings/loading.py has the others.
     channel_ids: f.Ids = setting("AGENT_CHANNEL_IDS", ())
     stop_role_ids: f.Ids = setting("STOP_ROLE_IDS", ())
     stop_user_ids: f.Ids = setting("STOP_USER_IDS", ())
-    # Read from elsewhere
+    # Values from other places
     agents: dict[str, AgentSettings] = Field(default_factory=dict)
     accounts: dict[str, dict[str, str]] = Field(default_factory=dict)  # chat service → agent → its account there
     endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
-    cheap_models: tuple[ModelSettings, ...] = ()  # that of CHEAP_MODEL, else those of which the least expensive is used
-    embedding: ModelSettings | None = None  # that of EMBEDDING_MODEL
-    keys: dict[str, SecretStr] = Field(default_factory=dict)  # of agents, providers and endpoints, by setting
-    named: dict[str, SecretStr] = Field(default_factory=dict)  # what config/mcp.yaml refers to
+    cheap_models: tuple[ModelSettings, ...] = ()  # CHEAP_MODEL's model, else candidates: the least expensive is used
+    embedding: ModelSettings | None = None  # EMBEDDING_MODEL's model
+    keys: dict[str, SecretStr] = Field(default_factory=dict)  # of agents, providers, and endpoints, by setting
+    named: dict[str, SecretStr] = Field(default_factory=dict)  # the settings that config/mcp.yaml refers to
     persona_models: PersonaModels = Field(default_factory=PersonaModels, repr=False)  # of personas without a bot
     warnings: tuple[str, ...] = ()
     runtime_dir: Path | None = None  # XDG_RUNTIME_DIR: where sockets belong
 
     @property
     def channels(self) -> dict[int, str]:
-        """Channel id → theme, of the channels that the agents may speak in. AGENT_CHANNEL_IDS, if it is set, names
-        them all."""
+        """The channels that the agents may speak in: id → theme. If AGENT_CHANNEL_IDS is set, it names all of them."""
         ids = self.channel_ids or tuple(self.channel_theme_map)
         return {channel: self.channel_theme_map.get(channel, DEFAULT_THEME) for channel in ids}
 
     def is_on(self, service: str) -> bool:
-        """Whether the program is on a chat service: CHANNEL names it, or there are credentials. It is on Discord if
-        there is nothing else."""
+        """Whether the program uses a chat service: CHANNEL names it, or it has credentials. The fallback is Discord."""
         if self.channel not in (None, ALL):
             return self.channel == service
         if service != DISCORD:
@@ -190,25 +191,25 @@ class Settings(Keys):
 
     @property
     def account_agents(self) -> tuple[str, ...]:
-        """The agents that have an account of their own on a service in use, with a bot or without one."""
+        """The agents with an account on another service in use, with or without a bot."""
         used = (agents for service, agents in self.accounts.items() if self.is_on(service))
         return tuple(dict.fromkeys(agent for agents in used for agent in agents))
 
     @property
     def moderators(self) -> frozenset[int]:
-        """Ids of the roles and people that may stop the bots, besides those who may manage messages; the owner may."""
+        """The ids of owners, roles, and people who may stop the bots even if they can't manage messages."""
         return frozenset((*self.owner_user_ids, *self.moderator_ids, *self.stop_role_ids, *self.stop_user_ids))
 
     @property
     def daily_unasked(self) -> int:
-        """Turns a day that a bot may take unasked; the rest is kept for people's mentions."""
+        """The unprompted turns that a bot may take in a day; the rest is kept for people's mentions."""
         share = self.agent_max_daily - int(self.agent_max_daily * PEOPLES_SHARE)
         return share if self.agent_max_unasked is None else min(self.agent_max_unasked, self.agent_max_daily)
 
     @property
     def user_budget(self) -> float | None:
-        """US dollars a day that one person may cause, None for no limit. Unless set it is a share of the day's budget,
-        so that nobody can use up all of it."""
+        """US dollars that one person may cause in a day (None: no limit). By default a share of the daily budget, so
+        that nobody can use up all of it."""
         if "budget_user_usd" in self.model_fields_set or self.budget_daily_usd is None:
             return self.budget_user_usd
         return self.budget_daily_usd * USER_SHARE
@@ -223,7 +224,7 @@ class Settings(Keys):
 
     @property
     def console_link(self) -> str | None:
-        """The console's address for links in Discord, without a slash at its end; None if it is off."""
+        """The console's address without a trailing slash, or None if the console is off."""
         if not self.console:
             return None
         host = "127.0.0.1" if self.console_host in ("0.0.0.0", "::") else self.console_host  # noqa: S104
@@ -240,7 +241,7 @@ class Settings(Keys):
         return self.records and self.record_prompts_days != 0
 
     def persona_folder(self, agent: str) -> Path:
-        """The folder of the agent's persona: that of its name, unless PERSONA_FOLDERS says otherwise."""
+        """Return the folder of the agent's persona: by default the folder with the agent's name."""
         return self.personas_dir / self.persona_folders.get(agent, agent)
 
     @property
@@ -249,7 +250,7 @@ class Settings(Keys):
 
     @property
     def record_file(self) -> Path:
-        """The file of the record; its writer creates it."""
+        """The record's file, which its writer creates."""
         return self.data_dir / "record.db"
 
     @property
@@ -259,17 +260,17 @@ class Settings(Keys):
 
     @property
     def search_keys(self) -> dict[str, str]:
-        """Search engine → key, in the order in which they are tried."""
+        """The keys by search engine, in the order in which the engines are tried."""
         engines = ("tavily", "brave", "perplexity", "exa")
         keys = {engine: getattr(self, f"{engine}_api_key") for engine in engines}
         return {engine: key.get_secret_value() for engine, key in keys.items() if key is not None}
 
     def personality_of(self, agent: str) -> str:
-        """The personality of the settings, else that of the table. A persona's files override only the latter."""
+        """Return the personality from the settings, else from the table. A persona's files override only the latter."""
         return self.soul_of(agent) or self.agents[agent].spec.personality
 
     def soul_of(self, agent: str) -> str | None:
-        """The personality that replaces the agent's soul.md: its own setting, else AGENT_PERSONALITY."""
+        """Return the personality that replaces the agent's soul.md: its own setting, else AGENT_PERSONALITY."""
         return self.agents[agent].personality or self.agent_personality
 
     def tools_of(self, agent: str) -> tuple[str, ...]:
@@ -277,11 +278,11 @@ class Settings(Keys):
         return self.allowed_tools if own is None else own
 
     def asks_cheaply(self, agent: str) -> bool:
-        """Whether a cheap model is asked first whether this agent speaks."""
+        """Whether a cheap model decides first if this agent speaks."""
         return "none" not in self.cheap_first and ("all" in self.cheap_first or agent in self.cheap_first)
 
     def secrets(self) -> frozenset[str]:
-        """All secrets of the settings: tokens, keys, and the passwords in addresses, as written and as sent."""
+        """Return all secrets in the settings: tokens, keys, and the passwords in addresses, as written and as sent."""
         agents = self.agents.values()
         models = [model for agent in agents for each in (agent, *agent.servers.values()) for model in each.models]
         models += [self.embedding] if self.embedding is not None else []
@@ -295,14 +296,14 @@ class Settings(Keys):
         return frozenset(found)
 
     def with_(self, **changes: Any) -> Self:
-        """A copy with these attributes replaced, without validation. TypeError for an unknown attribute."""
+        """Return a copy with these attributes replaced, unvalidated. Raises TypeError for an unknown attribute."""
         if unknown := changes.keys() - type(self).model_fields.keys():
             raise TypeError(f"no such setting: {', '.join(sorted(unknown))}")
         return self.model_copy(update=changes)
 
 
 def _passwords_in(address: str) -> Iterator[str]:
-    """The password before the host, and those among the options: of `redis+sentinel://` the Sentinels'."""
+    """Yield the password before the host and the passwords among the options (for Sentinels)."""
     parts = urlsplit(address)
     options = (option.partition("=") for option in parts.query.split("&"))
     passwords = [parts.password, *(value for name, _, value in options if name.endswith("password"))]

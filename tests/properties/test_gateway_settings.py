@@ -79,7 +79,7 @@ def test_all_that_is_missing_is_named(tmp_path_factory, token, key, in_file):
         assert {name: bool(re.search(rf"\b{name}\b", said)) for name in missing} == missing
         assert all(f"BOT_TOKEN_{name}" in said for name in ("CHATGPT", "GEMINI", "GROK"))
     else:
-        assert re.search(r"Claude stays offline: BOT_TOKEN_CLAUDE is set, ANTHROPIC_API_KEY is not", said)
+        assert re.search(r"Claude stays offline: BOT_TOKEN_CLAUDE is set, but ANTHROPIC_API_KEY isn't", said)
 
 
 def start(folder, environment):

@@ -311,7 +311,7 @@ def test_beyond_this_machine_it_does_not_start_without_a_token(host: str) -> Non
     with pytest.raises(SettingsError) as raised:
         load_settings({"CONSOLE": "true", "CONSOLE_HOST": host}, None)
     assert raised.value.problems == [
-        "CONSOLE_HOST: expected CONSOLE_TOKEN too, since others can reach that address (127.0.0.1 needs none)"
+        "CONSOLE_HOST: expected CONSOLE_TOKEN, too: other machines can reach that address (127.0.0.1 needs none)"
     ]
     assert load_settings({"CONSOLE": "true", "CONSOLE_HOST": host, **WITH_TOKEN}, None).console_is_public
     assert not load_settings({"CONSOLE_HOST": host}, None).console

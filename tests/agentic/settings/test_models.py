@@ -92,7 +92,7 @@ def test_a_model_without_its_key_is_left_out_and_named_by_its_setting() -> None:
     settings = load(BOT_TOKEN_CLAUDE="t", CHANNEL_THEME_MAP="1", CLAUDE_MODEL="claude-x,ollama/llama3")
     agent = settings.agents["claude"]
     assert [model.name for model in agent.usable] == ["ollama/llama3"]
-    assert settings.warnings == ("CLAUDE_MODEL: anthropic/claude-x is skipped, since ANTHROPIC_API_KEY is not set",)
+    assert settings.warnings == ("CLAUDE_MODEL: anthropic/claude-x is skipped, because ANTHROPIC_API_KEY isn't set",)
     assert runnable(settings) == ("claude",)
 
 
@@ -128,7 +128,7 @@ def test_an_embedding_model_is_an_endpoints_or_openais(text: str, name: str | No
     [
         ("anthropic/x", "expected provider/model, with the provider openai or an endpoint, or none"),
         ("ollama", "expected provider/model, with the provider openai or an endpoint, or none"),
-        ("openai/text-embedding-3-small", "expected OPENAI_API_KEY too, which openai/text-embedding-3-small needs"),
+        ("openai/text-embedding-3-small", "expected OPENAI_API_KEY, too, which openai/text-embedding-3-small needs"),
     ],
 )
 def test_an_embedding_model_that_cannot_be_asked_is_a_problem(text: str, expected: str) -> None:
@@ -201,7 +201,7 @@ def test_an_endpoint_of_the_owners_is_a_provider(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         ("endpoints: [", "endpoints.yaml:1: not YAML"),
-        ("servers: {}", "the one key `endpoints`"),
+        ("servers: {}", "a single key `endpoints`"),
         ("endpoints: {lab: }", "endpoints.lab: expected a mapping"),
         ("endpoints: {lab: {prefill: last}}", "endpoints.lab.base_url: expected an address"),
         ("endpoints: {lab: {base_url: canary}}", "endpoints.lab.base_url: expected an address"),
@@ -281,10 +281,10 @@ def test_a_server_whose_models_have_no_key_has_the_bots_own_and_the_start_says_s
     settings = load(folder, **live)
     assert list(settings.agents["claude"].elsewhere) == [8]
     assert settings.warnings == (
-        "claude in server 8: openai/gpt-x is skipped, since OPENAI_API_KEY is not set",
-        f"claude in server {SERVER}: openai/gpt-x is skipped, since OPENAI_API_KEY is not set",
-        f"claude in server {SERVER}: groq/x is skipped, since ENDPOINT_GROQ_KEY is not set",
-        f"claude in server {SERVER}: none of its models can be used, so it has the same as in other servers",
+        "claude in server 8: openai/gpt-x is skipped, because OPENAI_API_KEY isn't set",
+        f"claude in server {SERVER}: openai/gpt-x is skipped, because OPENAI_API_KEY isn't set",
+        f"claude in server {SERVER}: groq/x is skipped, because ENDPOINT_GROQ_KEY isn't set",
+        f"claude in server {SERVER}: none of its models can be used, so it uses its models for other servers",
     )
 
 

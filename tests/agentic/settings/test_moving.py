@@ -86,9 +86,7 @@ def test_their_shortest_env_and_an_early_one_work_too(tmp_path: Path) -> None:
 def test_pauses_the_wrong_way_round_work_as_they_did_there(tmp_path: Path) -> None:
     read = moved(tmp_path, THEIRS.replace("DELAY_MIN=15.0", "DELAY_MIN=60"))
     assert (read.turn_delay_min, read.turn_delay_max) == (45, 60)
-    assert read.warnings == (
-        "COORDINATOR_TURN_DELAY_MIN is above COORDINATOR_TURN_DELAY_MAX: read the other way round",
-    )
+    assert read.warnings == ("COORDINATOR_TURN_DELAY_MIN is above COORDINATOR_TURN_DELAY_MAX, so the two were swapped",)
 
 
 def test_lines_that_the_docs_suggest_can_be_added(tmp_path: Path) -> None:

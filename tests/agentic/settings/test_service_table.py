@@ -56,8 +56,8 @@ def test_local_mode_leaves_it_alone() -> None:
     ("given", "problem"),
     [
         ({"CHANNEL": "pigeons"}, "CHANNEL: expected discord, signal, lines or both"),
-        ({"CHANNEL": "lines"}, "CHANNEL: expected LINE_ACCOUNTS too, such as claude:Claude"),
-        ({"LINE_ACCOUNTS": "nobody:Nobody"}, "LINE_ACCOUNTS: nobody is no agent"),
+        ({"CHANNEL": "lines"}, "CHANNEL: expected LINE_ACCOUNTS, too, such as claude:Claude"),
+        ({"LINE_ACCOUNTS": "nobody:Nobody"}, "LINE_ACCOUNTS: nobody isn't a bot or persona"),
     ],
 )
 def test_what_cannot_be_meant_is_a_problem_in_one_line(given: dict[str, str], problem: str) -> None:

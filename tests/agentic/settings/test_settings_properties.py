@@ -64,10 +64,26 @@ def test_any_text_for_any_key_is_settings_or_an_error_that_names_the_key(key: st
 @pytest.mark.promise(14)
 @given(st.sampled_from(KEYS), CANARIES)
 @settings(max_examples=200, deadline=None)
-def test_no_value_is_repeated_in_a_message(key: str, canary: str) -> None:
+def test_no_odd_value_is_repeated_in_a_message(key: str, canary: str) -> None:
     found = loaded({key: canary})
     told = str(found) if isinstance(found, SettingsError) else "\n".join(found.warnings)
     assert "¤" not in told
+
+
+@pytest.mark.promise(14)
+@pytest.mark.parametrize("secret", ["0123456789abcdef", "redis://:pass@h", "p@ss"])
+@pytest.mark.parametrize("key", ["MAX_QUEUE_DEPTH", "GUILD_IDS", "LOG_LEVEL", "CONSOLE_PORT"])
+def test_a_value_that_may_be_a_secret_is_not_repeated(key: str, secret: str) -> None:
+    assert secret not in str(loaded({key: secret}))
+
+
+@pytest.mark.parametrize("key", ["CONSOLE_TOKEN", "EVENTS_SECRET"])
+def test_a_value_of_a_secret_setting_is_not_repeated(key: str) -> None:
+    assert "too-short" not in str(loaded({key: "too-short"}))
+
+
+def test_a_short_wrong_value_is_shown() -> None:
+    assert str(loaded({"CONSOLE_PORT": "80x"})).endswith('a port from 1 to 65535, such as 8888; got "80x"')
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])) | st.binary())

@@ -51,13 +51,13 @@ def test_a_token_that_is_not_used_is_redacted_all_the_same() -> None:
 
 @pytest.mark.parametrize("channel", ["signal", "both"])
 def test_signal_without_a_number_is_an_error_in_one_line(channel: str) -> None:
-    assert problems(CHANNEL=channel) == ["CHANNEL: expected SIGNAL_NUMBERS too, such as penny:+4915112345678"]
+    assert problems(CHANNEL=channel) == ["CHANNEL: expected SIGNAL_NUMBERS, too, such as penny:+4915112345678"]
 
 
 def test_a_number_belongs_to_an_agent_or_to_a_personas_folder(tmp_path: Path) -> None:
     given = {"SIGNAL_NUMBERS": f"penny:{NUMBER}", "SIGNAL_ALLOWED": "all", "PERSONAS_DIR": str(tmp_path)}
     (line,) = problems(**given)
-    assert line.startswith("SIGNAL_NUMBERS: penny is no agent: expected one of chatgpt, claude, ")
+    assert line.startswith("SIGNAL_NUMBERS: penny isn't a bot or persona: expected one of chatgpt, claude, ")
     (tmp_path / "penny").mkdir()
     (tmp_path / "penny" / "soul.md").write_text("Curious.")
     settings = load(**given)
@@ -69,7 +69,7 @@ def test_a_number_belongs_to_an_agent_or_to_a_personas_folder(tmp_path: Path) ->
     ("given", "warning"),
     [
         ({"SIGNAL_ALLOWED": ""}, "SIGNAL_ALLOWED is empty, so nobody can write to the bots on Signal"),
-        ({"CHANNEL": "discord"}, "SIGNAL_NUMBERS: not used, since CHANNEL=discord"),
+        ({"CHANNEL": "discord"}, "SIGNAL_NUMBERS: not used, because CHANNEL=discord"),
         ({"SIGNAL_ALLOWED": "all", "BUDGET_DAILY_USD": "none"}, "SIGNAL_ALLOWED=all: anyone who knows a number"),
         ({"LINKED_PEOPLE": f"{NUMBER}:12345"}, "LINKED_PEOPLE lists a bot's number"),
     ],

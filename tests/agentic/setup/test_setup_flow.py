@@ -339,7 +339,7 @@ async def test_an_agent_may_be_on_signal_too_or_alone(tmp_path: Path) -> None:
             signal.url,
         )
         assert "SIGNAL_NUMBERS: expected agent:number pairs" in scene.printed
-        assert "SIGNAL_NUMBERS: nobody is no agent" in scene.printed
+        assert "SIGNAL_NUMBERS: nobody isn't a bot or persona" in scene.printed
         assert f"{signal.url} answers" in scene.printed
         again = [("phone number? [Yes/no]", ""), ("Its phone number", ""), ("Address", "http://127.0.0.1:1")]
         again += [("Who it answers: phone numbers separated by commas, or all for everyone [+4917212345678]", "")]
