@@ -39,7 +39,7 @@ def rows(pull: Counted, rounds: Counted, models: str) -> list[Row]:
             metric=f"calls a post with pulls; models skip {models}",
             value=1 / pull.posts_a_call,
             target=1.25,
-            note=f"{pull.posts_a_call:.2f} posts a call, in rounds {rounds.posts_a_call:.2f}",
+            note=f"{pull.posts_a_call:.2f} posts per call, in rounds {rounds.posts_a_call:.2f}",
         ),
         Row(
             metric="cost a post, with pulls : in rounds",

@@ -58,22 +58,22 @@ def rows(counted: Counted, channels: int) -> dict[str, str]:
     ends = counted.endings.most_common(SHOWN_ENDINGS)
     return {
         "conversations": f"{sum(talks)}",
-        "of them a channel, Gini": f"{gini(talks):.2f}",
+        "conversations per channel, Gini": f"{gini(talks):.2f}",
         "model calls": f"{counted.calls}",
         "posts": f"{counted.posted}",
-        "posts a call": f"{counted.posts_a_call:.2f}",
+        "posts per call": f"{counted.posts_a_call:.2f}",
         "cost": f"{counted.cost:.2f} USD",
-        "cost a thousand posts": f"{1_000 * counted.cost_a_post:.2f} USD",
-        "shares against talkativeness, largest deviation": f"{deviation(counted.posts, TALKATIVENESS):.1%}",
+        "cost per thousand posts": f"{1_000 * counted.cost_a_post:.2f} USD",
+        "shares against talkativeness, largest difference": f"{deviation(counted.posts, TALKATIVENESS):.1%}",
         "twice in a row": f"{counted.in_a_row}",
         "turns of reactive rounds": f"{counted.joined}",
         "people's messages": f"{counted.written.total()}",
         "that called an agent": f"{counted.called}",
-        "others, while agents conversed": f"{len(counted.waits) + counted.left_waiting}",
+        "other messages while agents conversed": f"{len(counted.waits) + counted.left_waiting}",
         "taken up by the next turn": f"{counted.taken_up_at_once:.1%}",
         "never taken up": f"{counted.left_waiting}",
         "wait, median": f"{median(counted.waits):.0f} s",
-        "wait, nine of ten": f"{percentile(counted.waits, 0.9):.0f} s",
+        "wait, 90th percentile": f"{percentile(counted.waits, 0.9):.0f} s",
         "endings": "\n".join(f"{why} {count}" for why, count in ends),
     }
 
