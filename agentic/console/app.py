@@ -1,8 +1,8 @@
-"""Build and serve the console: an aiohttp application with the page's own files and the JSON that they ask for.
+"""Builds and serves the console: an aiohttp application with the page's files and the JSON that they request.
 
     request → headers of every response → errors as one line → security (who, from where) → a route
 
-The page's files hold no data and need no token: the page itself asks for it.
+The page's files contain no data and need no token: the page itself asks for the token.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def console_app(parts: ConsoleContext, *more: web.RouteDef) -> web.Application:
 
 @asynccontextmanager
 async def serve_app(app: web.Application, settings: Settings, connections: Connections) -> AsyncIterator[bool]:
-    """Serve while entered; yields whether it is served. A port in use is only a warning: the bots matter more."""
+    """Serve during the `with` block. Yields whether it is served: a port in use is only a warning, because the bots
+    can run without the console."""
     host, port, is_served = settings.console_host, settings.console_port, False
     async with AsyncExitStack() as stack:
         try:
@@ -70,17 +71,16 @@ async def serve_app(app: web.Application, settings: Settings, connections: Conne
             log.info("console: %s", settings.console_link)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                log.warning(
-                    "CONSOLE_PORT %d is in use by another program, so there is no console; choose another", port
-                )
+                text = "CONSOLE_PORT %d is in use by another program, so there is no console; choose another port"
+                log.warning(text, port)
             else:
                 reason = error.strerror or error
-                log.warning("could not listen on CONSOLE_HOST %s, so there is no console: %s", host, reason)
+                log.warning("listening on CONSOLE_HOST %s failed: %s; there is no console", host, reason)
         yield is_served
 
 
 def free_port(host: str, port: int) -> int:
-    """Return the first port from `port` on that is free; `port` itself if there is none."""
+    """Return the first free port from `port` on, or `port` itself if there is none."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for tried in range(port, min(port + PORTS_TRIED, 65_536)):
         try:
@@ -101,7 +101,7 @@ class StaticFile:
 
 
 def read_files() -> Mapping[str, StaticFile]:
-    """Read all files of a known type: address → file. Requests look them up, so no address leads out of the folder."""
+    """Read all files of known types as path → file. Only these paths exist, so none leads out of the folder."""
     found: dict[str, StaticFile] = {}
     for path in FOLDER.rglob("*"):
         if path.suffix in TYPES:
@@ -113,7 +113,7 @@ def read_files() -> Mapping[str, StaticFile]:
 
 
 def file_routes(files: Mapping[str, StaticFile]) -> Iterator[web.RouteDef]:
-    """Yield a route for each file. The browser keeps them, and asks each time whether they have changed."""
+    """Yield a route for each file. The browser caches the files, and asks each time whether they have changed."""
 
     async def serve(request: web.Request) -> web.Response:
         file = files[request.path]

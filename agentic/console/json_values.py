@@ -1,6 +1,6 @@
-"""Write values of the record as JSON for the pages: ids as text, since JavaScript's numbers end at 2^53.
+"""Converts values of the history to JSON for the pages. Ids become text, because JavaScript's numbers end at 2^53.
 
-A page's cursor is a text: the time of its last item and what orders items of the same time, as agentic.record has them.
+A page's cursor is a text of agentic.record's cursor: the last item's time, and its id to order items of the same time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from agentic.record.queries.statistics import Spent
 from agentic.record.queries.turns import Turn
 
 Json = dict[str, Any]
-# Of a turn: what is written in other words, or belongs to the page of one turn.
+# Fields of a turn that get other names or belong only to the turn's own page.
 APART = {"v", "seq", "round_number", "reacted", "phases", "posted", "calls", "tool_calls"}
 
 
 def pick(value: object, names: str) -> Json:
-    """Return these attributes, named with spaces between, under their own names."""
+    """Return the attributes with these names, which are separated by spaces."""
     return {name: getattr(value, name) for name in names.split()}
 
 
@@ -53,7 +53,7 @@ def conversation_json(parts: ConsoleContext, conversation: Conversation) -> Json
 
 
 def post_json(parts: ConsoleContext, post: Post, guild_id: int | None) -> Json:
-    """Return a post with its reactions: for each emoji, how many."""
+    """Return a post with the number of each of its reactions."""
     counts: dict[str, int] = {}
     for reaction in post.reactions:
         counts[reaction.emoji] = counts.get(reaction.emoji, 0) + 1
@@ -73,17 +73,17 @@ def spent_json(spent: Spent) -> Json:
 
 
 def channel_json(parts: ConsoleContext, channel_id: int) -> Json:
-    """Return a channel; its `name` is None if no bot of this process sees it."""
+    """Return a channel. Its `name` is None if no bot of this process sees it."""
     return {"id": str(channel_id), "name": parts.live.names().get(channel_id)}
 
 
 def person_name(parts: ConsoleContext, person: int | None) -> str | None:
-    """Return None for nobody, and for a person who has not written lately: the record itself has only ids."""
+    """Return a person's name, or None if they haven't written recently: the history only has ids."""
     return None if person is None else parts.live.people().get(person)
 
 
 def message_link(guild_id: int | None, channel_id: int, message_id: int) -> str | None:
-    """Return a message's address in Discord; None for another service's message."""
+    """Return a message's URL in Discord, or None if it is on another service."""
     if not is_snowflake(channel_id):
         return None
     return f"https://discord.com/channels/{guild_id or '@me'}/{channel_id}/{message_id}"
@@ -113,10 +113,7 @@ def cursor_text(cursor: Cursor | None) -> str | None:
 
 
 def query_cursor(request: web.Request, *, of_texts: bool = False) -> Cursor | None:
-    """Read where a page begins (`before` in the query). With `of_texts`, items are ordered by an id that is a text.
-
-    Raises Refused.
-    """
+    """Read a page's start (`before` in the query). `of_texts`: the items' ids are texts. Raises Refused."""
     text = query_text(request, "before", 250)
     if text is None:
         return None
@@ -126,5 +123,5 @@ def query_cursor(request: web.Request, *, of_texts: bool = False) -> Cursor | No
     except ValueError:
         at, number = math.nan, 0
     if not math.isfinite(at) or (isinstance(number, int) and not 0 <= number < 2**63):
-        raise Refused(400, "before: expected what the page before it gave as `next`")
+        raise Refused(400, "before: expected the `next` of another page")
     return at, number

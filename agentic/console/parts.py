@@ -1,6 +1,6 @@
-"""What the console shows and acts on, as values, and the protocols that agentic.runtime implements and passes in.
+"""The values that the console shows and acts on, and the protocols that agentic.runtime implements and passes in.
 
-Texts have names in place of mentions, and are untrusted: the page shows them as text alone.
+Texts have names instead of mentions. They are untrusted: the page shows them only as text.
 """
 
 from __future__ import annotations
@@ -28,24 +28,25 @@ from agentic.state.silence import Silence
 from agentic.wire.bus import Bus
 from agentic.wire.entries import ActionNote
 
-NOT_KEPT = "nothing is recorded, since RECORD_DAYS is 0: set it to a number of days in .env and start the program again"
-NOTHING_YET = "nothing is recorded yet: mention a bot in its channel, or start a conversation on the Live page"
-PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # that a page shows
-CONSOLE = "console"  # who acts, in the record
+NOT_KEPT = "There is no history because RECORD_DAYS is 0. Set it to a number of days in .env and restart the program."
+NOTHING_YET = "There is no history yet. Mention a bot in its channel, or start a conversation on the Live page."
+PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # shown by pages
+CONSOLE = "console"  # the actor in the history
 
 OnChange = Callable[[int, int], None]
-"""Called with a channel's id and a message's: it was posted, edited, deleted, or its reactions changed."""
+"""Called with the channel's and the message's id when a message is posted, edited, deleted, or gets reactions."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConsoleContext:
-    """`store` reads the record: `await parts.store.open()`. `people` is None outside local mode. `actions` carry out
-    what the owner wants, on the services of this process. `colours` (0xRRGGBB) are by agent; `reasons` and `endings`
-    say in words why a turn did nothing and why a conversation ended. `prices` gives an agent's models, the preferred
-    one first, `bot` the state of its bot, `recorder` that of this process's recorder. `monotonic` gives seconds of a
-    clock that is never set.
+    """Everything that the console needs from the process.
+
+    `actions` carry out the owner's actions. `store` reads the history: `await parts.store.open()`. `people` is None
+    outside local mode. `colours` (0xRRGGBB) are by agent. `reasons` and `endings` explain why a turn did nothing and
+    why a conversation ended. `prices` returns an agent's models, the preferred model first, `bot` its bot's state, and
+    `recorder` the state of this process's recorder. `monotonic` returns the seconds of a monotonic clock.
     """
 
     actions: Actions
@@ -91,14 +92,14 @@ class ConsoleContext:
         return self.endings.get(why, why) if why else None
 
     def note_action(self, **fields: Any) -> None:
-        """Record what the owner did from the console: the other fields of an ActionNote."""
+        """Record an action of the owner, given the other fields of an ActionNote."""
         note = ActionNote(id=secrets.token_hex(16), at=self.clock(), by=CONSOLE, **fields)
         self.actions.context.services.record.note(note)
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A channel or thread in which the bots speak. `newest` is the id of its newest message, 0 for none."""
+    """A channel or thread where the bots speak. `newest` is the id of its newest message, or 0."""
 
     id: int
     name: str
@@ -115,7 +116,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """An attached file; `size` in bytes. The page shows a picture, and names any other file."""
+    """An attached file, with its `size` in bytes. The page shows pictures, and only the names of other files."""
 
     id: int
     name: str
@@ -125,7 +126,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """`by` has the names that are known; `count` is Discord's number."""
+    """A reaction. `by` has the known names; `count` is Discord's number."""
 
     emoji: str
     count: int
@@ -134,8 +135,8 @@ class Reaction:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`agent` is the key of one of our agents, None for anybody else. `at` in unix seconds. `growing`: the bot is still
-    writing it. `kind`: agent, person, stranger (another bot or webhook)."""
+    """A message. `agent` is one of our agents' key, or None. `at` is in unix seconds. `growing`: the bot is still
+    writing it. `kind`: agent, person, or stranger (another bot or webhook)."""
 
     id: int
     channel_id: int
@@ -167,32 +168,32 @@ class Message:
 
 
 class LiveChannels(Protocol):
-    """The channels as the bots of this process see them. Direct messages are not among them."""
+    """The channels that this process's bots see, without direct messages."""
 
     def names(self) -> Mapping[int, str]:
-        """Channel id → name, of the channels that are known by now, and of chats of other services."""
+        """Map channel ids to names, for known channels and for chats of other services."""
 
     def people(self) -> Mapping[int, str]:
-        """Person's id → name, of those whose messages these channels still have."""
+        """Map people's ids to names, for people with messages in these channels."""
 
     def channels(self) -> Sequence[Channel]:
         """Return the channels that a bot of this process sees, in the settings' order, threads after their channel."""
 
     def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Message] | None:
-        """Return the newest messages (before a message): at most `count`, oldest first. Return None for a channel that
-        is not shown."""
+        """Return at most `count` of the newest messages (before a message), oldest first, or None if the channel isn't
+        shown."""
 
     def message(self, channel_id: int, message_id: int) -> Message | None:
-        """Return None if the message is gone, or not kept anymore."""
+        """Return a message, or None if it is gone or no longer in memory."""
 
     def is_shown(self, channel_id: int) -> bool:
-        """Return whether the channel is one of `channels()`, or would be with its first message."""
+        """Return whether the channel is one of `channels()`, or will be with its first message."""
 
     def subscribe(self, on_change: OnChange) -> Callable[[], None]:
-        """`on_change` is called once for each change, from the loop. Returns a function that ends this."""
+        """Call `on_change` in the event loop for each change. Return a function that ends the subscription."""
 
     async def picture(self, message_id: int, file_id: int) -> Picture | None:
-        """Return None if there is none, it is gone, or it is not a picture of a sensible size."""
+        """Return a picture, or None if there is none or it is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,7 @@ class Upload:
 
 
 class People(Protocol):
-    """Local mode only: the person who writes and reacts from the console. What is awaited raises Refused."""
+    """The person who writes and reacts from the console, in local mode only. Its coroutines raise Refused."""
 
     @property
     def name(self) -> str: ...
@@ -216,15 +217,15 @@ class People(Protocol):
         """Post a message and return its id. The text may be empty if there is a file."""
 
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
-        """Give a reaction, or take it back."""
+        """Add or remove a reaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPrice:
-    """A model of an agent with its prices: US dollars per million tokens, or for a picture.
+    """A model of an agent with its prices in US dollars per million tokens, or per picture.
 
-    `known` is false for a model that no price table has: it counts as its provider's most expensive one. `usable` is
-    false if its key is missing.
+    `known` is false for a model without a known price, which is charged as its provider's most expensive model.
+    `usable` is false if the API key is missing.
     """
 
     model: str  # provider/model
@@ -238,8 +239,8 @@ class ModelPrice:
 
 @dataclass(frozen=True, slots=True)
 class BotState:
-    """A bot of this process: the seconds to Discord's gateway and back, why the bot failed, in one line, and for
-    each other service whether its account there is connected; None for what is not known here."""
+    """A bot of this process: the seconds to Discord's gateway and back, why the bot failed (one line), and whether its
+    account on each other service is connected. None if unknown."""
 
     latency: float | None = None
     failure: str | None = None
@@ -247,9 +248,9 @@ class BotState:
 
 
 class RecordFile:
-    """Opens the record for reading when a page first asks for it: at the console's start there may be no file yet.
+    """Opens the history for reading when a page first needs it: at the console's start there may be no file yet.
 
-    `path` is None if no record is kept. Close it with `aclose`.
+    `path` is None if nothing is recorded.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -259,10 +260,8 @@ class RecordFile:
         self._opening = asyncio.Lock()
 
     async def open(self) -> aiosqlite.Connection:
-        """Return the connection that all pages share; it only reads. If the file was replaced, the new one is opened.
-
-        Raises Refused if there is nothing to read.
-        """
+        """Return the shared read-only connection. If the file was replaced, opens the new file. Raises Refused if there
+        is nothing to read."""
         if self.path is None:
             raise Refused(404, NOT_KEPT)
         async with self._opening:
@@ -276,7 +275,7 @@ class RecordFile:
     async def _connect(self, path: Path) -> aiosqlite.Connection:
         try:
             connection = await connect(path)
-            # A new file gets its tables one after the other: wait for the last.
+            # A new file gets its tables one after the other, so check for the last.
             applied = await connection.execute_fetchall(
                 "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'migrations'"
             ) and await connection.execute_fetchall("SELECT number FROM migrations")
@@ -287,8 +286,8 @@ class RecordFile:
         except RecordError:
             raise Refused(404, NOTHING_YET) from None
         except (sqlite3.Error, OSError) as error:
-            log.warning("the console cannot open the record %s: %s", path, error)
-            raise Refused(503, "the record cannot be opened; the log says why") from None
+            log.warning("the console failed to open the history %s: %s", path, error)
+            raise Refused(503, "The history can't be opened. The log says why.") from None
 
     async def aclose(self) -> None:
         if self._connection is not None:

@@ -1,14 +1,14 @@
 """Checks who uses the console, and from where.
 
-    every response    a strict Content-Security-Policy: no script, style or picture from elsewhere, no frame around it
-    every request     its Host is one of this console's names, so that another page cannot reach it by a name of its
-                      own that leads to this machine (DNS rebinding); its Origin is this console
-    /api and /metrics with CONSOLE_TOKEN: a session (a cookie, by POST /api/login) or `Authorization: Bearer TOKEN`
-    every POST        the session's token in X-CSRF-Token, on loopback too; a bearer needs none
+    every response    has a strict Content-Security-Policy: no foreign scripts, styles, or pictures, and no frame
+    every request     needs one of this console's names as its Host, so that another page can't use a name that leads
+                      to this machine (DNS rebinding), and this console as its Origin
+    /api and /metrics need, with CONSOLE_TOKEN, a session (a cookie from POST /api/login) or `Authorization: Bearer`
+    every POST        needs the session's token in X-CSRF-Token, on loopback too; a bearer request needs none
 
-A wrong token is answered 401, and 429 after a few from an address, or some more from all addresses together. The right
-one is always let in: a stranger may share the address of the owner (a reverse proxy). Sessions and counts are in memory
-and bounded.
+A wrong token gets a 401, and a 429 after a few from one address, or more from all addresses together. The right token
+is always accepted, because a stranger may share the owner's address (a reverse proxy). Sessions and counts are bounded
+and only in memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from agentic.net.addresses import client_network
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
-    " require-trusted-types-for 'script'; trusted-types 'none'"  # a text can become no element, by mistake either
+    " require-trusted-types-for 'script'; trusted-types 'none'"  # a text can't become an element, even by mistake
 )
 HEADERS = {
     "Content-Security-Policy": CSP,
@@ -55,7 +55,7 @@ EACH_SECONDS, ALL_SECONDS = 10.0, 3.0  # after which one more is allowed
 MAX_ADDRESSES = 1_000
 PROTECTED = ("/api/", "/metrics")
 LOGIN = "/api/login"
-CSRF_TOKEN = web.RequestKey("csrf_token", str)  # that each POST of this session has in X-CSRF-Token
+CSRF_TOKEN = web.RequestKey("csrf_token", str)  # which each POST of this session sends in X-CSRF-Token
 
 log = logging.getLogger(__name__)
 
@@ -70,9 +70,9 @@ class Login(BaseModel):
 
 
 class LoginThrottle:
-    """Counts wrong tokens: after MAX_WRONG_EACH of an address, one more every EACH_SECONDS. Addresses of this machine
-    (an SSH tunnel, a reverse proxy) don't count toward the limit of all addresses. `clock` gives seconds and is never
-    set back."""
+    """Limits wrong tokens: after MAX_WRONG_EACH from an address, one more is allowed every EACH_SECONDS. Addresses of
+    this machine (an SSH tunnel, a reverse proxy) don't count toward the limit of all addresses. `clock` is monotonic,
+    in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -80,7 +80,7 @@ class LoginThrottle:
         self._all = 0.0
 
     def wait(self, address: str) -> float:
-        """Return the seconds until the next wrong token is answered 401; 0 for now."""
+        """Return the seconds until another wrong token is allowed."""
         now, key = self._clock(), client_network(address)
         waits = [self._each.get(key, 0.0) - (MAX_WRONG_EACH - 1) * EACH_SECONDS - now]
         if not _is_loopback(address):
@@ -95,7 +95,7 @@ class LoginThrottle:
 
 
 class Security:
-    """Checks every request. `clock` gives seconds, and is never set back: a wait would last as long."""
+    """Checks every request. `clock` is monotonic, in seconds."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self._token: SecretStr | None = settings.console_token
@@ -111,7 +111,7 @@ class Security:
 
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse a request that this console did not cause or that shows no token."""
+        """Refuse a request that doesn't come from this console or has no token."""
         host = self._check_host(request)
         if request.path.startswith(PROTECTED):
             self._check_origin(request, host)
@@ -120,15 +120,15 @@ class Security:
         return await handler(request)
 
     def _check_host(self, request: web.Request) -> str:
-        """Return the Host of the request. Raises Refused if it is none of this console's."""
+        """Return the request's Host. Raises Refused if it isn't one of this console's."""
         hosts = request.headers.getall("Host", [])
         name = _host_name(hosts[0]) if len(hosts) == 1 else None
         is_known = name in self._names
         if name and not is_known:
-            with suppress(ValueError):  # an address, which no other name server gives
+            with suppress(ValueError):  # an IP address, which DNS rebinding can't use
                 is_known = ip_address(name).is_loopback or self._any_address
         if name is None or not is_known:
-            raise Refused(403, "the console does not go by this name; set CONSOLE_URL to the address that you use")
+            raise Refused(403, "The console doesn't know this address. Set CONSOLE_URL to the address that you use.")
         return hosts[0].lower()
 
     def _check_origin(self, request: web.Request, host: str) -> None:
@@ -138,10 +138,10 @@ class Security:
             own.add(f"{self._url.scheme}://{self._url.netloc}".lower())
         is_from_here = "Origin" not in request.headers or origin in own
         if not is_from_here or request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
-            raise Refused(403, "this request came from another page")
+            raise Refused(403, "This request came from another page.")
 
     def _check_session(self, request: web.Request) -> None:
-        """Find the session, and check that a POST is its own. Raises Refused."""
+        """Find the session, and check that a POST comes from it. Raises Refused."""
         given = request.headers.get("Authorization", "")
         if given.startswith(BEARER) and self._token is not None:
             self._check_token(request, given.removeprefix(BEARER))
@@ -149,22 +149,21 @@ class Security:
             return
         csrf = self._without_token if self._token is None else self._sessions.get(request.cookies.get(COOKIE, ""))
         if csrf is None:
-            raise Refused(401, "sign in first", {"WWW-Authenticate": "Bearer"})
+            raise Refused(401, "Sign in first.", {"WWW-Authenticate": "Bearer"})
         if request.method not in ("GET", "HEAD") and not _equal(csrf, request.headers.get(CSRF, "")):
-            raise Refused(403, "this page is out of date; reload it")
+            raise Refused(403, "This page is out of date. Reload it.")
         request[CSRF_TOKEN] = csrf
 
     def _check_token(self, request: web.Request, token: str) -> None:
-        """Raises Refused if it is wrong."""
         if self._token is not None and _equal(self._token.get_secret_value(), token):
             return
         address = request.remote or ""
         if (wait := self._throttle.wait(address)) > 0:
             seconds = math.ceil(wait)
-            raise Refused(429, f"too many wrong tokens; try again in {seconds} s", {"Retry-After": str(seconds)})
+            raise Refused(429, f"Too many wrong tokens. Try again in {seconds} s.", {"Retry-After": str(seconds)})
         self._throttle.wrong(address)
         log.warning("the console refused a wrong token from %s", address)
-        raise Refused(401, "that is not the token (CONSOLE_TOKEN)")
+        raise Refused(401, "Wrong token. Use the value of CONSOLE_TOKEN.")
 
     async def _login(self, request: web.Request) -> web.Response:
         self._check_token(request, (await read_body(request, Login)).token)
@@ -187,7 +186,7 @@ def _equal(expected: str, given: str) -> bool:
 
 
 def _host_name(host: str) -> str | None:
-    """Return the name or address in a Host header, without its port; None for nonsense."""
+    """Return the name or address in a Host header without its port, or None if it is malformed."""
     try:
         parts = urlsplit(f"//{host}")
         _ = parts.port  # ValueError: no port

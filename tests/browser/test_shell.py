@@ -75,7 +75,7 @@ def test_a_person_signs_in_stays_so_after_a_reload_and_signs_out(guarded: Progra
     page = open_page(f"{guarded.url}/#/turns", allowed=("401",))
     page.get_by_label("Token").fill("wrong")
     page.keyboard.press("Enter")
-    page.get_by_role("alert").filter(has_text="not the token").wait_for()
+    page.get_by_role("alert").filter(has_text="Wrong token").wait_for()
     page.get_by_label("Token").fill(TOKEN)
     page.get_by_role("button", name="Sign in").click()
     ready(page)

@@ -1,4 +1,4 @@
-"""The owner's actions from the console, and what owners and moderators did by the console or a command."""
+"""The owner's actions from the console, and past actions of owners and moderators."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from agentic.record.queries.posts import actions_page
 from agentic.state.silence import SilenceOrder
 from agentic.wire.entries import ActionNote
 
-MAX_CLICKS = 1_000  # that are remembered
+MAX_CLICKS = 1_000  # remembered
 PAGE = 50
-LATE_SECONDS = 900.0  # a time that is later than this begins no conversation anymore
+LATE_SECONDS = 900.0  # after a scheduled time, until it starts no conversation anymore
 STATUS = {
     **dict.fromkeys(
         ("bad_value", "missing_value", "unknown_option", "unknown_value", "unknown_scope", "unknown_order"),
@@ -35,15 +35,13 @@ STATUS = {
     **dict.fromkeys(("unknown_action", "unknown_channel", "unknown_agent", "no_room"), 404),
     **dict.fromkeys(("nobody", "redis_unavailable"), 503),
 }
-"""The HTTP status of refusals; of all others 409."""
+"""The HTTP status of refusals. All others are 409."""
 WHAT = {
     "replay": "Replay a turn",  # not in the table: a page's own button
-    "go_on": "Let all bots speak again after a pause",  # "resume_all" as earlier versions noted it
+    "go_on": "Let all bots speak again after a pause",  # the earlier name of "resume_all"
     **{action.record: action.about for action in reversed(TABLE) if action.about},
 }
-"""Actions of the record, for people."""
-
-_ID = re.compile(r"[0-9A-Za-z-]{8,64}", re.ASCII)
+"""The history's actions in words for people."""
 
 
 class Click(BaseModel):
@@ -55,7 +53,7 @@ class Click(BaseModel):
 
 
 class ConsoleStyle(Style):
-    """Shows channels and people by name, times by the owner's clock, and actions by their buttons."""
+    """Shows channels and people by name, times in the owner's time zone, and actions by their buttons."""
 
     def __init__(self, parts: ConsoleContext) -> None:
         self._parts, self._buttons = parts, {name: one.button for name, one in parts.actions.on("console").items()}
@@ -79,8 +77,8 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     clicks: OrderedDict[tuple[str, str], asyncio.Task[Outcome]] = OrderedDict()
 
     async def perform(name: str, click: Click) -> Outcome:
-        """Perform the action of a click once, and to its end even if the browser is gone: nothing is left half done.
-        If Redis was unavailable the same click may be tried again."""
+        """Perform a click's action once, and to its end even if the browser is gone, so that nothing is left half done.
+        If Redis is unavailable, the same click may be tried again."""
         key = (name, click.id)
         if key not in clicks:
             values = {option: value for option, value in (click.model_extra or {}).items() if value is not None}
@@ -101,8 +99,8 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         """{"id": "…", …} → {"outcome", "text"}; the same id again gets the same answer."""
         name, click = names.get(request.match_info["name"]), await read_body(request, Click)
         if name is None:
-            raise Refused(404, "There is no such action.")
-        if not _ID.fullmatch(click.id):
+            raise Refused(404, "This action doesn't exist.")
+        if not re.fullmatch(r"[0-9A-Za-z-]{8,64}", click.id, re.ASCII):
             raise Refused(400, "id: expected 8 to 64 letters and digits, new for each click")
         outcome = await perform(name, click)
         text = style.text_of(outcome)
@@ -135,7 +133,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
     @table.get("/api/orders")
     async def list_orders(_: web.Request) -> web.Response:
-        """List the orders that silence bots or make them ignore a person, everywhere and in each server."""
+        """List the stops, mutes, and ignored people, everywhere and in each server."""
         servers = {channel.guild_id: channel.guild for channel in parts.live.channels()}
         orders = sorted(parts.silence.active(), key=lambda order: str(order.scope))
         return web.json_response({"items": [_order_json(parts, order, servers) for order in orders]})
@@ -144,9 +142,8 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
 
 def _order_json(parts: ConsoleContext, order: SilenceOrder, servers: Mapping[int | None, str]) -> Json:
-    """Return an order: what it is for by key and by name, and its server, which is None if it applies everywhere."""
-    scope = order.scope
-    live = parts.live
+    """Return an order with its subject's key and name, and its server, which is None if it applies everywhere."""
+    scope, live = order.scope, parts.live
     names: dict[str, Mapping[Any, str]] = {"agent": parts.names, "channel": live.names(), "person": live.people()}
     server = None if scope.guild is None else servers.get(scope.guild) or f"server {scope.guild}"
     about = {"kind": scope.kind, "subject": str(scope.subject), "name": names.get(scope.kind, {}).get(scope.subject)}
@@ -154,7 +151,7 @@ def _order_json(parts: ConsoleContext, order: SilenceOrder, servers: Mapping[int
 
 
 def _action_json(parts: ConsoleContext, note: ActionNote) -> Json:
-    """Return an action; `by_name` is None if `by` is no person, or a person who has not written lately."""
+    """Return an action. `by_name` is None if `by` isn't a person, or hasn't written recently."""
     by_name = person_name(parts, int(note.by)) if note.by.isdecimal() else None
     what = WHAT.get(note.action, note.action.replace("_", " "))
     return {**note.model_dump(), "what": what, "by_name": by_name, "channel_id": id_text(note.channel_id)}

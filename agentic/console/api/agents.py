@@ -1,10 +1,10 @@
-"""Show the agents: whether they are online, why an agent is silent, today's turns, models, persona files, memory.
+"""Shows the agents: whether they are online, why an agent is silent, today's turns, models, persona files, and memory.
 
-The module also has what every page needs first (names, colors, channels, the token that goes with each action), and
-the state of the record's file.
+Also serves the data that every page needs first (names, colors, channels, the token for actions), and the state of the
+history's file.
 
-The program keeps a persona file's last ten versions (agentic.personas.store). What an owner changes in an editor is
-part of the next version, so the page shows it as a part of that change.
+The program keeps a persona file's last ten versions (agentic.personas.store). If an owner edits the file, the edit
+becomes part of the next version, so the page shows it as a part of that change.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from agentic.state.limits import free_day
 from agentic.themes import THEMES
 
 ERROR_DAYS = 7
-MAX_ERRORS = 5  # of an agent
+MAX_ERRORS = 5  # per agent
 REACTION_DAYS = 30
-MAX_REACTIONS = 12  # kinds, of an agent
+MAX_REACTIONS = 12  # kinds, per agent
 MAX_CHANNELS = 30  # whose cooldowns are read
-MAX_LINES = 2_000  # of a version that is compared: comparing takes the square of it
+MAX_LINES = 2_000  # of a version to compare: the time grows with its square
 MAX_TURN_SECONDS = 600.0  # between a turn's write to memory and its end
 DAY = 86400.0
 
@@ -47,10 +47,10 @@ DAY = 86400.0
 class MemoryEntry:
     """An entry of memory.md.
 
-    `section` is the heading above it, `channels` are the ones it was learned in (empty: the owner wrote it, or it is
-    for all). `people` caused it; `others` says that more people did, or unknown ones. `readable` is false for an entry
-    whose mark is malformed, which no reader sees. `added_at` is unix seconds, None if it is older than the kept
-    versions.
+    `section` is the heading above it. `channels` are the channels where it was learned (empty: the owner wrote it, or
+    it is for all). `people` caused it; `others` says that more, or unknown, people did. `readable` is false if the
+    entry's mark is malformed, so that bots don't see it. `added_at` is in unix seconds, or None if it is older than the
+    saved versions.
     """
 
     text: str
@@ -112,8 +112,8 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
     @table.get("/api/record")
     async def show_record(_: web.Request) -> web.Response:
-        """`recorder`: whether a process writes the record now, None if that can't be known. `problem`: why the recorder
-        of this process can't, in a line. `elsewhere`: another process writes, to a file of its own."""
+        """Show the history's state. `recorder`: whether a process writes it now, None if unknown. `problem`: why this
+        process's recorder can't, in one line. `elsewhere`: another process writes to its own file."""
         state, recorder = None, await parts.state.coordination.presence.records()
         with suppress(Refused):
             state = asdict(await file_state(await parts.store.open()))
@@ -135,7 +135,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 def _query_agent(parts: ConsoleContext, request: web.Request) -> str:
     name = request.match_info["name"]
     if name not in parts.names:
-        raise Refused(404, "there is no such agent")
+        raise Refused(404, "This bot doesn't exist.")
     return name
 
 
@@ -144,7 +144,7 @@ def _query_agent(parts: ConsoleContext, request: web.Request) -> str:
 
 async def _read_cards(parts: ConsoleContext, names: Sequence[str]) -> list[Json]:
     state, now, date, most = parts.state, parts.clock(), today(parts), parts.settings.agent_max_daily
-    days = (date, free_day(date))  # turns of models that cost nothing don't count toward the day's limit
+    days = (date, free_day(date))  # turns with free models don't count toward the daily limit
     online, backoffs, turns, uses, cooldowns = await asyncio.gather(
         state.coordination.presence.online(names),
         state.coordination.backoffs.read(names),
@@ -174,14 +174,14 @@ async def _read_cards(parts: ConsoleContext, names: Sequence[str]) -> list[Json]
 
 
 async def _cooldowns(parts: ConsoleContext, agent: str) -> list[tuple[int, float]]:
-    """Return the channels in which the agent has just spoken, and the seconds that are left there."""
+    """Return the channels where the agent has just spoken, and the remaining seconds of its cooldown there."""
     channels = list(parts.settings.channels)[:MAX_CHANNELS]
     left = await asyncio.gather(*(parts.state.limits.cooldown_left(agent, channel) for channel in channels))
     return [(channel, seconds) for channel, seconds in zip(channels, left, strict=True) if seconds > 0]
 
 
 async def _read_record(parts: ConsoleContext, names: Sequence[str]) -> dict[str, Json]:
-    """Read a part of each agent's card from the record; it is empty if there is no record."""
+    """Read a part of each agent's card from the history. It is empty if there is none."""
     found: dict[str, Json] = {
         name: {"outcomes": {}, "failures": 0, "speeds": [], "reactions": [], "errors": []} for name in names
     }
@@ -209,7 +209,7 @@ async def _read_record(parts: ConsoleContext, names: Sequence[str]) -> dict[str,
 
 
 async def _persona(parts: ConsoleContext, agent: str) -> Json:
-    """Return its files, and its memory entry by entry with its origin."""
+    """Return an agent's files, and each memory entry with its origin."""
     folder = parts.settings.persona_folder(agent)
 
     def read() -> tuple[PersonaFiles, list[MemoryEntry]]:
@@ -220,7 +220,7 @@ async def _persona(parts: ConsoleContext, agent: str) -> Json:
     turns = await _turns_of(parts, agent, memory)
     return {
         "files": [{"name": name, "size": None if text is None else len(text)} for name, text in files],
-        # A missing memory is no problem: an agent's first note creates it.
+        # A missing memory is fine: an agent's first note creates it.
         "problems": [problem for problem in files.problems if problem != "memory.md: missing"],
         "memory": [
             {
@@ -235,9 +235,9 @@ async def _persona(parts: ConsoleContext, agent: str) -> Json:
 
 
 def changes_of(versions: Sequence[Version], current: str) -> list[Json]:
-    """Return the kept changes, newest first: `at` in unix seconds, how many lines were `added` and `removed`, and the
-    `lines` of the comparison, None if the versions are too long to be compared. A line's `sign`: "+" new, "-" removed,
-    " " unchanged, "@" lines between that are left out."""
+    """Return the saved changes, newest first: `at` in unix seconds, how many lines were `added` and `removed`, and the
+    compared `lines`, or None if the versions are too long to compare. A line's `sign`: "+" new, "-" removed, " "
+    unchanged, "@" omitted lines."""
     texts = [*(version.text for version in versions), current]
     pairs = zip(versions, pairwise(texts), strict=True)
     return [_compare(version.replaced_at, old, new) for version, (old, new) in pairs][::-1]
@@ -279,12 +279,12 @@ def memory_entries(versions: Sequence[Version], current: str) -> list[MemoryEntr
 def _versions(folder: Path, name: str) -> list[Version]:
     try:
         return versions_of(folder, name)
-    except PersonaError:  # a history that cannot be read hides nothing of the file itself
+    except PersonaError:  # an unreadable history must not hide the file itself
         return []
 
 
 async def _turns_of(parts: ConsoleContext, agent: str, memory: Sequence[MemoryEntry]) -> dict[MemoryEntry, Json]:
-    """Find the recorded turn that wrote each entry: the agent's own in that channel, at that second."""
+    """Find the recorded turn that wrote each entry: the agent's turn in that channel at that second."""
     found: dict[MemoryEntry, Json] = {}
     turns_at: dict[float, tuple[Turn, ...]] = {}
     with suppress(Refused):

@@ -1,6 +1,6 @@
-"""Show conversations and rooms: lists, messages, files to keep or share, and what a new room may have.
+"""Shows conversations and rooms: lists, messages, files to download, and the choices for a new room.
 
-A conversation reads as a chat with its skipped turns. `/api/pulls` explains why somebody speaks next.
+A conversation reads like a chat, with its skipped turns. `/api/pulls` explains the choice of the next speaker.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from agentic.themes import THEMES
 from agentic.wire.messages import MAX_TOPIC
 
 PAGE = 50
-NO_BOT = "no bot of this process is online, and a bot makes the thread of a room"
-GONE = "the record has no such conversation: it is too old, or has not arrived yet"
+NO_BOT = "No bot is online here, and a room's thread needs one."
+GONE = "This conversation isn't in the history. It may be too old, or not written yet."
 MEDIA_TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json"}
 ROOM_BOUNDS: Json = {
     "policies": dict(POLICY_TEXTS),
@@ -110,10 +110,10 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
     @table.get("/api/rooms/{thread}")
     async def show_room(request: web.Request) -> web.Response:
-        """Show the room, with the messages that the record has."""
+        """Show a room with its messages in the history."""
         room = await parts.state.coordination.rooms.read(snowflake(request.match_info["thread"]))
         if room is None:
-            raise Refused(404, "there is no such room, or it ended more than 90 days ago")
+            raise Refused(404, "This room doesn't exist, or it ended more than 90 days ago.")
         messages: list[Json] = []
         with suppress(Refused):  # no record
             story = await read_room_story(await parts.store.open(), room.thread_id, _look(parts))
@@ -127,17 +127,17 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
         thread = snowflake(request.match_info["thread"])
         page = await export_room(await parts.store.open(), thread, kind, _look(parts))
         if page is None:
-            raise Refused(404, "the record does not have this room yet, or no longer")
+            raise Refused(404, "This room isn't in the history yet, or not anymore.")
         return file_response(page.text, MEDIA_TYPES[kind], page.name)
 
     @table.get("/api/new-room")
     async def show_room_choices(_: web.Request) -> web.Response:
-        """List who may take part in a new room, and its bounds."""
+        """List the bots for a new room, and its limits."""
         return web.json_response({**ROOM_BOUNDS, "seats": _seats_json(parts)})
 
     @table.get("/api/pulls/{channel}")
     async def show_pulls(request: web.Request) -> web.Response:
-        """Explain the last choice of a speaker by scores."""
+        """Explain the last choice of a speaker that was made by scores."""
         last = await parts.state.coordination.scores.last(snowflake(request.match_info["channel"], "channel"))
         choice = None if last is None else last.model_dump(mode="json", include={"at", "chosen", "because", "pulls"})
         return web.json_response({"choice": choice})
@@ -173,7 +173,7 @@ def _room_json(parts: ConsoleContext, room: Room) -> Json:
 
 
 def _seats_json(parts: ConsoleContext) -> list[Json]:
-    """Return who may take part in a room."""
+    """Return the agents who may take part in a room."""
     return [
         {**pick(seat, "key model why_not shown"), "bot": seat.is_bot, "about": ", ".join(seat.member.interests)}
         for seat in parts.actions.context.services.agents.roster

@@ -1,6 +1,6 @@
-"""Show costs (sums over a range of days, as JSON and CSV), today's budgets, and the season of contests.
+"""Shows costs (sums over a range of days, as JSON and CSV), today's budgets, and the results of contests.
 
-A range is `?days=30`, or `?from=2026-11-01&to=2026-11-22`: days in the owner's time zone, both included.
+A range is `?days=30`, or `?from=2026-11-01&to=2026-11-22` with both days included, in the owner's time zone.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from agentic.state.budgets import BudgetUse
 DEFAULT_DAYS = 30
 MAX_DAYS = 3_660
 MAX_BUDGET_PEOPLE = 10
-MAX_COST_PEOPLE = 100  # of a table on the page; the CSV has all
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would calculate a cell that begins so
+MAX_COST_PEOPLE = 100  # in a table on the page; the CSV has all
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet's formula may begin
 TABLES = ("days", "agents", "models", "channels", "people")
 MEASURES = ("cost_usd", "turns", "input_tokens", "cached_tokens", "output_tokens")
 
@@ -60,7 +60,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
     @table.get("/api/arena")
     async def show_season(request: web.Request) -> web.Response:
-        """Show how agents did in contests in which people voted. A share comes with its count and its 95% interval."""
+        """Show how agents did in contests with votes. A share comes with its count and its 95% interval."""
         kind = query_text(request, "kind")
         if kind not in (None, "arena", "room"):
             raise Refused(400, "kind: expected one of arena, room")
@@ -90,8 +90,8 @@ def _query_days(parts: ConsoleContext, request: web.Request) -> tuple[date, date
 
 
 def _by_kind(parts: ConsoleContext, uses: Mapping[str, BudgetUse]) -> Json:
-    """Return channels only if they have a limit or cost something, idle work only if there was any, and of the people
-    those who caused the most."""
+    """Group the uses by kind: channels only if they have a limit or cost something, and only the people who caused the
+    highest costs."""
     found: dict[str, list[Json]] = {"all": [], "agent": [], "channel": [], "person": [], "idle": []}
     for use in uses.values():
         kind, _, key = use.scope.partition(":")
@@ -113,13 +113,13 @@ def _scope_name(parts: ConsoleContext, kind: str, key: str) -> str:
     if kind == "person":
         return person_name(parts, int(key)) or f"Person {key}"
     if kind == "idle":
-        return "While nobody writes"
+        return "Background tasks"
     return "All bots" if kind == "all" else parts.names.get(key, key)
 
 
 async def _forecast(parts: ConsoleContext, spent: float) -> Json | None:
-    """Forecast the day's cost; None if nothing is recorded. The rest of the day is added to what the budgets have as
-    `spent`, since the newest turns may not have reached the record."""
+    """Forecast the day's cost, or return None if nothing is recorded. The rest of the day is added to the budgets'
+    `spent`, because the newest turns may not have reached the history."""
     with suppress(Refused):
         record = await parts.store.open()
         forecast = await read_forecast(record, parts.clock(), parts.settings.timezone)

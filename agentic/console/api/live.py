@@ -1,4 +1,4 @@
-"""Serve the Live page: channels, messages, pictures, the stream of events; in local mode a person's messages too."""
+"""Serves the Live page: channels, messages, pictures, the stream of events, and in local mode a person's messages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from agentic.console.requests import Refused, query_id, query_text, read_body, s
 from agentic.record.queries.posts import picture_of, turn_of_post
 
 PAGE = 100  # messages
-KEEP_ALIVE = 15.0  # seconds between two signs of life
-WRITE_SECONDS = 30.0  # for a reader to take what it was sent
-SEND_BUFFER = 65_536  # bytes: the kernel would otherwise keep megabytes for a page that does not read
+KEEP_ALIVE = 15.0  # seconds between two keep-alive comments
+WRITE_SECONDS = 30.0  # for a reader to accept data
+SEND_BUFFER = 65_536  # bytes; the kernel would otherwise buffer megabytes for a page that doesn't read
 MAX_FILE = 8_000_000  # bytes of a file that a person attaches
-MAX_BODY = MAX_FILE * 4 // 3 + 20_000  # bytes of the request that has it
+MAX_BODY = MAX_FILE * 4 // 3 + 20_000  # bytes of the request with the file
 MAX_CHARACTERS = 2000  # of a message, as in Discord
-READ_ONLY = "Write in Discord to join them: this page only reads."
+READ_ONLY = "This page is read-only. Write in Discord to join the conversation."
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
 
     @table.get("/api/live/channels")
     async def list_channels(_: web.Request) -> web.Response:
-        cursor = feed.hub.cursor  # before what is read: an event may come twice, and none is missed
+        cursor = feed.hub.cursor  # before reading: an event may come twice, but none is missed
         people = parts.people
         return web.json_response(
             {
@@ -70,7 +70,7 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
         cursor = feed.hub.cursor
         found = parts.live.messages(channel_id, PAGE + 1, before)
         if found is None:
-            raise Refused(404, "no bot of this process sees this channel")
+            raise Refused(404, "None of the bots here can see this channel.")
         page = found[-PAGE:]
         more = str(page[0].id) if len(found) > PAGE else None
         return web.json_response({"items": [one.to_json() for one in page], "next": more, "cursor": cursor})
@@ -91,7 +91,7 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
         message_id, file_id = (snowflake(request.match_info[name]) for name in ("message", "file"))
         found = await parts.live.picture(message_id, file_id) or await ask_record(picture_of, message_id)
         if found is None or found.media_type not in PICTURE_TYPES:
-            raise Refused(404, "this picture cannot be read anymore")
+            raise Refused(404, "This picture is no longer available.")
         return web.Response(body=found.data, headers={"Content-Type": found.media_type})
 
     @table.get("/api/live/why/{message}")
@@ -100,7 +100,7 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
         record = await parts.state.turns.records.of_message(message_id, parts.names)
         found = (record.agent, record.id) if record else await ask_record(turn_of_post, message_id)
         if found is None:
-            raise Refused(404, "no turn is recorded for this message")
+            raise Refused(404, "No turn is recorded for this message.")
         return web.json_response({"agent": found[0], "id": found[1]})
 
     @table.post("/api/live/channels/{channel}/messages")
@@ -110,9 +110,9 @@ def routes(parts: ConsoleContext, feed: LiveFeed) -> web.RouteTableDef:
         channel_id, text = snowflake(request.match_info["channel"]), said.text.strip()
         upload = Upload(said.file.name, said.file.data) if said.file else None
         if not text and upload is None:
-            raise Refused(400, "there is nothing to post")
+            raise Refused(400, "There is nothing to post.")
         if len(text) > MAX_CHARACTERS:
-            raise Refused(400, f"that is {len(text):,} characters, a message has at most {MAX_CHARACTERS:,}")
+            raise Refused(400, f"That's {len(text):,} characters. A message has at most {MAX_CHARACTERS:,}.")
         reply_to = snowflake(said.reply_to) if said.reply_to else None
         return web.json_response({"id": str(await people.say(channel_id, text, reply_to, upload))})
 
@@ -136,7 +136,7 @@ async def _stream(feed: LiveFeed, request: web.Request) -> web.StreamResponse:
     """Send events until the page is gone. Raises Refused if too many pages are open."""
 
     def cut() -> None:
-        """End the connection at once, with what waits to be sent."""
+        """Close the connection immediately and drop unsent data."""
         if request.transport is not None:
             request.transport.abort()
 
@@ -144,7 +144,7 @@ async def _stream(feed: LiveFeed, request: web.Request) -> web.StreamResponse:
     try:
         reader = feed.hub.open(after, cut, ("situation", feed.situation()))
     except TooManyReaders:
-        raise Refused(503, "too many pages of the console are open; close some", {"Retry-After": "10"}) from None
+        raise Refused(503, "Too many console pages are open. Close some.", {"Retry-After": "10"}) from None
     headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     response = web.StreamResponse(headers=headers)
     connection = request.transport.get_extra_info("socket") if request.transport is not None else None
@@ -156,7 +156,7 @@ async def _stream(feed: LiveFeed, request: web.Request) -> web.StreamResponse:
         while (chunk := await reader.next(KEEP_ALIVE)) is not None:
             async with asyncio.timeout(WRITE_SECONDS):
                 await response.write(chunk or b": still here\n\n")
-    except (ConnectionResetError, TimeoutError):  # the page is gone, or does not read
+    except (ConnectionResetError, TimeoutError):  # the page is gone or doesn't read
         cut()
     finally:
         feed.hub.leave(reader)

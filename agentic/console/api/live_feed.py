@@ -1,17 +1,17 @@
-"""Stream events to open pages, and follow what runs now.
+"""Streams events to open pages, and follows what is running now.
 
-Server-sent events, each encoded once for all readers. Events have ids, `{start}-{number}`; the newest are kept, so that
-a page that lost its connection resumes where it was. If that isn't possible anymore, it gets a `reset`. Nothing
-is encoded while no page is open.
+These are server-sent events, each encoded once for all readers. Events have ids, `{start}-{number}`. The newest are
+kept so that a page can resume after losing its connection; if it missed too much, it gets a `reset`. Nothing is encoded
+while no page is open.
 
 | event | data |
 | --- | --- |
-| `message` | a message that is new or changed, whole |
-| `gone` | `channel`, `id` of a message that was deleted |
-| `reread` | `channel`: many messages changed, its history was read for example |
+| `message` | a whole message, new or changed |
+| `gone` | `channel` and `id` of a deleted message |
+| `reread` | `channel`: many of its messages changed, for example because its history was read |
 | `channels` | the list of channels changed |
-| `situation` | Situation's object, whenever it changed |
-| `reset` | the page missed too much and asks for everything again |
+| `situation` | Situation's object, after each change |
+| `reset` | the page missed too much and must load all data again |
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from agentic.wire.connection import or_default
 from agentic.wire.messages import TurnNotice, read
 
 HUB_EVENTS = 500  # that a page may have missed
-MAX_WAITING = 200  # frames for a reader
+MAX_WAITING = 200  # frames per reader
 MAX_READERS = 200
-CHUNK = 16_384  # bytes, about, that are written at once
+CHUNK = 16_384  # bytes, approximately, that are written at once
 MAX_TURNS = 500  # at once
 NEXT_TIMES = 5
 PLAN_SECONDS = 15.0  # between two reads of the day's plan
 LOOK_EVERY = 2.0  # seconds between two reads of the situation
-OFFLINE_SECONDS = 60.0  # in which a page that lost its connection may come back
-LOOK_PAUSE = 0.5  # seconds at least: reading it at each of many turns would hold the turns up
+OFFLINE_SECONDS = 60.0  # in which a page may come back after losing its connection
+LOOK_PAUSE = 0.5  # seconds, at least; reading it at each of many turns would delay the turns
 REREAD_FROM = 25  # changed messages of a channel at once
-SPARE_SECONDS = 30.0  # that a turn may last beyond its time
+SPARE_SECONDS = 30.0  # that a turn may take beyond its timeout
 
 log = logging.getLogger(__name__)
 
 
 class LiveFeed:
-    """Puts changes of channels and of the situation into the stream, and runs as long as the console.
+    """Streams changes of channels and of the situation while the console runs.
 
     `running` goes into the application's `cleanup_ctx`, `close` into its `on_shutdown`.
     """
@@ -79,11 +79,11 @@ class LiveFeed:
             await asyncio.gather(task, return_exceptions=True)
 
     async def close(self, _: web.Application) -> None:
-        """End the streams first: the server waits for open requests."""
+        """End the streams: the server waits for open requests."""
         self.hub.close()
 
     def situation(self) -> dict[str, Any]:
-        """Return the situation as far as it is known; the stream soon brings what Redis knows."""
+        """Return the known situation. The stream soon adds what Redis knows."""
         if not self.hub.watched.is_set():
             self._situation.forget()
             self._shown = {}
@@ -93,10 +93,10 @@ class LiveFeed:
         notice = read(TurnNotice, raw)
         if notice is not None and self._thinking.take(notice) and self.hub.watched.is_set():
             self._show_situation()
-            self._look.set()  # a conversation moves on with each turn
+            self._look.set()  # each turn changes its conversation
 
     def _on_change(self, channel_id: int, message_id: int) -> None:
-        """Collect changes until the loop is free: a page of a history brings many at once."""
+        """Collect changes until the loop is free: a page of history changes many messages at once."""
         if not self.hub.is_heard:
             self.hub.forget()
             return
@@ -120,13 +120,13 @@ class LiveFeed:
                     self.hub.publish("gone", {"channel": str(channel_id), "id": str(message_id)})
 
     async def _watch(self) -> None:
-        """Until cancelled: while a page is open, say what changed besides the messages."""
+        """Publish changes other than messages while a page is open, until canceled."""
         while True:
             await self.hub.watched.wait()
             try:
                 await self._situation.read()
             except Exception:
-                log.exception("the live page could not read what goes on; it tries again")
+                log.exception("reading the situation for the Live page failed; trying again")
             self._show_situation()
             channels = [(channel.id, channel.name, channel.theme) for channel in self._parts.live.channels()]
             if channels != self._channels:
@@ -146,10 +146,10 @@ class LiveFeed:
 
 
 class Situation:
-    """What happens besides the messages: turns, conversations, rooms, the next times, stops, mutes; as far as known.
+    """What is going on in addition to messages: turns, conversations, rooms, the next times, stops, and mutes.
 
-    It is read from Redis while a page is open, and soon after each turn. Only `read` asks Redis; while Redis is
-    unavailable, what is known stays.
+    It is read from Redis while a page is open, and soon after each turn. While Redis is unavailable, the last known
+    situation is shown.
     """
 
     def __init__(self, parts: ConsoleContext, thinking: Thinking) -> None:
@@ -159,7 +159,7 @@ class Situation:
         self._times: list[float] = []
         self._plan_until = 0.0
 
-    @or_default(None, "the live page keeps what it knows")
+    @or_default(None, "the Live page shows the last known situation")
     async def read(self) -> None:
         state, now = self._parts.state, self._parts.clock()
         channels = [channel.id for channel in self._parts.live.channels()]
@@ -168,7 +168,7 @@ class Situation:
         )
         self._rooms = {room.thread_id: room for room in rooms if room.thread_id in channels}
         if not now < self._plan_until <= now + PLAN_SECONDS:
-            # The day's plan is stored under a local date; its window may pass midnight.
+            # The day's plan is stored under a local date, and its active hours may pass midnight.
             today = datetime.fromtimestamp(now, self._parts.settings.timezone).date()
             dates = [(today + timedelta(days=days)).isoformat() for days in (-1, 0, 1)]
             plans = [await state.coordination.schedule.load_schedule(date) for date in dates]
@@ -176,7 +176,6 @@ class Situation:
             self._plan_until = now + PLAN_SECONDS
 
     def forget(self) -> None:
-        """Drop what was read long ago."""
         self._running, self._rooms, self._times, self._plan_until = {}, {}, [], 0.0
 
     def to_json(self) -> dict[str, Any]:
@@ -212,10 +211,10 @@ def _conversation_json(state: ConversationState) -> dict[str, Any]:
 
 
 class Thinking:
-    """The agents at work on a turn, by the notices of turns that begin and end, on any machine.
+    """The running turns of agents on all machines, from the notices of their beginnings and ends.
 
-    Pub/sub may lose a notice, and a process may end within a turn: a turn is dropped after `longest` seconds. `clock`
-    gives unix seconds.
+    Pub/sub may lose a notice, and a process may end during a turn, so a turn is dropped after `longest` seconds.
+    `clock` returns unix seconds.
     """
 
     def __init__(self, longest: float, clock: Callable[[], float]) -> None:
@@ -223,7 +222,7 @@ class Thinking:
         self._turns: dict[tuple[str, str], dict[str, Any]] = {}  # by agent and turn
 
     def take(self, notice: TurnNotice) -> bool:
-        """Take a notice; return whether that changed something."""
+        """Apply a notice. Return whether it changed anything."""
         turn = (notice.agent_name, notice.turn_id)
         if notice.state != "began":
             return self._turns.pop(turn, None) is not None
@@ -234,18 +233,18 @@ class Thinking:
         return True
 
     def now(self) -> list[dict[str, Any]]:
-        """Return the turns that run, the oldest first: `agent`, `channel`, and `since` in unix seconds."""
+        """Return the running turns, oldest first: `agent`, `channel`, and `since` in unix seconds."""
         oldest = self._clock() - self._longest
         self._turns = {turn: running for turn, running in self._turns.items() if running["since"] > oldest}
         return sorted(self._turns.values(), key=lambda running: running["since"])
 
 
 class TooManyReaders(Exception):
-    """Too many pages are open already."""
+    """Too many pages are already open."""
 
 
 class Reader:
-    """An open page, with a bounded queue. `cut` is called once, when the reader is too slow: it ends the connection."""
+    """An open page, with a bounded queue. `cut` is called once if the reader is too slow, and closes the connection."""
 
     def __init__(self, first: list[bytes], cut: Callable[[], None]) -> None:
         self._frames, self._cut = deque(first), cut
@@ -253,7 +252,7 @@ class Reader:
         self._ended = False
 
     async def next(self, patience: float) -> bytes | None:
-        """Return waiting frames, joined up to a size; b"" if none comes for `patience` seconds, None at the end."""
+        """Return waiting frames, joined up to CHUNK, b"" after `patience` seconds without any, or None at the end."""
         if not self._frames and not self._ended:
             try:
                 async with asyncio.timeout(patience):
@@ -270,7 +269,7 @@ class Reader:
         return chunk
 
     def put(self, frame: bytes) -> bool:
-        """Return False, and end the reader, if too many frames wait already."""
+        """Add a frame. If too many frames are already waiting, end the reader and return False."""
         if len(self._frames) >= MAX_WAITING:
             self.end()
             self._cut()
@@ -289,42 +288,42 @@ class Hub:
     def __init__(self, *, kept: int = HUB_EVENTS, most_readers: int = MAX_READERS) -> None:
         self._start = secrets.token_hex(4)
         self._number = 0
-        self._kept: deque[bytes] = deque(maxlen=kept)  # the last one has `_number`
+        self._kept: deque[bytes] = deque(maxlen=kept)  # the last frame's id has `_number`
         self.readers: set[Reader] = set()
         self._most = most_readers
         self._closed = False
         self.watched = asyncio.Event()  # set while a page is open
-        self._left_at = float("-inf")  # when the last page was closed, event loop time
+        self._left_at = float("-inf")  # when the last page was closed, in event loop time
 
     @property
     def cursor(self) -> str:
-        """The id of the newest event: a page that has asked for everything now continues after it."""
+        """The id of the newest event. A page that loads all data now continues after it."""
         return f"{self._start}-{self._number}"
 
     @property
     def is_heard(self) -> bool:
-        """Whether a page is open, or was a moment ago and may come back."""
+        """Whether a page is open, or was open a moment ago and may come back."""
         return bool(self.readers) or asyncio.get_running_loop().time() - self._left_at < OFFLINE_SECONDS
 
     def forget(self) -> None:
-        """Note that an event is not published: a page that comes back must ask for everything again."""
+        """Note that an event is not published: a page that comes back must load all data again."""
         self._kept.clear()
         self._number += 1
 
     def publish(self, event: str, data: Any) -> None:
-        """Send an event, and keep it for pages that are offline for a moment."""
+        """Send an event, and keep it for pages that are briefly offline."""
         self._number += 1
         frame = f"id: {self.cursor}\n".encode() + _frame(event, data)
         self._kept.append(frame)
         self._send(frame)
 
     def show(self, event: str, data: Any) -> None:
-        """Send an event that the next of its kind replaces: it has no id and is not kept."""
+        """Send an event without an id that isn't kept, because the next event of its kind replaces it."""
         self._send(_frame(event, data))
 
     def open(self, after: str, cut: Callable[[], None], *first: tuple[str, Any]) -> Reader:
-        """Add a reader that first gets what it missed since the event `after` ("" for a page that missed nothing), then
-        the events `first`. Raises TooManyReaders."""
+        """Add a reader that first gets the events since `after` ("" if it missed none), then the events `first`. Raises
+        TooManyReaders."""
         if len(self.readers) >= self._most or self._closed:
             raise TooManyReaders
         reader = Reader([*self._missed(after), *(_frame(event, data) for event, data in first)], cut)
@@ -340,7 +339,7 @@ class Hub:
             self._left_at = asyncio.get_running_loop().time()
 
     def close(self) -> None:
-        """End all readers; no new one is let in."""
+        """End all readers, and accept no new ones."""
         self._closed = True
         for reader in list(self.readers):
             self.leave(reader)
@@ -357,7 +356,7 @@ class Hub:
     def _send(self, frame: bytes) -> None:
         slow = [reader for reader in self.readers if not reader.put(frame)]
         for reader in slow:
-            log.info("an open page of the console does not read and is cut off; it comes back by itself")
+            log.info("disconnected a console page that was too slow to read; it reconnects on its own")
             self.leave(reader)
 
 

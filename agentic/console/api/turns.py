@@ -1,4 +1,4 @@
-"""Show the turns: a list with filters, a turn with all that the record has of it, and posted pictures."""
+"""Shows turns: a list with filters, a turn with everything the history has about it, and posted pictures."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from agentic.record.queries.turns import Call, Turn, TurnFilter, WholeTurn, turn
 PAGE = 50
 CHOICE_DAYS = 30
 MAX_QUOTE = 300  # characters of the message that a turn answers
-ARRIVAL_SECONDS = 30.0  # within which the words of a turn reach the file
+ARRIVAL_SECONDS = 30.0  # within which a turn's prompts reach the file
 DAY = 86400.0
 REMOVED: Mapping[str, str] = {
-    "forgotten": "Removed: a person whom this prompt quoted had their words forgotten (/forget me).",
-    "deleted": "Removed: a message that this prompt quoted was deleted in Discord.",
-    "unreadable": "These words cannot be read: the file is damaged, or another version of the program wrote them.",
+    "forgotten": "Removed: a person quoted in this prompt had their messages deleted (/forget me).",
+    "deleted": "Removed: a message quoted in this prompt was deleted in Discord.",
+    "unreadable": "This prompt can't be read: the file is damaged, or another version of the program wrote it.",
 }
 
 
@@ -72,7 +72,7 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
     async def show_picture(request: web.Request) -> web.Response:
         found = await picture_of(await parts.store.open(), snowflake(request.match_info["message"]))
         if found is None or found.media_type not in PICTURE_TYPES:
-            raise Refused(404, "the record has no such picture")
+            raise Refused(404, "This picture isn't in the history.")
         headers = {"Cache-Control": "private, max-age=3600"}
         return web.Response(body=found.data, content_type=found.media_type, headers=headers)
 
@@ -80,10 +80,10 @@ def routes(parts: ConsoleContext) -> web.RouteTableDef:
 
 
 async def find_turn(parts: ConsoleContext, request: web.Request) -> WholeTurn:
-    """Read the turn that an address names. Raises Refused."""
+    """Read the turn in a request's path. Raises Refused."""
     found = await whole_turn(await parts.store.open(), request.match_info["agent"], request.match_info["id"])
     if found is None:
-        raise Refused(404, "the record has no such turn: it is too old, or has not arrived yet")
+        raise Refused(404, "This turn isn't in the history. It may be too old, or not written yet.")
     return found
 
 
@@ -106,18 +106,18 @@ def _whole_turn_json(parts: ConsoleContext, whole: WholeTurn) -> Json:
 
 
 def _link(parts: ConsoleContext, turn: Turn, message_id: int | None) -> str | None:
-    """Return the address of a message in Discord; local mode's messages have none."""
+    """Return a message's URL in Discord. Local mode's messages have none."""
     return None if parts.is_local or not message_id else message_link(turn.guild_id, turn.channel_id, message_id)
 
 
 def _text(parts: ConsoleContext, turn: Turn, message_id: int | None) -> str | None:
-    """Return the message's words while the Live page still has them: the record has no messages of people."""
+    """Return a message's text if the Live page still has it: the history has no people's messages."""
     message = parts.live.message(turn.channel_id, message_id) if message_id else None
     return message.text[:MAX_QUOTE] if message is not None else None
 
 
 def _call_json(parts: ConsoleContext, call: Call, at: float) -> Json:
-    """Return a call with its words; their `stable` says how many characters of `system` a provider caches."""
+    """Return a call with its prompt. `stable` is the number of characters of `system` that a provider caches."""
     words = call.words and {
         **pick(call.words, "system stable text prefill completion stop"),
         "history": [message.model_dump() for message in call.words.history],
@@ -129,16 +129,16 @@ def _call_json(parts: ConsoleContext, call: Call, at: float) -> Json:
 
 
 def why_no_words(parts: ConsoleContext, call: Call, at: float) -> str:
-    """Say why the words of a call are missing, in a line for the owner. Its turn ended `at`, in unix seconds."""
+    """Tell the owner in a line why a call's prompt is missing. Its turn ended `at` (unix seconds)."""
     days, age = parts.settings.record_prompts_days, parts.clock() - at
     if call.record.kind == "picture":
-        return "What was to be drawn stands in the decision of the call before it."
+        return "The description of the picture is in the decision of the call before it."
     if call.removed is not None:
         return REMOVED.get(call.removed, f"Removed: {call.removed}.")
     if days == 0:
         return "Not recorded: RECORD_PROMPTS_DAYS is 0."
     if days is not None and age > days * DAY:
-        return f"Removed after {days} days, as RECORD_PROMPTS_DAYS says."
+        return f"Removed after {days} days (RECORD_PROMPTS_DAYS)."
     if age < ARRIVAL_SECONDS:
-        return "Not here yet: prompts reach the record within seconds. Reload in a moment."
-    return "Not recorded: prompts were not kept then, or these were lost on their way (see Agents, The record)."
+        return "Not here yet. Prompts reach the history within seconds. Reload in a moment."
+    return "Not recorded: prompts weren't recorded then, or this one was lost (see Agents, The record)."

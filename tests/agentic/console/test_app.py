@@ -77,4 +77,4 @@ async def test_an_error_is_one_line_without_a_path() -> None:
     async with console_client() as client:
         response = await client.get("/api/nothing")
         assert response.status == 404
-        assert await response.json() == {"error": "there is no such page"}
+        assert await response.json() == {"error": "This page doesn't exist."}

@@ -141,7 +141,7 @@ async def test_what_really_happened_is_said_and_noted(outcome, status, line):
         ),
         ("add", {"time": "25:00"}, "time must be written as HH:MM."),
         ("move", {"time": "13:00"}, "at is missing."),
-        ("dance", {}, "There is no such action."),
+        ("dance", {}, "This action doesn't exist."),
         ("pause", {"id": "short"}, "id: expected 8 to 64 letters and digits, new for each click"),
         ("pause", {"whole": True}, "There is no option whole."),
     ],
@@ -365,4 +365,4 @@ async def test_what_was_done_is_listed_from_the_record(tmp_path):
         }
         assert first["items"] == sorted(first["items"], key=lambda one: -one["at"])
         refused = await client.get("/api/actions", params={"before": "yesterday"})
-        assert (await refused.json())["error"] == "before: expected what the page before it gave as `next`"
+        assert (await refused.json())["error"] == "before: expected the `next` of another page"

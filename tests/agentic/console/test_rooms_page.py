@@ -215,7 +215,7 @@ async def test_a_room_that_is_resumed_here_loses_the_personas_that_were_deleted(
 async def test_where_no_bot_can_make_a_thread_the_page_says_so() -> None:
     chosen = {"channel": "11", "topic": "Tea?", "personas": "bob, claude"}
     async with page(has_bot=False) as console:
-        assert "no bot of this process is online" in (await console.get("/api/rooms"))["why_not"]
+        assert "No bot is online here" in (await console.get("/api/rooms"))["why_not"]
         status, told = await console.act("open_room", **chosen)
         assert (status, "no bot of this process is online" in told) == (409, True)
     async with page(caps=Caps(all=0.0)) as console:

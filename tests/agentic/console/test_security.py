@@ -154,7 +154,7 @@ async def test_an_action_needs_the_sessions_own_token_on_loopback_too() -> None:
 async def test_without_signing_in_nothing_but_the_page_itself_is_shown(path: str) -> None:
     async with console_client(WITH_TOKEN) as client:
         response = await client.get(path)
-        assert (response.status, await response.json()) == (401, {"error": "sign in first"})
+        assert (response.status, await response.json()) == (401, {"error": "Sign in first."})
         assert (await client.get("/")).status == 200
 
 
@@ -282,8 +282,8 @@ async def test_a_form_of_another_page_cannot_be_read_as_json() -> None:
 @pytest.mark.parametrize(
     ("failure", "status", "line"),
     [
-        (RuntimeError("/srv/bots/.env"), 500, "the console failed at this; its log says why"),
-        (sqlite3.DatabaseError("/srv/bots/.env"), 503, "the record cannot be read now; the log says why"),
+        (RuntimeError("/srv/bots/.env"), 500, "Something went wrong. The log says why."),
+        (sqlite3.DatabaseError("/srv/bots/.env"), 503, "The history can't be read now. The log says why."),
     ],
 )
 async def test_a_failure_shows_nothing_of_the_inside(
@@ -346,6 +346,6 @@ async def test_a_port_in_use_is_one_warning_and_local_mode_takes_the_next(caplog
             async with serve_app(console_app(parts), parts.settings, Connections()) as served:
                 assert not served
         assert [line.getMessage() for line in caplog.records] == [
-            f"CONSOLE_PORT {port} is in use by another program, so there is no console; choose another"
+            f"CONSOLE_PORT {port} is in use by another program, so there is no console; choose another port"
         ]
         assert free_port("127.0.0.1", int(port)) > int(port)

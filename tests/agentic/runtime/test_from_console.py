@@ -104,7 +104,7 @@ async def test_an_estimate_comes_first_and_the_replay_is_booked_and_noted(tmp_pa
 @pytest.mark.parametrize(
     ("path", "body", "status", "error"),
     [
-        ("/api/turns/claude/i9/replay", {}, 404, "no such turn"),
+        ("/api/turns/claude/i9/replay", {}, 404, "isn't in the history"),
         (TURN, {"persona": "../config"}, 404, "no such persona"),
         (TURN, {"persona": "bold", "model": "llamacpp/local"}, 400, "not both"),
         (TURN, {"model": "llamacpp/other", "estimate": True}, 400, "no such model"),

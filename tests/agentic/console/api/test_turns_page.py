@@ -115,7 +115,7 @@ async def test_a_turn_with_an_odd_id_is_found_and_its_texts_stay_texts(pages: Pa
         ("7", None, NOW - 86400, "Not recorded"),
         ("7", "forgotten", NOW - 90, "/forget me"),
         ("7", "deleted", NOW - 90, "deleted in Discord"),
-        ("7", "unreadable", NOW - 90, "cannot be read"),
+        ("7", "unreadable", NOW - 90, "can't be read"),
     ],
 )
 def test_missing_words_say_why(parts: ConsoleContext, days: str, removed: str | None, at: float, line: str) -> None:
@@ -136,7 +136,7 @@ def test_an_id_in_a_models_answer_stays_exact_in_a_browser() -> None:
 
 async def test_a_turn_that_is_not_there_is_said_so(pages: Pages) -> None:
     for address in ("/api/turns/claude/none", "/api/turns/nobody/showcase-6", f"/api/turns/claude/{'x' * 3000}"):
-        assert "no such turn" in (await pages.get(address, status=404))["error"]
+        assert "isn't in the history" in (await pages.get(address, status=404))["error"]
 
 
 async def test_pictures_are_served_as_pictures_only(pages: Pages) -> None:
