@@ -104,6 +104,20 @@ def test_what_bots_write_into_their_folders_is_nothing_that_git_tracks(tmp_path:
     assert git(tmp_path, "status", "--porcelain") == ""
 
 
+@pytest.mark.skipif(not shutil.which("make") or not shutil.which("perl"), reason="no make or no perl is installed")
+def test_one_command_sets_the_address_of_the_repository(tmp_path: Path) -> None:
+    for name in ("Makefile", "README.md", "pyproject.toml"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    address = "https://github.com/ann/agentic-discord"
+    subprocess.run(["make", "address", f"URL={address}"], cwd=tmp_path, check=True, capture_output=True)  # noqa: S603, S607
+    readme = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert f"    git clone {address} && cd agentic-discord\n    make local\n" in readme
+    assert f"({address}/actions/workflows/ci.yml)" in readme
+    assert f'Homepage = "{address}"' in (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("name", ["agent_store", "agent_runtime.health", "agentic.record", "agentic.runtime.health"])
 def test_commands_of_units_and_cron_jobs_work_by_their_old_and_new_names(name: str) -> None:
     command = [sys.executable, "-m", name, "--help"]
