@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
+from cachetools import LRUCache
 
 from agent_config import Settings
 from agentic.chat.outlet import CommandReplies, Outlet
@@ -121,6 +122,7 @@ class OptionBook:
         self._names, self._base, self._extra = names, base, extra_layer
         self._files, self._live, self._reporter = files, live, reporter
         self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], EffectiveOptions]] = OrderedDict()
+        self._channel_names: LRUCache[int, tuple[tuple[object, ...], Mapping[str, str]]] = LRUCache(REMEMBERED)
 
     async def run(self) -> None:
         if self._files is not None:
@@ -158,8 +160,7 @@ class OptionBook:
 
     def _of(self, agent: str, spot: _Spot) -> EffectiveOptions:
         key, extra = (agent, spot.channels[-1]), self._extra(agent)
-        versions = [0 if source is None else source.version for source in (self._files, self._live)]
-        made_of = (versions, extra, spot)
+        made_of = (self._versions(), extra, spot)
         known = self._known.get(key)
         if known is not None and known[0] == made_of:
             return known[1]
@@ -178,11 +179,21 @@ class OptionBook:
             self._known.popitem(last=False)
         return found
 
-    def channel_names(self, place: OptionScope) -> dict[str, str]:
-        """Agents with another name than their own in the channel: key → that name."""
+    def channel_names(self, place: OptionScope) -> Mapping[str, str]:
+        """Return the agents with another name than their own in the channel: key → that name. A persona's layer sets no
+        name, so only the other layers change them."""
         spot = _Spot.of(place)
+        made_of = (self._versions(), tuple(self._names), spot)
+        known = self._channel_names.get(spot.channels[-1])
+        if known is not None and known[0] == made_of:
+            return known[1]
         found = {agent: self._of(agent, spot).options.name for agent in self._names}
-        return {agent: name for agent, name in found.items() if name is not None}
+        names = {agent: name for agent, name in found.items() if name is not None}
+        self._channel_names[spot.channels[-1]] = (made_of, names)
+        return names
+
+    def _versions(self) -> tuple[int, ...]:
+        return tuple(0 if source is None else source.version for source in (self._files, self._live))
 
     def _set_live(self, agent: str, spot: _Spot) -> list[tuple[tuple[str, str], Layer]]:
         """Return the valid live layers that apply to an agent there, lowest first."""

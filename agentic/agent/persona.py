@@ -88,11 +88,7 @@ class Persona:
         return self._identity()[1]
 
     def _identity(self) -> tuple[IdentityCard, Mapping[str, object]]:
-        def parse(text: str | None) -> tuple[tuple[IdentityCard, Mapping[str, object]], Sequence[str]]:
-            card, problems = parse_identity(text)
-            return (card, _layer_of(card)), problems
-
-        return self._parse("identity", self._text("identity.md"), parse)
+        return self._parse("identity", self._text("identity.md"), _card_and_layer)
 
     def _parse(self, part: str, text: str | None, parse: Callable[[str | None], tuple[T, Sequence[str]]]) -> T:
         """Parse the text, unless it is the one of the last call, and report its problems."""
@@ -217,6 +213,11 @@ def _model_of(card: IdentityCard) -> str:
     model = card.model or default_of(card.provider or "")
     named = not model or card.provider is None or model.startswith(f"{card.provider}/")
     return model if named else f"{card.provider}/{model}"
+
+
+def _card_and_layer(text: str | None) -> tuple[tuple[IdentityCard, Mapping[str, object]], Sequence[str]]:
+    card, problems = parse_identity(text)
+    return (card, _layer_of(card)), problems
 
 
 def _layer_of(card: IdentityCard) -> dict[str, object]:

@@ -113,6 +113,7 @@ class Transcript:
         self._ids: list[int] = []
         self._entries: dict[int, Entry] = {}
         self._counts: dict[int, dict[str, ReactionCount]] = {}
+        self._listed: Sequence[Entry] | None = None  # what `entries` returned, until something changes
         self._deleted: OrderedDict[int, None] = OrderedDict()
         self._answered: OrderedDict[int, int] = OrderedDict()
         self.pins = Pins()
@@ -157,11 +158,12 @@ class Transcript:
         entry = self._entries.get(message_id)
         return entry if entry is None or not self._counts else self._with_reactions(entry)
 
-    def entries(self) -> list[Entry]:
-        """All entries, oldest first, with their present reactions."""
-        if not self._counts:
-            return [self._entries[i] for i in self._ids]
-        return [self._with_reactions(self._entries[i]) for i in self._ids]
+    def entries(self) -> Sequence[Entry]:
+        """All entries, oldest first, with their present reactions. A turn asks several times."""
+        if self._listed is None:
+            found = [self._entries[i] for i in self._ids]
+            self._listed = list(map(self._with_reactions, found)) if self._counts else found
+        return self._listed
 
     def speakers(self) -> Iterator[Speaker]:
         """The author of each entry, oldest first."""
@@ -224,6 +226,7 @@ class Transcript:
         for message_id, entry in self._entries.items():
             if entry.pinned != (message_id in there):
                 self._entries[message_id] = replace(entry, pinned=message_id in there)
+        self._listed = None
         self.pins.entries = {}
         for entry in entries:
             known = self._entries.get(entry.id)
@@ -291,14 +294,17 @@ class Transcript:
     def _put(self, entry: Entry) -> None:
         """Replaces a known message."""
         known, self._entries[entry.id] = self._entries[entry.id], entry
+        self._listed = None
         if known != entry:
             self._changed(entry.id)
 
     def _changed(self, message_id: int) -> None:
+        self._listed = None
         if self._report is not None:
             self._report(self.channel_id, message_id)
 
     def _forget(self, message_id: int) -> None:
+        self._listed = None
         self._ids.remove(message_id)
         del self._entries[message_id]
         self._counts.pop(message_id, None)

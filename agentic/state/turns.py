@@ -20,6 +20,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, Literal, cast
 
 from redis.exceptions import ResponseError
@@ -462,6 +463,7 @@ class Turns(Store):
         now = self._clock()
         self._ours.pop(key, None)
         self._ours[key] = (now + lifetime, claim)
-        for oldest in list(self._ours)[:2]:  # removing two per addition keeps it small without ever sweeping it
+        # removing two per addition keeps it small without ever sweeping it
+        for oldest in list(islice(self._ours, 2)):
             if self._ours[oldest][0] <= now or len(self._ours) > REMEMBERED:
                 del self._ours[oldest]

@@ -22,7 +22,7 @@ from agentic.agent.agent import Agent, ModelBinding
 from agentic.agent.events import TurnEvent, is_writing, read_kept, read_saved_event
 from agentic.agent.limits import AgentLimits, TurnSpending, read_under_way
 from agentic.chat.outlet import CannotPost, Outlet
-from agentic.llm.types import Picture, Source, Usage
+from agentic.llm.types import NO_USAGE, Picture, Source, Usage
 from agentic.process.tasks import BackgroundResult
 from agentic.record.notes import TurnWatcher, TurnWatchers
 from agentic.state.limits import LimitRequest, Verdict
@@ -102,7 +102,7 @@ class SavedAnswer:
 
     text: str
     sources: tuple[Source, ...] = ()
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
     drawn: int = 0
     media_type: str = ""
 
