@@ -1,12 +1,12 @@
-"""Which addresses from outside may be requested at all. Pure: resolves no names and opens no connection.
+"""Decides which foreign URLs may be requested at all. Pure: resolves no names and opens no connections.
 
-With an address in a message a stranger asks this machine to make a request, and this machine is inside a network: its
-loopback, its neighbors, its cloud's metadata service. So an address is checked twice. `public_url` checks the text:
-scheme, port, user info, names and numbers that cannot be public. `is_public` checks the IP address of each connection
-when it is made, because a name may resolve differently by then (rebinding).
+With a URL in a message, a stranger asks this machine to make a request, and this machine is inside a network: its
+loopback, its neighbors, its cloud's metadata service. So a URL is checked twice. `public_url` checks the text: scheme,
+port, user info, and names and numbers that can't be public. `is_public` checks the IP address of each connection when
+it is opened, because a name may resolve differently by then (rebinding).
 
-For IPv6 the public block is listed, not the private ones: the one block in use, without its tunnels, which embed an
-unchecked IPv4 address. The registries: iana.org/assignments/iana-ipv4-special-registry and iana-ipv6-special-registry.
+For IPv6 only the public block in use is allowed, without its tunnels, which embed an unchecked IPv4 address. The
+registries are iana.org/assignments/iana-ipv4-special-registry and iana-ipv6-special-registry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _IPV4_CLOSED = tuple(
         "10.0.0.0/8",  # private
         "100.64.0.0/10",  # carrier-grade NAT; Alibaba's metadata
         "127.0.0.0/8",  # loopback
-        "168.63.129.16/32",  # Azure's wire server, a public number that only its own machines reach
+        "168.63.129.16/32",  # Azure's wire server, a public address that only its own machines reach
         "169.254.0.0/16",  # link-local, most clouds' metadata
         "172.16.0.0/12",  # private
         "192.0.0.0/24",  # protocol assignments; Oracle's metadata
@@ -63,7 +63,7 @@ _HOME_NAMES = (
 
 
 class FetchRefused(Exception):
-    """A fetch that was refused or failed. `reason`: one short line without the address."""
+    """A fetch was refused or failed. `reason` is one short line without the URL."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -71,7 +71,7 @@ class FetchRefused(Exception):
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether a connection may go to this IP address."""
+    """Return whether a connection may go to this IP address."""
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in block for block in _IPV4_CLOSED)
     if address.scope_id is not None or address not in _IPV6_OPEN or any(address in block for block in _IPV6_CLOSED):
@@ -80,7 +80,7 @@ def is_public(address: IPAddress) -> bool:
 
 
 def client_network(address: str) -> str:
-    """Return the part of a client's address that one person has: all of IPv4, the first half of IPv6."""
+    """Return the part of a client's address that belongs to one person: all of IPv4, or the first half of IPv6."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
@@ -91,18 +91,14 @@ def client_network(address: str) -> str:
 
 
 def public_url(text: str, ports: Collection[int] = PORTS) -> URL:
-    """Parse and check an address. Raises FetchRefused.
-
-    A host that is an IP address is checked here, since nothing will be resolved. A name is checked again when it is
-    resolved.
-    """
+    """Parse and check a URL. Raises FetchRefused. A name as its host is checked again when it is resolved."""
     url = parsed_url(text)
     if url.scheme not in ("http", "https"):
         raise FetchRefused("neither http nor https")
     if url.port not in ports:
-        raise FetchRefused("a port that is not allowed")
+        raise FetchRefused("a port that isn't allowed")
     if "[" in text.partition("://")[2].partition("/")[0] and ":" not in (url.raw_host or ""):
-        raise FetchRefused("not an address")  # [v1.a]: brackets around something else than IPv6
+        raise FetchRefused("not an address")  # [v1.a]: brackets around something other than IPv6
     host = url.raw_host or ""
     try:
         number = ipaddress.ip_address(host)
@@ -110,12 +106,12 @@ def public_url(text: str, ports: Collection[int] = PORTS) -> URL:
         _check_name(host.lower())
         return url
     if not is_public(number):
-        raise FetchRefused("an address that is not public")
+        raise FetchRefused("an address that isn't public")
     return url
 
 
 def parsed_url(text: str) -> URL:
-    """Parse an absolute address with a host and without user info. Raises FetchRefused."""
+    """Parse an absolute URL with a host and without user info. Raises FetchRefused."""
     if len(text) > MAX_URL or "\\" in text or any(char.isspace() or not char.isprintable() for char in text):
         raise FetchRefused("not an address")
     try:
@@ -124,18 +120,17 @@ def parsed_url(text: str) -> URL:
             raise ValueError
     except ValueError:
         raise FetchRefused("not an address") from None
-    if "@" in text.partition("://")[2].partition("/")[0]:  # also if it is empty, or after a ? or #
+    if "@" in text.partition("://")[2].partition("/")[0]:  # even if it is empty, or after a ? or #
         raise FetchRefused("an address with a user name")
     return url
 
 
 def _check_name(name: str) -> None:
-    """Refuse names of home networks, and text that a resolver might read as a number: 2130706433, 0x7f.1,
-    0177.0.0.1."""
+    """Refuse names of home networks, and texts that a resolver may read as numbers: 2130706433, 0x7f.1, 0177.0.0.1."""
     labels = name.split(".")
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise FetchRefused("not a host's name")
+        raise FetchRefused("not a host name")
     if _NUMBER.fullmatch(labels[-1]):
         raise FetchRefused("a number in disguise")
     if len(labels) == 1 or any(name == home or name.endswith(f".{home}") for home in _HOME_NAMES):
-        raise FetchRefused("a name that is not public")
+        raise FetchRefused("a name that isn't public")

@@ -1,12 +1,12 @@
-"""Fetch over HTTP with limits; and pages and files from the public Internet, and from nowhere else.
+"""Fetches over HTTP with limits, and pages and files only from the public Internet.
 
-Redirects are checked like first addresses, and bytes are counted as they arrive. The server's claims are not trusted:
-its length is checked, and a compressed answer, which could expand without limit, is refused.
+Redirects are checked like the first URL, and bytes are counted as they arrive. The server's claims aren't trusted: its
+length is checked, and a compressed answer, which could expand without limit, is refused.
 
-    address → addresses.py: allowed? → the name is resolved here → each IP address is checked → connection → bytes
+    URL → addresses.py: allowed? → the name is resolved here → each IP address is checked → connection → bytes
 
-The connection goes to the IP address that was checked: this resolver is the connector's only one, so a name that
-resolves differently the second time (rebinding) gains nothing. The machine's proxies and cookies are not used.
+The connection goes to the checked IP address: this resolver is the connector's only one, so a name that resolves
+differently the second time (rebinding) gains nothing. The machine's proxies and cookies aren't used.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ TIMEOUT_SECONDS = 10.0  # for one fetch, redirects included
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0.9,image/*;q=0.5,*/*;q=0.1"
-# Many sites answer nothing that names itself as a library.
+# Many sites don't answer a User-Agent that names a library.
 _AGENT = "Mozilla/5.0 (compatible; agentic-discord/1.0)"
 
 
 @dataclass(frozen=True, slots=True)
 class Downloaded:
-    """A body. `content_type`: the server's claim. `address`: after all redirects."""
+    """A body. `content_type` is the server's claim, `address` the URL after all redirects."""
 
     data: bytes = field(repr=False)
     content_type: str
@@ -67,9 +67,9 @@ async def download(
     accept: str,
     agent: str | None = None,
 ) -> Downloaded:
-    """Return what is at an already checked `address`. Raises FetchRefused, and what aiohttp raises.
+    """Download an already checked `address`. Raises FetchRefused and aiohttp's errors.
 
-    `allowed` checks the target of a redirect and raises FetchRefused. `agent`: the User-Agent, None for aiohttp's own.
+    `allowed` checks a redirect's target and raises FetchRefused. `agent`: the User-Agent, None for aiohttp's own.
     """
     headers = {"Accept-Encoding": "identity", "Accept": accept, **({"User-Agent": agent} if agent else {})}
     for _ in range(MAX_REDIRECTS + 1):
@@ -90,7 +90,7 @@ async def download(
 
 
 async def read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    """Read an answer. Raises FetchRefused for more bytes than that, counted as they arrive."""
+    """Read an answer. Raises FetchRefused for more than `max_bytes`, counted as they arrive."""
     if (response.content_length or 0) > max_bytes:
         raise FetchRefused("too large")
     data = bytearray()
@@ -102,10 +102,10 @@ async def read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
 
 
 class PublicFetcher:
-    """Owns its session: `async with PublicFetcher() as files`.
+    """Fetches from the public Internet. Owns its session: `async with PublicFetcher() as files`.
 
-    `timeout`: seconds for a whole fetch, redirects included. `ports`, `resolver` and `may_connect` default to the rules
-    of addresses.py; tests pass their own.
+    `timeout`: seconds for a whole fetch, including redirects. `ports`, `resolver`, and `may_connect` default to the
+    rules in addresses.py; tests pass their own.
     """
 
     def __init__(
@@ -134,11 +134,11 @@ class PublicFetcher:
     async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
-            await self._resolver.close()  # the connector closes only one of its own making
+            await self._resolver.close()  # the connector only closes a resolver that it created
 
     async def fetch_page(self, url: str) -> Downloaded:
-        """Return what is at this address, of whatever kind; the caller checks it (agentic/tools/web_fetch.py).
-        Raises FetchRefused, also for connection errors and timeouts."""
+        """Return the content of this URL, of any type; the caller checks it (agentic/tools/web_fetch.py). Raises
+        FetchRefused, including for connection errors and timeouts."""
         assert self._session is not None, "entered with `async with`"
         allowed = partial(public_url, ports=self._ports)
         address = allowed(url)
@@ -149,7 +149,7 @@ class PublicFetcher:
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves a name, and only returns IP addresses that may all be connected to."""
+    """Resolves a name only if connections to all of its IP addresses are allowed."""
 
     def __init__(self, inner: AbstractResolver | None = None, may_connect: Callable[[IPAddress], bool] = is_public):
         self._inner = inner or aiohttp.ThreadedResolver()
@@ -158,11 +158,11 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Raises FetchRefused if any IP address is not public: a partly good answer is a trap."""
+        """Resolve a name. Raises FetchRefused if any IP address isn't public: a partly good answer is a trap."""
         found = await self._inner.resolve(host, port, family)
         for result in found:
             if not self._may_connect(ipaddress.ip_address(result["host"])):
-                raise FetchRefused("a name that leads to an address that is not public")
+                raise FetchRefused("a name that leads to an address that isn't public")
         return found
 
     async def close(self) -> None:

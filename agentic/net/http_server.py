@@ -1,9 +1,9 @@
-"""Serve HTTP so that no client can hold up the program: the health, events and console ports all use this.
+"""Serves HTTP so that no client can block the program. The health, events, and console ports all use this.
 
-A client that sends half a request, reads no answer, or sits idle holds a file descriptor. `Connections` bounds how many
-there are over all ports, so that the rest of the program keeps enough. When it is full, the new connection is taken and
-another one is ended: of those that wait for their client, the oldest of the address that has most. So nobody is locked
-out, and a single address only ends its own.
+A client that sends half a request, doesn't read the answer, or sits idle uses a file descriptor. `Connections` limits
+their number over all ports, so that the rest of the program has enough. When it is full, a new connection is accepted
+and another is closed: of the connections that wait for their client, the oldest of the address with the most. So nobody
+is locked out, and a single address only closes its own connections.
 
     WAIT_SECONDS   for the headers, then for the body, then for each part of an answer; then the connection is aborted
     BODY_SECONDS   for a whole body, read by `read_body`; then 408
@@ -33,12 +33,12 @@ CHECK_SECONDS = 1.0
 LINGER_SECONDS = 5.0  # after an early answer, for the rest of a body
 SHUTDOWN_SECONDS = 1.0  # for open requests, when the program ends
 MIN_CONNECTIONS, MAX_CONNECTIONS = 8, 256
-FILES_PER_CONNECTION = 4  # so most file descriptors are for the rest of the program
+FILES_PER_CONNECTION = 4  # so that the rest of the program has most file descriptors
 MAX_HEADERS = 64
 MAX_HEADER_BYTES = 8_190  # of one header, or of the request line
-ACCEPT_AT_ONCE = 16  # connections accepted in one round of the loop, before the oldest can be ended
-SEND_BUFFER = 65_536  # of the kernel, which would take megabytes for a client that does not read
-BACKLOG = 512  # connections that the kernel keeps until they are accepted
+ACCEPT_AT_ONCE = 16  # connections accepted in one iteration of the loop, before others can be closed
+SEND_BUFFER = 65_536  # bytes; the kernel would otherwise buffer megabytes for a client that doesn't read
+BACKLOG = 512  # connections that the kernel holds until they are accepted
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -47,15 +47,15 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-SERVER = "agentic-discord"  # aiohttp would name its version and Python's
+SERVER = "agentic-discord"  # aiohttp would send its version and Python's
 
 log = logging.getLogger(__name__)
 
 
 class Connections:
-    """The open connections of all servers of a process, those first that have waited longest for their client.
+    """The open connections of a process's servers, in the order of how long they have waited for their client.
 
-    `limit` is by default what the file descriptors of the process allow.
+    By default `limit` depends on the process's file descriptors.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -67,10 +67,10 @@ class Connections:
         return len(self._open)
 
     def add(self, connection: _Connection) -> None:
-        """Add a new connection. If there are too many, end another one."""
+        """Add a new connection. If there are too many, close another."""
         if len(self._open) >= self.limit:
-            # The connection that has waited longest for its client, of the address that has most connections. If none
-            # waits, one with a running request.
+            # Close the connection that has waited longest for its client, of the address with the most connections. If
+            # none waits, close one with a running request.
             waiting = [each for each in self._open if each.waits_for_client]
             ended = max(waiting or self._open, key=lambda each: self._counts[each.address])
             self.remove(ended)
@@ -93,7 +93,7 @@ class Connections:
 
 
 def connection_limit() -> int:
-    """Return how many connections leave the program enough file descriptors."""
+    """Return how many connections the process's file descriptors allow."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS
@@ -107,7 +107,7 @@ class _Connection(web.RequestHandler):
         super().__init__(
             server,
             loop=loop,
-            access_log=None,  # type: ignore[arg-type]  # switches it off
+            access_log=None,  # type: ignore[arg-type]  # None switches it off
             keepalive_timeout=IDLE_SECONDS,
             lingering_time=LINGER_SECONDS,
             max_line_size=MAX_HEADER_BYTES,
@@ -116,11 +116,11 @@ class _Connection(web.RequestHandler):
             auto_decompress=False,  # nothing is decompressed for strangers
         )
         self._connections, self._timers = connections, loop
-        self.address = ""  # of the client, as far as clients are told apart
+        self.address = ""  # the client's network
         self._socket: asyncio.Transport | None = None
         self._check_handle: asyncio.TimerHandle | None = None
-        self._since = loop.time()  # something happened, or the program worked
-        self._is_idle = False  # between two requests, with no byte of the next one
+        self._since = loop.time()  # when something last happened
+        self._is_idle = False  # between two requests, before the next one's first byte
         self._is_working = False  # on a request
         self._body: StreamReader | None = None  # of the last request
         self._unsent = 0  # bytes of an answer, at the last check
@@ -180,7 +180,7 @@ class _Connection(web.RequestHandler):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """Answer a malformed request, or one whose handler failed, without its details."""
+        """Answer a malformed or failed request without details."""
         if isinstance(exc, ConnectionError) and (request.transport is None or request.transport.is_closing()):
             log.debug("client gone during %s %s: %s", request.method, request.path, exc)
         elif status >= 500:
@@ -211,8 +211,8 @@ class _Connection(web.RequestHandler):
 
 @asynccontextmanager
 async def serve_http(app: web.Application, host: str, port: int, connections: Connections) -> AsyncIterator[int]:
-    """Serve the application while entered, and yield the port; 0 takes a free one. Raises OSError if it cannot listen
-    there."""
+    """Serve the application during the `with` block, and yield the port. Port 0 means any free port. Raises OSError if
+    it can't listen."""
     app.middlewares.insert(0, _track_request)
     app.on_response_prepare.insert(0, _add_headers)
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_SECONDS)
@@ -225,7 +225,7 @@ async def serve_http(app: web.Application, host: str, port: int, connections: Co
         )
         try:
             for listening in listener.sockets:
-                with listening.dup() as same:  # asyncio accepts `backlog` at once, the kernel may keep more
+                with listening.dup() as same:  # asyncio accepts `backlog` at once, but the kernel may hold more
                     same.listen(BACKLOG)
             yield listener.sockets[0].getsockname()[1]
         finally:
@@ -252,11 +252,11 @@ async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
 
 
 async def read_body(request: web.Request) -> bytes:
-    """Return the whole body. Raises HTTPRequestEntityTooLarge, and HTTPRequestTimeout if it takes too long."""
+    """Return the whole body. Raises HTTPRequestEntityTooLarge or HTTPRequestTimeout."""
     if (length := request.content_length or 0) > request.client_max_size:
         raise web.HTTPRequestEntityTooLarge(request.client_max_size, length)
     try:
         async with asyncio.timeout(BODY_SECONDS):
             return await request.read()
     except TimeoutError:
-        raise web.HTTPRequestTimeout(text="the body did not come in time") from None
+        raise web.HTTPRequestTimeout(text="the body took too long") from None

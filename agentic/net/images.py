@@ -1,16 +1,16 @@
-"""Fetch, identify, and scale images.
+"""Fetches, identifies, and scales images.
 
-A picture's kind and size are read from its first bytes: names and HTTP headers are strangers' claims and ignored. One
-with more pixels than any model takes is refused.
+A picture's type and size are read from its first bytes; names and HTTP headers are strangers' claims and ignored.
+Pictures with more pixels than any model accepts are rejected.
 
-PictureFetcher gets what people attach in Discord. Only a few exact hosts are requested, over https on the usual port,
-and a redirect must lead to one of them again; addresses outside Discord go through fetch.PublicFetcher. Several bots
-look at the same message, so results are cached for a while, and concurrent requests for one address share one fetch.
+PictureFetcher fetches people's attachments in Discord. It only requests a few exact hosts, over https on the usual
+port, and redirects must stay on them; URLs outside Discord go through fetch.PublicFetcher. Several bots read the same
+message, so results are cached for a while, and concurrent requests for a URL share one fetch.
 
-Scaler scales pictures down that a provider would refuse, or would scale down itself at our cost. The header says
-whether a picture fits; most do and are passed on unchanged. Decoding is where a decompression bomb would go off: only
-pictures that `as_picture` accepted get here, and Pillow's own limit stays on. Decoding runs in a thread, few at once.
-Results are cached by content, because Discord's addresses keep changing.
+Scaler scales down pictures that a provider would reject, or scale down itself at our cost. The header shows whether a
+picture fits, and most do. A decompression bomb would explode while decoding: only pictures that `as_picture` accepted
+get there, and Pillow's own limit stays on. Decoding runs in a thread, few at once. Results are cached by content,
+because Discord's URLs keep changing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_PIXELS = 40_000_000
 MAX_DECODED_AT_ONCE = 2  # a decoded picture takes up to 160 MB
 CACHE_BYTES = 24_000_000
 QUALITIES = (88, 75, 60)  # of JPEG, until it is small enough
-SMALLER = 0.7  # then the sides, again and again
+SMALLER = 0.7  # the factor for the sides if no quality is enough
 _ACCEPT = "image/png,image/jpeg,image/gif,image/webp,text/*,*/*;q=0.1"
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length
@@ -52,10 +52,10 @@ Size = tuple[int, int]  # width and height in pixels
 
 
 class PictureFetcher:
-    """Fetches pictures with a session that it does not own.
+    """Fetches pictures with a session that it doesn't own.
 
-    `extra_origins` such as "http://127.0.0.1:8080" are trusted like the hosts, http included: for a stand-in on
-    loopback. `timeout`: seconds for a whole fetch.
+    `extra_origins`, such as "http://127.0.0.1:8080", are trusted like Discord's hosts, even without https: for a
+    stand-in on loopback. `timeout`: seconds for a whole fetch.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class PictureFetcher:
         self._at_once = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def fetch(self, url: str) -> Picture:
-        """Return the picture at this address. Raises FetchRefused, also for connection errors and timeouts."""
+        """Return the picture at this URL. Raises FetchRefused, including for connection errors and timeouts."""
         return as_picture(await self.fetch_bytes(url, self._max_bytes))
 
     async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:
-        """Return the bytes at this address. Raises FetchRefused, also for more than `max_bytes`, for connection errors
-        and timeouts."""
+        """Return the bytes at this URL. Raises FetchRefused for more than `max_bytes`, for connection errors,
+        and for timeouts."""
         address = self._allowed(url)
         async with fetching_within(self._timeout), self._locks.setdefault(url, asyncio.Lock()):
             data = self._cache.get(url)
@@ -90,7 +90,7 @@ class PictureFetcher:
                         self._session, address, allowed=self._allowed, max_bytes=max_bytes, accept=_ACCEPT
                     )
                 data = found.data
-                with suppress(ValueError):  # larger than all that is kept
+                with suppress(ValueError):  # larger than the whole cache
                     self._cache[url] = data
             elif len(data) > max_bytes:
                 raise FetchRefused("too large")
@@ -112,7 +112,7 @@ class PictureFetcher:
 
 
 def as_picture(data: bytes) -> Picture:
-    """Check that the bytes are a picture that models take. Raises FetchRefused."""
+    """Check that the bytes are a picture that models accept. Raises FetchRefused."""
     media_type = media_type_of(data)
     if media_type is None:
         raise FetchRefused("not a picture")
@@ -123,7 +123,7 @@ def as_picture(data: bytes) -> Picture:
 
 
 def media_type_of(data: bytes) -> str | None:
-    """Return image/png, image/jpeg, image/gif or image/webp; None for anything else."""
+    """Return image/png, image/jpeg, image/gif, or image/webp, or None for anything else."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -134,7 +134,7 @@ def media_type_of(data: bytes) -> str | None:
 
 
 def size_of(data: bytes, media_type: str) -> Size | None:
-    """Return the size in the header, None if it has none."""
+    """Return the size in the header, or None if it has none."""
     try:
         if media_type == "image/png":
             width, height = struct.unpack_from(">II", data, 16)
@@ -177,7 +177,7 @@ def _jpeg_size(data: bytes) -> Size | None:
 
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
-    """The limits of a provider: longer side in pixels, bytes, media types."""
+    """A provider's limits: longest side in pixels, bytes, and media types."""
 
     longest_side: int = 2048
     max_bytes: int = 3_900_000
@@ -185,14 +185,14 @@ class ImageLimits:
 
 
 class Scaler:
-    """Scales and caches; shared by all bots of a process."""
+    """Scales pictures and caches the results, shared by all bots of a process."""
 
     def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
         self._cache: LRUCache[tuple[bytes, ImageLimits], Picture] = LRUCache(cache_bytes, lambda kept: len(kept.data))
         self._at_once = asyncio.Semaphore(MAX_DECODED_AT_ONCE)
 
     async def fit(self, picture: Picture, limits: ImageLimits) -> Picture:
-        """Return the picture scaled to `limits`. Raises FetchRefused if it cannot be read or made small enough."""
+        """Return the picture scaled to `limits`. Raises FetchRefused if it can't be read or made small enough."""
         if fits(picture, limits):
             return picture
         key = (hashlib.sha256(picture.data).digest(), limits)
@@ -201,13 +201,13 @@ class Scaler:
             return known
         async with self._at_once:
             scaled = await asyncio.to_thread(scale, picture.data, limits)
-        with suppress(ValueError):  # larger than all that is kept
+        with suppress(ValueError):  # larger than the whole cache
             self._cache[key] = scaled
         return scaled
 
 
 def fits(picture: Picture, limits: ImageLimits) -> bool:
-    """Whether the picture needs no scaling. One whose header has no size does."""
+    """Return whether the picture needs no scaling. Without a size in its header it does."""
     size = size_of(picture.data, picture.media_type)
     return (
         size is not None
@@ -218,10 +218,8 @@ def fits(picture: Picture, limits: ImageLimits) -> bool:
 
 
 def scale(data: bytes, limits: ImageLimits) -> Picture:
-    """Decode, scale and encode: JPEG, or PNG if it is transparent and small enough. Raises FetchRefused.
-
-    Only the first frame is kept, and no metadata.
-    """
+    """Decode, scale, and encode a picture: as JPEG, or as PNG if it is transparent and small enough. Only the first
+    frame is kept, without metadata. Raises FetchRefused."""
     from PIL import Image, ImageOps  # 60 ms, and rarely needed
 
     try:

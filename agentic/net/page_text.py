@@ -1,13 +1,13 @@
-"""A page's bytes as readable text: headings, paragraphs, lists, tables and links, without its navigation and the like.
+"""Converts a page to readable text: headings, paragraphs, lists, tables, and links, without navigation.
 
-The server's content type decides whether the bytes are text; zero bytes show that they are not. The encoding comes from
-the byte order mark, else the header, else the page's own `meta`, else UTF-8 if the bytes are valid, else windows-1252,
-as in browsers (encoding.spec.whatwg.org). Only encodings used by pages are accepted: a name from outside must not
-choose among all of Python's codecs.
+The server's content type decides whether the bytes are text, unless they contain zero bytes. The encoding comes from
+the byte order mark, or else the header, the page's own `meta`, UTF-8 if the bytes are valid, or windows-1252, as in
+browsers (encoding.spec.whatwg.org). Only encodings used by pages are accepted, so that a foreign name can't select any
+of Python's codecs.
 
-lxml parses: it is written in C, limits depth and time on hostile pages (the standard library's parser takes quadratic
-time on some), fetches nothing, and ddgs requires it anyway. The tree is walked without recursion. Blocks for some
-milliseconds a megabyte: call it in a thread.
+lxml is the parser because it is written in C, limits depth and time on hostile pages (the standard library's parser
+takes quadratic time on some), fetches nothing, and is required by ddgs anyway. The tree is walked without recursion.
+This blocks for some milliseconds per megabyte: call it in a thread.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _DROPPED = frozenset(
         *("audio", "button", "input", "select", "textarea", "nav", "aside", "dialog", "link", "meta", "title"),
     }
 )
-_AROUND = frozenset({"header", "footer"})  # a page's own; an article's header holds its title
+_AROUND = frozenset({"header", "footer"})  # dropped from the page; an article's header contains its title
 _BLOCKS = frozenset(
     {
         *("p", "div", "section", "article", "main", "ul", "ol", "dl", "dd", "dt", "table", "tr", "blockquote", "pre"),
@@ -53,10 +53,10 @@ _BLOCKS = frozenset(
     }
 )
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
-_MIN_MAIN_TEXT = 400  # characters; a shorter main part is not taken for the page's text
+_MIN_MAIN_TEXT = 400  # characters; a shorter main part isn't the page's text
 MAX_LINK = 300
 
-# Stands for significant white space (in <pre>) while all other is folded.
+# Replaces significant white space (in <pre>) while all other white space is folded.
 _KEPT = "\x01"
 _SPACES = re.compile(r"[^\S\n]+")
 _LINES = re.compile(r"\n[\s]*\n")
@@ -64,12 +64,12 @@ _EMPTY_LINK = re.compile(r"\[\s*\]\([^()\s]*\)")
 
 
 def media_type(content_type: str) -> str:
-    """Return the media type in a header, in lower case: text/html."""
+    """Return the media type in a header, such as text/html, in lower case."""
     return content_type.partition(";")[0].strip().lower()
 
 
 def page_text(data: bytes, content_type: str) -> str:
-    """Decode a page. Raises FetchRefused for other kinds than text."""
+    """Decode a page. Raises FetchRefused if it isn't text."""
     kind = media_type(content_type) or "text/plain"
     is_text = kind.startswith("text/") or kind in HTML or kind in _TEXT or kind.endswith(_TEXT_ENDS)
     if not is_text or kind in _NO_TEXT:
@@ -82,7 +82,7 @@ def page_text(data: bytes, content_type: str) -> str:
     if name is None and kind in HTML and (meta := _META.search(data, 0, _META_BYTES)):
         name = _known_codec(meta[1].decode("ascii"))
         if name is not None and name.startswith("utf-16"):
-            name = "utf-8"  # in UTF-16 the declaration itself would be unreadable
+            name = "utf-8"  # in UTF-16 the declaration itself would have been unreadable
     if name is None:
         name = "utf-8"
         try:
@@ -95,7 +95,7 @@ def page_text(data: bytes, content_type: str) -> str:
 
 
 def _known_codec(name: str) -> str | None:
-    """Return the codec's own name. None unless pages use it."""
+    """Return the codec's own name, or None if pages don't use it."""
     try:
         found = codecs.lookup(name).name
     except LookupError:
@@ -104,8 +104,8 @@ def _known_codec(name: str) -> str | None:
 
 
 def readable_page(html: str, address: str) -> tuple[str, str]:
-    """Return the title and the text of a page. Links in it are absolute, `[words](address)`."""
-    # Imported here, since it takes 24 ms and 8 MiB, and not every process reads pages.
+    """Return a page's title and text. Its links are absolute: `[words](URL)`."""
+    # Imported here because it takes 24 ms and 8 MiB, and not every process reads pages.
     from lxml import etree  # type: ignore[import-untyped]
     from lxml import html as lxml_html
 
@@ -113,7 +113,7 @@ def readable_page(html: str, address: str) -> tuple[str, str]:
     parser = lxml_html.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
     try:
         tree = lxml_html.document_fromstring(html.replace(_KEPT, "").encode("utf-8", "replace"), parser=parser)
-    except (etree.ParserError, etree.XMLSyntaxError, ValueError):  # nothing in it
+    except (etree.ParserError, etree.XMLSyntaxError, ValueError):  # an empty page
         return "", ""
     title = " ".join((tree.findtext(".//title") or "").split())[:200]
     for path in (".//main", ".//article", ".//body"):
@@ -136,7 +136,7 @@ def _pieces(root: Any, address: str) -> Iterator[str]:
 
     walk = etree.iterwalk(root, events=("start", "end"))
     in_pre = 0
-    targets: list[str] = []  # of the links that are open
+    targets: list[str] = []  # of open links
     for event, element in walk:
         is_hidden = element.get("hidden") is not None or element.get("aria-hidden") == "true"
         parent = element.getparent()
@@ -185,7 +185,7 @@ def _after(tag: str, targets: list[str]) -> str:
 
 
 def _target(element: Any, address: str) -> str:
-    """Return a link's address, "" if it does not lead to another page."""
+    """Return a link's URL, or "" if it doesn't lead to another page."""
     href = (element.get("href") or "").strip()
     if not href or href.startswith("#"):
         return ""

@@ -1,6 +1,6 @@
-"""Measure one process for Prometheus. Metrics count from its start; their names are listed in docs/maintain.md.
+"""Measures one process for Prometheus, from its start. docs/maintain.md lists the metrics.
 
-Turns and model calls are counted as they end. What is true at a moment (queues, latencies) is read when it is asked.
+Turns and model calls are counted when they end. Current values (queues, latencies) are read for each scrape.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ PREFIX = "agentic_discord_"
 MODEL_SECONDS = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 90.0, 120.0)
 LAG_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 EVERY = 1.0  # seconds between two measurements of the event loop
-PING_EVERY = 10  # of these measurements, one of Redis
+PING_EVERY = 10  # measurements of the event loop for one of Redis
 
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """The state of a process at a moment, by agent. `gateway`: seconds to Discord and back; an agent that is offline is
-    not in it. `dropped`: entries that the record lacks."""
+    """A process's current state, by agent. `gateway`: seconds to Discord and back, without offline agents. `dropped`:
+    entries that are missing in the history."""
 
     queues: Mapping[str, int] = field(default_factory=dict)
     gateway: Mapping[str, float] = field(default_factory=dict)
@@ -40,9 +40,9 @@ class Readings:
 
 
 class Metrics:
-    """Watches the turns of a process. `read` gives the readings; `ping` asks Redis, and raises StateUnavailable.
+    """Watches a process's turns. `read` returns the readings; `ping` asks Redis and raises StateUnavailable.
 
-    Run `run` in a task. It has a registry of its own, so several fit into one process.
+    Run `run` in a task. Each instance has its own registry.
     """
 
     def __init__(self, read: Callable[[], Readings], ping: Callable[[], Awaitable[object]]) -> None:
@@ -64,7 +64,7 @@ class Metrics:
         registry.register(_AtTheMoment(read))
 
     def began(self, notice: TurnNotice) -> None:
-        """Turns are counted when they end."""
+        """Do nothing: turns are counted when they end."""
 
     def ended(self, record: TurnRecord, words: TurnWords) -> None:
         del words
@@ -85,7 +85,7 @@ class Metrics:
                 self._tokens.labels(call.model, kind).inc(max(0, tokens))
 
     def to_text(self) -> bytes:
-        """Return all metrics in Prometheus' text format; without when each was first counted, which nobody asks for."""
+        """Return all metrics in Prometheus's text format, without their creation times."""
         lines = generate_latest(self.registry).split(b"\n")
         return b"\n".join(line for line in lines if b"_created" not in line)
 
@@ -120,10 +120,10 @@ class _AtTheMoment(Collector):
     def collect(self) -> Iterable[Metric]:
         readings = self._read()
         online = {agent: float(up) for agent, up in readings.online.items()}
-        yield _by_agent("queue_depth", "Events that wait for a turn", readings.queues)
+        yield _by_agent("queue_depth", "Events waiting for a turn", readings.queues)
         yield _by_agent("gateway_latency_seconds", "Seconds to Discord's gateway and back", readings.gateway)
         yield _by_agent("bot_online", "Whether the bot is connected to Discord", online)
-        dropped = CounterMetricFamily(f"{PREFIX}record_dropped", "Entries that were dropped from the record")
+        dropped = CounterMetricFamily(f"{PREFIX}record_dropped", "Entries that were lost before reaching the history")
         dropped.add_metric([], readings.dropped)
         yield dropped
 

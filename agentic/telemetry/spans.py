@@ -1,11 +1,11 @@
-"""Send turns, model calls and tools as OpenTelemetry spans, by the semantic conventions for generative AI.
+"""Sends turns, model calls, and tools as OpenTelemetry spans with the semantic conventions for generative AI.
 
     invoke_agent claude ─┬─ chat claude-haiku-5-5
                          ├─ execute_tool web_search
                          └─ chat claude-haiku-5-5
 
-A turn's spans are made when it has ended, with the times that it had, in a thread of their own; a further thread, of
-OpenTelemetry's BatchSpanProcessor, sends them. Words go along only if the owner wants it, without secrets.
+A turn's spans are made in a thread when the turn has ended, with its times; OpenTelemetry's BatchSpanProcessor sends
+them in another thread. Prompts and answers are included only if the owner wants it, without secrets.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Redact = Callable[[str], str]
 
 NAME = "agentic-discord"
 MISSING = (
-    "no spans are sent to OTEL_EXPORTER_OTLP_ENDPOINT: the packages for it are missing; install them with"
+    "no spans are sent to OTEL_EXPORTER_OTLP_ENDPOINT: packages are missing; install them with"
     " `.venv/bin/pip install -e '.[otel]'`"
 )
-MAX_WAITING = 200  # turns whose spans are not made yet
+MAX_WAITING = 200  # turns whose spans aren't made yet
 SEND_SECONDS = 5.0  # for a request
 LAST_WAIT = 3.0  # seconds to send at the end of the process
 
@@ -45,10 +45,7 @@ log = logging.getLogger(__name__)
 
 
 def http_exporter(endpoint: str, headers: str) -> SpanExporter:
-    """Make the exporter over HTTP to this address, as OTEL_EXPORTER_OTLP_ENDPOINT and _HEADERS have it.
-
-    Raises ImportError.
-    """
+    """Create an HTTP exporter from OTEL_EXPORTER_OTLP_ENDPOINT and _HEADERS. Raises ImportError."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.util.re import parse_env_headers
 
@@ -58,10 +55,8 @@ def http_exporter(endpoint: str, headers: str) -> SpanExporter:
 
 
 class Spans:
-    """Watches the turns of a process. `words`: prompts and answers go along, redacted.
-
-    Raises ImportError if the packages are missing.
-    """
+    """Watches a process's turns. `words`: include prompts and answers, redacted. Raises ImportError if packages are
+    missing."""
 
     def __init__(self, exporter: SpanExporter, redact: Redact, *, version: str, words: bool = False) -> None:
         from opentelemetry.sdk.resources import Resource
@@ -69,7 +64,7 @@ class Spans:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         resource = Resource.create({"service.name": NAME, "service.version": version})
-        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)  # no global one
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)  # not the global provider
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer(NAME, version)
         self._exporter, self._redact, self._words = exporter, redact, words
@@ -77,7 +72,7 @@ class Spans:
         self._waiting = 0
 
     def began(self, notice: TurnNotice) -> None:
-        """Spans are made when a turn ends."""
+        """Do nothing: spans are made when a turn ends."""
 
     def ended(self, record: TurnRecord, words: TurnWords) -> None:
         if self._waiting >= MAX_WAITING:
@@ -87,29 +82,29 @@ class Spans:
         self._making.submit(self._make, record, words if self._words else None)
 
     async def aclose(self, seconds: float = LAST_WAIT) -> None:
-        """Send what is left, for so many seconds at most."""
+        """Send the remaining spans, for at most `seconds`."""
         loop, closed = asyncio.get_running_loop(), asyncio.Event()
 
         def close() -> None:
             self._making.shutdown()
             self._provider.shutdown()
-            with suppress(RuntimeError):  # nobody waits any more
+            with suppress(RuntimeError):  # nobody is waiting anymore
                 loop.call_soon_threadsafe(closed.set)
 
-        # A daemon: an address that does not answer must not hold the process.
+        # A daemon: a server that doesn't answer must not keep the process alive.
         threading.Thread(target=close, name="spans' end", daemon=True).start()
         try:
             async with asyncio.timeout(seconds):
                 await closed.wait()
         except TimeoutError:
             log.warning("the last spans were not sent in time")
-            self._exporter.shutdown()  # tries no further
+            self._exporter.shutdown()  # ends its retries
 
     def _make(self, record: TurnRecord, words: TurnWords | None) -> None:
         try:
             self._make_spans(record, {each.n: each for each in words.calls()} if words is not None else {})
         except Exception:  # the edge of the thread
-            log.exception("the spans of turn %s were not made", record.id)
+            log.exception("making the spans of turn %s failed", record.id)
         finally:
             self._waiting -= 1
 
@@ -155,8 +150,8 @@ class Spans:
 
 
 def of_turn(record: TurnRecord) -> Attributes:
-    """Return the attributes of a turn: those of an agent's invocation, and ours. Its calls have tokens and money: some
-    viewers add up what a span and its children have."""
+    """Return a turn's attributes: an agent invocation's, and ours. Only calls have tokens and costs, because some
+    viewers add up a span and its children."""
     found: dict[str, str | int | float | bool | None] = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": record.agent,
@@ -173,7 +168,7 @@ def of_turn(record: TurnRecord) -> Attributes:
 
 
 def of_call(call: CallRecord) -> Attributes:
-    """Return the attributes of a call. `gen_ai.usage.cost` is no part of the conventions yet; Langfuse reads it."""
+    """Return a call's attributes. `gen_ai.usage.cost` isn't part of the conventions yet, but Langfuse reads it."""
     return {
         "gen_ai.operation.name": operation(call),
         "gen_ai.provider.name": provider(call.model),
@@ -194,7 +189,7 @@ def operation(call: CallRecord) -> str:
 
 
 def provider(model: str) -> str:
-    """Return the conventions' name of the provider of `provider/model`."""
+    """Return the conventions' name for the provider in `provider/model`."""
     name = model.partition("/")[0]
     known = KNOWN.get(name)
     return (known.convention if known else "") or name

@@ -70,7 +70,7 @@ async def test_a_name_that_leads_inside_is_not_asked_even_if_only_one_of_its_num
     resolver = CheckedResolver(Names(files_example=[numbers]))
     with pytest.raises(FetchRefused) as caught:
         await resolver.resolve("files.example", 443)
-    assert caught.value.reason == "a name that leads to an address that is not public"
+    assert caught.value.reason == "a name that leads to an address that isn't public"
 
 
 @pytest.mark.promise(27)
@@ -78,7 +78,7 @@ async def test_a_name_that_changes_its_mind_between_two_requests_is_judged_each_
     names = Names(files_example=["127.0.0.1", "127.0.0.2"])  # the second is as private as any other
     async with serving(answering(PNG, headers={"Connection": "close"}), names) as (files, origin):
         assert (await files.fetch_page(f"{origin}/a")).data == PNG
-        assert await refusal(files, f"{origin}/a") == "a name that leads to an address that is not public"
+        assert await refusal(files, f"{origin}/a") == "a name that leads to an address that isn't public"
 
 
 @pytest.mark.promise(27)
