@@ -1,14 +1,14 @@
-"""Rooms: conversations in threads, with agents of their own, which people open, pause, resume, and close.
+"""Rooms: conversations in threads, with members of their own, which people open, pause, resume, and close.
 
-A Room is everything that is known of one, its present status included. Only the coordinator that leads writes it
-(ConversationStore.keep), together with the conversation that runs in it. What a person wants of a room reaches the
-coordinator as a RoomOrder. A room is a JSON text of its own key, and an index has the threads of all rooms by their
-last change; both end 90 days after it. A room that another version wrote is read as far as this version knows it.
+A Room has everything that is known about a room, including its status. Only the leading coordinator writes it
+(ConversationStore.keep), together with the room's conversation. People's requests reach the coordinator as a RoomOrder.
+Each room is JSON under a key of its own, and an index has all rooms' threads by their last change; both expire 90 days
+after it. Fields with values that only another version knows are treated as missing.
 
-Beside them: the marks of what was done in a room's thread, written by the process that acts for the personas alone
+Also here: marks of what was done in a room's thread, written only by the process that acts for the personas
 (agentic/rooms/threads.py); openings, rooms whose thread is being made, which survive a crash at each step
-(agentic/rooms/opening.py); and arenas, questions with two hidden answers and a vote (agentic/rooms/arena.py), each
-written before every step and dropped when its end was said.
+(agentic/rooms/opening.py); and arenas, questions with two hidden answers and a vote (agentic/rooms/arena.py), which are
+stored before every step and dropped once their result was posted.
 """
 
 from __future__ import annotations

@@ -50,10 +50,10 @@ LONGEST = {  # seconds
     "person": 100 * 365 * DAY,
 }
 
-# KEYS: the hash. ARGV: the scope, until when, the time of the order, its source, now, seconds to keep an order after
-# its end, the channel of notices, how to compare it: "live" comes after all known ones, "late" and "merge" may be
-# older; "merge" is from the memory of a process, and the newer order counts whoever was first; and how many people of a
-# guild may be ignored. Returns the outcome and the order that counts now.
+# KEYS: the hash. ARGV: the scope, until when, the order's time, its source, now, seconds to keep an order after its
+# end, the channel of notices, how to compare it, how many people of a guild may be ignored. A "live" order comes after
+# all known orders, "late" and "merge" may be older; "merge" is from a process's memory: the newer order applies,
+# whoever was first. Returns the outcome and the order that applies now.
 GIVE = f"""
 local field, source, now, how = ARGV[1], ARGV[4], tonumber(ARGV[5]), ARGV[8]
 local till, at, known = tonumber(ARGV[2]), tonumber(ARGV[3]), nil

@@ -1,12 +1,13 @@
 """The bus between processes: publish, subscribe, ask with a deadline, command the coordinator, follow Redis.
 
-Pub/sub has no memory: a message without a subscriber is lost, and so is one sent while Redis is unavailable. Handlers
-may be registered at any time and survive a lost connection; here is the only reconnect loop of the program. A
-connection has two tasks: one reads, one sends changed subscriptions and a PING now and then, to notice a peer that
-vanished silently. The handlers of a channel get its messages in order; a slow one delays its own channel only.
+Pub/sub has no memory: a message is lost if nobody subscribes, or while Redis is unavailable. Handlers may be registered
+at any time and survive a lost connection; the program's only reconnect loop is here. A connection has two tasks: one
+reads, the other sends changed subscriptions, and a PING now and then to notice a peer that vanished. A channel's
+handlers get its messages in order; a slow handler delays only its own channel.
 
 An instruction that waits for its result is sent again, with the same id, after each resubscription and every
-`REPUBLISH_EVERY` seconds; an agent that is working on it ignores that, one that is done answers with the kept result.
+`REPUBLISH_EVERY` seconds. An agent that is working on it ignores the repetition; an agent that is done answers with the
+stored result.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ from agentic.wire.pipe import RedisSocket, pack
 
 RETRY_EVERY = 0.5  # seconds
 REPUBLISH_EVERY = 10.0
-ABSENT_GRACE = 10.0  # after Redis came back the agents need a moment to subscribe again
-LATE_SECONDS = 5.0  # after its deadline a room's turn may still report what it posted in time
+ABSENT_GRACE = 10.0  # after an outage, agents need a moment to subscribe again
+LATE_SECONDS = 5.0  # after its deadline, a room's turn may still report a post that was in time
 HEARTBEAT = 5.0
 MAX_PAUSE = 2.0  # between two attempts to connect
-ANSWER_SECONDS = 5.0  # for the coordinator to hear a command and answer it
+ANSWER_SECONDS = 5.0  # for the coordinator to answer a command
 COMMAND_RETRY_SECONDS = 0.1
 NOBODY = "nobody"  # the outcome of a command if no coordinator answers
 
@@ -74,7 +75,7 @@ class AgentTimedOut(NoAnswer):
 class Bus:
     """Publish and subscribe over Redis. Call `run()` in a task. Times in seconds.
 
-    `ready` is set while every subscription is confirmed. `connected_since` (unix seconds) is None while away.
+    `ready` is set while every subscription is confirmed. `connected_since`: unix seconds, None while disconnected.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Bus:
         self._requests: dict[tuple[str, str], PendingRequest] = {}  # by agent and instruction id
         self._heard_agents: set[str] = set()
         self._grace_from = 0.0  # unix seconds
-        self._asked: set[str] = set()  # channels that SUBSCRIBE was sent for on this connection
+        self._asked: set[str] = set()  # channels subscribed to on this connection
         self._confirmed: set[str] = set()
         self._heard = asyncio.Event()
         self._changed = asyncio.Event()
@@ -110,7 +111,7 @@ class Bus:
         self._loss_said = False
 
     def subscribe(self, channel: str, handler: Handler) -> None:
-        """Hand every message of `channel` to `handler`, in order of arrival. A handler that raises is logged."""
+        """Pass every message of `channel` to `handler`, in order. Exceptions of handlers are logged."""
         self._handlers[channel].append(handler)
         if channel not in self._lanes:
             self._lanes[channel] = HandlerQueue(channel)
@@ -120,7 +121,7 @@ class Bus:
         self._changed.set()
 
     def unsubscribe(self, channel: str) -> None:
-        """Remove all handlers of `channel`. Messages that wait for them are dropped."""
+        """Remove all handlers of `channel`, and drop the messages that wait for them."""
         self._handlers.pop(channel, None)
         lane = self._lanes.pop(channel, None)
         if lane is not None:
@@ -128,41 +129,41 @@ class Bus:
         self._changed.set()
 
     def on_resubscribed(self, callback: Callback) -> None:
-        """Call `callback` after each new connection, the first one too, once all subscriptions are confirmed."""
+        """Call `callback` after each new connection, including the first, once all subscriptions are confirmed."""
         self._on_resubscribed.append(callback)
 
     async def publish(self, channel: str, message: WireMessage) -> int:
-        """Send once to the present subscribers; returns their number. Raises StateUnavailable."""
+        """Send a message once. Returns the number of subscribers. Raises StateUnavailable."""
         wire = message.to_wire()
         return int(await self._link.call(lambda redis: redis.publish(channel, wire)))
 
     @or_default(0, "messages are not sent")
     async def announce(self, channel: str, message: WireMessage) -> int:
-        """Send once to the present subscribers, if Redis answers; nobody needs to know if it does not."""
+        """Send a message once, if Redis answers. Returns the number of subscribers."""
         return await self.publish(channel, message)
 
     def listen_to(self, agent: str) -> None:
-        """Subscribe to this agent's results and notices. `ask` does so by itself."""
+        """Subscribe to this agent's results and notices, as `ask` does."""
         if agent not in self._heard_agents:
             self._heard_agents.add(agent)
             self.subscribe(keys.results(agent), partial(self._take_result, agent))
 
     def on_notice(self, callback: OnNotice) -> None:
-        """Call `callback` for each MentionNotice of the agents that are listened to."""
+        """Call `callback` for each MentionNotice of the agents passed to `listen_to`."""
         self._on_notice.append(callback)
 
     # Ask
 
     async def ask(self, agent: str, instruction: Instruction, *, absent_grace: float | None = None) -> Result:
-        """Ask for a turn and wait for its result, through losses of Redis.
+        """Ask for a turn and wait for its result, through outages of Redis.
 
-        Raises AgentTimedOut after `instruction.deadline` (unix seconds; 90 s from now if there is none), AgentAbsent if
-        nobody subscribes to the agent's instructions, and ValueError for an instruction that is being asked already.
-        AgentAbsent comes no sooner than `absent_grace` seconds after the bus was connected or `grant_grace` called (10;
-        0 decides immediately).
+        Raises AgentTimedOut after `instruction.deadline` (unix seconds; by default 90 s from now), AgentAbsent if
+        nobody subscribes to the agent's instructions, and ValueError if the instruction is being asked already.
+        AgentAbsent is raised no sooner than `absent_grace` seconds (by default 10) after the bus connected or
+        `grant_grace` was called.
 
-        In a room a post that is not known of would leave its number to the next one: an agent that received the
-        instruction and is gone since is waited for, and a result that was sent just before the deadline is too.
+        In a room, the next post would get the number of a post that isn't reported. So an agent that received the
+        instruction and has vanished is waited for, and so is a result that was sent just before the deadline.
         """
         self.listen_to(agent)
         if instruction.deadline is None:
@@ -176,7 +177,7 @@ class Bus:
         grace = self._absent_grace if absent_grace is None else absent_grace
         request = self._requests[key] = PendingRequest(agent, instruction, grace)
         loop = asyncio.get_running_loop()
-        latest = loop.time() + deadline - self._clock()  # a clock that is set back must not prolong a turn
+        latest = loop.time() + deadline - self._clock()  # setting the clock back must not prolong a turn
         try:
             while request.result is None:
                 left = min(deadline - self._clock(), latest - loop.time())
@@ -185,7 +186,7 @@ class Bus:
                 try:
                     pause = await self._send(request)
                 except StateUnavailable as error:
-                    log.debug("instruction for %s waits: %s", agent, error)
+                    log.debug("the instruction for %s waits: %s", agent, error)
                     pause = self._retry_every
                 await wait_at_most(request.wake, min(pause, left))
                 request.wake.clear()
@@ -194,16 +195,16 @@ class Bus:
             del self._requests[key]
 
     def grant_grace(self) -> None:
-        """Give each agent the grace again, from now: it may be moving to another process."""
+        """Give each agent the grace period again: it may be moving to another process."""
         self._grace_from = self._clock()
 
     async def _send(self, request: PendingRequest) -> float:
-        """Publish the instruction once; return the seconds until the next attempt. Raises AgentAbsent,
+        """Publish the instruction once. Returns the seconds until the next attempt. Raises AgentAbsent,
         StateUnavailable."""
         if not self.ready.is_set() or self.connected_since is None:
-            return self._republish_every  # a result would be lost; becoming ready ends this pause
+            return self._republish_every  # a result would be lost; the pause ends once the bus is ready
         channel, wire = keys.instructions(request.agent), request.instruction.to_wire()
-        # How many received it, and how many subscribe by name (a pattern is a monitor's, not an agent's).
+        # How many received it, and how many subscribe by name: a subscriber by pattern is a monitor, not an agent.
         received, counts = await self._link.batch(
             lambda pipe: (pipe.publish(channel, wire), pipe.pubsub_numsub(channel))
         )
@@ -254,17 +255,17 @@ class Bus:
             self._disconnected()
 
     async def _hold_connection(self) -> Exception:
-        """Use one connection as long as it lasts; returns the error that ended it."""
+        """Use one connection as long as it lasts. Returns the error that ended it."""
         connection = Subscriber(self._link.pool, self._take)
         try:
-            # Not redis-py's PubSub: it reconnects by itself, in the reading and the writing task at the same time.
+            # redis-py's PubSub would reconnect by itself, in the reading and the writing task at the same time.
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 await connection.open()
             await run_until_one_ends(connection.wait_for_end(), self._keep_up(connection))
         except (RedisError, OSError) as error:
             return error
         except Exception as error:  # the edge of the loop: a bug must not end all subscriptions
-            log.exception("the connection to Redis failed unexpectedly, reconnecting")
+            log.exception("the connection to Redis failed unexpectedly; reconnecting")
             return error
         finally:
             connection.end(ConnectionError("closed"))
@@ -282,7 +283,7 @@ class Bus:
                 self._check_ready()
 
     async def _keep_up(self, connection: Subscriber) -> None:
-        """Send changes of the subscriptions, and a PING if there was none for a while."""
+        """Send changed subscriptions, and a PING if there are none for a while."""
         while True:
             self._changed.clear()
             wanted = set(self._handlers)
@@ -318,7 +319,7 @@ class Bus:
             self._loss_said = False
             for callback in self._on_resubscribed:
                 self._callbacks.put(callback)
-        # Send what was not delivered yet, and everything again on a new connection.
+        # Send undelivered instructions, and on a new connection all of them again.
         for request in self._requests.values():
             if resubscribed or not request.delivered:
                 request.wake.set()
@@ -379,11 +380,11 @@ class HandlerQueue:
             self._dropping = False
         except asyncio.QueueFull:
             if not self._dropping:
-                log.warning("%s: more than %d messages wait, new ones are dropped", self.name, self._queue.maxsize)
+                log.warning("%s: more than %d messages wait; dropping new ones", self.name, self._queue.maxsize)
             self._dropping = True
 
     def close(self) -> None:
-        """End `run` after the current call; the rest is dropped."""
+        """End `run` after the current call, and drop the rest."""
         self._closed = True
         if self._queue.empty():
             self._queue.put_nowait(None)
@@ -398,15 +399,15 @@ class HandlerQueue:
                 if inspect.isawaitable(outcome):
                     await outcome
             except Exception:
-                # The outermost edge: a handler's failure must not affect the next ones.
+                # the outermost edge: a handler's failure must not affect the next
                 log.exception("a handler of %s failed", self.name)
 
 
 class CoordinatorCommands:
-    """Sends Commands to the coordinator and waits for their CommandOutcome. Call `start()` before the bus runs.
+    """Send Commands to the coordinator and wait for their CommandOutcome. Call `start()` before the bus runs.
 
-    Only a coordinator that acts listens. What nobody hears is sent again, since a coordinator may be about to act, as
-    in the first moments of a start; if none does, the outcome is NOBODY.
+    Only an acting coordinator listens. If nobody receives a command, it is sent again, since a coordinator may be about
+    to act, as right after a start. If none answers, the outcome is NOBODY.
     """
 
     def __init__(self, bus: Bus, patience: float = ANSWER_SECONDS) -> None:
@@ -417,7 +418,8 @@ class CoordinatorCommands:
         self._bus.subscribe(keys.COORDINATOR_OUTCOMES, self._on_outcome)
 
     async def give(self, command: Command) -> str:
-        """Send a command; its outcome is one of docs/dev/protocol.md's, or NOBODY. Raises StateUnavailable."""
+        """Send a command. Returns its outcome, as listed in docs/dev/protocol.md, or NOBODY. Raises
+        StateUnavailable."""
         command_id = secrets.token_hex(8)
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[command_id] = answer
@@ -440,15 +442,15 @@ class CoordinatorCommands:
 
 
 class Mirror:
-    """Base of what every process holds in memory as Redis has it, where a check is cheap. Subclasses `read` it and say
-    whether it `is_lost`; both may raise StateUnavailable. Run `run()` in a task."""
+    """Base of Redis values that every process mirrors in memory, so that a check is cheap. Subclasses `read` the value
+    and say whether it `is_lost` in Redis; both may raise StateUnavailable. Run `run()` in a task."""
 
     def __init__(self, link: RedisConnection, bus: Bus, check_every: float) -> None:
         self._link, self._bus, self._check_every = link, bus, check_every
         self._behind = asyncio.Event()  # Redis and this process may differ
 
     async def run(self) -> None:
-        """Until canceled, call `read` after each notice or new connection, and if Redis lost what is known here."""
+        """Until canceled, call `read` after each notice or new connection, and if Redis lost the value."""
         while True:
             await wait_at_most(self._behind, self._check_every)
             await self._link.present.wait()
@@ -457,13 +459,13 @@ class Mirror:
                     self._behind.clear()
                     await self.read()
             except StateUnavailable as away:
-                log.debug("%s cannot be read, will retry: %s", type(self).__name__, away)
+                log.debug("%s can't be read; retrying: %s", type(self).__name__, away)
                 self._behind.set()
                 await asyncio.sleep(RETRY_EVERY)
 
-    @or_default(None, "what is set in Redis is read when it is back")
+    @or_default(None, "settings in Redis will be read when it is back")
     async def try_read(self) -> None:
-        """Call `read` if Redis answers; `run` does it later otherwise."""
+        """Call `read` if Redis answers; otherwise `run` does it later."""
         await self.read()
 
     async def read(self) -> None:

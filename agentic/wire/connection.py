@@ -1,19 +1,19 @@
-"""RedisConnection: clients, breaker, Sentinel, and what an outage means.
+"""RedisConnection: clients, circuit breaker, Sentinel, and what stores do during an outage.
 
-One address of Redis has three connections and one breaker. Commands must never delay a turn: they share a connection
-(agentic/wire/pipe.py), have a short timeout and no retry, and once one has failed the next ones fail immediately until
-a background probe gets an answer. Only the bus and large commands, which have connections of their own, may wait long.
-Whatever the cause (refused, reset, timed out, still loading, full, read-only), callers see one exception,
+A Redis address has three connections and one circuit breaker. Commands must never delay a turn: they share a connection
+(agentic/wire/pipe.py) and have a short timeout and no retry. Once a command has failed, the next ones fail immediately,
+until a background probe gets an answer. Only the bus and large commands, which have connections of their own, may wait
+long. Whatever the cause (refused, reset, timed out, still loading, full, read-only), callers see one exception,
 `StateUnavailable`.
 
-A method of a store says what an outage means, once, where it is defined: `or_default` returns something else,
-`when_back` writes later, and a method without either raises. Money and leases raise; memory, notices, and marks have a
-policy. Each policy writes one log line per outage.
+Each store method's definition says what it does during an outage: `or_default` returns a default, `when_back` writes
+later, and a method without either raises. Money and leases raise; memory, notices, and marks have a policy. Each policy
+writes one log line per outage.
 
-With an address `redis+sentinel://[user:password@]host:26379,host:26379/name/0` (TLS: `rediss+sentinel`) the Sentinels
-say which server is the master of that name. All are asked at each new connection, and the first that knows a healthy
-master counts: one that hangs costs nothing. User, password, and the options after the ? are the server's; the
-Sentinels' own are `sentinel_username` and `sentinel_password`. Certificates are for both.
+With an address `redis+sentinel://[user:password@]host:26379,host:26379/name/0` (TLS: `rediss+sentinel`), the Sentinels
+say which server is the master of that name. All Sentinels are asked at each new connection, and the first answer with a
+healthy master is used, so a Sentinel that hangs costs nothing. User, password, and the options after the ? are the
+server's; the Sentinels' own are `sentinel_username` and `sentinel_password`. Certificates are used for both.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ Write = Callable[Concatenate[S, P], Coroutine[Any, Any, None]]  # a method of a 
 
 COMMAND_TIMEOUT = 0.3
 CONNECT_TIMEOUT = 2.0
-SLOW_TIMEOUT = 10.0  # without any reply to a large command
+SLOW_TIMEOUT = 10.0  # without a reply to a large command
 PROBE_EVERY = 0.25
 SCAN_COUNT = 1000
 REDIS_RETRY_SECONDS = 1.0  # between two attempts of a task that waits for Redis
-MAX_QUEUED = 1000  # writes of a method that wait for Redis
+MAX_QUEUED = 1000  # waiting writes per method
 LAST_WAIT = 2.0  # seconds to wait for Redis at the end of the process
 SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
 SENTINEL_PORT = 26379
-# Errors of a server that answers but takes no writes. In a script's error the code is in the middle.
+# Errors of a server that answers but accepts no writes. In a script's error, the code is in the middle.
 REFUSALS = ("OOM ", "READONLY ", "MISCONF ", "NOREPLICAS ", "MASTERDOWN ", "CLUSTERDOWN ")
 
 OUTAGES = (RedisConnectionError, RedisTimeoutError, OSError)
@@ -69,10 +69,10 @@ log = logging.getLogger(__name__)
 
 
 class StateUnavailable(Exception):
-    """Redis cannot be used now: it does not answer, or refuses writes. Raised only by methods without a policy.
+    """Redis can't be used now: it doesn't answer, or refuses writes. Raised only by methods without a policy.
 
-    The command may have run all the same, its reply lost: so counters are written by scripts that may run twice.
-    `logged`: what was already logged about this outage.
+    The command may have run anyway, and its reply was lost. That's why counters are written by scripts that may run
+    twice. `logged`: what was already logged about this outage.
     """
 
     def __init__(self, reason: str = "", logged: set[str] | None = None) -> None:
@@ -81,7 +81,7 @@ class StateUnavailable(Exception):
 
 
 class RedisAddressError(Exception):
-    """The address is invalid. The text does not quote it, since it may contain a password."""
+    """The address is invalid. The text doesn't quote it, since it may contain a password."""
 
 
 class RedisStartError(Exception):
@@ -89,8 +89,7 @@ class RedisStartError(Exception):
 
 
 class RedisConnection:
-    """Two clients made from one address (a `redis://`, `rediss://`, `redis+sentinel://`, `rediss+sentinel://` or `unix://`
-    URL).
+    """Clients for one address (a `redis://`, `rediss://`, `redis+sentinel://`, `rediss+sentinel://`, or `unix://` URL).
 
     Use as `async with RedisConnection(address) as link`. Nothing is sent before the first command.
     """
@@ -108,11 +107,11 @@ class RedisConnection:
         self._next_probe = 0.0  # event loop time
         self._reason = ""
         self._probe: asyncio.Task[None] | None = None
-        self.is_read_only = False  # from when Redis refuses a write until it takes one again
+        self.is_read_only = False  # from a refused write until Redis accepts one again
         self._writer: asyncio.Task[bool] | None = None
         self._logged: set[str] = set()  # about this outage
-        self._digests: dict[str, str] = {}  # of the scripts that Redis got from here, by their texts
-        self._queued: deque[tuple[str, Callable[[], Awaitable[None]]]] = deque()  # what each is, as the log names it
+        self._digests: dict[str, str] = {}  # script → its digest, if Redis got it from here
+        self._queued: deque[tuple[str, Callable[[], Awaitable[None]]]] = deque()  # (name in the log, write)
         self._writing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -122,7 +121,7 @@ class RedisConnection:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Write what waits for Redis, for two seconds at most, and close the connections."""
+        """Write what waits for Redis, for at most two seconds, and close the connections."""
         if self._queued:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WAIT):
@@ -140,7 +139,7 @@ class RedisConnection:
 
     @property
     def away(self) -> bool:
-        """True while the circuit breaker is open: commands fail immediately."""
+        """Whether the circuit breaker is open, so that commands fail immediately."""
         return not self.present.is_set()
 
     @property
@@ -149,19 +148,19 @@ class RedisConnection:
         return bool(self._queued)
 
     def queue(self, what: str, run: Callable[[], Awaitable[None]], limit: int) -> None:
-        """Run a write when Redis is back, after those that are queued already. Of more than `limit` writes with the
-        same name `what`, the oldest is lost."""
+        """Run a write when Redis is back, after earlier ones. Of more than `limit` writes with the same name `what`,
+        the oldest is lost."""
         same = [write for write in self._queued if write[0] == what]
         if len(same) >= limit:
             self._queued.remove(same[0])
-            text = f"{what}: Redis is unavailable for too long, the oldest writes are lost"
+            text = f"{what}: Redis has been unavailable for too long; the oldest writes are lost"
             _log_once(self._logged, logging.ERROR, text)
         self._queued.append((what, run))
-        if not (self.away or self.is_read_only):  # it has come back already
+        if not (self.away or self.is_read_only):  # Redis is back already
             self._write_soon()
 
     async def write_queued(self) -> bool:
-        """Run the queued writes in their order; False while Redis is unavailable."""
+        """Run the queued writes in order. Returns False if Redis is unavailable."""
         async with self._writing:
             while self._queued:
                 what, run = write = self._queued[0]
@@ -169,14 +168,14 @@ class RedisConnection:
                     await run()
                 except StateUnavailable:
                     return False
-                except Exception:  # the edge of the loop: the next ones must not wait for one that can't be written
-                    log.exception("%s: cannot be written and is lost", what)
+                except Exception:  # the edge of the loop: a bad write must not block the next ones
+                    log.exception("%s: a write failed and is lost", what)
                 if self._queued and self._queued[0] is write:
                     self._queued.popleft()
         return True
 
     async def call(self, command: Callable[[CommandClient], Awaitable[T]]) -> T:
-        """Run `command` with the client for commands. Raises StateUnavailable, after about 0.3 s at the latest."""
+        """Run `command` with the client for commands. Raises StateUnavailable within about 0.3 s."""
         self._fail_while_away()
         try:
             return await command(self.commands)
@@ -186,16 +185,14 @@ class RedisConnection:
         except ResponseError as error:
             if not _is_refusal(error):
                 raise
-            # Reads and pub/sub still work on a full server, so the breaker stays closed. Logged once.
-            log.log(logging.DEBUG if self.is_read_only else logging.ERROR, "Redis takes no writes: %s", error)
+            # Reads and pub/sub still work on a full server, so the breaker stays closed. Log it once.
+            log.log(logging.DEBUG if self.is_read_only else logging.ERROR, "Redis accepts no writes: %s", error)
             self.is_read_only = True
             raise StateUnavailable(str(error), self._logged) from error
 
     async def call_slowly(self, command: Callable[[CommandClient], Awaitable[T]], seconds: float) -> T:
-        """Run a large command that nobody waits for. Raises StateUnavailable after `seconds`.
-
-        Its failure says little about small commands, so the breaker stays as it is.
-        """
+        """Run a large command that nobody waits for. Raises StateUnavailable after `seconds`. Its failure says little
+        about small commands, so it doesn't open the breaker."""
         self._fail_while_away()
         try:
             async with asyncio.timeout(seconds):
@@ -208,14 +205,12 @@ class RedisConnection:
     async def script(
         self, lua: str, keys: Sequence[str], args: Sequence[object] = (), *, seconds: float | None = None
     ) -> Any:
-        """Run a Lua script atomically, like `call`, or with `seconds` like `call_slowly`.
-
-        Its text is sent the first time, and again if Redis no longer has it: after a restart, a failover, a flush.
-        """
+        """Run a Lua script atomically, like `call`, or with `seconds` like `call_slowly`. Its text is sent the first
+        time, and again if Redis no longer has it, after a restart, a failover, or a flush."""
         run = self.call if seconds is None else partial(self.call_slowly, seconds=seconds)
         digest = self._digests.get(lua)
         try:
-            if digest is None:  # most likely Redis has not got it
+            if digest is None:  # Redis probably doesn't have it
                 raise NoScriptError
             outcome = await run(lambda redis: redis.run("EVALSHA", digest, len(keys), *keys, *args))
         except NoScriptError:
@@ -227,13 +222,13 @@ class RedisConnection:
         return outcome
 
     async def batch(self, fill: Callable[[Pipeline], object], *, transaction: bool = False) -> list[Any]:
-        """Send the commands that `fill` adds to a pipeline, together; return their replies. Raises StateUnavailable."""
+        """Send the commands that `fill` adds to a pipeline together. Returns their replies. Raises StateUnavailable."""
         pipe = self.commands.pipeline(transaction=transaction)
         fill(pipe)
         return await self.call(lambda _: pipe.execute())
 
     async def scan(self, pattern: str, kind: str | None = None) -> AsyncIterator[list[str]]:
-        """Yield the matching keys page by page, since no command may take long. Raises StateUnavailable."""
+        """Yield the matching keys in pages, so that no command takes long. Raises StateUnavailable."""
 
         async def read(cursor: int, redis: Redis) -> tuple[int, list[str]]:
             cursor, page = await redis.scan(cursor, match=pattern, count=SCAN_COUNT, _type=kind)
@@ -254,7 +249,7 @@ class RedisConnection:
         self._reason = _cause(error)
         self.present.clear()
         if self._probe is None or self._probe.done():
-            log.debug("commands to Redis fail until it answers: %s", self._reason)
+            log.debug("Redis is unavailable (%s): commands fail until it answers", self._reason)
             self._probe = asyncio.create_task(self._probe_until_back(), name="redis-probe")
 
     async def _probe_until_back(self) -> None:
@@ -272,7 +267,7 @@ class RedisConnection:
                 self._note_back()
 
     def _note_back(self) -> None:
-        """Redis takes commands again."""
+        """Note that Redis accepts commands again, and write what waits."""
         self._logged = set()
         self._write_soon()
 
@@ -282,7 +277,7 @@ class RedisConnection:
 
 
 class Store:
-    """Base of what is kept in Redis. Methods without a policy raise StateUnavailable. `clock` gives unix seconds."""
+    """Base of stores in Redis. Methods without a policy raise StateUnavailable. `clock` gives unix seconds."""
 
     def __init__(self, link: RedisConnection, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
@@ -292,7 +287,7 @@ class Store:
         return None if text is None else str(text)
 
     async def _texts(self, key_of: Callable[[str], str], names: Iterable[str]) -> dict[str, str]:
-        """The texts under these names' keys, by name; without those that have none."""
+        """Return name → text under its key, for the names that have one."""
         wanted = list(names)
         if not wanted:
             return {}
@@ -310,7 +305,7 @@ def _is_refusal(error: ResponseError) -> bool:
 
 
 def or_default(value: D, what: str) -> Callable[[Method[P, T]], Method[P, T | D]]:
-    """Make a method return `value` while Redis is unavailable. `what` says in the log what that means."""
+    """Make a method return `value` while Redis is unavailable. `what`: the consequence, for the log."""
 
     def decorate(method: Method[P, T]) -> Method[P, T | D]:
         @wraps(method)
@@ -327,10 +322,10 @@ def or_default(value: D, what: str) -> Callable[[Method[P, T]], Method[P, T | D]
 
 
 def when_back(what: str, *, limit: int = MAX_QUEUED) -> Callable[[Write[S, P]], Write[S, P]]:
-    """Queue a store's write while Redis is unavailable: all writes of a connection are done in their order when Redis
-    is back, before the next turn begins, and at the end of the process. `what` names it in the log.
+    """Queue a store's write while Redis is unavailable. A connection's writes run in order when Redis is back, before
+    the next turn begins, and at the end of the process. `what` names the write in the log.
 
-    A write may run twice if its reply is lost. One that depends on a lease has the lease's epoch among its arguments.
+    A write may run twice if its reply is lost. A write that depends on a lease needs the lease's epoch as an argument.
     """
 
     def decorate(method: Write[S, P]) -> Write[S, P]:
@@ -358,7 +353,7 @@ async def wait_for_redis(
     every: float = REDIS_RETRY_SECONDS,
     seconds: float = math.inf,
 ) -> T:
-    """Repeat the call until Redis answers. Raises StateUnavailable after so many `seconds`."""
+    """Repeat the call until Redis answers. Raises StateUnavailable after `seconds`."""
     clock = asyncio.get_running_loop().time
     until = clock() + seconds
     while True:
@@ -371,16 +366,16 @@ async def wait_for_redis(
 
 
 def _log_once(logged: set[str], level: int, text: str, cause: object = "") -> None:
-    """Log a text once in an outage."""
+    """Log a text once per outage."""
     if text not in logged:
         logged.add(text)
         log.log(level, "%s%s", text, f": {cause}" if cause else "")
 
 
 def _client(address: str) -> Redis:
-    # No socket_timeout: redis-py implements it by asyncio.wait_for, which on Python 3.11 may swallow a cancellation.
-    # Foreign bytes on a channel are a bad message, not a reason to lose the connection. Without driver_info=None every
-    # connection would read this package's metadata and tell it to the server.
+    # No socket_timeout: redis-py implements it with asyncio.wait_for, which may swallow a cancellation on Python 3.11.
+    # Invalid bytes on a channel are a bad message, not a reason to lose the connection. Without driver_info=None, every
+    # connection would read this package's metadata and send it to the server.
     make = sentinel_client if urlsplit(address).scheme in SCHEMES else Redis.from_url
     try:
         client = make(
@@ -393,15 +388,15 @@ def _client(address: str) -> Redis:
             maint_notifications_config=MaintNotificationsConfig(enabled=False),
             driver_info=None,
         )
-        # so that options after the ? fail here and not at first use
+        # so that bad options after the ? fail here, not at first use
         client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
     except (ValueError, TypeError, RedisError):
-        raise RedisAddressError("an option of the address, after the ?, is not one of redis-py's") from None
+        raise RedisAddressError("redis-py doesn't know an option after the ? in the address") from None
     return client
 
 
 def sentinel_client(address: str, **options: Any) -> Redis:
-    """Make a client of the master. `options` are redis-py's, for each connection. Raises ValueError, TypeError."""
+    """Make a client for the master. `options`: redis-py's, for each connection. Raises ValueError, TypeError."""
     parts = urlsplit(address)
     login, _, places = parts.netloc.rpartition("@")
     service, _, database = parts.path.strip("/").partition("/")
@@ -422,7 +417,7 @@ def sentinel_client(address: str, **options: Any) -> Redis:
 
 
 class _Master(Redis):
-    """A client of the master, which owns those of the Sentinels."""
+    """A client for the master, which owns the Sentinels' clients."""
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         await super().aclose(close_connection_pool)
@@ -431,7 +426,7 @@ class _Master(Redis):
 
 class _Sentinels(Sentinel):
     async def discover_master(self, service_name: str) -> tuple[str, int]:
-        """Return the address of the first answer. Raises MasterNotFoundError."""
+        """Return the address in the first answer. Raises MasterNotFoundError."""
         asked = [asyncio.create_task(self._master_by(each, service_name)) for each in self.sentinels]
         problem: Exception | None = None
         try:

@@ -6,13 +6,13 @@
 | `agent:{name}:words` | entries with words, those of WORDS below | `kind`, `data`: JSON, `n`, and the bytes `blob` |
 | `coordinator:record` | the notes, those of NOTES below | `kind`, `data`: JSON, `n` |
 
-`blob` has the words of a call as the file keeps them, or a picture. Earlier versions wrote `data` of words as base64 of
+`blob` has the words of a call in the record's format, or a picture. Earlier versions wrote `data` of words as base64 of
 zlib of JSON, without a `blob`.
 
-`n` counts the entries of a stream from 1, so a reader sees how many a bound has dropped. Every entry has an id of its
-own, so it may be written and read twice. Streams have no order among them: a deletion may be read before words that
-quote the deleted message. Fields may be added, none is renamed; a reader skips a `kind` that it does not know. Ids are
-Discord's snowflakes unless stated otherwise, times are unix seconds, money is in US dollars.
+`n` numbers a stream's entries from 1, so a reader sees how many were dropped. Every entry has an id of its own, so it
+may be written and read twice. Streams have no common order: a deletion may be read before words that quote the deleted
+message. Fields may be added but never renamed; a reader skips an unknown `kind`. Ids are Discord snowflakes unless
+stated otherwise, times are unix seconds, money is in US dollars.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ log = logging.getLogger(__name__)
 
 
 class StoredValue(BaseModel):
-    """Base of JSON values in Redis: frozen, and without what another version added."""
+    """Base of JSON values in Redis: frozen, ignoring fields that another version added."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
     @classmethod
     def parse(cls, text: str | bytes | None) -> Self | None:
-        """Read JSON; None without a text, and, after a warning, if another version wrote it."""
+        """Read JSON. Returns None without a text and, after a warning, if another version wrote it."""
         try:
             return cls.model_validate_json(text) if text else None
         except ValidationError as error:
-            log.warning("a stored %s cannot be read and is skipped: %d errors", cls.__name__, error.error_count())
+            log.warning("skipping a stored %s that can't be read: %d errors", cls.__name__, error.error_count())
             return None
 
 
@@ -55,28 +55,27 @@ class Entry(StoredValue):
 
 
 class Phases(Entry):
-    """The seconds of a turn, by what it waited for."""
+    """A turn's seconds, by what it waited for."""
 
-    waiting: float = 0.0  # in its lane, and for its limits
+    waiting: float = 0.0  # in its lane, and for limits
     context: float = 0.0
     model: float = 0.0
     tools: float = 0.0
-    posting: float = 0.0  # pictures included
+    posting: float = 0.0  # including pictures
 
 
 class CallRecord(Entry):
-    """One call of a model, of a turn. `input_tokens` includes cached ones, `output_tokens` reasoning.
+    """A turn's call of a model. `input_tokens` includes cached tokens, `output_tokens` reasoning.
 
-    Its kind: `text`; `picture`; `gate`, a cheap model that says whether to speak; `summary` of older messages;
-    `profile`, a person's topics; `card`, at the end of a room.
-
-    The last one of a turn that was resumed, "interrupted", has the sums of the calls before that.
+    Kinds: `text`; `picture`; `gate`, a cheap model that decides whether to speak; `summary` of older messages;
+    `profile`, a person's topics; `card`, at the end of a room. In a resumed turn, the last call, "interrupted", has the
+    sums of the calls before the interruption.
     """
 
-    n: int  # 0, 1, …: its place in the turn
+    n: int  # its place in the turn, from 0
     kind: str = "text"
     model: str = ""  # provider/model
-    at: float = 0.0  # when it was made
+    at: float = 0.0  # start
     seconds: float = 0.0
     input_tokens: int = 0
     cached_tokens: int = 0
@@ -89,7 +88,7 @@ class CallRecord(Entry):
 
 
 class ToolCallRecord(Entry):
-    """One call of a tool, of a turn. Its arguments and result are in the words of the model's next call."""
+    """A turn's call of a tool. Its arguments and result are in the words of the model's next call."""
 
     n: int
     name: str
@@ -100,22 +99,22 @@ class ToolCallRecord(Entry):
 
 
 class HistoryMessage(Entry):
-    """A message of a prompt's history, as agentic.llm.types.Message."""
+    """A message of a prompt's history, like agentic.llm.types.Message."""
 
     role: str
     text: str
-    pictures: int = 0  # how many went with it; they are not recorded
+    pictures: int = 0  # how many it had; they aren't recorded
     cache: bool = False
 
 
 class CallWords(Entry):
-    """The words of one call: everything that agentic.llm.types.Prompt had, so that the call can be made again.
+    """The words of a call: the whole agentic.llm.types.Prompt, so that the call can be repeated, and the completion.
 
-    `stable` and `cache` mark the part that a provider caches. `persona` is the persona's part of `system`, to the
-    byte, so that a replay can put another one there. `decision` is the parsed decision if this call gave it.
+    `stable` and `cache` mark the part that a provider caches. `persona` is the persona's exact part of `system`, so
+    that a replay can replace it. `decision`: the parsed decision, if this call gave it.
 
-    `quoted`: the messages that the prompt contains, with their authors, None for an agent. Words of a person that are
-    in no message, such as an agent's note of them, have minus the person's id instead of a message's.
+    `quoted`: message id → author's id (None: an agent), for the messages in the prompt. For a person's words that
+    aren't in a message, such as an agent's note about them, the key is minus the person's id.
     """
 
     agent: str
@@ -137,12 +136,12 @@ class CallWords(Entry):
     decision: dict[str, Any] | None = None
     error: str | None = None
     quoted: dict[int, int | None] = {}
-    asked_by: int | None = None  # the person on whose account the turn was
+    asked_by: int | None = None  # the person whose budget the turn is charged to
 
 
 class PackedCall(Entry):
-    """The words of one call on their way to the file: what the recorder must know, and `words`, which it stores as they
-    are: zstd of the JSON of CallWords without `quoted`."""
+    """The words of a call as they are stored: fields that the recorder needs, and `words`, which it stores unread: zstd
+    of the JSON of CallWords without `quoted`."""
 
     agent: str
     turn_id: str
@@ -162,7 +161,7 @@ class FoundPage(Entry):
 
 
 class SearchWords(Entry):
-    """A search of the web by the tool web_search. `n` is that of its ToolCallRecord."""
+    """A web search with the tool web_search. `n` is that of its ToolCallRecord."""
 
     agent: str
     turn_id: str
@@ -176,7 +175,7 @@ class SearchWords(Entry):
 
 
 class PostWords(Entry):
-    """A message that an agent posted. A picture is scaled down before it gets here."""
+    """A message that an agent posted. The picture has been scaled down."""
 
     agent: str
     turn_id: str
@@ -202,7 +201,7 @@ class RoomMessage(Entry):
 
 
 class RoomWords(Entry):
-    """Messages that an agent read in a room's thread: those that are new, or were edited since they were noted."""
+    """Messages that an agent read in a room's thread and that are new, or were edited since they were recorded."""
 
     agent: str
     thread_id: int
@@ -211,7 +210,7 @@ class RoomWords(Entry):
 
 
 class ConversationNote(Entry):
-    """A conversation of the agents that began or got its topic (without `ended_at`), or ended (with all fields)."""
+    """A conversation among agents that began or got its topic (without `ended_at`), or ended (with all fields)."""
 
     id: str
     channel_id: int
@@ -229,7 +228,7 @@ class ConversationNote(Entry):
 
 
 class RoomNote(Entry):
-    """A room as it is now (agentic/state/rooms.py): when it was opened, and after each change."""
+    """A room (agentic/state/rooms.py) after it was opened or changed."""
 
     thread_id: int
     channel_id: int
@@ -249,7 +248,7 @@ class RoomNote(Entry):
 
 
 class Contender(Entry):
-    """An agent in a contest. `votes` are people's."""
+    """An agent in a contest, with people's `votes`."""
 
     agent: str
     model: str = ""  # provider/model
@@ -257,7 +256,7 @@ class Contender(Entry):
 
 
 class ContestNote(Entry):
-    """Votes of people on agents: of an arena, or of a room at its end. `question`: the prompt, or the room's topic."""
+    """People's votes on agents, in an arena or at the end of a room. `question`: the prompt, or the room's topic."""
 
     id: str  # opaque, unique
     kind: str  # arena, room; an open set
@@ -269,7 +268,7 @@ class ContestNote(Entry):
 
 
 class ReactionNote(Entry):
-    """A reaction to an agent's post that was given, or taken back (`given` false). `user_id` may be an agent's."""
+    """A reaction to an agent's post that was added, or removed (`given` false). `user_id` may be an agent's."""
 
     message_id: int
     channel_id: int
@@ -280,8 +279,8 @@ class ReactionNote(Entry):
 
 
 class DeletionNote(Entry):
-    """Messages that were deleted in Discord: their words go from the record too. `whole`: the channel or thread was
-    deleted, with these messages and all its others."""
+    """Messages that were deleted in the chat, whose words are deleted from the record, too. `whole`: the whole channel
+    or thread was deleted, with these and all other messages."""
 
     channel_id: int
     message_ids: tuple[int, ...]
@@ -290,7 +289,7 @@ class DeletionNote(Entry):
 
 
 class ActionNote(Entry):
-    """An action of an owner or moderator, by the console or a slash command."""
+    """An action of an owner or moderator, in the console or with a slash command."""
 
     id: str  # opaque, unique
     at: float
@@ -303,11 +302,11 @@ class ActionNote(Entry):
 
 
 class ReplayNote(Entry):
-    """The cost of a replay: calls of an agent's model outside of its turns. It is added by the script that books it."""
+    """The cost of a replay: calls of an agent's model outside its turns. The script that charges it adds it."""
 
     id: str  # opaque, unique
     at: float
-    day: str  # YYYY-MM-DD: the one whose budget it used
+    day: str  # YYYY-MM-DD that it was charged to
     agent: str
     model: str = ""  # provider/model
     calls: int = 0
@@ -318,12 +317,12 @@ class ReplayNote(Entry):
 
 
 class LoggedMessage(Entry):
-    """A message in a channel whose messages are logged, as it reads now. `author`: person, agent, stranger. A process
-    notes it again when it was edited, several processes may note the same one."""
+    """The current text of a message in a logged channel. `author`: person, agent, stranger. It is recorded again after
+    an edit, and perhaps by several processes."""
 
     message_id: int
     channel_id: int
-    guild_id: int | None = None  # of a group on another service the group's own number; None in a chat with one person
+    guild_id: int | None = None  # on another service the group's number; None in a private chat
     service: str = "discord"  # discord, signal; an open set
     author: str
     author_id: int | None = None  # a person's, or a stranger's
@@ -331,17 +330,17 @@ class LoggedMessage(Entry):
     name: str = ""
     text: str = ""
     reply_to: int | None = None  # the message that it answers: its parent in a reply chain
-    at: float = 0.0  # when it was sent
-    read_at: float = 0.0  # when it read so
+    at: float = 0.0  # sent
+    read_at: float = 0.0  # when it had this text
 
 
 class SummaryNote(Entry):
-    """A summary of a reply chain, up to and with the message `message_id`. `message_ids` are those that it is made of,
-    `people` their authors."""
+    """A summary of a reply chain up to and including `message_id`. It is made of `message_ids`, by the authors
+    `people`."""
 
     message_id: int
     channel_id: int
-    agent: str  # whose model made it
+    agent: str  # whose model wrote it
     text: str
     message_ids: tuple[int, ...] = ()
     people: tuple[int, ...] = ()
@@ -349,9 +348,9 @@ class SummaryNote(Entry):
 
 
 class ProfileNote(Entry):
-    """Topics that a person talks about. `by`: model, person. `upto` is the newest message of theirs that it knows,
-    `message_ids` those that a model has just read. Without topics it is empty; `deleted`: the person removed it, and
-    messages up to then are not read for another one."""
+    """Topics that a person talks about. `by`: model, person. `upto`: the newest of their messages that it is based on;
+    `message_ids`: messages that a model has just read. `deleted`: the person deleted the profile, and messages up to
+    then aren't read for another one."""
 
     user_id: int
     name: str = ""
@@ -364,7 +363,7 @@ class ProfileNote(Entry):
 
 
 class ConsentNote(Entry):
-    """Whether a person wants messages that nobody asked for. `because`: command, 🔕, console; an open set."""
+    """Whether a person wants unprompted messages. `because`: command, 🔕, console; an open set."""
 
     user_id: int
     unasked: bool
@@ -373,7 +372,7 @@ class ConsentNote(Entry):
 
 
 class UnaskedNote(Entry):
-    """A message that an agent posted unprompted, and why. `person_id` is the person that it is for."""
+    """An agent's unprompted message, its cause, and the person that it is for."""
 
     message_id: int
     agent: str
@@ -408,7 +407,7 @@ WORDS: dict[str, type[Entry]] = {
 
 
 def topics_in(text: str) -> tuple[str, ...]:
-    """The topics of a text, each once, without bullets and what stands around them. Their count and length are free."""
+    """Return the topics in a text, one per line, without bullets, surrounding punctuation, and duplicates."""
     topics: dict[str, str] = {}
     for line in text.splitlines():
         topic = " ".join(_BULLET.sub("", line).split()).strip(_AROUND)

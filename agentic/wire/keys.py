@@ -1,7 +1,5 @@
-"""Every Redis channel and key name, once.
-
-All begin with `agent:{name}:` or `coordinator:`; every key has an end or a bound.
-"""
+"""Every Redis channel and key name. All begin with `agent:{name}:` or `coordinator:`. Every key expires or is
+bounded."""
 
 from __future__ import annotations
 
@@ -10,20 +8,20 @@ from typing import Literal
 
 OfText = Callable[[str], str]
 OfNumber = Callable[[int], str]
-OfChannel = Callable[[int | Literal["*"]], str]  # in a pattern "*" stands for every channel
+OfChannel = Callable[[int | Literal["*"]], str]  # "*" in a pattern: every channel
 OfAgentAndText = Callable[[str, str], str]
 OfAgentAndNumber = Callable[[str, int], str]
 
 COORDINATOR_OWNER = "coordinator:owner"
 COORDINATOR_COMMANDS = "coordinator:commands"
 COORDINATOR_ACTIVITY = "coordinator:activity"  # pub/sub: people's messages
-COORDINATOR_CANCELS = "coordinator:cancels"  # pub/sub: turns of idle tasks that end
-COORDINATOR_IDLE = "coordinator:idle"  # hash: when each idle task ran last, and is due
+COORDINATOR_CANCELS = "coordinator:cancels"  # pub/sub: canceled turns of background tasks
+COORDINATOR_IDLE = "coordinator:idle"  # hash: when each background task last ran, and is due
 COORDINATOR_OUTCOMES = "coordinator:outcomes"
-SILENCE = "coordinator:silence"  # hash: the last order to stop, pause, mute, or ignore, by what it is for
+SILENCE = "coordinator:silence"  # hash: the last order to stop, pause, mute, or ignore, by scope
 SILENCE_NOTICES = "coordinator:silence_notices"  # pub/sub: new orders
-LIVE_OPTIONS = "coordinator:live_options"  # hash: options that people set by /config
-LIVE_OPTION_NOTICES = "coordinator:live_option_notices"  # pub/sub: one of them changed
+LIVE_OPTIONS = "coordinator:live_options"  # hash: options set with /config
+LIVE_OPTION_NOTICES = "coordinator:live_option_notices"  # pub/sub: an option changed
 COORDINATOR_RESETS = "coordinator:resets"
 COORDINATOR_FORGETS = "coordinator:forgets"
 COORDINATOR_FORGOTTEN = "coordinator:forgotten"
@@ -33,14 +31,14 @@ COORDINATOR_RECORD = "coordinator:record"
 ROOM_OPENINGS = "coordinator:room_openings"  # rooms whose threads are being made
 COORDINATOR_ROOMS = "coordinator:rooms"  # sorted set: all rooms by their last change
 ROOM_NOTICES = "coordinator:room_notices"  # pub/sub: rooms that changed
-COORDINATOR_ARENAS = "coordinator:arenas"  # hash: votes that are under way, by channel
+COORDINATOR_ARENAS = "coordinator:arenas"  # hash: running votes, by channel
 PERSONAS_OWNER = "coordinator:personas"
 WEBHOOK_POSTED = "coordinator:webhook_posted"  # pub/sub: posts of our own webhooks
 RECORDER_OWNER = "coordinator:recorder"
 RECORDED_AGENTS = "coordinator:recorded_agents"  # set: personas whose turns the record has
-COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
+COORDINATOR_CHECK = "coordinator:check"  # written and deleted by --check
 
-# Of an agent, by its name
+# For an agent, by its name
 instructions: OfText = "agent:{}:instructions".format
 results: OfText = "agent:{}:results".format
 ready: OfText = "agent:{}:ready".format
@@ -57,43 +55,43 @@ daily_count: OfAgentAndText = "agent:{}:count:{}".format  # a date
 counted_turns: OfAgentAndText = "agent:{}:count:{}:turns".format  # a date
 memory_writes: OfAgentAndText = "agent:{}:memory_writes:{}".format  # a date
 cost: OfAgentAndText = "agent:{}:cost:{}".format  # a date
-post_claim: OfAgentAndText = "agent:{}:part:{}".format  # the digest of a part of a post that was sent, or may have been
+post_claim: OfAgentAndText = "agent:{}:part:{}".format  # digest of a part of a post that was sent, or may have been
 cooldown: OfAgentAndNumber = "agent:{}:cooldown:{}".format  # a channel
 session: OfAgentAndNumber = "agent:{}:session:{}".format  # a channel
 reset: OfAgentAndNumber = "agent:{}:reset:{}".format  # a channel
 window: Callable[[str, int, str], str] = "agent:{}:window:{}:{}".format  # a channel, a kind
 
-# Of another key
+# For another key
 epoch: OfText = "{}:epoch".format  # how often the lease under that key was taken
 entries_counted: OfText = "{}:count".format  # how many entries a stream of the record has had
 
-# Of a date
+# For a date
 budget: OfText = "coordinator:budget:{}".format
 budget_holds: OfText = "coordinator:budget:{}:holds".format
 schedule: OfText = "coordinator:schedule:{}".format
 channel_queue: OfText = "coordinator:channel_queue:{}".format
-# Set once the day's queue was filled: an empty list does not exist, and must not be filled a second time.
+# Set once the day's queue was filled: Redis has no empty lists, and the queue must not be filled twice.
 channel_queue_filled: OfText = "coordinator:channel_queue:{}:filled".format
 
-# Of a channel or thread
+# For a channel or thread
 conversation: OfChannel = "coordinator:conversation:{}".format
 conversation_state: OfChannel = "coordinator:conversation_state:{}".format
-summary: OfChannel = "coordinator:summary:{}".format  # of what lies before the windows of a room's members
-summary_claim: OfChannel = "coordinator:summary_claim:{}".format  # of the turn that makes a room's next summary
+summary: OfChannel = "coordinator:summary:{}".format  # of messages before the windows of a room's members
+summary_claim: OfChannel = "coordinator:summary_claim:{}".format  # claim to make a room's next summary
 starter_queue: OfNumber = "coordinator:starter_queue:{}".format
 reactive_cooldown: OfNumber = "coordinator:reactive_cooldown:{}".format
 room: OfNumber = "coordinator:room:{}".format
-room_marks: OfNumber = "coordinator:room_marks:{}".format  # what was said and done in a room's thread
-pulls: OfNumber = "coordinator:pulls:{}".format  # those of the agents when the last speaker was chosen
+room_marks: OfNumber = "coordinator:room_marks:{}".format  # what was announced and done in a room's thread
+pulls: OfNumber = "coordinator:pulls:{}".format  # agents' scores when the last speaker was chosen
 webhook_posts: OfNumber = "coordinator:webhook_posts:{}".format
 instructed: OfNumber = "coordinator:instructed:{}".format
 
-# Of a message, a person, a request
-unasked: OfNumber = "coordinator:unasked:{}".format  # for whom a message was that nobody asked for
+# For a message, a person, a request
+unasked: OfNumber = "coordinator:unasked:{}".format  # the person whom an unprompted message was for
 notice: Callable[[int, str], str] = "coordinator:notice:{}:{}".format  # a message, the occasion
-mentions: OfNumber = "coordinator:mentions:{}".format  # by a person
+mentions: OfNumber = "coordinator:mentions:{}".format  # of a person
 forgotten_words: OfNumber = "coordinator:forgotten:{}".format  # the recorder's answer to a person's request
-forgotten_chats: OfNumber = "coordinator:forgotten:{}:chats".format  # private chats that a person's requests name
+forgotten_chats: OfNumber = "coordinator:forgotten:{}:chats".format  # private chats named in a person's requests
 unwanted: OfNumber = "coordinator:unwanted:{}".format  # set if a person wants no more unprompted messages
 room_opening: OfText = "coordinator:room_opening:{}".format  # a requested room whose members are still to be chosen
 event: OfText = "coordinator:event:{}".format  # the digest of a signed request

