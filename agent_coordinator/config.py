@@ -77,6 +77,7 @@ class CoordinatorConfig:
     active_start: int = 7
     active_end: int = 23
     timezone: tzinfo = UTC
+    min_rounds: int = 1  # before this round's end, chance ends no conversation
     max_rounds: int = 30
     reactive_probability: float = 0.15
     turn_delay_min: float = 15.0

@@ -35,7 +35,8 @@ class Policies:
         name, room = state.policy, state.room
         speakers = self._speakers if room is None else room.members
         agents = tuple(speaker.name for speaker in speakers)
-        rules = (agents, self._config.max_rounds, self._config.turn_delay_min, self._config.turn_delay_max)
+        config = self._config
+        rules = (agents, config.max_rounds, config.turn_delay_min, config.turn_delay_max, config.min_rounds)
         if name == "round-robin":
             return RoundRobin(*rules)
         if name == "moderated":

@@ -43,12 +43,13 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class ConversationPolicy(ABC):
-    """`delay_min` and `delay_max` in seconds."""
+    """`delay_min` and `delay_max` in seconds; chance ends nothing before the end of round `min_rounds`."""
 
     agents: tuple[str, ...]
     max_rounds: int
     delay_min: float = 0.0
     delay_max: float = 0.0
+    min_rounds: int = 1
 
     @property
     def hears_people(self) -> bool:
@@ -93,6 +94,8 @@ class ConversationPolicy(ABC):
         """Return why a lively conversation ends after this round, or None to continue."""
         if state.counts.round >= self.max_rounds:
             return "round_limit"
+        if state.counts.round < self.min_rounds:
+            return None
         return "chance" if rng.random() >= continuation_probability(state.counts.round) else None
 
 

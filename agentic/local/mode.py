@@ -33,6 +33,7 @@ from agentic.local.settings import (
     CHANNELS,
     LOCAL,
     ONCE,
+    ONCE_WITH_MODELS,
     PERSON,
     WATCHING,
     local_coordinator,
@@ -86,10 +87,11 @@ class _Local:
     def __init__(self, settings: Settings, *, once: bool, scripted: bool, topic: str | None) -> None:
         self.once, self.topic = once, topic
         self.setting_warnings = setting_warnings_here(settings)  # before any folder is created
-        self.pace = ONCE if once else WATCHING
         self.rng, self.heard = random.Random(), Heard()
         self.console = Console(highlight=False)
         self.with_model = {} if scripted else {name: a for name, a in settings.agents.items() if a.usable}
+        all_models = len(self.with_model) == len(settings.agents)
+        self.pace = (ONCE_WITH_MODELS if all_models else ONCE) if once else WATCHING
         self.looks_for_servers = len(self.with_model) < len(settings.agents) and not (once and scripted)
         self.world = local_world(settings)
         self.thinking = Thinking(time.monotonic, lambda channel_id: self.world.channel(channel_id).name)
@@ -136,7 +138,7 @@ class _Local:
                 settings=self.settings,
                 agents=tuple(self.settings.agents),
                 models=ModelMakers(make=self._model, lacks=lambda _: None),  # who has no model speaks with a script
-                coordinator_config=local_coordinator(self.settings),
+                coordinator_config=local_coordinator(self.settings, self.pace),
                 use_default_redis=False,
                 tools=bool(self.with_model),  # scripted voices use none
                 web=WebAccess(picture_origins=(self.server.api_base.split("/api")[0],)),

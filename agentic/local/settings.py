@@ -48,15 +48,18 @@ SLOW_TURN = 300.0  # seconds; without a graphics card a model reads a prompt of 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Ranges in seconds: how long a scripted voice thinks, the coordinator's pause between turns; rounds at most."""
+    """Ranges in seconds: how long a scripted voice thinks, and the coordinator's pause between turns. By chance a
+    conversation ends after `min_rounds` at the earliest."""
 
     thinking: tuple[float, float]
     between_turns: tuple[float, float]
-    max_rounds: int
+    min_rounds: int = 3
+    max_rounds: int = 8
 
 
-WATCHING = Pace(thinking=(0.6, 1.8), between_turns=(1.0, 2.5), max_rounds=8)
-ONCE = Pace(thinking=(0.02, 0.1), between_turns=(0.05, 0.2), max_rounds=5)
+WATCHING = Pace(thinking=(0.6, 1.8), between_turns=(1.0, 2.5))
+ONCE = Pace(thinking=(0.02, 0.1), between_turns=(0.05, 0.2), min_rounds=8)
+ONCE_WITH_MODELS = replace(ONCE, min_rounds=3, max_rounds=3)  # twelve turns, about a minute
 
 
 def local_world(settings: Settings) -> World:
@@ -98,13 +101,13 @@ def local_settings(settings: Settings, world: World, pace: Pace) -> Settings:
     )
 
 
-def local_coordinator(settings: Settings) -> CoordinatorConfig:
+def local_coordinator(settings: Settings, pace: Pace) -> CoordinatorConfig:
     """The coordinator's part of these settings. A scheduled turn by a slow model has as much time as an answer to
     a person. Unless the owner set a policy, the agents with the strongest pull speak."""
     usual = coordinator_config(settings)
     slow = settings.turn_timeout_seconds if _may_be_slow(settings) else 0.0
     policy = usual.policy if "policy" in settings.model_fields_set else LOCAL_POLICY
-    return replace(usual, turn_seconds=max(usual.turn_seconds, slow), policy=policy)
+    return replace(usual, turn_seconds=max(usual.turn_seconds, slow), policy=policy, min_rounds=pace.min_rounds)
 
 
 def _may_be_slow(settings: Settings) -> bool:

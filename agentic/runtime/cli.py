@@ -63,6 +63,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run_local(settings: Settings, options: argparse.Namespace) -> int:
+    if sys.stderr is not None and sys.stderr.isatty():
+        print("starting...", file=sys.stderr, flush=True)  # the imports take two seconds
     from agentic.local.session import AlreadyRunning, only_start
     from agentic.local.settings import LOCAL
 
@@ -77,9 +79,7 @@ def _run_local(settings: Settings, options: argparse.Namespace) -> int:
     _make_data_dir(settings)
     try:
         with only_start(settings.data_dir / LOCAL):
-            if sys.stderr is not None and sys.stderr.isatty():
-                print("starting ...", file=sys.stderr, flush=True)
-            from agentic.local.mode import run_local  # takes a second
+            from agentic.local.mode import run_local
 
             return run_local(settings, once=options.once, scripted=options.scripted, topic=options.room)
     except AlreadyRunning as running:

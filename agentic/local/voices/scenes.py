@@ -112,8 +112,8 @@ def cast(scene: Scene, members: Iterable[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Line:
-    """A line to say. `key`: what `Heard` remembers it by; `early`: the number of unsaid lines before it; `left`: the
-    number after it; `next_speaker`: the member who says the next of those."""
+    """A line to say. `key`: what `Heard` remembers it by; `early`: the number of unsaid lines before it that others can
+    say now; `left`: the number of unsaid lines besides it; `next_speaker`: the member who says the first of those."""
 
     text: str
     key: str
@@ -146,22 +146,26 @@ class Stage:
             and self._scope + text not in self._heard
         ]
 
-    def next_line(self, me: str) -> Line | None:
-        """Return this member's next line; None if it has none left. Anybody says the opening."""
+    def next_line(self, me: str, after: str = "") -> Line | None:
+        """Return this member's next line, after a line of the member `after`; None if it has none left. Anybody says
+        the opening."""
         part, lines = self._parts.get(me), self.unheard()
         place = next((place for place, (speaker, _) in enumerate(lines) if speaker in (OPEN, part)), None)
         if place is None:
             return None
+        early = sum(speaker != self._parts.get(after) for speaker, _ in lines[:place])
         text = lines.pop(place)[1]
         following = next((self._names[speaker] for speaker, _ in lines if speaker != part), None)
-        return Line(text.format_map(self._names), self._scope + text, place, len(lines), following)
+        return Line(text.format_map(self._names), self._scope + text, early, len(lines), following)
 
 
 class Heard:
-    """The last MAX_HEARD lines that were said, the latest last, each as a mark of 32 bits."""
+    """The last MAX_HEARD lines that were said, the latest last, each as a mark of 32 bits; `spoke_in`: the round in
+    which a scene's last line was said."""
 
-    def __init__(self, marks: str = "") -> None:
+    def __init__(self, marks: str = "", spoke_in: int = 0) -> None:
         """`marks`: as `marks` of another object."""
+        self.spoke_in = spoke_in
         starts = range(0, len(marks), _MARK_DIGITS)
         self._marks = [int(marks[start : start + _MARK_DIGITS], 16) for start in starts]
 

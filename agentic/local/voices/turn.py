@@ -29,11 +29,12 @@ class Turn:
         self.theme = said("theme")
         self.trigger = said("trigger") or "mention"
         self.topic = phrase(plain(said("topic")), MAX_TOPIC)
+        self.round = _whole(said("round"))
         self.asked, self.asked_files, self.asker = said("asked"), bool(said("asked_files")), name("asker")
         self.human, self.human_said = name("human_name", ""), said("human_said")
         self.human_files = bool(said("human_files"))
-        own = name("last_speaker", "") == self.me
-        self.last_message_id = int(said("last_message_id")) if said("last_message_id").isdecimal() and not own else None
+        self.last_speaker, last = name("last_speaker", ""), said("last_message_id")
+        self.last_message_id = int(last) if last.isdecimal() and self.last_speaker != self.me else None
         self.task, self.from_outside = said("task"), bool(said("task_from_outside"))
         self.unheard = bool(said("task_unheard"))
         self.query = said("task_query") if said("task_unasked") else None

@@ -35,7 +35,7 @@ MAX_TOPICS = 5
 MAX_QUOTE = 90  # characters
 MAX_CAPTION = 160
 REACT = 0.2
-HASTE = 0.5  # for each line of others that is due earlier: the share of turns that are taken all the same
+HASTE = 0.25  # for each line of others that is due earlier: the share of turns that are taken anyway
 ENDING_LINES = 2  # the last ones, which ask for the end of the conversation
 DRAW = 0.06  # in themes with occasional pictures
 STATE = "voice"  # the label that a recorded answer is given again by
@@ -89,13 +89,14 @@ class ScriptedVoice:
         turn = Turn(labels, me=self._agent.capitalize())
         if state := labels.get(STATE):  # a voice as it was before that answer
             was = json.loads(state)
-            heard = Heard(was["said"])
+            heard = Heard(was["said"], was.get("spoke_in", 0))
             voice = ScriptedVoice(
                 self._agent, rng=self._seeds, remedy=was["remedy"], heard=heard, answered=was["answered"]
             )
         else:  # a new seed; the label names no person whom the turn does not name
             people = (turn.asker, turn.human, turn.taken_up_by, "")
             was = {"seed": self._seeds.getrandbits(64), "said": self._heard.marks, "remedy": self._remedy}
+            was["spoke_in"] = self._heard.spoke_in
             was["answered"] = {name: times for name in people if (times := self._answered[name])}
             state, voice = json.dumps(was), self
         if labels.get("reflection"):
@@ -151,9 +152,14 @@ class ScriptedVoice:
             stage.begin()
         if turn.closing or (turn.in_room and turn.turns_left <= 0):
             return self._say(turn, self._heard.pick(self._rng, answers_of(self._agent)["last"]))
-        line = stage.next_line(turn.me)
-        if line is None or (not begins and self._rng.random() > HASTE**line.early):
+        line = stage.next_line(turn.me, turn.last_speaker)
+        if line is None:
             return Decision(skip=True)
+        # A round in which nobody speaks would end the conversation.
+        may_pass = turn.in_room or turn.round == self._heard.spoke_in
+        if not begins and may_pass and self._rng.random() > HASTE**line.early:
+            return Decision(skip=True)
+        self._heard.spoke_in = turn.round
         self._heard.add(line.key)
         decision = self._say(turn, line.text, topic=topic if begins else None)
         next_speaker = line.next_speaker if turn.names_next else None

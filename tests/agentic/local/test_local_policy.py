@@ -9,4 +9,4 @@ from agentic.local.settings import WATCHING, local_coordinator, local_settings, 
 @pytest.mark.parametrize(("environment", "policy"), [({}, "pull"), ({"COORDINATOR_POLICY": "rounds"}, "rounds")])
 def test_the_agent_with_the_strongest_pull_speaks_unless_the_owner_wants_otherwise(tmp_path, environment, policy):
     settings = load_settings({"DATA_DIR": str(tmp_path), **environment}, env_file=None)
-    assert local_coordinator(local_settings(settings, local_world(settings), WATCHING)).policy == policy
+    assert local_coordinator(local_settings(settings, local_world(settings), WATCHING), WATCHING).policy == policy

@@ -50,7 +50,7 @@ def seconds(folder, **environment):
     """The time for a scheduled turn, that for an answer, and how many a bot has at once."""
     settings = load_settings({"DATA_DIR": str(folder), **environment}, env_file=None)
     local = local_settings(settings, local_world(settings), WATCHING)
-    return local_coordinator(local).turn_seconds, local.turn_timeout_seconds, local.max_concurrent_turns
+    return local_coordinator(local, WATCHING).turn_seconds, local.turn_timeout_seconds, local.max_concurrent_turns
 
 
 def test_a_model_on_the_owners_machines_has_time_and_one_question_of_each_bot(tmp_path):
