@@ -148,6 +148,7 @@ def labels(context: PromptContext) -> dict[str, str]:
     said = [entry for entry in waiting if entry.speaker.id == waiting[-1].speaker.id]  # perhaps in several pieces
     task = context.task.errand
     asked = target if context.task.trigger in ("mention", "reactive", "call") else None
+    taken_up = target if context.task.must_answer else None
     found = {
         "agent": context.me.key,
         "display_name": context.me.display_name,
@@ -166,6 +167,8 @@ def labels(context: PromptContext) -> dict[str, str]:
         "human_said": "\n".join(entry.text for entry in said if entry.text),
         "human_name": said[-1].speaker.name if said else "",
         "human_files": " ".join(filter(None, map(_files, said))),
+        "take_up": taken_up.text if taken_up else "",
+        "take_up_by": taken_up.speaker.name if taken_up else "",
         "task": task.text if task else "",
         "task_from_outside": "1" if task and task.data else "",
         "task_unheard": "1" if task and task.unheard else "",
@@ -181,7 +184,6 @@ def labels(context: PromptContext) -> dict[str, str]:
         "names_next": "1" if room.names_next else "",
         "closing": "1" if context.task.closing else "",
         "angle": context.task.perspective or "",
-        "take_up": context.task.target.text if context.task.must_answer and context.task.target else "",
     }
 
 

@@ -146,11 +146,13 @@ def test_run_bot_without_a_name_says_how_to_give_one(tmp_path):
 
 
 def test_local_once_holds_one_conversation_and_its_summary_is_true(tmp_path):
-    ended = run(tmp_path, "--local", "--once", COLUMNS="200", REDIS_URL="redis://127.0.0.1:1", TIMEZONE="UTC")
+    environment = {"COLUMNS": "200", "REDIS_URL": "redis://127.0.0.1:1", "TIMEZONE": "UTC"}
+    with started(tmp_path, "--local", "--once", **environment) as ended:
+        ended.wait(within=60)
     assert ended.returncode == 0, ended.stderr
     shown = re.findall(r"^\d\d:\d\d +\d+ #debate (?:ChatGPT|Claude|Gemini|Grok) ", ended.stdout, re.MULTILINE)
     total = next(line for line in ended.stdout.splitlines() if line.startswith("all "))
-    assert int(total.split()[1]) == len(shown) > 0
+    assert int(total.split()[1]) == len(shown) >= 6
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
     assert ended.stderr == ""
 
@@ -165,7 +167,7 @@ def test_local_once_with_a_topic_holds_a_short_room_of_personas_to_its_card(tmp_
     assert {name for name, _ in shown} == {"Historian", "Optimist", "Engineer", "Sceptic"}
     assert len({words for _, words in shown}) == len(shown) >= 7
     assert "you are in #room-1: “Is P equal to NP?”" in ended.stdout
-    assert ended.stdout.count("**This room is closed**") == 1
+    assert ended.stdout.count("This room is closed") == 1
     total = next(line for line in ended.stdout.splitlines() if line.startswith("all "))
     assert int(total.split()[1]) == len(shown)
     assert ended.stderr == ""
@@ -240,14 +242,14 @@ def test_local_mode_is_the_same_place_at_every_start_and_resumes_nothing(tmp_pat
     ended = run(tmp_path, "--local", "--once", COLUMNS="200", TIMEZONE="UTC")
     assert ended.returncode == 1
     assert ended.stderr == (
-        "No conversation: #debate is stopped, perhaps since an earlier start; /resume there lifts it.\n"
+        "No conversation: #debate is stopped, perhaps since an earlier start; /resume there lets them speak again.\n"
     )
 
 
 @pytest.mark.promise(121)
 def test_a_second_start_in_the_same_folder_says_so_before_it_opens_anything(tmp_path):
     with started(tmp_path, "--local", "--scripted", PYTHONUNBUFFERED="1") as running:
-        wait_for(lambda: running.says("agentic-discord, local"))
+        wait_for(lambda: running.says("agentic-discord on this machine"))
         second = run(tmp_path, "--local", "--once", before="import agentic.local.mode; agentic.local.mode = None; ")
         assert second.returncode == 1
         assert second.stderr == (

@@ -67,7 +67,7 @@ def test_a_person_completes_replies_pins_and_stops_in_a_terminal(tmp_path):
             keyboard.sees("reacted ✅ to")
             keyboard.type("/fire\r/etc/passwd is a file\r")
             keyboard.sees("no conversation started: #debate is stopped")
-            keyboard.sees("unknown command /etc/passwd, nothing was posted")
+            keyboard.sees("unknown command /etc/passwd")
             keyboard.type(CONTROL_D)
             assert running.wait() == 0, running.stderr
         assert not re.search(r"Sam +/etc/passwd", keyboard.screen), "posted all the same"

@@ -1,4 +1,7 @@
-"""Shows events in the terminal and obeys typed lines. Knows no models and no Redis."""
+"""Shows events in the terminal and does what typed lines say.
+
+While a person waits for an answer, events in other channels are held back; while they fill in a form, all events are.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,7 @@ from agentic.local.terminal.typed_lines import (
     typed_lines,
 )
 from agentic.local.terminal.view import (
+    FIRST_STEPS,
     Header,
     Names,
     SaveFile,
@@ -57,13 +61,15 @@ log = logging.getLogger(__name__)
 Ending = Literal["quit", "eof"]
 UseCommand = Callable[[int, TypedCommand], Awaitable[Answer]]
 
+HOLD_SECONDS = 30.0  # for an answer, until events in other channels are shown
+MAX_HELD = 500  # events
 _LONG_WORD = re.compile(r"(\S{60})\S+")  # a hint repeats what was typed, which may be a page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """Where a terminal shows things, and what it shows beside the events. `status` is the line below the typed one,
-    `log_file` is where failures are explained; `clock` in unix seconds, `timezone` None for the machine's."""
+    """The console, and what it shows besides events. `status` is the line below the prompt, `log_file` explains
+    failures, `clock` is in unix seconds; without a `timezone`, times are the machine's."""
 
     console: Console
     header: Header = field(default_factory=Header)
@@ -74,11 +80,11 @@ class Screen:
 
 
 class Terminal:
-    """Shows events and obeys typed lines until `/quit` or the end of the input.
+    """Shows events and does what typed lines say, until `/quit` or the end of the input.
 
-    `me` is the author of typed lines, which go to `channel`, at first the first of `names.channels`. A conversation and
-    a command of the bots (`use`) may take long: each runs in a task of its own, which is cancelled with the terminal.
-    `save` takes the files that bots post. `lines` replaces the standard input.
+    `me` is the author of typed lines, which go to `channel`, at first the first of `names.channels`. A conversation or
+    a command of the bots (`use`) can take long, so each has its own task, which is canceled with the terminal. `save`
+    takes the files that bots post. `lines` replaces the standard input.
     """
 
     def __init__(
@@ -99,10 +105,15 @@ class Terminal:
         self._conversations, self._use, self._save, self._lines = conversations, use, save, lines
         self.channel = next(iter(channels))
         self._messages = MessageNumbers()
-        self._view = View(self._names, self._messages, clock=screen.clock, timezone=screen.timezone)
+        styles = screen.console.is_terminal and not screen.console.is_dumb_terminal
+        self._view = View(self._names, self._messages, clock=screen.clock, timezone=screen.timezone, styles=styles)
         self._dialog = Dialog(self.note, self._view.plain)
         self._tasks: set[asyncio.Task[None]] = set()
         self._watched = False
+        self._held: list[tuple[str, Mapping[str, Any]]] = []
+        self._waits_in: int | None = None  # the channel in which the person waits for an answer
+        self._hold_ends: asyncio.TimerHandle | None = None
+        self._first_steps = [FIRST_STEPS]  # until they are shown
 
     @property
     def has_toolbar(self) -> bool:
@@ -110,7 +121,7 @@ class Terminal:
         return sys.stdin.isatty() and self._console.is_terminal
 
     async def run(self) -> Ending:
-        """Obey typed lines and show events; return how it ended."""
+        """Do what typed lines say and show events; return how it ended."""
         if self._lines is not None:
             source = self._lines
         elif self.has_toolbar:
@@ -125,20 +136,23 @@ class Terminal:
             async for line in lines:
                 if self._dialog.takes(line.strip()):
                     if (sending := self._dialog.take(line.strip())) is not None:
+                        self._wait_for_answer()
                         self._start_task(self._show_answer(sending), "answers")
+                    elif not self._dialog.label:
+                        self._show_held()
                     continue
                 typed = read_line(line, self.channel, self._vocabulary())
                 if isinstance(typed, Quit):
                     return "quit"
                 if typed is not None:
-                    await self._obey(typed)
+                    await self._do(typed)
         return "eof"
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Show the header and then events while entered; at the end cancel its tasks.
+        """Show the header and then events while entered; at the end, cancel its tasks.
 
-        Around `run()` it keeps showing events after the end of the input; alone it needs no input.
+        Around `run()`, it keeps showing events after the end of the input; alone, it needs no input.
         """
         if self._watched:
             yield
@@ -150,22 +164,35 @@ class Terminal:
         finally:
             self._watched = False
             unsubscribe()
+            self._show_held()
             tasks = list(self._tasks)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def tasks_done(self) -> None:
-        """Wait for the end of the conversations and commands that typed lines have started."""
+        """Wait for the end of the conversations and commands that typed lines started."""
         await asyncio.gather(*self._tasks)
 
     def show(self, event: str, data: Mapping[str, Any]) -> None:
-        """Print an event if it is worth a line."""
+        """Print an event if it's worth a line, or hold it back for now."""
         here = self._threads.get(self.channel)
         if line := self._threads.take(event, data):
             self.note(line)
         if here is not None and self._threads.get(self.channel) is None:  # it was deleted
             self.go_to(here.parent_id)
+        place = int(data.get("channel_id") or 0)
+        elsewhere = self._waits_in is not None and place != self._waits_in
+        if event != "TYPING_START" and (self._dialog.label or elsewhere) and len(self._held) < MAX_HELD:
+            self._held.append((event, data))
+            return
+        self._print(event, data)
+        if event == "MESSAGE_CREATE" and place == self._waits_in and (data.get("author") or {}).get("bot"):
+            self._show_held()
+            if self._first_steps and self._use is not None:
+                self.note(self._first_steps.pop())
+
+    def _print(self, event: str, data: Mapping[str, Any]) -> None:
         rendered = self._view.render(event, data, self._console.width)
         if rendered is not None:
             self._console.print(rendered)
@@ -177,18 +204,35 @@ class Terminal:
             except OSError as error:
                 self.note(f"the file {one_line(attachment.get('filename'))} was not saved: {error.strerror or error}")
                 continue
-            if path is not None:  # whole: a terminal makes no link of a path that is cut in two
+            if path is not None:  # not wrapped: a terminal can't link a path that is cut in two
                 self._console.print(Text(f"      {path}", Style(dim=True, link=path.as_uri())), soft_wrap=True)
+
+    def _wait_for_answer(self) -> None:
+        """Hold back the events of other channels until an answer is shown, for HOLD_SECONDS at most."""
+        self._show_held()
+        self._waits_in = self.channel
+        self._hold_ends = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._show_held)
+
+    def _show_held(self) -> None:
+        """Show what was held back, and hold back nothing until the next question; an open form keeps holding."""
+        self._waits_in = None
+        if self._hold_ends is not None:
+            self._hold_ends.cancel()
+        if not self._dialog.label or not self._watched:
+            held, self._held = self._held, []
+            for event, data in held:
+                self._print(event, data)
 
     def go_to(self, channel_id: int) -> None:
         """Let typed lines go to a channel or thread."""
         self.channel = channel_id
+        self._show_held()
         thread = self._threads.get(channel_id)
         about = f": “{thread.name}”" if thread is not None else ""
         self.note(f"you are in #{self._names.channels[channel_id]}{about}")
 
     def note(self, text: str) -> None:
-        """Print a dim line, or several, of the program's own; continuation lines are indented."""
+        """Print dim lines from the program itself; continuation lines are indented."""
         row = Table.grid(padding=(0, 1))
         row.add_column(width=7)
         row.add_column(overflow="fold")
@@ -201,7 +245,7 @@ class Terminal:
         roles = {name: role_id for role_id, name in names.roles.items()}
         return Vocabulary(channels, names.mention_ids, roles, names.themes, names.commands, self._messages, names.guild)
 
-    async def _obey(self, line: TypedLine) -> None:
+    async def _do(self, line: TypedLine) -> None:
         match line:
             case Say() | React() | Pin() as act:
                 await self._act(act)
@@ -213,12 +257,14 @@ class Terminal:
                     self.note(f"no conversation started: {refusal}")
                     return
                 about = f", with the theme {theme}" if theme else ""
-                self.note(f"starting a conversation in #{self._names.channels[channel_id]}{about}")
+                there = self._names.channels[channel_id]
+                self.note(f"starting a conversation in #{there}{about}")
                 self._start_task(self._hold_conversation(channel_id, theme), "conversation")
             case TypedCommand() as use:
+                self._wait_for_answer()
                 self._start_task(self.use(use), "command")
-            case Show("help"):
-                self._console.print(help_page(self._console.width))
+            case Show("help" | "all commands" as topic):
+                self._console.print(help_page(self._console.width, everything=topic == "all commands"))
             case Show("who"):
                 self._console.print(who_page(self._names, self._screen.header))
             case Show("channels"):
@@ -231,6 +277,8 @@ class Terminal:
         try:
             match act:
                 case Say(channel_id, text, reply_to):
+                    if channel_id == self.channel and ("<@" in text or self._conversations.is_running(channel_id)):
+                        self._wait_for_answer()
                     await self._stand_in.say(self._me, channel_id, text, reply_to=reply_to)
                 case React(message, emoji):
                     if not await self._stand_in.react(self._me, message.channel_id, message.id, emoji):
@@ -260,7 +308,7 @@ class Terminal:
             self.note(f"the conversation failed; {self._screen.log_file} says why")
 
     async def use(self, use: TypedCommand) -> None:
-        """Use a command of the bots in the present channel and show the answer."""
+        """Use a command of the bots in the current channel and show the answer."""
         assert self._use is not None
         await self._show_answer(self._use(self.channel, use))
 
@@ -269,6 +317,7 @@ class Terminal:
             self._dialog.show(await answering)
         except (LookupError, ValueError, TimeoutError) as error:
             self.note(f"the command failed: {error}")
+        self._show_held()
 
 
 class LocalConversations:
@@ -279,28 +328,31 @@ class LocalConversations:
         self._coordinator, self._silence, self._world = runtime.coordinator, runtime.services.silence, world
 
     def refusal(self, channel_id: int) -> str:
-        """Why none can start in a channel now, and what to do; "" if one can."""
+        """Return why no conversation can start in a channel now, and what to do; "" if one can."""
         if self._world.channel(channel_id).is_thread:
-            return "this thread is a room; use /room status to see how it is, and /room resume to continue"
+            return "this thread is a room; /room status shows its state, and /room resume continues it"
         if stopped := self.stopped(channel_id):
             return stopped
         name = self._world.channel(channel_id).name
-        if channel_id in self._coordinator.engine.locks.busy:
-            return f"one is running in #{name} already; write there to join it, or wait for its end"
+        if self.is_running(channel_id):
+            return f"a conversation is already running in #{name}; write there to join it, or wait until it ends"
         return ""
 
+    def is_running(self, channel_id: int) -> bool:
+        return channel_id in self._coordinator.engine.locks.busy
+
     def stopped(self, channel_id: int) -> str:
-        """A line about a channel that a person stopped, "" for any other."""
+        """Return a line about a channel that a person stopped, "" for any other."""
         silenced = self._silence.check(ChannelRef(channel_id))
         if silenced is None:
             return ""
         if silenced.kind == "paused":
-            return "all bots are paused, perhaps since an earlier start; /bots resume lifts it"
+            return "all bots are paused, perhaps since an earlier start; /bots resume lets them speak again"
         name = self._world.channel(channel_id).name
-        return f"#{name} is stopped, perhaps since an earlier start; /resume there lifts it"
+        return f"#{name} is stopped, perhaps since an earlier start; /resume there lets them speak again"
 
     async def hold(self, channel_id: int, theme: str | None) -> str:
-        """Hold one to its end; return why none started, "" if one was held."""
+        """Run a conversation to its end; return why it couldn't start, or ""."""
         if refusal := self.refusal(channel_id):
             return refusal
         report = await self._coordinator.start_conversation(channel_id, theme)

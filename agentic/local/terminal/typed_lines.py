@@ -1,7 +1,7 @@
-"""Reads the lines that a person types, parses them into what the person says or wants to do, and completes words.
+"""Reads the lines that a person types, parses them, and completes words.
 
-A terminal is read with prompt_toolkit, which keeps the typed line separate from the output. A pipe or file is read in a
-thread, since an event loop cannot wait for every kind of standard input.
+prompt_toolkit reads a terminal and keeps the typed line separate from the output. A thread reads a pipe or file, since
+an event loop can't wait for every kind of standard input.
 """
 
 from __future__ import annotations
@@ -35,14 +35,17 @@ if TYPE_CHECKING:
 READ_BYTES = 65_536
 MAX_MESSAGE = 2000  # characters, Discord's own limit
 LINK = "https://discord.com/channels/{guild}/{channel}/{message}"
-Topic = Literal["help", "who", "channels"]
+Topic = Literal["help", "all commands", "who", "channels"]
 OWN_COMMANDS = ("/help", "/who", "/channels", "/fire", "/reply", "/react", "/pin", "/unpin", "/quit")
 _PAGES: Mapping[str, Topic] = {"/help": "help", "/who": "who", "/channels": "channels"}
 _OTHER_NAMES: Mapping[str, str] = {"/?": "/help", "/exit": "/quit", "/q": "/quit"}
+_MEANT: Mapping[str, str] = {"help": "/help", "?": "/help", "quit": "/quit", "exit": "/quit"}  # as a whole line
 EMOJI: Mapping[str, str] = {
     "stop": "🛑", "hide": "🫥", "yes": "👍", "no": "👎", "heart": "❤️", "laugh": "😂", "hot": "🔥", "wow": "😮",
 }  # fmt: skip
 """Words for reactions: not every keyboard has emoji."""
+_AT_WORD = re.compile(r"(?<![\w@<])@(\w{3,40})")
+SIMILARITY = 0.75  # of a misspelled name, 1.0 for the same
 _NUMBER = re.compile(r"\d{1,7}", re.ASCII)
 _HISTORY = re.compile(r"(?:<@[!&]?\d+>\s*)*\.history\b")
 _HISTORY_FIELD = re.compile(r"\b((?:first|last)\s*:\s*)(\d{1,7})(?!\S)", re.IGNORECASE | re.ASCII)
@@ -78,7 +81,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Fire:
-    """Start a conversation; None stands for the present channel and for its theme."""
+    """Start a conversation; None means the current channel, and its theme."""
 
     channel_id: int | None = None
     theme: str | None = None
@@ -96,7 +99,7 @@ class Quit:
 
 @dataclass(frozen=True, slots=True)
 class UnparsedInput:
-    """A line that was not understood; `hint` says why."""
+    """A line that makes no sense; `hint` says why."""
 
     hint: str
 
@@ -105,10 +108,12 @@ TypedLine = Say | React | Pin | Move | Fire | TypedCommand | Show | Quit | Unpar
 
 
 def read_line(line: str, current: int, known: Vocabulary) -> TypedLine | None:
-    """Parse a line that was typed in the channel `current`; None for an empty one."""
+    """Parse a line that was typed in the channel `current`; return None if it is empty."""
     line = line.strip()
     if not line:
         return None
+    if meant := _MEANT.get(line.lower()):
+        return _command(meant, current, known)
     if line.startswith("//") or re.match(r"##\w", line):  # doubled: the rest is posted as it is
         return _said(line[1:], current, known)
     if line.startswith("/"):
@@ -117,10 +122,8 @@ def read_line(line: str, current: int, known: Vocabulary) -> TypedLine | None:
         name, _, text = line[1:].partition(" ")
         channel = look_up(known.channels, name)
         if channel is None:
-            meant = _suggest(f"#{name}", [f"#{each}" for each in known.channels]) or "/channels lists them"
-            return UnparsedInput(
-                f"there is no channel #{name}, nothing was posted; {meant} (type ##{name} to post it as text)"
-            )
+            meant = _suggest(f"#{name}", [f"#{each}" for each in known.channels]) or "/channels lists them all"
+            return UnparsedInput(f"there's no channel #{name}; {meant} (To post it as text, type ##{name}.)")
         return _said(text.strip(), channel, known) if text.strip() else Move(channel)
     return _said(line, current, known)
 
@@ -131,6 +134,8 @@ def _command(line: str, current: int, known: Vocabulary) -> TypedLine:
     match _OTHER_NAMES.get(first.lower(), first.lower()):
         case "/quit":
             return Quit()
+        case "/help" if words == ["all"]:
+            return Show("all commands")
         case name if name in _PAGES:
             return Show(_PAGES[name])
         case "/fire":
@@ -146,16 +151,14 @@ def _command(line: str, current: int, known: Vocabulary) -> TypedLine:
         case TypedCommand() as use:
             return use
         case None:
-            meant = _suggest(first, [*OWN_COMMANDS, *command_names(known.commands)]) or "/help lists the known ones"
-            return UnparsedInput(
-                f"unknown command {first}, nothing was posted; {meant} (type /{first} to post it as text)"
-            )
+            meant = _suggest(first, [*OWN_COMMANDS, *command_names(known.commands)]) or "/help all lists the commands"
+            return UnparsedInput(f"unknown command {first}; {meant} (To post it as text, type /{first}.)")
         case hint:
             return UnparsedInput(hint)
 
 
 def _suggest(word: str, known: Collection[str]) -> str:
-    """A question that names the known word which is most like this one, "" for none."""
+    """Return a question that names the known word most like this one, or ""."""
     alike = get_close_matches(word.lower(), [each.lower() for each in known], n=1)
     return f"did you mean {alike[0]}?" if alike else ""
 
@@ -186,22 +189,26 @@ def _react(words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
 def _pin(name: str, words: Sequence[str], current: int, known: Vocabulary) -> TypedLine:
     newest = known.messages.newest(current, by_bot=False) if name == "/pin" and not words else None
     if newest is None and not words:
-        return UnparsedInput(f"{name} needs the number of a message, which stands before it: {name} 12")
+        return UnparsedInput(f"{name} needs the number to the left of a message: {name} 12")
     message = newest or _message(words, current, known)
     return message if isinstance(message, UnparsedInput) else Pin(message, pinned=name == "/pin")
 
 
 def _message(words: Sequence[str], current: int, known: Vocabulary) -> NumberedMessage | UnparsedInput:
-    """The message with the number in the first word; without a word the newest one of a bot in this channel."""
+    """Return the message with the number in the first word; without a word, the newest bot message in this channel."""
     if not words:
         return known.messages.newest(current, by_bot=True) or UnparsedInput("no bot has written in this channel yet")
     number = words[0].removeprefix("#")
     found = known.messages.get(int(number)) if _NUMBER.fullmatch(number) else None
-    return found or UnparsedInput(f"there is no message {words[0]}; the number of a message stands before it")
+    return found or UnparsedInput(_no_message(words[0]))
+
+
+def _no_message(number: str) -> str:
+    return f"there's no message {number}; use the number to the left of a message"
 
 
 def _fire(words: Sequence[str], known: Vocabulary) -> TypedLine:
-    """A channel, a theme or both; a word that is both counts as the channel first."""
+    """Read a channel, a theme, or both; a word that is both names the channel first."""
     channel: int | None = None
     theme: str | None = None
     for word in words:
@@ -212,24 +219,36 @@ def _fire(words: Sequence[str], known: Vocabulary) -> TypedLine:
             theme = found
         else:
             meant = _suggest(word.removeprefix("#"), [*known.channels, *known.themes])
-            themes = meant or f"channels are in /channels, themes are {', '.join(known.themes)}"
-            return UnparsedInput(f"{word} is neither a channel nor a theme; {themes}")
+            themes = meant or f"/channels lists the channels, and the themes are {', '.join(known.themes)}"
+            return UnparsedInput(f"{word} isn't a channel or a theme; {themes}")
     return Fire(channel, theme)
 
 
 def _said(text: str, channel: int, known: Vocabulary, reply_to: int | None = None) -> TypedLine:
+    for word in _AT_WORD.findall(text):
+        if meant := _misspelled(word, (*known.users, *known.roles)):
+            return UnparsedInput(f"there's no @{word}; did you mean @{meant}?")
     text = with_mentions(text, known)
     if _HISTORY.match(text):
         links: dict[str, str] = {}
         for match in _HISTORY_FIELD.finditer(text):
             found = known.messages.get(int(match[2]))
             if found is None:
-                return UnparsedInput(f"there is no message {int(match[2])}; the number of a message stands before it")
+                return UnparsedInput(_no_message(match[2]))
             links[match[2]] = LINK.format(guild=known.guild, channel=found.channel_id, message=found.id)
         text = _HISTORY_FIELD.sub(lambda match: match[1] + links[match[2]], text)
     if len(text) > MAX_MESSAGE:
-        return UnparsedInput(f"that is {len(text):,} characters, a message has at most {MAX_MESSAGE:,}")
+        return UnparsedInput(f"that's {len(text):,} characters; a message has at most {MAX_MESSAGE:,}")
     return Say(channel, text, reply_to)
+
+
+def _misspelled(word: str, names: Iterable[str]) -> str:
+    """Return the name that this word looks like, or "" if it is a name itself or like none."""
+    known = {name.lower(): name for name in names}
+    if word.lower() in known:
+        return ""
+    alike = get_close_matches(word.lower(), [each for each in known if abs(len(each) - len(word)) < 2], 1, SIMILARITY)
+    return known[alike[0]].lower() if alike else ""
 
 
 def with_mentions(text: str, known: Vocabulary) -> str:
@@ -244,7 +263,7 @@ def with_mentions(text: str, known: Vocabulary) -> str:
 
 
 def completions(text: str, known: Vocabulary) -> list[str]:
-    """The words that may replace the last one of `text`, which stands before the cursor."""
+    """Return the words that may replace the last word of `text`, the line up to the cursor."""
     *before, word = text.split(" ")
     before = [each for each in before if each]
     channels = [f"#{name}" for name in known.channels]
@@ -252,6 +271,8 @@ def completions(text: str, known: Vocabulary) -> list[str]:
     match before:
         case []:
             follow = (*OWN_COMMANDS, *command_names(known.commands)) if word.startswith("/") else channels
+        case ["/help"]:
+            follow = ("all",)
         case ["/fire"]:
             follow = (*channels, *known.themes)
         case ["/fire", _]:
@@ -312,7 +333,7 @@ async def typed_lines(
 
 
 def completer_of(complete: Callable[[str], Iterable[str]]) -> Completer:
-    """A completer for prompt_toolkit of the words that may replace the last one of the text before the cursor."""
+    """Make prompt_toolkit's completer of `complete`, which takes the text before the cursor."""
     from prompt_toolkit.completion import Completer, Completion
 
     class Words(Completer):
@@ -332,7 +353,7 @@ async def piped_lines(fd: int) -> AsyncGenerator[str]:
         loop.call_soon_threadsafe(queue.put_nowait, line)
 
     def read() -> bytes:
-        """Wait for bytes; b"" at the end, also if the descriptor is closed or was never open."""
+        """Wait for bytes; return b"" at the end, even if the descriptor is closed or was never open."""
         while True:
             try:
                 return os.read(fd, READ_BYTES)
@@ -352,7 +373,7 @@ async def piped_lines(fd: int) -> AsyncGenerator[str]:
                 put(rest)
             put(None)
 
-    # A daemon, since a read of standard input cannot be cancelled; os.read holds no lock that would block the exit.
+    # A daemon, because a read of standard input can't be canceled; os.read takes no lock that would block the exit.
     threading.Thread(target=read_lines, name="stdin", daemon=True).start()
     while (line := await queue.get()) is not None:
         yield line

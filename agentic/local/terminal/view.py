@@ -1,9 +1,8 @@
 """Renders Discord's events as lines of a terminal, and pages: the header at the start, the help, lists of names.
 
-Text from messages is untrusted: it is only put into rich `Text`, which has no markup, and its control characters are
-removed first, so that it cannot color, move or reverse the text around it. Files that bots post are saved in a folder,
-since a terminal cannot show them. A thread is typed as `#room-1`: its own name is a topic, too long to be typed and to
-stand before each message.
+Text from messages is untrusted. It only goes into rich `Text`, which has no markup, and loses its control characters
+first, so that it can't color, move, or reverse the text around it. Files that bots post are saved in a folder, since a
+terminal can't show them. A thread is typed as `#room-1`: its own name is a topic, too long to type.
 """
 
 from __future__ import annotations
@@ -51,29 +50,44 @@ _LINK = re.compile(r"https://discord\.com/channels/\d+/\d+/(\d{1,20})", re.ASCII
 _TIME = re.compile(r"<t:(\d{1,12})(?::\w)?>")
 
 HELP = (
-    ("@claude hello", "mention a bot, anywhere in the line; several are fine, @bots calls all"),
-    ("hello", "write into the channel; the next bot of a running conversation responds"),
-    ("#debate  #room-1", "go to another channel or room; #debate hello writes there"),
-    ("/fire [channel] [theme]", "start a conversation, by default in this channel"),
-    ("/reply 12 I agree", "reply to message 12; the number stands before each message"),
-    ("/react 12 stop", "react with an emoji or a word for one (stop is 🛑, hide 🫥); again removes it"),
-    ("/pin 12  /unpin 12", "pin a message, so that its .config takes effect, or remove the pin"),
-    ("/room create", "open a room in which personas debate; /room list, stop, resume, close"),
-    ("/bots status  /why 12", "the bots' commands, as in Discord; Tab lists them"),
-    (".history last: 12", "numbers of messages stand for their links"),
-    ("/who  /channels", "list the bots and people, the channels with their ids"),
-    ("//text  ##text", "post a line that begins with / or #"),
-    ("a line with \\ at its end", "continues in the next line"),
-    ("/quit", "leave; Ctrl-D does the same"),
+    ("@claude hello", "ask a bot; it answers you (@bots calls all four)"),
+    ("I disagree!", "just type to join a running conversation; the next bot answers you"),
+    ("/fire", "start a conversation here, or in another channel: /fire story"),
+    ("/room create Tea or coffee?", "let four characters debate your question"),
+    ("/stop", "stop the bots in this channel; /resume lets them speak again"),
+    ("/quit", "leave"),
 )
-"""Commands that need a message mean the newest one of a bot if no number is given."""
+MORE_HELP = (
+    ("#debate  #room-1", "go to another channel or room; #debate hello writes there"),
+    ("/fire casual trivia", "start a conversation in a channel, with a theme; both are optional"),
+    ("/reply 12 I agree", "reply to message 12; the number is to the left of each message"),
+    ("/react 12 stop", "react with an emoji or a word for one (stop is 🛑, hide is 🫥); repeat it to remove it"),
+    ("/pin 12  /unpin 12", "pin a message, so that its .config takes effect, or unpin it"),
+    ("/room list", "list the rooms; also /room stop, /room resume, /room close"),
+    ("/bots status  /why 12", "the bots' commands, as in Discord; Tab lists them"),
+    (".history last: 12", "message numbers stand for links"),
+    ("/who  /channels", "list the bots and people, or the channels with their ids"),
+    ("//text  ##text", "post a line that begins with / or #"),
+    ("a line that ends in \\", "continues in the next line"),
+)
+"""Without a number, commands that need a message take the newest bot message."""
+FIRST_STEPS = (
+    "Two things to try next: /fire story starts a story in #story, and /room create Is a hot dog a sandwich? opens a"
+    " debate about it. Any question will do."
+)
+_STYLES = {"*": "italic", "**": "bold", "***": "bold italic", "_": "italic", "__": "underline", "~~": "strike"}
+_STYLED = re.compile(
+    r"`(?P<code>[^`\n]++)`|(?P<stars>\*{1,3})(?=[^\s*])(?P<starred>[^*\n]++)(?P=stars)"
+    r"|(?<!\w)(?P<under>_{1,2})(?=[^\s_])(?P<underlined>[^_\n]++)(?P=under)(?!\w)|(?P<tildes>~~)(?P<struck>[^~\n]++)~~"
+)
+_HEADING = re.compile(r"#{1,3} ")
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Channel id → name, user id → (display name, rich color), role id → name; persona's display name → rich color,
-    of those without an account. Read for each event. `mention_ids`: the words that mention a user after `@`; `themes`,
-    `commands` and `guild` as in Vocabulary."""
+    """Channel id → name, user id → (display name, rich color), role id → name, and display name → rich color of
+    personas without an account. `mention_ids`: word after `@` → user id; `themes`, `commands`, and `guild` as in
+    Vocabulary."""
 
     channels: Mapping[int, str]
     users: Mapping[int, tuple[str, str]]
@@ -93,21 +107,29 @@ class _Seen:
 
 
 class View:
-    """Turn gateway payloads into rich renderables. `clock` in unix seconds, `timezone` None for the machine's.
+    """Turn gateway payloads into rich renderables, and give every message a number in `numbers`.
 
-    Every message gets a number in `numbers`.
+    `clock` is in unix seconds; without a `timezone`, times are the machine's. `styles`: show bold, italics, and code
+    instead of their marks.
     """
 
     def __init__(
-        self, names: Names, numbers: MessageNumbers, *, clock: Callable[[], float], timezone: tzinfo | None = None
+        self,
+        names: Names,
+        numbers: MessageNumbers,
+        *,
+        clock: Callable[[], float],
+        timezone: tzinfo | None = None,
+        styles: bool = False,
     ) -> None:
         self._names, self._numbers, self._clock, self._timezone = names, numbers, clock, timezone
+        self._styles = styles
         self._seen: OrderedDict[int, _Seen] = OrderedDict()
         self._typing: dict[tuple[int, int], float] = {}
         self._strangers: dict[tuple[int, str], str] = {}  # their colors
 
     def render(self, event: str, data: Data, width: int) -> RenderableType | None:
-        """Render an event; None for one that is not worth a line."""
+        """Render an event; return None if it isn't worth a line."""
         match event:
             case "MESSAGE_CREATE":
                 return self._render_message(data, width)
@@ -122,20 +144,19 @@ class View:
         return None
 
     def plain(self, text: str) -> str:
-        """An answer to a command as plain text: names for mentions, times of day, no markup of Discord's."""
+        """Return an answer to a command as plain text: names for mentions, times of day, none of Discord's markup."""
         text = harmless(self._named(_TIME.sub(self._clock_time, text), {})).replace("**", "")
         lines = (line.removeprefix(SMALL) for line in text.splitlines() if not line.startswith("```"))
         return "\n".join(lines).strip("\n")
 
     def _clock_time(self, match: re.Match[str]) -> str:
-        """Like Discord, leave a time that no calendar has as it is."""
         try:
             return f"{datetime.fromtimestamp(int(match[1]), self._timezone):%H:%M}"
         except (ValueError, OverflowError, OSError):
-            return match[0]
+            return match[0]  # no calendar has it; Discord shows it as it is, too
 
     def typing(self) -> str:
-        """A line about typing users, "" for none."""
+        """Return a line about the users who are typing, or ""."""
         now = self._clock()
         self._typing = {key: until for key, until in self._typing.items() if until > now}
         return ", ".join(f"{self._user(user)[0]} is typing in #{self._channel(at)}" for at, user in self._typing)
@@ -173,7 +194,6 @@ class View:
         return row
 
     def _numbered(self, reference: Data) -> str:
-        """A message that a payload refers to, by its number."""
         number = self._numbers.number_of(_id(reference, "message_id"))
         return "an earlier message" if number is None else f"message {number}"
 
@@ -199,7 +219,16 @@ class View:
         mentioned = {_id(user, "id"): _shown_name(user) for user in data.get("mentions") or ()}
         text = self._named(str(data["content"]), mentioned)
         named = harmless(_LINK.sub(lambda link: str(self._numbers.number_of(int(link[1])) or link[0]), text))
-        lines = [Text(line.removeprefix(SMALL), "dim" if line.startswith(SMALL) else "") for line in named.split("\n")]
+        lines, in_code = list[Text](), False
+        for line in named.split("\n"):
+            if self._styles and line.startswith("```"):
+                in_code = not in_code
+            elif in_code:
+                lines.append(Text(line, "cyan"))
+            elif line.startswith(SMALL):
+                lines.append(Text(line.removeprefix(SMALL), "dim"))
+            else:
+                lines.append(styled(line) if self._styles else Text(line))
         content = Text("\n").join(lines)
         for name, color in self._names.users.values():
             content.highlight_words([f"@{clean_name(name)}"], f"bold {color}")
@@ -210,7 +239,7 @@ class View:
         return to_names(text, {**mentioned, **known}, self._names.channels, self._names.roles)
 
     def _render_edit(self, data: Data) -> Padding | None:
-        """None for an update that did not change the text: a preview, a pin, a thread."""
+        """Return None if the text is unchanged: previews, pins, and threads are updates, too."""
         seen, content = self._seen.get(_id(data, "id")), data.get("content")
         if content is None or seen is None or seen.text == content:
             return None
@@ -222,7 +251,7 @@ class View:
         self._numbers.delete(_id(data, "id"))
         if seen is None:
             return _aside("✗", ("an earlier message was deleted", ""))
-        return _aside("✗", ("a message of ", ""), (seen.author, seen.style), (" was deleted", ""))
+        return _aside("✗", ("a message by ", ""), (seen.author, seen.style), (" was deleted", ""))
 
     def _render_reaction(self, data: Data) -> Padding:
         user, emoji = self._user(_id(data, "user_id")), one_line((data.get("emoji") or {}).get("name")) or "?"
@@ -239,7 +268,7 @@ class View:
         if known is not None:
             return clean_name(known[0]), known[1]
         name = _shown_name(author)
-        # Personas share the id of a webhook, so the name counts too. The first strangers all differ.
+        # Personas share the id of a webhook, so the key includes the name. The first strangers all differ.
         fresh = STRANGERS[len(self._strangers) % len(STRANGERS)]
         color = self._names.personas.get(name) or self._strangers.setdefault((_id(author, "id"), name), fresh)
         return name, color
@@ -252,6 +281,19 @@ class View:
         return clean_name(self._names.channels.get(channel_id, "channel"))
 
 
+def styled(line: str) -> Text:
+    """Show Discord's marks for bold, italics, underlines, strikes, code, and headings as styles."""
+    heading = _HEADING.match(line)
+    text, end = Text(style="bold" if heading else ""), heading.end() if heading else 0
+    for match in _STYLED.finditer(line, end):
+        text.append(line[end : match.start()])
+        mark = match["stars"] or match["under"] or match["tildes"]
+        words = match["code"] or match["starred"] or match["underlined"] or match["struck"]
+        text.append(words, _STYLES[mark] if mark else "cyan")
+        end = match.end()
+    return text.append(line[end:])
+
+
 def harmless(text: str) -> str:
     """Remove control, bidirectional and other characters that affect a terminal; newlines stay."""
     text = text.replace("\r\n", "\n").replace("\t", "    ")
@@ -261,7 +303,7 @@ def harmless(text: str) -> str:
 
 
 def one_line(text: object) -> str:
-    """A value as one harmless line, "" for None."""
+    """Return a value as one harmless line, "" for None."""
     return " ".join(harmless(str(text)).split()) if text is not None else ""
 
 
@@ -278,22 +320,23 @@ def _aside(mark: str, *parts: tuple[str, str]) -> Padding:
 
 
 def _id(data: Data, key: str) -> int:
-    """A snowflake of a payload as a number; 0 if it is missing."""
+    """Return a snowflake of a payload as a number, 0 if it's missing."""
     value = str(data.get(key) or "")
     return int(value) if value.isdecimal() else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The header of the start: each bot's display name with its model, None for a scripted voice; `free` are the models
-    that cost nothing, on the owner's machines."""
+    """The header. `voices`: a bot's display name → its model, None for a scripted voice; `free`: the models on the
+    owner's machines, which cost nothing; `console`: its address; `joinable`: a person can type (not with --once);
+    `room`: the topic of the room that opens at the start."""
 
     voices: Mapping[str, str | None] = field(default_factory=dict)
     free: Collection[str] = ()
     data_dir: str = ""
-    console: str | None = None  # its address
-    joinable: bool = True  # a person can type; not with --once
-    room: str = ""  # the topic of the room that is opened at the start
+    console: str | None = None
+    joinable: bool = True
+    room: str = ""
 
     def panel(self) -> Panel:
         scripted = [name for name, model in self.voices.items() if model is None]
@@ -301,34 +344,34 @@ class Header:
         free = [self._speakers(model) for model in models if model in self.free]
         paid = [self._speakers(model) for model in models if model not in self.free]
         if self.joinable:
-            what = ("type", '"@claude hello", "#debate", "/fire", "/quit", "/help"')
+            what = ("try", "@claude hello   /fire story   /help   /quit")
         else:
-            what = ("once", f"{'one short room' if self.room else 'one conversation'}; without --once you can join in")
+            what = ("once", f"{'one short room' if self.room else 'one conversation'}; without --once, you can join in")
         rows = (
-            ("scripted", scripted and f"{', '.join(scripted)}: scripted lines, no model, no cost"),
-            ("local", free and f"{', '.join(free)}: a model on your own machines, no cost"),
-            ("paid", paid and f"{', '.join(paid)}: calls cost money"),
+            ("scripted", scripted and f"{', '.join(scripted)} (lines written in advance: free, no model)"),
+            ("free", free and f"{', '.join(free)}: on your own machines"),
+            ("paid", paid and f"{', '.join(paid)}: each call costs money"),
             ("browser", self.console),
             ("data", self.data_dir),
             ("room", self.room),
             what,
         )
         lines = [Text.assemble((label.ljust(10), "bold"), one_line(text)) for label, text in rows if text]
-        return Panel(
-            Group(*lines), title="agentic-discord, local", title_align="left", border_style="dim", padding=(0, 1)
-        )
+        title = "agentic-discord on this machine"
+        return Panel(Group(*lines), title=title, title_align="left", border_style="dim", padding=(0, 1))
 
     def _speakers(self, model: str) -> str:
         return f"{', '.join(name for name, voice in self.voices.items() if voice == model)} ({model})"
 
 
-def help_page(width: int) -> RenderableType:
-    """The commands; in a narrow terminal each explanation stands below its command."""
+def help_page(width: int, *, everything: bool) -> RenderableType:
+    """Return six commands, or all; in a narrow terminal, each explanation is below its command."""
+    entries = (*HELP, *MORE_HELP) if everything else (*HELP, ("/help all", "show everything else you can type"))
     if width < NARROW:
-        pairs = ((Text(what, "bold"), Padding(Text(why, "dim"), (0, 0, 0, 2))) for what, why in HELP)
+        pairs = ((Text(what, "bold"), Padding(Text(why, "dim"), (0, 0, 0, 2))) for what, why in entries)
         return Group(*(line for pair in pairs for line in pair))
     rows = Table.grid(padding=(0, 2))
-    for what, why in HELP:
+    for what, why in entries:
         rows.add_row(Text(what, "bold", no_wrap=True), Text(why, "dim"))
     return Padding(rows, (0, 0, 0, 6))
 
@@ -344,7 +387,7 @@ def who_page(names: Names, header: Header) -> Group:
 
 
 def channels_page(names: Names, threads: Threads, current: int) -> Group:
-    """The channels with their ids, for cron jobs and OUTPUT_CHANNEL_ID; the threads with what they are about."""
+    """Return the channels with their ids, for cron jobs and OUTPUT_CHANNEL_ID, and the threads with their topics."""
     width = max(len(name) for name in names.channels.values())
     rows = []
     for number, name in names.channels.items():
@@ -357,7 +400,7 @@ def channels_page(names: Names, threads: Threads, current: int) -> Group:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread; `short` is how it is typed, `name` what Discord calls it."""
+    """A thread; `short` is how it's typed, `name` is its name in Discord."""
 
     short: str
     name: str
@@ -367,7 +410,7 @@ class Thread:
 
 
 class Threads:
-    """The threads that there are. Their short names are added to `channels`, which has those of the channels."""
+    """The threads. Adds their short names to `channels`, which maps the ids of channels to names."""
 
     def __init__(self, channels: MutableMapping[int, str]) -> None:
         self._channels = channels
@@ -375,11 +418,10 @@ class Threads:
         self._seen = 0
 
     def get(self, channel_id: int) -> Thread | None:
-        """None for a channel."""
         return self._known.get(channel_id)
 
     def take(self, event: str, data: Data) -> str | None:
-        """Follow an event; return a line about what it changed for the person."""
+        """Follow an event; return a line about a change that the person should know."""
         if event not in ("THREAD_CREATE", "THREAD_UPDATE", "THREAD_DELETE"):
             return None
         thread_id = int(data["id"])
@@ -399,7 +441,7 @@ class Threads:
         if before is None:
             self._channels[thread_id] = short
             parent = self._channels.get(thread.parent_id, "channel")
-            return f"a thread in #{parent}: “{thread.name}”; #{short} goes there"
+            return f"a new thread in #{parent}: “{thread.name}”; type #{short} to go there"
         if (archived, locked) == (before.archived, before.locked):
             return None
         if archived:
@@ -408,14 +450,14 @@ class Threads:
 
 
 class SavedFiles:
-    """Saves attachments in `folder`; `stored` are those of the stand-in by their ids."""
+    """Saves attachments in `folder`; `stored` has the stand-in's attachments by their ids."""
 
     def __init__(self, folder: Path, stored: Mapping[int, Attachment]) -> None:
         self._folder, self._stored = folder.absolute(), stored
         self._saved: set[int] = set()
 
     def save(self, attachment: Mapping[str, Any]) -> Path | None:
-        """Save an attachment of a message, once; None if it was saved before or its content is gone. Raises OSError."""
+        """Save an attachment; return None if it was saved before or its content is gone. Raises OSError."""
         attachment_id = int(attachment["id"])
         stored = self._stored.get(attachment_id)
         if stored is None or attachment_id in self._saved:
@@ -430,7 +472,7 @@ class SavedFiles:
         return path
 
     def _free_path(self, filename: str) -> Path:
-        """A path that does not exist yet, for a name that anybody may have chosen."""
+        """Return a path that doesn't exist yet, for a name that anybody may have chosen."""
         name = Path("".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in filename).lstrip("."))
         stem, suffix = name.stem[:MAX_NAME] or "file", name.suffix[:MAX_NAME]
         number, path = 1, self._folder / f"{stem}{suffix}"

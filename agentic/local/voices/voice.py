@@ -151,19 +151,22 @@ class ScriptedVoice:
         if begins and not turn.in_room:
             stage.begin()
         if turn.closing or (turn.in_room and turn.turns_left <= 0):
-            return self._say(turn, self._heard.pick(self._rng, answers_of(self._agent)["last"]))
-        line = stage.next_line(turn.me, turn.last_speaker)
+            return self._say(turn, self._last_word())
+        line, is_free = stage.next_line(turn.me, turn.last_speaker), not begins and turn.trigger != "continue"
         if line is None:
-            return Decision(skip=True)
+            return Decision(skip=True) if is_free else self._say(turn, self._last_word())
         # A round in which nobody speaks would end the conversation.
-        may_pass = turn.in_room or turn.round == self._heard.spoke_in
-        if not begins and may_pass and self._rng.random() > HASTE**line.early:
+        may_pass = is_free and (turn.in_room or turn.round == self._heard.spoke_in)
+        if may_pass and self._rng.random() > HASTE**line.early:
             return Decision(skip=True)
         self._heard.spoke_in = turn.round
         self._heard.add(line.key)
         decision = self._say(turn, line.text, topic=topic if begins else None)
         next_speaker = line.next_speaker if turn.names_next else None
         return replace(decision, end_conversation=line.left < ENDING_LINES, next_speaker=next_speaker)
+
+    def _last_word(self) -> str:
+        return self._heard.pick(self._rng, answers_of(self._agent)["last"])
 
     def _say(self, turn: Turn, text: str | None, picture: str | None = None, *, topic: str | None = None) -> Decision:
         if not text:

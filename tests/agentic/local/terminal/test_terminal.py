@@ -35,7 +35,7 @@ from agentic.local.terminal.typed_lines import (
     read_line,
     typed_lines,
 )
-from agentic.local.terminal.view import Header, Names, harmless
+from agentic.local.terminal.view import Header, Names, harmless, styled
 
 NOON = 1_790_000_000.0 - 1_790_000_000.0 % 86_400 + 43_200
 KNOWN = Vocabulary({"casual": 10, "debate": 11}, {"claude": 1, "grok": 2}, {"bots": 5}, ("debate", "story"))
@@ -91,6 +91,9 @@ class FakeConversations:
 
     def __init__(self, held: Callable[[int, str | None], Awaitable[str]] | None = None, refused: str = "") -> None:
         self._held, self._refused = held, refused
+
+    def is_running(self, channel_id: int) -> bool:
+        return False
 
     def refusal(self, channel_id: int) -> str:
         return self._refused
@@ -214,7 +217,7 @@ def test_an_edit_is_shown_once_and_a_preview_is_not() -> None:
 def test_a_deletion_names_the_author_where_it_is_known() -> None:
     gone = {"id": "100", "channel_id": "11"}
     text = shown(("MESSAGE_CREATE", message("x")), ("MESSAGE_DELETE", gone), ("MESSAGE_DELETE", gone))
-    assert "a message of Claude was deleted" in text
+    assert "a message by Claude was deleted" in text
     assert "an earlier message was deleted" in text
 
 
@@ -271,8 +274,12 @@ def test_an_event_without_the_expected_fields_is_shown_as_far_as_it_is_known(eve
         ("/who", Show("who")),
         ("/channels", Show("channels")),
         ("/HELP", Show("help")),
+        ("/help all", Show("all commands")),
+        ("help", Show("help")),
+        ("help me", Say(10, "help me")),
         ("/quit", Quit()),
         (" /exit ", Quit()),
+        ("exit", Quit()),
     ],
 )
 def test_a_typed_line_is_read(line: str, typed: TypedLine | None) -> None:
@@ -283,21 +290,23 @@ def test_a_typed_line_is_read(line: str, typed: TypedLine | None) -> None:
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("#nowhere hi", "there is no channel #nowhere, nothing was posted; /channels lists them (type ##nowhere"),
+        ("#nowhere hi", "there's no channel #nowhere; /channels lists them all (To post it as text, type ##nowhere"),
         ("#debatte hi", "did you mean #debate?"),
-        ("/dance", "unknown command /dance, nothing was posted; /help lists the known ones (type //dance to post"),
+        ("/dance", "unknown command /dance; /help all lists the commands (To post it as text, type //dance"),
         ("/usr/bin is a folder", "unknown command /usr/bin"),
         ("/raect 1 stop", "did you mean /react?"),
+        ("hi @cluade", "there's no @cluade; did you mean @claude?"),
+        ("@gork hi", "did you mean @grok?"),
         ("/fire opera", "themes are debate, story"),
         ("/fire debaet", "did you mean debate?"),
-        ("x" * 2001, "that is 2,001 characters"),
+        ("x" * 2001, "that's 2,001 characters"),
         ("/why 5", "unknown command /why"),
-        ("/reply 5 hi", "there is no message 5"),
+        ("/reply 5 hi", "there's no message 5"),
         ("/reply hi", "no bot has written in this channel yet"),
         ("/react", "/react needs an emoji"),
-        ("/pin 5", "there is no message 5"),
+        ("/pin 5", "there's no message 5"),
         ("/unpin", "/unpin needs the number"),
-        (".history last: 5", "there is no message 5"),
+        (".history last: 5", "there's no message 5"),
     ],
 )
 def test_what_is_not_understood_posts_nothing_and_gets_a_hint(line: str, hint: str) -> None:
@@ -548,7 +557,7 @@ async def test_around_a_run_watching_goes_on_after_the_end_of_the_input() -> Non
         finish.set()
         await screen.tasks_done()
     assert stand_in.callbacks == []
-    assert out.getvalue().count("agentic-discord, local") == 1
+    assert out.getvalue().count("agentic-discord on this machine") == 1
     assert "later" in out.getvalue()
 
 
@@ -558,25 +567,93 @@ async def test_the_header_shows_which_bots_are_scripted_or_paid_and_how_to_talk(
     screen, out = terminal("/who", header=header)
     await screen.run()
     text = out.getvalue()
-    assert "Claude: scripted lines" in text
-    assert "Grok (xai/grok-4.7): calls cost money" in text
-    assert "Gemini (ollama/llama3.3): a model on your own machines, no cost" in text
-    for word in ("data/local", "@claude hello", "#debate", "/fire", "/quit"):
+    assert "Claude (lines written in advance: free, no model)" in text
+    assert "Grok (xai/grok-4.7): each call costs money" in text
+    assert "Gemini (ollama/llama3.3): on your own machines" in text
+    for word in ("data/local", "@claude hello", "/fire story", "/quit"):
         assert word in text
 
 
 async def test_the_header_of_a_single_conversation_offers_nothing_to_type() -> None:
     screen, out = terminal(header=Header({"Claude": None}, joinable=False))
     await screen.run()
-    assert "without --once you can join in" in out.getvalue()
+    assert "without --once, you can join in" in out.getvalue()
     assert "@claude hello" not in out.getvalue()
 
 
-async def test_help_lists_every_command() -> None:
-    screen, out = terminal("/help", "/nonsense")
+async def test_help_lists_six_commands_and_help_all_the_rest() -> None:
+    screen, out = terminal("/help")
     await screen.run()
-    assert all(word in out.getvalue() for word in ("@claude", "#debate", "/fire", "/who", "/channels", "/quit"))
-    assert "unknown command /nonsense" in out.getvalue()
+    assert all(word in out.getvalue() for word in ("@claude", "/fire", "/quit", "/help all"))
+    assert "/channels" not in out.getvalue()
+    screen, out = terminal("/help all")
+    await screen.run()
+    assert all(word in out.getvalue() for word in ("@claude", "/fire", "/quit", "#debate", "/who", "/channels"))
+
+
+async def test_other_channels_wait_until_a_question_is_answered() -> None:
+    stand_in, asked = FakeStandIn(), asyncio.Event()
+
+    async def lines() -> AsyncGenerator[str]:
+        yield "@claude are you there?"
+        stand_in.callbacks[0]("MESSAGE_CREATE", message("A line of #debate", channel=11))
+        stand_in.callbacks[0]("MESSAGE_CREATE", message("Yes, I am.", channel=10))
+        stand_in.callbacks[0]("MESSAGE_CREATE", message("Another line of #debate", channel=11))
+        yield "@claude and now?"
+        stand_in.callbacks[0]("MESSAGE_CREATE", message("A line that waits", channel=11))
+        assert "waits" not in out.getvalue()
+        yield "#debate"
+        assert "waits" in out.getvalue(), "whoever goes there wants to see it"
+        asked.set()
+
+    async def use(channel_id: int, command: TypedCommand) -> Answer:
+        return Answer()
+
+    screen, out = terminal(stand_in=stand_in, lines=lines(), use=use)
+    await screen.run()
+    text = out.getvalue()
+    assert asked.is_set()
+    assert text.index("Yes, I am.") < text.index("A line of #debate") < text.index("Another line of #debate")
+    assert text.count("Two things to try next") == 1
+
+
+async def test_nothing_comes_between_the_questions_of_a_form() -> None:
+    stand_in, asking = FakeStandIn(), asyncio.Event()
+    fields = [{"type": 4, "label": label, "required": False} for label in ("Topic", "Rules")]
+
+    async def use(channel_id: int, command: TypedCommand) -> Answer:
+        asking.set()
+        return Answer(title="A new room", fields=fields)
+
+    async def lines() -> AsyncGenerator[str]:
+        yield "/resume"
+        await asking.wait()
+        await asyncio.sleep(0)
+        yield "Tea"
+        stand_in.callbacks[0]("MESSAGE_CREATE", message("A line of this channel", channel=10))
+        yield "/who"
+        assert "A line" not in out.getvalue()
+        yield "/cancel"
+        assert "A line" in out.getvalue()
+
+    commands = command_list({"grok": "Grok"})
+    screen, out = terminal(stand_in=stand_in, lines=lines(), use=use, names=replace(NAMES, commands=commands))
+    await screen.run()
+    assert "Rules" in out.getvalue()
+
+
+def test_a_terminal_shows_discords_marks_as_styles() -> None:
+    def spans(line: str) -> tuple[str, list[tuple[str, str]]]:
+        text = styled(line)
+        return text.plain, [(text.plain[span.start : span.end], str(span.style)) for span in text.spans]
+
+    assert spans("a **b c** *d* `e*f*` ~~g~~ __h__ _i_") == (
+        "a b c d e*f* g h i",
+        [("b c", "bold"), ("d", "italic"), ("e*f*", "cyan"), ("g", "strike"), ("h", "underline"), ("i", "italic")],
+    )
+    for plain in ("2 * 3 * 4", "snake_case_name", "**", "a ** b", "* an item"):
+        assert spans(plain) == (plain, [])
+    assert styled("## Title").plain == "Title"
 
 
 async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_reads_as_words() -> None:

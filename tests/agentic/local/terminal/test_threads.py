@@ -22,8 +22,8 @@ def test_a_thread_gets_a_name_that_can_be_typed() -> None:
     text = shown(
         ("THREAD_CREATE", thread()), ("THREAD_CREATE", thread(21, "Tea")), ("THREAD_CREATE", thread(21, "Tea"))
     )
-    assert "a thread in #debate: “Is P equal to NP?”; #room-1 goes there" in text
-    assert text.count("#room-2 goes there") == 1
+    assert "a new thread in #debate: “Is P equal to NP?”; type #room-1 to go there" in text
+    assert text.count("type #room-2 to go there") == 1
 
 
 def test_posts_stand_behind_the_name_of_their_thread_and_personas_have_colours_of_their_own() -> None:
