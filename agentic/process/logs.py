@@ -1,9 +1,9 @@
-"""Formats and redacts the log; the line with the program's version.
+"""Format and redact the log; make the line with the program's version.
 
-Plain lines are for people; with LOG_FORMAT=json each line is one object: `time` (ISO 8601, UTC), `level`, `logger`,
-`message`, what the record brings as `fields` (a turn its ids, reason, and cost), and `exception` if there is one. The
-formatter redacts, not a filter, since a traceback becomes text only here. What people and models say is in no record
-above DEBUG; a traceback or another program's last line may quote it. At DEBUG libraries log whole messages.
+Plain lines are for people. With LOG_FORMAT=json each line is an object: `time` (ISO 8601, UTC), `level`, `logger`,
+`message`, the record's `fields` (for a turn: ids, reason, and cost), and `exception` if there is one. The formatter
+redacts, not a filter, because only the formatter turns a traceback into text. Above DEBUG, no record contains the words
+of people or models, but a traceback or another program's output may quote them. At DEBUG, libraries log whole messages.
 """
 
 from __future__ import annotations
@@ -18,18 +18,16 @@ from pathlib import Path
 
 from agentic.process.root import ROOT
 
-PROJECT_FILE = ROOT / "pyproject.toml"  # has the version; the code need not be installed
+PROJECT_FILE = ROOT / "pyproject.toml"  # has the version; the package may not be installed
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-NO_HTTP = "aiohttp.http_exceptions"  # the module of errors of requests that can't be read
-# Their INFO is not ours: that of ddgs and its client primp has addresses with what was searched for.
+NO_HTTP = "aiohttp.http_exceptions"  # the module of the errors of unreadable requests
+# Logged from WARNING on. INFO lines of ddgs and its client primp contain search terms.
 QUIET = ("discord", "aiohttp", "httpx", "httpx2", "openai", "anthropic", "google_genai", "ddgs", "primp")
 
 Redact = Callable[[str], str]
 
 
 class PlainFormatter(logging.Formatter):
-    """A line, and a traceback if there is one."""
-
     def __init__(self, redact: Redact = str) -> None:
         super().__init__(FORMAT)
         self._redact = redact
@@ -39,7 +37,7 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(PlainFormatter):
-    """One JSON object on one line."""
+    """Formats a record as a JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -63,7 +61,7 @@ FORMATTERS: dict[str, Callable[[Redact], logging.Formatter]] = {"plain": PlainFo
 def set_up_logging(
     level: str, handlers: Sequence[logging.Handler] = (), *, style: str = "plain", redact: Redact = str
 ) -> None:
-    """Log to these handlers, else to standard error. Replaces an earlier set-up.
+    """Log to these handlers, or else to standard error. Replaces earlier handlers.
 
     `style` is one of FORMATTERS; `redact` removes secrets from a text.
     """
@@ -74,16 +72,16 @@ def set_up_logging(
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
     logging.getLogger("aiohttp.server").addFilter(_is_http)
-    logging.getLogger("discord.utils").setLevel(logging.ERROR)  # it warns that voice, which is not used, is missing
+    logging.getLogger("discord.utils").setLevel(logging.ERROR)  # it warns that voice support is missing
 
 
 def _is_http(record: logging.LogRecord) -> bool:
-    """False for a request that is no HTTP: a stranger who reaches a port could fill the log."""
+    """Return False for requests that aren't HTTP: strangers who reach a port could fill the log."""
     return record.exc_info is None or type(record.exc_info[1]).__module__ != NO_HTTP
 
 
 def program_version(project_file: Path = PROJECT_FILE) -> str:
-    """The version as in `0.1.0`; "unknown" where somebody copied the code without its pyproject.toml."""
+    """Return the version, such as `0.1.0`, or "unknown" if the code was copied without its pyproject.toml."""
     try:
         text = project_file.read_text(encoding="utf-8")
     except OSError:
@@ -92,6 +90,6 @@ def program_version(project_file: Path = PROJECT_FILE) -> str:
 
 
 def version_line() -> str:
-    """The line for a bug report: `agentic-discord 0.1.0 (Python 3.13.1, Linux x86_64)`."""
+    """Return the line for bug reports: `agentic-discord 0.1.0 (Python 3.13.1, Linux x86_64)`."""
     machine = f"{platform.system()} {platform.machine()}"
     return f"agentic-discord {program_version()} (Python {platform.python_version()}, {machine})"

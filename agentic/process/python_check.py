@@ -1,7 +1,7 @@
-"""Checks that this Python can run the program: before other imports, and in code that an old Python can read.
+"""Check that this Python can run the program, before other imports and in code that an old Python can read.
 
-`make` provides the right one. Started by hand, run_all.py gets the machine's own Python, which may be too old or lack
-the packages; without this check the owner would see a traceback.
+`make` provides the right Python. Started by hand, run_all.py gets the machine's own, which may be too old or lack
+packages; without this check the owner would see a traceback.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from importlib.util import find_spec
 
 OLDEST = (3, 11)
 NEEDED = ("aiohttp", "discord", "pydantic_settings", "redis", "rich", "yaml")  # needed by every start
-_ADVICE = "make local and make run make .venv with what is needed; by hand it is .venv/bin/python run_all.py."
+_ADVICE = "Start with make local or make run, which install everything into .venv, or with .venv/bin/python run_all.py."
 
 
 def check_python() -> None:
-    """Exit with code 2 and advice, if the program could not be imported."""
+    """Exit with code 2 and advice if the program can't be imported."""
     problem = complaint(tuple(sys.version_info[:2]))
     if problem is not None:
         print(problem, file=sys.stderr)
@@ -23,7 +23,7 @@ def check_python() -> None:
 
 
 def complaint(version: tuple[int, ...]) -> str | None:
-    """The problem of a Python of this version, None if there is none."""
+    """Return the problem with a Python of this version, or None."""
     if version < OLDEST:
         wanted, found = (".".join(map(str, each)) for each in (OLDEST, version))
         return f"Python {wanted} or newer is needed, this is {found} ({sys.executable}).\n{_ADVICE}"

@@ -1,9 +1,9 @@
-"""Removes secrets from texts, and the program's own paths from texts for Discord.
+"""Remove secrets from texts, and the program's own paths from texts for Discord.
 
-In two ways. Known secrets of the settings are searched literally, also URL-quoted. Whatever looks like a secret (a bot
-token, a provider's key, a webhook's address) may be anybody's: a model repeats what it reads, and many read a channel.
-No pattern matches a quotation mark, so that JSON stays JSON. Only our own tracebacks and paths are removed, not those
-that people talk about.
+Known secrets of the settings are searched literally, including in URL-quoted form. Anything that looks like a secret (a
+bot token, a provider's key, a webhook's address) is removed, too: it may be anyone's, because models repeat text that
+they read. No pattern matches a quotation mark, so JSON stays valid. Only our own tracebacks and paths are removed, not
+paths that people talk about.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agentic.process.root import ROOT
 REDACTED = "[redacted]"
 LEAST_SHAPE = 15  # characters of the shortest secret
 MIN_SECRET = 6  # characters; a shorter one would be found in ordinary words
-MAX_REMEMBERED = 20_000  # lines that have no secret, as hashes
+MAX_REMEMBERED = 20_000  # hashes of lines without a secret
 
 _SHAPES = re.compile(
     r"""
@@ -40,7 +40,7 @@ _SHAPES = re.compile(
     """,
     re.VERBOSE,
 )
-# Each shape has one of these, or the last part of a bot token, so most texts need not be searched for all shapes.
+# Each shape contains one of these or the last part of a bot token, so most texts don't need a search for all shapes.
 MARKS = (
     *("mfa.", "webhooks/", "sk-", "rk-", "pk-", "AIza", "xai-", "gsk", "pplx", "tvly", "hf-", "hf_", "glpat", "xox"),
     *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "AKIA", "ASIA", "-----BEGIN"),
@@ -49,19 +49,19 @@ _TOKEN_END = re.compile(r"\.[\w-]{27}")
 _ESCAPED = re.compile(r"\\(?:u[0-9a-f]{4}|.)")  # in JSON
 _NEVER_ESCAPED = re.compile(r'[^"\\\x00-\x1f]+')
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t>|+~^-].*\n?|\n)+(?:[\w.]+(?::.*)?)?")
-_DEEP = 3  # parts of a path that is nobody else's; /app and /opt are many people's
+_DEEP = 3  # parts of a path that is surely ours; others use /app and /opt, too
 _OF_OURS = r"/(?:agentic/|agent_|run_all|run_bot|personas/|data/|\.env)"
 _PATH_END = r"[^\s\"'`<>|)\]]*"
 
 
 class Redactor:
-    """Call with a text to redact it. `folders` are the program's own."""
+    """Call it with a text to redact it. `folders` are the program's own."""
 
     def __init__(self, secrets: Iterable[str] = (), folders: Iterable[Path] = ()) -> None:
         known = {secret for secret in secrets if len(secret) >= MIN_SECRET}
         known |= {quote(secret, safe="") for secret in known}
         places = {str(folder.absolute()) for folder in folders}
-        # Most texts have nothing to redact; a literal search finds that out in a tenth of the time of a pattern.
+        # Most texts have nothing to redact; a literal search finds that out in a tenth of a pattern's time.
         self._words, self._places = tuple(known), tuple(places)
         self._words_in_json = [max(_NEVER_ESCAPED.findall(secret), key=len) for secret in known]
         self._clean: set[int] = set()  # hashes of lines
@@ -77,18 +77,18 @@ class Redactor:
         return self.secrets(text)
 
     def secrets(self, text: str) -> str:
-        """Redact secrets only: for the owner's log, where paths help."""
+        """Redact only secrets, for the owner's log, where paths help."""
         if self._known is not None and _has_any(self._words, text):
             text = self._known.sub(REDACTED, text)
         return _SHAPES.sub(REDACTED, text) if may_have_shape(text) else text
 
     def is_clean(self, text: bytes) -> bool:
-        """Whether JSON certainly has no secret in its strings; False if it may have one.
+        """Whether the strings of this JSON surely contain no secret; False if they may.
 
-        It is asked about every prompt, and most of a prompt was in the one before it, so lines are remembered. While a
-        pattern looks for secrets in a long text no other thread runs, the event loop's neither.
+        It checks every prompt, and prompts repeat most of the previous prompt, so it remembers lines. While a pattern
+        searches a long text, no other thread runs, not even the event loop.
         """
-        # Into the lines of its strings, within which each shape can be told; and no secret has `,"`.
+        # Split at line ends within strings and at `,"`, which no secret contains.
         lines = text.replace(rb"\\", b" ").replace(b',"', rb"\n").split(rb"\n")
         hashes = [*map(hash, lines)]
         if self._clean.issuperset(hashes):
@@ -103,7 +103,7 @@ class Redactor:
         return True
 
     def everywhere(self, value: Any) -> Any:
-        """Redact every text in JSON's lists and dicts, such as an embed."""
+        """Redact every text in JSON, such as an embed."""
         if isinstance(value, str):
             return self(value)
         if isinstance(value, list):
@@ -114,7 +114,7 @@ class Redactor:
 
 
 def may_have_shape(text: str) -> bool:
-    """Whether a text may have something that looks like a secret: false for most, and found out quickly."""
+    """Whether a text may contain something that looks like a secret: a quick check that is False for most texts."""
     if len(text) < LEAST_SHAPE:
         return False
     return _has_any(MARKS, text) or _TOKEN_END.search(text) is not None or "bearer " in text.lower()
@@ -128,7 +128,7 @@ def _has_any(words: Iterable[str], text: str) -> bool:
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
-    """Longest first, so that a secret that begins with another one is matched whole."""
+    """Join patterns, longest first, so that a secret that starts with another secret is matched whole."""
     found = sorted(patterns, key=lambda pattern: (-len(pattern), pattern))
     return re.compile("|".join(found)) if found else None
 
@@ -139,6 +139,6 @@ def _paths_in(folder: str) -> str:
 
 
 def own_folders(data_dir: Path) -> tuple[Path, ...]:
-    """The program's folders: code, data, virtual environment."""
+    """Return the program's folders: code, data, and virtual environment."""
     environment = (Path(sys.prefix),) if sys.prefix != sys.base_prefix else ()
     return (ROOT, data_dir, *environment)

@@ -1,4 +1,4 @@
-"""The folder of the program: of run_all.py, pyproject.toml, docs/ and personas/."""
+"""The program's folder, which contains run_all.py, pyproject.toml, docs/, and personas/."""
 
 from pathlib import Path
 

@@ -1,9 +1,9 @@
-"""Owned background tasks, waiting, and the signals that stop a process.
+"""Own background tasks, wait, and handle the signals that stop a process.
 
-    SIGTERM, SIGHUP, Ctrl-C → `stop` → no new turn; running ones get a grace period → everything is closed, exit code 0
-    Ctrl-C once more        → `hurry` → no waiting; exit after three seconds at the latest
+    SIGTERM, SIGHUP, Ctrl-C → `stop` → no new turns; running turns get a grace period; everything closes; exit code 0
+    another Ctrl-C          → `hurry` → no waiting; exit after at most three seconds
 
-All persistent state is in Redis, so an early exit loses no more than a crash would: nothing.
+All persistent state is in Redis, so an early exit loses nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class BackgroundTasks:
-    """Keep started tasks until they are done. One that fails is logged and does not affect the others."""
+    """Keeps started tasks until they are done. If a task fails, that is logged; the others keep running."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -45,11 +45,11 @@ class BackgroundTasks:
         task.add_done_callback(self._finished)
 
     async def finish(self) -> None:
-        """Wait until all of them are done."""
+        """Wait until all tasks are done."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def cancel(self) -> None:
-        """Cancel all of them and wait until they have cleaned up."""
+        """Cancel all tasks and wait until they have cleaned up."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -62,25 +62,25 @@ class BackgroundTasks:
 
 
 class BackgroundResult(Generic[T]):
-    """A result that is worked on beside the main flow, which takes it if it is there in time and drops it otherwise."""
+    """A result of background work. The main flow takes it if it is ready in time, and drops it otherwise."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[T | None] | None = None
 
     def start(self, work: Coroutine[Any, Any, T | None], name: str) -> None:
-        """Start the work; earlier work is dropped."""
+        """Drop earlier work, and start this work."""
         self.drop()
         self._task = asyncio.create_task(work, name=name)
 
     async def take(self, seconds: float) -> T | None:
-        """Return the result, for which this waits so long at most; None if there is none. A failure is logged."""
+        """Wait at most this long for the result. Returns None if there is none. A failure is logged."""
         task, self._task = self._task, None
         if task is None:
             return None
         try:
             done, _ = await asyncio.wait({task}, timeout=max(0.0, seconds))
         finally:
-            task.cancel()  # no effect on one that is done
+            task.cancel()  # has no effect if the task is done
         if not done or task.cancelled():
             return None
         if (error := task.exception()) is not None:
@@ -89,24 +89,23 @@ class BackgroundResult(Generic[T]):
         return task.result()
 
     def drop(self) -> None:
-        """End the work, whose result is not wanted."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
 
 async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
-    """Wait until the event is set, or the time is over."""
+    """Wait until the event is set or the time is over."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
 
 
 async def run_until_one_ends(*work: Coroutine[Any, Any, None]) -> None:
-    """Run these side by side until one of them ends, cancel the others, and raise the error of the one that ended.
+    """Run these concurrently until one ends, cancel the others, and raise its error.
 
-    A TaskGroup loses a cancel that comes in the moment of a child's error (before Python 3.13), so a loop that survives
-    such errors could not be canceled.
+    Before Python 3.13, a TaskGroup loses a cancellation that comes at the moment of a child's error, so a loop that
+    survives such errors couldn't be canceled.
     """
     tasks = [asyncio.create_task(each) for each in work]
     try:
@@ -126,9 +125,9 @@ async def restart_on_failure(
     failing: set[str] | None = None,
     sleep: Sleep = asyncio.sleep,
 ) -> None:
-    """Run a watcher until it ends by itself or is canceled. If it fails, log that and start it again after a pause.
+    """Run a watcher until it ends or is canceled. If it fails, log that, and start it again after a pause.
 
-    `failing` has its name during the pause.
+    `failing` contains its name during the pause.
     """
     names, failures = set[str]() if failing is None else failing, 0
     while True:
@@ -136,7 +135,7 @@ async def restart_on_failure(
         try:
             await work()
             return
-        except Exception:  # the outermost edge of a task whose fault must not end the bots
+        except Exception:  # the outermost edge of a task whose failure must not end the bots
             failures = failures + 1 if time.monotonic() - began < STEADY_SECONDS else 1
             pause = min(MAX_PAUSE, 2.0 ** (failures - 1))
             log.exception("%s failed; it starts again in %.0f s", name, pause)
@@ -155,14 +154,13 @@ class Shutdown:
     hurry: asyncio.Event = field(default_factory=asyncio.Event)
 
     def on_signals(self) -> None:
-        """Install the signal handlers. A second SIGTERM sets no hurry: service managers repeat theirs."""
+        """Install the signal handlers. A second SIGTERM doesn't hurry: service managers repeat theirs."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.stop.set)
         loop.add_signal_handler(signal.SIGINT, self.interrupted)
 
     def interrupted(self) -> None:
-        """Ctrl-C was typed."""
         if not self.stop.is_set():
             self.stop.set()
         elif not self.hurry.is_set():
@@ -180,9 +178,9 @@ async def last_turns(turns: Mapping[str, Coroutine[Any, Any, None]], grace: floa
     while not hurried.done() and len(waiting) > 1 and (left := end - loop.time()) > 0:
         _, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
     if late := [name for name, task in tasks.items() if not task.done()]:
-        log.warning("turns did not end in time and are canceled: %s", ", ".join(late))
+        log.warning("turns took longer than the grace period and are canceled: %s", ", ".join(late))
     for task in waiting:
         task.cancel()
     for outcome in await asyncio.gather(*tasks.values(), return_exceptions=True):
         if isinstance(outcome, Exception):
-            log.error("the last turns failed", exc_info=outcome)
+            log.error("finishing the last turns failed", exc_info=outcome)

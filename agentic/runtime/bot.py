@@ -1,8 +1,7 @@
-"""Supervise one bot: its models, its lease, and its runs, each from login to the error that ends it.
+"""Supervise a bot: its models, its lease, and its runs, each from login to the error that ends it.
 
-A py-cord client cannot be used twice, so a bot that starts again is a new run: a client, its cog, and the tasks beside
-them. A failure stays with its bot and is logged in one line. The bot starts again after a pause, unless its owner has
-to act.
+A py-cord client can't be used twice, so each start is a new run: a client, its cog, and side tasks. A failure affects
+only its bot and is logged in one line. The bot starts again after a pause, unless its owner has to act.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from agentic.turn.history import AgentSessions
 
 log = logging.getLogger(__name__)
 
-GUILD_READY_SECONDS = 0.3  # py-cord's wait after the last guild; later guilds are added all the same
+GUILD_READY_SECONDS = 0.3  # py-cord's wait after the last guild; later guilds are still added
 CLOSE_SECONDS = 5.0  # for closing a connection
 CANCEL_AGAIN_SECONDS = 1.0
 POLL_SECONDS = 0.25
@@ -51,7 +50,7 @@ LEASE = "lease"
 
 
 class SideTaskFailed(Exception):
-    """A task that a bot needs has failed. `name` is the task, `__cause__` the error."""
+    """A task that the bot needs has failed. `__cause__` is the error."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -59,7 +58,7 @@ class SideTaskFailed(Exception):
 
 
 def intents(*, direct: bool = False) -> discord.Intents:
-    """The gateway intents; `message_content` must be on in the developer portal. `direct` adds direct messages."""
+    """Return the gateway intents. `message_content` must be on in the developer portal; `direct` adds DMs."""
     return discord.Intents(
         guilds=True,
         guild_messages=True,
@@ -103,12 +102,11 @@ class BotRun:
         retry_requests(self.client, services.settings.discord_retries, services.rng)
         self._unauthorized = asyncio.Event()
         count_refusals(self.client, services.chats.get(DiscordService).outbound.refused, self._unauthorized.set)
-        self.delayed = asyncio.Event()  # Discord was unreachable at login: startup waits no longer
+        self.delayed = asyncio.Event()  # Discord was unreachable at login, so startup doesn't wait
         self.closed = False
         self.without_discord = False
 
     def _add_rooms(self) -> DiscordPlace:
-        """Open rooms by this bot, and follow their threads."""
         services, name = self._services, self.agent.spec.name
         posts = self.cog.discord.webhooks.posts
         self.room_bot = DiscordRoomBot(name, self.client, self.cog.gate, services.chats.directory, posts, self._lease)
@@ -119,19 +117,18 @@ class BotRun:
 
     @property
     def online(self) -> bool:
-        """Whether it is connected now; py-cord's is_ready() stays true during an outage."""
+        """Whether the bot is connected now (py-cord's is_ready() stays true during an outage)."""
         return self.client.is_ready() and self._connection.open and self._lease.is_held
 
     async def run(self) -> None:
-        """Run until cancelled. Raises the error that ended it: SideTaskFailed, discord.LoginFailure (also when a later
-        request is answered 401), and other errors of py-cord and aiohttp."""
+        """Run until canceled. Raises SideTaskFailed, discord.LoginFailure (even if a later request gets a 401), and
+        other errors of py-cord and aiohttp."""
         await self._until_one_fails(self._work())
 
     async def run_elsewhere(self) -> None:
-        """Run on the other services alone, while Discord does not take the bot, until cancelled. Raises
-        SideTaskFailed."""
+        """Run on other services only, until canceled, while the bot can't be on Discord. Raises SideTaskFailed."""
         self.without_discord = True
-        self.cog.host.catch_up.missed_message()  # while the run before this one ended
+        self.cog.host.catch_up.missed_message()  # a message may have come while the last run ended
         self.cog.host.start()
         await self._until_one_fails({LEASE: self._hold_lease(), **self.cog.host.background_work()})
 
@@ -148,7 +145,7 @@ class BotRun:
             await cancel(tasks)
 
     def _work(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """The concurrent tasks, under the names that error messages show."""
+        """Return the concurrent tasks by the names in error messages."""
         services, name = self._services, self.agent.spec.name
         presence, directory = services.state.coordination.presence, services.chats.directory
         return {
@@ -160,7 +157,7 @@ class BotRun:
                     name, presence, directory, services.agents.names, lambda: self.online, self.cog.channels.known
                 )
             ),
-            # a back-off may be left from an earlier run of the program
+            # the break may be from an earlier run of the program
             "status": self._once_ready(lambda: show_backoff(self.client, self.cog.host.agent.models.main.backoff)),
             "commands": self._once_ready(self._keep_commands),
             "rooms": self._once_ready(self._room_opener.run),
@@ -169,7 +166,7 @@ class BotRun:
 
     async def _until_refused(self) -> None:
         await self._unauthorized.wait()
-        raise discord.LoginFailure("a request was answered 401")
+        raise discord.LoginFailure("a request got a 401")
 
     async def _hold_lease(self) -> None:
         if not self._lease.taken.is_set():  # released after a failed run
@@ -178,14 +175,14 @@ class BotRun:
 
     async def _stay_online(self) -> None:
         assert self.agent.token is not None
-        await self._lease.taken.wait()  # a stand-by logs in only when it takes over
-        while not self._lease.is_held:  # noqa: ASYNC110 - a run before took it and stopped renewing
+        await self._lease.taken.wait()  # a standby logs in only when it takes over
+        while not self._lease.is_held:  # noqa: ASYNC110 - an earlier run took it and stopped renewing
             await asyncio.sleep(POLL_SECONDS)
         if self._services.agents.personas is not None:  # only the process that holds the lease may create persona files
             await asyncio.to_thread(self._services.agents.personas.of(self.agent.name).boot, self.agent.spec)
         token = self.agent.token.get_secret_value()
         await log_in(self.client, token, self.agent.spec.name, self._services.rng, self.delayed)
-        # The rights of the owner's messages are decided when they are read, so the owner is asked for now.
+        # Messages get their rights when they are read, so the owner must be known first.
         await asyncio.gather(self.place.owners(), self._connection.run())
 
     async def _keep_commands(self) -> None:
@@ -215,7 +212,7 @@ class BotRun:
             await asyncio.wait_for(self.client.close(), CLOSE_SECONDS)
         except TimeoutError:
             log.warning(
-                "%s: connection to Discord not closed within %.0f s; abandoned", self.agent.spec.name, CLOSE_SECONDS
+                "%s: closing the connection to Discord took over %.0f s; abandoned", self.agent.spec.name, CLOSE_SECONDS
             )
 
 
@@ -227,12 +224,11 @@ async def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
             task.cancel()
         # Python 3.11's wait_for, which py-cord uses, may swallow a cancellation that coincides with the result.
         _, pending = await asyncio.wait(pending, timeout=CANCEL_AGAIN_SECONDS)
-    await asyncio.gather(*tasks, return_exceptions=True)  # their errors were reported when they ended
+    await asyncio.gather(*tasks, return_exceptions=True)  # their errors are already reported
 
 
 def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:
-    """The chosen agents that have a token of their own and a key. The others are reported, in the log or as a warning
-    of the settings."""
+    """Return the chosen agents with their own token and a key. The log or a warning names the others."""
     doubled = {name for names in shared_tokens(settings) for name in names}
     wanted = [name for name in settings.agents if (not only or name in only) and name not in without]
     chosen = [agent for agent in (settings.agents[name] for name in wanted if name not in doubled) if agent.token]
@@ -244,7 +240,7 @@ def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """The reason why a run ended, for people. `final`: it would end again in the same way until the owner acts."""
+    """Why a run ended, for people. `final`: it would end again in the same way until the owner acts."""
 
     reason: str
     error: Exception
@@ -254,13 +250,15 @@ class RunEnd:
 def end_of(error: Exception, token_setting: str) -> RunEnd:
     """Translate the error that ended a run."""
     match error:
-        case discord.LoginFailure() | discord.ConnectionClosed(code=4004):  # the token was revoked while it was online
+        case (
+            discord.LoginFailure() | discord.ConnectionClosed(code=4004)
+        ):  # 4004: token revoked while the bot was online
             return RunEnd(f"Discord rejects its token: check {token_setting}", error, final=True)
         case discord.ConnectionClosed(code=4011):
-            few = "it is in more servers than one connection may have (2,500), and has no shards: remove it from some"
-            return RunEnd(few, error, final=True)
+            many = "it is in more servers than one connection may have (2,500); remove it from some servers"
+            return RunEnd(many, error, final=True)
         case discord.PrivilegedIntentsRequired():
-            intent = "its Message Content Intent is off; switch it on in the Discord developer portal, under Bot"
+            intent = "its Message Content Intent is off; turn it on in the Discord developer portal, under Bot"
             return RunEnd(intent, error, final=True)
         case discord.ConnectionClosed(code=code):
             return RunEnd(f"Discord closed the connection (code {code})", error)
@@ -271,8 +269,11 @@ def end_of(error: Exception, token_setting: str) -> RunEnd:
 
 
 class BotSupervisor:
-    """Run one bot until cancelled, starting it again after failures. `guild_models`: by guild, if it has its own.
-    `others`: the other chat services on which the agent is in this process."""
+    """Runs a bot until canceled, and starts it again after failures.
+
+    `guild_models`: the models of guilds that have their own. `others`: the other chat services that the agent is on in
+    this process.
+    """
 
     def __init__(
         self,
@@ -292,7 +293,7 @@ class BotSupervisor:
             if isinstance(each, AgentSdkModel):
                 each.sessions = AgentSessions(agent.spec.name, services.state.context.sessions)
         self.was_online = False
-        self.settled = asyncio.Event()  # online, failed, or Discord unreachable: startup waits no longer
+        self.settled = asyncio.Event()  # online, failed, or Discord unreachable, so startup doesn't wait
         self.services, self.guild_models, self._clock, self._sleep = services, guild_models, clock, sleep
         self._others = listed(others, "")
         self._failure: str | None = None
@@ -320,19 +321,17 @@ class BotSupervisor:
 
     @property
     def online(self) -> bool:
-        """Whether it is connected now."""
         return self._run.online
 
     @property
     def failure(self) -> str | None:
-        """The reason why it is offline; None before a failure, and once it is online again."""
+        """The reason why the bot is offline, or None before a failure and once it is online again."""
         run = self._run
         return self._failure if run.closed or run.without_discord or not run.cog.host.ready.is_set() else None
 
     async def run(self) -> None:
-        """Log in and stay online until cancelled. Returns after a rejected token or intent; after any other error it
-        starts again, with growing pauses. An agent that is on another service too keeps running there meanwhile, or
-        for good."""
+        """Log in and stay online until canceled. Returns after a rejected token or intent; after other errors, starts
+        again with growing pauses. An agent that is also on another service keeps running there."""
         pauses = backoff(self.services.rng)
         while True:
             began = self._clock()
@@ -355,7 +354,7 @@ class BotSupervisor:
             self._run = self._new_run()
 
     async def _stay_elsewhere(self, seconds: float | None) -> None:
-        """Run on the other services alone for this long; None: forever. Running turns end before it returns."""
+        """Run on the other services only, for this many seconds (None: forever). Waits for running turns."""
         pauses = backoff(self.services.rng)
         try:
             async with asyncio.timeout(seconds):
@@ -364,7 +363,7 @@ class BotSupervisor:
                     try:
                         await self._run.run_elsewhere()
                     except SideTaskFailed as failed:
-                        log.exception("%s: its %s failed, it starts again", self.agent.spec.name, failed.name)
+                        log.exception("%s: %s failed; the bot starts again", self.agent.spec.name, failed.name)
                     await self._run.aclose()
                     await self._sleep(next(pauses))
         except TimeoutError:
@@ -373,7 +372,7 @@ class BotSupervisor:
             await self._run.aclose()
 
     async def _run_once(self) -> RunEnd:
-        """Run until an error ends it, then close what it held."""
+        """Run until an error ends the run, then close it."""
         watching = asyncio.create_task(self._watch(self._run))
         try:
             await self._run.run()
@@ -387,7 +386,7 @@ class BotSupervisor:
             return end
         finally:
             await cancel([watching])
-        raise AssertionError("a run ends by an error, or is cancelled")
+        raise AssertionError("a run ends with an error or is canceled")
 
     async def _watch(self, run: BotRun) -> None:
         waits = [asyncio.create_task(event.wait()) for event in (run.cog.host.ready, run.delayed)]
@@ -400,7 +399,7 @@ class BotSupervisor:
             await cancel(waits)
 
     async def aclose(self, task: asyncio.Task[None]) -> None:
-        """End the turns, then `task` (which runs this bot), then the connection."""
+        """End the turns, then `task` (which runs this bot), and then the connection."""
         await self.cog.aclose()
         await cancel([task])
         await self._run.aclose()
@@ -409,8 +408,9 @@ class BotSupervisor:
         await self._release()
 
     async def _release(self) -> None:
-        """Release the lease, so that another process can take the agent over."""
+        """Release the lease, so that another process can take over the agent."""
         try:
             await self.lease.release()
-        except Exception as error:  # perhaps the error that ended the run
-            log.warning("%s: lease not released (%s); it expires by itself", self.agent.spec.name, type(error).__name__)
+        except Exception as error:  # perhaps the same error that ended the run
+            name, kind = self.agent.spec.name, type(error).__name__
+            log.warning("%s: releasing the lease failed: %s; it expires on its own", name, kind)

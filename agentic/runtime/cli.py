@@ -1,7 +1,7 @@
-"""The command lines of run_all.py, run_bot.py and agent_coordinator, and the messages of a failed start.
+"""The command lines of run_all.py, run_bot.py, and agent_coordinator, and the messages of a failed start.
 
-Exit codes: 0 ended as asked, 1 no bot could log in or something essential failed, 2 the settings are wrong or lack
-something (a restart would not help).
+Exit codes: 0 stopped on request, 1 no bot could log in or an essential part failed, 2 settings are wrong or missing (a
+restart wouldn't help).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run run_all.py with these arguments; return the exit code."""
+    """Run run_all.py with these arguments. Returns the exit code."""
     _keep_files_private()
     options = _options(arguments)
     if options.setup:
@@ -88,19 +88,19 @@ def _run_local(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def main_one_bot(arguments: Sequence[str] = ()) -> int:
-    """Run run_bot.py: the bot of AGENT_NAME, without the coordinator."""
-    settings = _start("run_bot.py", "Run the bot of AGENT_NAME, without the coordinator.", arguments)
+    """Run run_bot.py: the bot in AGENT_NAME, without the coordinator."""
+    settings = _start("run_bot.py", "Run the bot in AGENT_NAME, without the coordinator.", arguments)
     if settings is None:
         return 2
     if settings.agent_name is None:
         names = ", ".join(settings.agents)
-        return _refuse(f"AGENT_NAME is not set. Run it as: AGENT_NAME=claude python run_bot.py (agents: {names})")
+        return _refuse(f"AGENT_NAME isn't set. Run it like this: AGENT_NAME=claude python run_bot.py (bots: {names})")
     if settings.agent_name in settings.account_agents:  # with a bot or without one
         _log_start(settings)
         return _serve(settings, only=(settings.agent_name,), coordinator=False)
     agent = settings.agents[settings.agent_name]
     if agent.token is None:
-        return _refuse(f"{agent.display_name} cannot start: {agent.spec.token_setting} is not set. Set it in .env")
+        return _refuse(f"{agent.display_name} can't start: {agent.spec.token_setting} isn't set. Set it in .env.")
     if not agent.usable:
         return _refuse(missing_key_message(agent))
     _log_start(settings)
@@ -109,11 +109,11 @@ def main_one_bot(arguments: Sequence[str] = ()) -> int:
 
 def main_coordinator(arguments: Sequence[str] = ()) -> int:
     """Run python -m agent_coordinator: the coordinator without bots."""
-    settings = _start("python -m agent_coordinator", "Run the coordinator, without bots.", arguments)
+    settings = _start("python -m agent_coordinator", "Run the coordinator without bots.", arguments)
     if settings is None:
         return 2
     if not settings.channels:
-        return _refuse("The coordinator has no channels. Set CHANNEL_THEME_MAP in .env")
+        return _refuse("The coordinator has no channels. Set CHANNEL_THEME_MAP in .env.")
     log.info("%s", version_line())
 
     from agentic.runtime.process import serve
@@ -131,7 +131,7 @@ def _serve(
     agents = runnable(settings, only, without)
     accounts = tuple(name for name in settings.account_agents if (not only or name in only) and name not in without)
     if not (agents or accounts):
-        log.error("no bot can start: none of the chosen bots has a token of its own and an API key")
+        log.error("no bot can start: none of the chosen bots has its own token and an API key")
         return 2
     setup = ProcessConfig(
         settings=settings,
@@ -151,7 +151,7 @@ def _run_with_data(settings: Settings, work: Callable[[], Coroutine[Any, Any, in
 
 
 def _ended(settings: Settings, run: Callable[[], int]) -> int:
-    """Run, and return the exit code; a known failure to start is printed in one line."""
+    """Run, and return the exit code. A known failure to start is printed in one line."""
     from agentic.wire.connection import RedisAddressError, RedisStartError, StateUnavailable
     from agentic.wire.server import without_password
 
@@ -162,29 +162,29 @@ def _ended(settings: Settings, run: Callable[[], int]) -> int:
     except RedisAddressError as error:
         return _refuse(SettingsError([f"REDIS_URL: {error}"]))
     except RedisStartError as error:
-        print(f"Cannot start: {error}", file=sys.stderr)
+        print(f"Can't start: {error}", file=sys.stderr)
     except StateUnavailable as error:
         place = without_password(settings.redis_url) if settings.redis_url else "its address"
         print(
-            f"Cannot start: Redis does not answer at {place} ({error}). Start that server, or correct REDIS_URL",
+            f"Can't start: Redis doesn't answer at {place} ({error}). Start that server, or correct REDIS_URL.",
             file=sys.stderr,
         )
     except OSError as error:
         if error.errno != errno.ENOSPC:
-            log.exception("the program ended because of an unexpected error")
+            log.exception("an unexpected error ended the program")
         else:
             print(
-                f"Ended: {error.filename or 'standard output'} has no space left; free some and start again",
+                f"Stopped: no space left for {error.filename or 'standard output'}. Free some space and start again.",
                 file=sys.stderr,
             )
     except Exception:
-        # The outermost edge: Python would print the traceback without redaction.
-        log.exception("the program ended because of an unexpected error")
+        # The outermost edge: Python would print the traceback unredacted.
+        log.exception("an unexpected error ended the program")
     return 1
 
 
 def _refuse(problem: object) -> int:
-    """Say what is wrong with the settings, or lacking; return the exit code."""
+    """Print the problem, and return the exit code."""
     print(problem, file=sys.stderr)
     return 2
 
@@ -199,22 +199,19 @@ def _start(prog: str, description: str, arguments: Sequence[str]) -> Settings | 
 
 
 def _keep_files_private() -> None:
-    """Let the owner alone read every file that this program and its tools create: people's words are in many."""
+    """Let only the owner read the files that this program and its tools create: many contain people's words."""
     os.umask(PRIVATE_UMASK)
 
 
 def _make_data_dir(settings: Settings) -> None:
-    """Create the folder for the log and the embedded Redis, which would fail later and less clearly.
-
-    Raises SettingsError.
-    """
+    """Create the data folder; without this, Redis would fail later and less clearly. Raises SettingsError."""
     folder = settings.data_dir
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        problem = f"DATA_DIR: expected a writable folder ({error.strerror or error})"
+        problem = f"DATA_DIR: expected a folder that the bots can write to ({error.strerror or error})"
         raise SettingsError([problem]) from error
 
 
@@ -230,7 +227,7 @@ def _settings(*, local: bool = False, model: str | None = None) -> Settings | No
 
 
 def _log_start(settings: Settings) -> None:
-    """Log the first lines of a start: the version, and what is odd about the settings."""
+    """Log the version and the warnings about odd settings."""
     log.info("%s", version_line())
     from agentic.check.odd_settings import setting_warnings_here  # slow to import
 
@@ -246,7 +243,7 @@ def _set_up_logging(settings: Settings) -> None:
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     if not names:
-        raise argparse.ArgumentTypeError("no bot is named")
+        raise argparse.ArgumentTypeError("expected names of bots, such as claude,grok")
     return names
 
 
@@ -256,43 +253,43 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     if (
         options.once or options.scripted or options.model is not None or options.room is not None
     ) and not options.local:
-        parser.error("--once, --scripted, --room and --model need --local")
+        parser.error("--once, --scripted, --room, and --model need --local")
     if options.room is not None and not 0 < len(options.room) <= MAX_TOPIC:
         parser.error(f"--room needs a topic of at most {MAX_TOPIC} characters: --room 'Is P equal to NP?'")
     if options.setup and (options.only or options.without):
-        parser.error("--only and --without cannot be used with --setup, which asks about each bot")
+        parser.error("--only and --without can't be used with --setup, which asks about each bot")
     if options.local and (options.only or options.without):
-        parser.error("--only and --without cannot be used with --local, which runs all four bots")
+        parser.error("--only and --without can't be used with --local, which runs all four bots")
     return options
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _with_version("run_all.py", "Run the LLM bots that have a token, and their coordinator, in Discord.")
+    parser = _with_version("run_all.py", "Run the bots that have a token, and their coordinator.")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--only", type=_names, default=(), metavar="NAMES", help="run these bots only, such as claude,grok"
+        "--only", type=_names, default=(), metavar="NAMES", help="run only these bots, such as claude,grok"
     )
     which.add_argument("--without", type=_names, default=(), metavar="NAMES", help="run all bots except these")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--local", action="store_true", help="try it in this terminal, without Discord, tokens or keys")
-    what.add_argument("--check", action="store_true", help="check tokens, keys, channels and Redis; posts nothing")
+    what.add_argument("--local", action="store_true", help="try it in this terminal, without Discord, tokens, or keys")
+    what.add_argument("--check", action="store_true", help="check tokens, keys, channels, and Redis; posts nothing")
     what.add_argument(
-        "--setup", action="store_true", help="ask for tokens, keys and channels, check them, and write .env"
+        "--setup", action="store_true", help="ask for tokens, keys, and channels, check them, and write .env"
     )
     parser.add_argument(
-        "--once", action="store_true", help="with --local: run one conversation, print a summary and exit"
+        "--once", action="store_true", help="with --local: run one conversation, print a summary, and exit"
     )
     parser.add_argument(
         "--room",
         type=lambda text: " ".join(text.split()),
         metavar="TOPIC",
-        help="with --local: open a room in which personas debate this; with --once, a short one to its end",
+        help="with --local: let personas debate this in a room (with --once: a short debate, then exit)",
     )
     voices = parser.add_mutually_exclusive_group()
     voices.add_argument(
         "--model",
         metavar="NAME",
-        help="with --local: all bots use this model, such as ollama/llama3.3 (docs/models.md)",
+        help="with --local: use this model for all bots, such as ollama/llama3.3 (docs/models.md)",
     )
     voices.add_argument(
         "--scripted", action="store_true", help="with --local: use scripted lines, even if an API key is set"
@@ -301,7 +298,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _with_version(prog: str, description: str) -> argparse.ArgumentParser:
-    """A parser with --help and --version, which need no settings."""
+    """Return a parser with --help and --version, which need no settings."""
     parser = argparse.ArgumentParser(prog=prog, description=description)
     parser.add_argument("--version", action="version", version=version_line(), help="print the version and exit")
     return parser

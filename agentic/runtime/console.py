@@ -1,7 +1,7 @@
-"""Build the console's parts from what runs in this process, and serve it in the same loop.
+"""Build the console's parts from this process's bots and services, and serve it in the same event loop.
 
-The Live page shows the transcripts of this process, with the channels that its bots see. Chats of other services are
-not on that page; other pages have their names, and those of the people in them.
+The Live page shows the transcripts of the channels that this process's bots see. It doesn't show chats of other
+services; other pages have only their names and the names of the people in them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from agentic.runtime.replays import ConsoleReplays
 from agentic.wire.reasons import ENDINGS, REASONS
 
 PICTURES_AT_ONCE = 2  # turns fetch pictures too, and come first
-LISTED_SECONDS = 2.0  # a list of channels or people is used again for so long
+LISTED_SECONDS = 2.0  # for which lists of channels and people are cached
 
 
 async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
-    """Serve it until the stack is closed, and note its address if that worked."""
+    """Serve the console until the stack is closed, and store its address if that worked."""
     settings = runtime.setup.settings
     store = RecordFile(settings.record_file if settings.records else None)
     stack.push_async_callback(store.aclose)
@@ -76,19 +76,19 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleContext:
         endings={str(because): text for because, text in ENDINGS.items()},
         prices=partial(_prices, runtime),
         bot=partial(_bot, runtime),
-        recorder=lambda: runtime.read_record(),  # which is set when the recorder starts
+        recorder=lambda: runtime.read_record(),  # replaced when the recorder starts
     )
 
 
 def _prices(runtime: Runtime, agent: str) -> Sequence[ModelPrice]:
     bot, settings = runtime.bots.get(agent), runtime.setup.settings.agents.get(agent)
-    if bot is not None and bot.model.free:  # local mode's models are not those of the settings
+    if bot is not None and bot.model.free:  # local mode doesn't use the models of the settings
         return (ModelPrice(bot.model.name),)
     return () if settings is None else model_prices(settings)
 
 
 def _bot(runtime: Runtime, agent: str) -> BotState:
-    """Unknown for a bot of another process. py-cord gives no number before the first heartbeat."""
+    """Return the state of a bot of this process. py-cord has no latency before the first heartbeat."""
     bot = runtime.bots.get(agent)
     accounts = {service.info.name: health[agent] for service in runtime.chats if agent in (health := service.health())}
     if bot is None:
@@ -98,7 +98,7 @@ def _bot(runtime: Runtime, agent: str) -> BotState:
 
 
 class TranscriptChannels:
-    """Implements agentic.console's LiveChannels. `bots` gives those of this process."""
+    """Implements the console's LiveChannels with this process's `bots`."""
 
     def __init__(self, services: Services, bots: Callable[[], Iterable[BotSupervisor]]) -> None:
         self._services, self._bots = services, bots
@@ -134,7 +134,7 @@ class TranscriptChannels:
         ]
 
     def _list(self) -> Sequence[Channel]:
-        """The channels that the bots see; threads stand behind their channel."""
+        """Return the channels that the bots see, with threads after their channel."""
         found: dict[int, Channel] = {}
         for bot in self._bots():
             for info in bot.cog.channels.known():
@@ -208,9 +208,9 @@ def _message(channel_id: int, entry: Entry) -> Message:
 
 
 def model_prices(agent: AgentSettings, *, free_at_home: bool = True) -> Sequence[ModelPrice]:
-    """The text models in the order in which they are tried, then the one for pictures.
+    """Return the text models in the order in which they are tried, then the picture model.
 
-    `free_at_home`: calls to a server in the owner's network cost nothing.
+    `free_at_home`: calls to a server in the owner's network are free.
     """
     found: list[ModelPrice] = []
     for model in agent.models:
@@ -223,8 +223,7 @@ def model_prices(agent: AgentSettings, *, free_at_home: bool = True) -> Sequence
 
 
 class ConsolePlace(Place):
-    """What the bots of this process know together. The owner sees all of it. `bots` gives their places if they are
-    online."""
+    """Everything that this process's bots see, for the owner. `bots` returns the places of the bots that are online."""
 
     def __init__(self, live: LiveChannels, bots: Callable[[], Iterable[Place]]) -> None:
         self._live, self._bots = live, bots
@@ -248,7 +247,7 @@ class ConsolePlace(Place):
 
 
 class AgentColours(Mapping[str, int]):
-    """0xRRGGBB of each agent of the roster, which changes."""
+    """The color (0xRRGGBB) of each agent in the roster, which changes."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

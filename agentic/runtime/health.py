@@ -1,17 +1,17 @@
-"""Health checks over HTTP on loopback, served if HEALTH_PORT is set, and the command that asks them.
+"""Serve health checks over HTTP on loopback if HEALTH_PORT is set; a command that asks them.
 
-/healthz  200 while the process responds; restart it when it does not
+/healthz  200 while the process responds; if it doesn't, restart the process
 /metrics  the metrics of the process, for Prometheus
-/readyz   200 when a bot is online, or an account on another service connected (the coordinator alone needs none),
-          and Redis answers; 503 otherwise, and while it stops. The body names the bots that failed, with the reason,
-          and the watchers that failed and start again, and the state of the record
+/readyz   200 if a bot is online or an account on another service connected (the coordinator alone needs neither) and
+          Redis answers; else, and while the process stops, 503. The body names failed bots with the reason, failed
+          watchers that will start again, and the state of the record
 
-A restart does not help when Discord or Redis is down, so restart on /healthz only.
+Restart on /healthz only: a restart doesn't help when Discord or Redis is down.
 
     python -m agentic.runtime.health [live|ready] [--wait SECONDS]
 
-asks the process with the same settings until it answers yes or `--wait` is over. Exit code 0: yes, or HEALTH_PORT is
-not set; 1: no.
+asks the process with the same settings until the answer is yes or `--wait` is over. Exit code 0: yes, or HEALTH_PORT
+isn't set; 1: no.
 """
 
 from __future__ import annotations
@@ -43,19 +43,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The state of a process: bots online, bus connected, stopping. `needs_bots`: without a bot online it is not ready.
-    `offline`: bots that failed, with the reason in one line each. `record`: whether the durable record is kept here,
-    and what is wrong with it; the bots work without it. `accounts`: service → agent → whether its account is connected.
-    `failing`: tasks beside the bots that failed and start again in a moment."""
+    """The state of a process."""
 
-    bots: tuple[str, ...]
-    bus: bool
+    bots: tuple[str, ...]  # online
+    bus: bool  # whether Redis is connected
     stopping: bool = False
-    needs_bots: bool = True
-    offline: Mapping[str, str] = field(default_factory=dict)
-    record: str = "off"
-    accounts: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
-    failing: tuple[str, ...] = ()
+    needs_bots: bool = True  # to be ready
+    offline: Mapping[str, str] = field(default_factory=dict)  # failed bots, with the reason in one line each
+    record: str = "off"  # the state of the record, which the bots don't need
+    accounts: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)  # service → agent → is connected
+    failing: tuple[str, ...] = ()  # other tasks that failed and will start again
 
     @property
     def ready(self) -> bool:
@@ -68,9 +65,9 @@ class Health:
 async def serving_health(
     port: int, read_health: Callable[[], Health], connections: Connections, *, routes: Iterable[web.RouteDef] = ()
 ) -> AsyncIterator[int]:
-    """Serve on `port` while entered, and yield the port; 0 serves nothing. `routes` are served beside the two.
+    """Serve the checks and `routes` on `port` (0: don't) while entered; yield the port.
 
-    A port in use (by another bot's process with the same .env, say) is only a warning: the bots matter more.
+    A port in use (such as by another bot's process with the same .env) is only a warning: the bots matter more.
     """
     app = _app(read_health)
     app.add_routes(routes)
@@ -80,7 +77,7 @@ async def serving_health(
                 await stack.enter_async_context(serve_http(app, HOST, port, connections))
             except OSError as error:
                 reason = error.strerror or error
-                log.warning("HEALTH_PORT %d not served: %s; health checks there reach another program", port, reason)
+                log.warning("serving HEALTH_PORT %d failed: %s; health checks may reach another program", port, reason)
         yield port
 
 
@@ -113,18 +110,18 @@ def _app(read_health: Callable[[], Health]) -> web.Application:
 
 @web.middleware
 async def _only_by_own_name(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse what a foreign page asks by a name of its own that leads to this machine (DNS rebinding)."""
+    """Reject requests from other websites under a hostname that points to this machine (DNS rebinding)."""
     try:
         name = urlsplit(f"//{request.host}").hostname
     except ValueError:
         name = None
     if name not in OWN_NAMES:
-        return web.json_response({"error": "ask for localhost or 127.0.0.1"}, status=403)
+        return web.json_response({"error": "use the hostname localhost or 127.0.0.1"}, status=403)
     return await handler(request)
 
 
 def ask(port: int, question: str) -> int:
-    """Ask the process on this machine; return the HTTP status, or 0 without an answer."""
+    """Ask the process on this machine. Returns the HTTP status, or 0 if it doesn't answer."""
     connection = http.client.HTTPConnection(HOST, port, timeout=ASK_SECONDS)
     try:
         connection.request("GET", PATHS[question])
@@ -137,13 +134,21 @@ def ask(port: int, question: str) -> int:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m agentic.runtime.health", description="Ask the running program for its health, at HEALTH_PORT."
+        prog="python -m agentic.runtime.health", description="Ask the running program on HEALTH_PORT for its health."
     )
     parser.add_argument(
-        "question", nargs="?", choices=tuple(PATHS), default="live", help="live: it responds; ready: it can work"
+        "question",
+        nargs="?",
+        choices=tuple(PATHS),
+        default="live",
+        help="live: does it respond? ready: can it answer people?",
     )
     parser.add_argument(
-        "--wait", type=float, default=0.0, metavar="SECONDS", help="keep asking for this long until it says yes"
+        "--wait",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="keep asking for at most this long until the answer is yes",
     )
     options = parser.parse_args(arguments)
     try:

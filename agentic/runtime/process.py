@@ -1,7 +1,7 @@
-"""A running process: its bots, its coordinator, and the tasks beside them; or the coordinator alone.
+"""Run a process: its bots, its coordinator, and their side tasks; or the coordinator alone.
 
-A bot that fails leaves the others running, and a watcher that fails starts again. When the bus or the coordinator
-fails, the whole process stops.
+If a bot fails, the others keep running; if a watcher fails, it starts again. If the bus or the coordinator fails, the
+process stops.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REDIS_START_SECONDS = 4.0  # for a Redis that is starting too, or a machine that is busy with our own start
+REDIS_START_SECONDS = 4.0  # to wait for a Redis that is starting, or on a machine that is busy with our own start
 REDIS_PAUSE_SECONDS = 0.2
 PING_SECONDS = 2.0
 
 
 class Runtime:
-    """A running process. `stop` ends it; `failed` is true once something essential has ended by itself."""
+    """A running process. `stop` ends it; `failed` is true once an essential task has ended on its own."""
 
     def __init__(
         self, setup: ProcessConfig, services: Services, chats: Sequence[HostedService], link: RedisConnection
@@ -74,13 +74,13 @@ class Runtime:
         self.coordinator: Coordinator | None = None
         self.personas: PersonaHosts | None = None  # if personas without a bot are hosted
         self.metrics: Metrics | None = None  # if they are served
-        self.failing: set[str] = set()  # watchers that failed and start again soon
-        self.connections = Connections()  # of clients, over all ports
+        self.failing: set[str] = set()  # watchers that failed and will start again
+        self.connections = Connections()  # from clients, on all ports
         self.stopping = Shutdown()
         self.stop = self.stopping.stop
         self.failed = False
         self.read_record: ReadState = lambda: OFF
-        self.console: str | None = None  # its address, while it is served
+        self.console: str | None = None  # its address while it is served
         self._bots_started = False
         self._link = link
         self._holder = services.state.turns.holder
@@ -88,14 +88,14 @@ class Runtime:
         self._idle_memory: IdleMemory | None = None
 
     def start(self, work: Coroutine[Any, Any, None], name: str, *, essential: bool = True) -> asyncio.Task[None]:
-        """Start a task and own it. If an essential one ends by itself, the process stops."""
+        """Start a task and own it. If an essential task ends on its own, the process stops."""
         task = asyncio.create_task(work, name=name)
         self._tasks[name] = task
         task.add_done_callback(self.essential_ended if essential else self._report)
         return task
 
     def watch(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
-        """Start a task that is started again if it fails: the bots outlive a fault of it."""
+        """Start a task that starts again if it fails, so that its failure doesn't end the bots."""
         self.start(restart_on_failure(work, name, failing=self.failing), name, essential=False)
 
     def essential_ended(self, task: asyncio.Task[None]) -> None:
@@ -115,13 +115,12 @@ class Runtime:
         return self.setup.accounts
 
     async def open_chats(self, stack: AsyncExitStack) -> None:
-        """Open the chat services; the stack closes them."""
         for service in self.chats:
             stack.push_async_callback(service.aclose)
             await service.open(self)
 
     def listen(self) -> None:
-        """Hear what people say on the services, and keep since when an agent exists that needs no bot."""
+        """Receive messages from the services, and keep the time since when agents without a bot exist."""
         for agent in self.accounts:
             self.watch(partial(stay_known, agent, self.services.state.coordination.presence), f"{agent}: since when")
         for service in self.chats:
@@ -133,7 +132,7 @@ class Runtime:
     # Bots
 
     async def start_bots(self) -> None:
-        """Start every chosen bot that no other process runs on this Redis; with STANDBY the others stand by."""
+        """Start the chosen bots that no other process runs on this Redis; with STANDBY, stand by for the others."""
         chosen = [self.setup.settings.agents[name] for name in self.setup.agents]
         await asyncio.gather(*(self._start_bot(agent) for agent in chosen))
         self._bots_started = True
@@ -141,7 +140,7 @@ class Runtime:
 
     async def _start_bot(self, agent: AgentSettings) -> None:
         lease, make = self.lease(keys.owner(agent.spec.name)), self.setup.models.make
-        # At a start the machine is busy, and Redis may be starting too.
+        # During a start the machine is busy, and Redis may be starting, too.
         patiently = partial(wait_for_redis, every=REDIS_PAUSE_SECONDS, seconds=REDIS_START_SECONDS)
         if not await patiently(lambda: self._may_start(agent.spec.name, lease)):
             return
@@ -153,11 +152,10 @@ class Runtime:
         self.start(bot.run(), name, essential=False).add_done_callback(self._stop_without_bots)
 
     def lease(self, key: str) -> Lease:
-        """A lease for this process."""
         return Lease(self._link, key, holder=self._holder)
 
     async def prepare(self, agent: str) -> None:
-        """If nothing is resumed, drop the unfinished turns and coding sessions of an earlier run. Raises
+        """Drop an earlier run's unfinished turns and coding sessions, unless this process resumes them. Raises
         StateUnavailable."""
         if self.setup.resumes:
             return
@@ -168,7 +166,7 @@ class Runtime:
             await state.context.sessions.drop(agent, channel_id)
 
     async def _may_start(self, name: str, lease: Lease) -> bool:
-        """Whether to run a bot here: no other process runs it, or this one may stand by."""
+        """Whether to run a bot here: no other process runs it, or this process may stand by."""
         standby = self.setup.settings.standby
         try:
             if await lease.acquire():
@@ -176,7 +174,7 @@ class Runtime:
             holder = await lease.current_holder()
             if not standby:
                 log.warning(
-                    "%s: already runs on this Redis (%s); waiting %.0f s in case that process has ended",
+                    "%s already runs on this Redis (%s); waiting %.0f s in case that process has ended",
                     name,
                     holder,
                     DEAD_HOLDER_SECONDS,
@@ -185,13 +183,13 @@ class Runtime:
                     return True
         except StateUnavailable:
             raise
-        except Exception as error:  # a foreign value under its key, say: the bot's run retries and reports it
-            log.error("%s: lease not acquired (%s); will retry", name, type(error).__name__)
+        except Exception as error:  # such as another value under its key: the bot's run retries and reports it
+            log.error("%s: acquiring the lease failed: %s; retrying", name, type(error).__name__)
             return True
         if standby:
-            log.info("%s: already runs on this Redis (%s); this process stands by", name, holder)
+            log.info("%s already runs on this Redis (%s); this process stands by", name, holder)
         else:
-            log.warning("%s: not started here, it runs in that process", name)
+            log.warning("%s: not started here, because it runs in that process", name)
         return standby
 
     def _stop_without_bots(self, _: object = None) -> None:
@@ -200,21 +198,23 @@ class Runtime:
             return
         if self.accounts:  # they keep running without bots
             if self.setup.agents:
-                log.error("no bot is online in Discord, the lines above say why; agents on other services keep running")
+                log.error(
+                    "no bot is online in Discord (see above for the reasons); agents on other services keep running"
+                )
             return
         if not self.bots:
             log.error("no bot to start: all of them already run on this Redis; stop the other process first")
         elif any(bot.was_online for bot in self.bots.values()):
-            log.error("no bot is left running; the lines above say why")
+            log.error("no bot is running anymore (see above for the reasons); stopping")
         else:
-            log.error("no bot could log in; the lines above say why")
+            log.error("no bot could log in (see above for the reasons); stopping")
         self.failed = True
         self.stop.set()
 
     async def wait_online(self) -> set[str]:
-        """Wait until every active bot is online and subscribed, has failed, or cannot reach Discord yet.
+        """Wait until every active bot is online and subscribed, has failed, or can't reach Discord yet.
 
-        Returns the names of those online.
+        Returns the names of the bots that are online.
         """
         await asyncio.gather(*(self._settled(bot) for bot in self.bots.values() if bot.lease.taken.is_set()))
         await self.services.bus.ready.wait()
@@ -222,11 +222,11 @@ class Runtime:
         for name in self.bots:
             user_id = self.services.chats.directory.id_of(name)
             if expected and user_id is not None and user_id not in expected:
-                log.warning("BOT_IDS lacks %s: add its user id %d", name, user_id)
+                log.warning("BOT_IDS doesn't list %s; add its user id %d", name, user_id)
         return {name for name, bot in self.bots.items() if bot.cog.host.ready.is_set() and not bot.failure}
 
     async def wait_connected(self) -> None:
-        """Wait until every active bot is connected to Discord, has failed, or cannot reach it yet."""
+        """Wait until every active bot is connected to Discord, has failed, or can't reach it yet."""
 
         async def connected(bot: BotSupervisor) -> None:
             waits = (asyncio.create_task(bot.client.wait_for("connect")), asyncio.create_task(self._settled(bot)))
@@ -248,7 +248,7 @@ class Runtime:
             settled.cancel()
 
     def webhook_receiver(self, agent: str) -> Receive | None:
-        """The function that takes webhook events for an agent; None while it is offline."""
+        """Return the function that accepts an agent's webhook events, or None while it is offline."""
         bot = self.bots.get(agent)
         if bot is not None and bot.failure:
             return None
@@ -256,7 +256,7 @@ class Runtime:
         return host.automation.receive if host is not None else None
 
     def host_of(self, agent: str) -> AgentHost | None:
-        """The host of an agent in this process, with a bot or without one."""
+        """Return the host of an agent in this process, with or without a bot."""
         bot = self.bots.get(agent)
         if bot is not None:
             return bot.cog.host
@@ -295,10 +295,10 @@ class Runtime:
         self.start(self.coordinator.run(), "coordinator")
 
     async def drain(self) -> None:
-        """Start no more turns and give the running ones SHUTDOWN_GRACE_SECONDS.
+        """Start no more turns, and give running turns SHUTDOWN_GRACE_SECONDS to finish.
 
-        Waiting instructions are dropped: the coordinator sends them again, to the next process. People are heard until
-        the end: a service may hand each message to the connections that are open, and keep it for nobody.
+        Waiting instructions are dropped: the coordinator sends them to the next process. People's messages are received
+        until the end: a service may deliver each message only to open connections.
         """
         self.stop.set()
         for bot in self.bots.values():  # first: stopping the coordinator may take a moment
@@ -327,13 +327,13 @@ class Runtime:
         closing = [bot.aclose(self._tasks.pop(name)) for name, bot in self.bots.items()]
         for outcome in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(outcome, Exception):
-                log.error("a bot failed while closing", exc_info=outcome)
+                log.error("closing a bot failed", exc_info=outcome)
         await self.services.state.turns.finish()
         await cancel(list(self._tasks.values()))
 
 
 class Watching:
-    """What watches the turns of this process: the record's writer (None if nothing is recorded), telemetry."""
+    """The watchers of this process's turns: the record's writer (None if nothing is recorded) and telemetry."""
 
     def __init__(self, settings: Settings, link: RedisConnection, redact: Redactor) -> None:
         self.watcher, self._link = TurnWatchers(), link
@@ -343,7 +343,7 @@ class Watching:
         self.record: Notes = self._writer or NoRecord()
 
     def start(self, runtime: Runtime, stack: AsyncExitStack) -> None:
-        """Start it before the bots; when the stack is closed, after them, it writes what the last turns leave."""
+        """Start the watchers before the bots. The stack closes them after the bots and writes the last turns."""
         if self._writer is not None:
             self.watcher.add(self._writer)
             stack.push_async_callback(self._writer.aclose)
@@ -379,7 +379,7 @@ class Watching:
 
 
 def spans_to(endpoint: str, settings: Settings) -> Spans | None:
-    """Sends spans to this address; None if the packages for it are missing, which is logged."""
+    """Return spans that are sent to this address. Returns None, with a log line, if packages are missing."""
     headers = settings.otel_headers.get_secret_value() if settings.otel_headers is not None else ""
     redact = Redactor(settings.secrets()).secrets
     try:
@@ -388,17 +388,17 @@ def spans_to(endpoint: str, settings: Settings) -> Spans | None:
     except ImportError:
         log.warning("%s", MISSING)
         return None
-    log.info("spans go to %s, %s words", endpoint, "with" if settings.otel_capture_content else "without")
+    log.info("sending traces to %s, %s message text", endpoint, "with" if settings.otel_capture_content else "without")
     return spans
 
 
 def metrics_routes(runtime: Runtime) -> Sequence[web.RouteDef]:
-    """GET /metrics, if the metrics of this process are served at all."""
+    """Return GET /metrics if this process has metrics."""
     return (runtime.metrics.route(),) if runtime.metrics is not None else ()
 
 
 async def serve(settings: Settings) -> int:
-    """Run the coordinator alone, until a signal (returns 0) or until one of its tasks fails (returns 1).
+    """Run the coordinator alone. Returns 0 after a signal, or 1 if one of its tasks fails.
 
     Raises RedisAddressError, RedisStartError.
     """
@@ -443,7 +443,7 @@ async def serve(settings: Settings) -> int:
 
 
 async def _run_until(stop: asyncio.Event, works: Mapping[str, Coroutine[Any, Any, None]]) -> int:
-    """Run `works`, by name, until `stop`; cancel them in reverse order, since later ones need earlier ones."""
+    """Run `works`, by name, until `stop`; cancel them in reverse order, because later works need earlier works."""
     stopped = asyncio.create_task(stop.wait(), name="stop")
     tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]
     await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)

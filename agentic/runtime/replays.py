@@ -1,4 +1,4 @@
-"""Replays from the console: make a recorded turn again with one thing changed. One runs at a time; none posts."""
+"""Replay recorded turns from the console with one change. One replay runs at a time, and none posts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LoadWith = Callable[[str], Settings]  # the settings with this model for all age
 
 
 class ReplayRequest(BaseModel):
-    """The one thing that a replay changes: the model (provider/model), or the persona, by its name."""
+    """The change in a replay: another model (provider/model), or another persona by its name."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -42,14 +42,13 @@ class EmptyRequest(BaseModel):
 
 
 def load_with(model: str) -> Settings:
-    """Read .env and the environment again, as at the start, but with this model, and without what only Discord needs.
-    Raises SettingsError."""
+    """Read .env and the environment again, with this model and without Discord's settings. Raises SettingsError."""
     return load_settings(process_environment(), local=True, model=model, fronts=read_fronts)
 
 
 class ConsoleReplays:
-    """`make_model` makes the models of turns; `load` gives the settings with another one. What is awaited raises
-    Refused."""
+    """The console's routes for replays. `make_model` makes the models of turns; `load` reads settings with another
+    model. Raises Refused."""
 
     def __init__(
         self,
@@ -82,10 +81,10 @@ class ConsoleReplays:
 
         @table.post("/api/turns/{agent}/{id}/replay")
         async def replay_turn(request: web.Request) -> web.Response:
-            """Answer with the estimate, or with both answers."""
+            """Return the estimate, or both answers."""
             change = await read_body(request, ReplayRequest)
             if change.model and change.persona:
-                raise Refused(400, "change the model or the persona, not both")
+                raise Refused(400, "change either the model or the persona")
             turn = await find_turn(parts, request)
             if change.estimate:
                 return web.json_response(await self._estimate(turn, change))
@@ -100,13 +99,13 @@ class ConsoleReplays:
         return sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
 
     async def _run(self, parts: ConsoleContext, turn: WholeTurn, change: ReplayRequest) -> Mapping[str, Any]:
-        """Replay the turn, and note that in the record."""
+        """Replay the turn, and write that to the record."""
         task = self._running = asyncio.create_task(self.replay(turn, change), name="replay")
         outcome = "failed"
         try:
             await asyncio.wait([task])
             if task.cancelled():
-                raise Refused(409, "cancelled; what the call may have cost counts")
+                raise Refused(409, "canceled; the call may still have cost something, which is recorded")
             answers = task.result()
             same = "the same answer" if answers["same"] else "another answer"
             outcome = str(answers.get("problem") or f"{same}, {answers['new']['cost_usd']:.4f} USD")
@@ -131,7 +130,7 @@ class ConsoleReplays:
             }
 
     async def replay(self, turn: WholeTurn, change: ReplayRequest) -> Mapping[str, Any]:
-        """Return the `old` and the `new` answer, as JSON has them."""
+        """Return the `old` and the `new` answer as JSON."""
         async with self._prepared(turn, change) as (replayer, prepared):
             return (await replayer.replay(prepared)).to_json()
 
@@ -140,7 +139,7 @@ class ConsoleReplays:
         from agentic.replay.replay import AskedModels, NotReplayable, RecordedTurn, Replayer
 
         if change.persona is not None and change.persona not in self._personas():
-            raise Refused(404, "PERSONAS_DIR has no such persona")
+            raise Refused(404, "there is no such persona in PERSONAS_DIR")
         persona = self._settings.personas_dir / change.persona if change.persona else None
         if change.model is not None:
             models = AskedModels(await self._settings_with(change.model), named=True)

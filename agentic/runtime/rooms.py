@@ -1,7 +1,7 @@
-"""Open what rooms need besides bots and coordinator.
+"""Start the parts of rooms besides the bots and the coordinator.
 
-every process                 the roster, which follows the folders of personas; agents with an account but no bot
-the coordinator's process     by one lease: the personas without a bot, the threads of rooms, the arenas
+every process                the roster, which follows the folders of personas; agents with an account but no bot
+the coordinator's process    under one lease: the personas without a bot, the threads of rooms, the arenas
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agentic.wire import keys
 
 
 async def serve_rooms(runtime: Runtime, stack: AsyncExitStack) -> None:
-    """Start it after the bots, whose connections it uses; the stack closes it before them."""
+    """Start the rooms after the bots, whose connections they use; the stack closes them before the bots."""
     setup = runtime.setup
     runtime.watch(runtime.services.agents.roster.run, "roster")
     lease = _held_lease(runtime, stack, keys.PERSONAS_OWNER, "personas") if setup.coordinator else None
@@ -37,7 +37,7 @@ async def serve_rooms(runtime: Runtime, stack: AsyncExitStack) -> None:
 
 
 def _held_lease(runtime: Runtime, stack: AsyncExitStack, key: str, whose: str) -> Lease:
-    """A lease that is renewed until the stack releases it."""
+    """Return a lease that is renewed until the stack releases it."""
     lease = runtime.lease(key)
 
     async def hold() -> None:
@@ -50,8 +50,8 @@ def _held_lease(runtime: Runtime, stack: AsyncExitStack, key: str, whose: str) -
 
 
 def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None) -> None:
-    """Host those of rooms by the one `lease`, None if rooms are another process's, and those that have an account by a
-    lease of their own: another process may host one of them alone."""
+    """Host the personas of rooms under `lease` (None if another process has the rooms), and personas with an account
+    under their own leases, because another process may host one of them alone."""
 
     async def prepare(persona: str) -> None:
         await runtime.services.state.coordination.recorded_agents.add(persona)
@@ -63,7 +63,7 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
     def arriving() -> bool:
         return any(not bot.settled.is_set() for bot in runtime.bots.values())
 
-    seeing = ConditionalLease(lambda: lease is not None and bool(bots()), lease)  # without bots it is asked again
+    seeing = ConditionalLease(lambda: lease is not None and bool(bots()), lease)
 
     own = {
         name: _held_lease(runtime, stack, keys.owner(name), name)
@@ -73,7 +73,7 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
 
     def channels_of(persona: AgentSettings) -> HostedChannels | None:
         held, services = own.get(persona.name), runtime.services
-        if held is None and (lease is None or not bots()):  # bots are needed to see by
+        if held is None and (lease is None or not bots()):  # a persona sees channels through a bot
             return None
         rooms = PersonaChannels(persona, services, bots, arriving=arriving, lease=held or seeing)
         audience = Audience(rooms.channel_of)
@@ -91,7 +91,7 @@ def _host_personas(runtime: Runtime, stack: AsyncExitStack, lease: Lease | None)
 
 
 def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
-    """Keep the threads of rooms and the arenas, by the bots of this process that are connected."""
+    """Look after the threads of rooms and the arenas with this process's connected bots."""
     services = runtime.services
 
     def online() -> Sequence[DiscordRoomBot]:
@@ -112,6 +112,6 @@ def _look_after_rooms(runtime: Runtime, lease: Lease) -> None:
 
 
 def bots_to_see_by(bots: Iterable[BotSupervisor]) -> Sequence[DiscordChannels]:
-    """The channels of the bots that were online and have not failed since, those first that are online now."""
+    """Return the channels of the bots that were online and haven't failed since, starting with the online bots."""
     known = [bot for bot in bots if bot.cog.host.ready.is_set() and bot.lease.is_held and bot.failure is None]
     return [bot.cog.channels for bot in sorted(known, key=lambda bot: not bot.online)]

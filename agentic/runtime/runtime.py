@@ -1,8 +1,8 @@
-"""The composition root: opens every resource, builds the bots and the coordinator, and runs until the end.
+"""Open all resources, build the bots and the coordinator, and run until the end (the composition root).
 
     settings → Redis → bus, shared state → services → one bot for each agent with a token → coordinator
 
-Everything is opened with `async with` and handed down; nothing below opens its own.
+Resources are opened here with `async with` and passed down.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def running(setup: ProcessConfig) -> AsyncIterator[Runtime]:
-    """Open everything and start the bots and the coordinator; on exit, close them in order."""
+    """Open all resources and start the bots and the coordinator; on exit, close them in order."""
     async with AsyncExitStack() as stack:
         chats = tuple(load_services(setup.settings))
         link, services, watching = await _open(setup, chats, stack)
@@ -55,7 +55,7 @@ async def running(setup: ProcessConfig) -> AsyncIterator[Runtime]:
             )
             runtime.read_record = await stack.enter_async_context(record)
         bus = asyncio.create_task(services.bus.run(), name="bus")
-        stack.push_async_callback(cancel, [bus])  # cancelled last: others publish until then
+        stack.push_async_callback(cancel, [bus])  # canceled last: others publish until then
         watching.start(runtime, stack)
         stack.push_async_callback(runtime.aclose)
         bus.add_done_callback(runtime.essential_ended)
@@ -76,7 +76,7 @@ async def running(setup: ProcessConfig) -> AsyncIterator[Runtime]:
             server = WebhookServer(secret, runtime.webhook_receiver, replays, setup.clock)
             host, port = settings.events_host, settings.events_port
             await stack.enter_async_context(serve_webhooks(server, host, port, runtime.connections))
-        if setup.settings.console and setup.coordinator:  # run_all.py's process; one of run_bot.py has none
+        if setup.settings.console and setup.coordinator:  # processes of run_bot.py have no console
             from agentic.runtime.console import serve_console
 
             await serve_console(runtime, stack)
@@ -86,7 +86,7 @@ async def running(setup: ProcessConfig) -> AsyncIterator[Runtime]:
 async def _open(
     setup: ProcessConfig, chats: Sequence[HostedService], stack: AsyncExitStack
 ) -> tuple[RedisConnection, Services, Watching]:
-    """Open the connections and build what all agents share; the stack closes them."""
+    """Open the connections and build the services that all agents share; the stack closes them."""
     settings = setup.settings
     place = await stack.enter_async_context(
         locate_redis(
@@ -126,13 +126,15 @@ async def _open(
 
 
 async def _read_shared_state(services: Services) -> None:
-    """Read the silence, live options and known agents that are in Redis, and subscribe to changes."""
+    """Read the silence, the live options, and the known agents from Redis, and subscribe to changes."""
     for state in (services.silence, services.agents.live_options):
         state.start()
         await state.try_read()
     for scope in [order.scope for order in services.silence.active() if order.scope.kind == "all"]:
         where = "" if scope.guild is None else f" in server {scope.guild}"
-        log.warning("all bots are paused%s, since before this start: /bots resume or the console ends it", where)
+        log.warning(
+            "all bots are still paused%s from before this start; resume them with /bots resume or in the console", where
+        )
     await recall_agents(services.state.coordination.presence, services.chats.directory, services.agents.names)
     services.record.forgetting.start(services.bus)
     services.bus.orders.start()
@@ -140,7 +142,7 @@ async def _read_shared_state(services: Services) -> None:
 
 
 async def serve(setup: ProcessConfig) -> int:
-    """Run until a signal or a failure; return the exit code."""
+    """Run until a signal or a failure. Returns the exit code."""
     async with running(setup) as runtime:
         runtime.stopping.on_signals()
         port, routes = setup.settings.health_port, metrics_routes(runtime)
@@ -153,8 +155,8 @@ async def serve(setup: ProcessConfig) -> int:
 
 
 async def finish_startup(runtime: Runtime) -> None:
-    """Import the needed SDKs while the bots wait for Discord's list of guilds, then freeze the heap: what was loaded
-    stays, so the garbage collector need not visit it."""
+    """Import the SDKs while the bots wait for Discord's guilds; then freeze the heap, so that the garbage collector
+    skips the loaded modules."""
     await runtime.wait_connected()
     models = [model for bot in runtime.bots.values() for model in bot.models]
     parts = [part for model in models for part in (model.models if isinstance(model, Fallbacks) else (model,))]

@@ -1,6 +1,6 @@
 """The configuration of a process, and the services, models, and tools that its agents share.
 
-A provider's SDK is imported at its first call. Connections are opened in runtime.py.
+A provider's SDK is imported at its first call. runtime.py opens the connections.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ from agentic.wire.connection import RedisConnection
 
 log = logging.getLogger(__name__)
 
-RENEW_EVERY = 5.0  # seconds; the key lives for fifteen
-RENEW_FIRST = 3600.0  # this one lives for a month
+RENEW_EVERY = 5.0  # seconds; the key expires after fifteen
+RENEW_FIRST = 3600.0  # seconds; the key expires after a month
 
 
 def coordinator_config(settings: Settings) -> CoordinatorConfig:
-    """The coordinator's part of the settings, with the personas that have no bot, only an account of their own."""
+    """Return the coordinator's part of the settings, including personas with an account but no bot."""
     personas = [agent for agent in settings.account_agents if agent not in settings.agents]
     fronts = read_fronts(settings.personas_dir, personas)
     config = from_settings(settings, tuple(settings.agents), fronts)
@@ -73,7 +73,7 @@ def coordinator_config(settings: Settings) -> CoordinatorConfig:
 
 
 def idle_memory(settings: Settings) -> IdleMemory | None:
-    """None if nothing is recorded. To be closed."""
+    """Return the memory for background tasks, which the caller closes, or None if nothing is recorded."""
     return IdleMemory(settings.record_file, exchanges=settings.summarise_exchanges) if settings.records else None
 
 
@@ -90,9 +90,9 @@ def caps_of(settings: Settings) -> Caps:
 
 
 def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
-    """The agent's models as one that falls back from each to the next.
+    """Return the agent's models as a single model that falls back from each to the next. It needs a usable model.
 
-    `free_at_home`: calls to a server in the owner's network cost nothing. Raises ValueError without a usable model.
+    `free_at_home`: calls to a server in the owner's network are free.
     """
     usable = {model.name: model for model in agent.usable}
     if agent.coding is not None and agent.models[0].name in usable:
@@ -112,14 +112,13 @@ def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
 
 
 def cheap_model(settings: Settings, *, free_at_home: bool = True) -> Model | None:
-    """The model for small questions: that of CHEAP_MODEL, else the least expensive default of the providers whose key
-    is set; None for none."""
+    """Return the model for small questions: CHEAP_MODEL, or the least expensive default of the providers with a key."""
     chosen = cheapest(settings.cheap_models)
     return None if chosen is None else _lazy(chosen, "", settings.model_retries, free_at_home=free_at_home)
 
 
 def embedder_of(settings: Settings) -> Embedder | None:
-    """The model of EMBEDDING_MODEL, whose client is built at its first call; None if none is set."""
+    """Return the model of EMBEDDING_MODEL, if it is set. Its client is built at the first call."""
     model = settings.embedding
     if model is None:
         return None
@@ -141,7 +140,7 @@ def _lazy(model: ModelSettings, image_model: str, retries: int, *, free_at_home:
 
 
 def make_guild_models(agent: AgentSettings, make: Callable[[AgentSettings], Model]) -> dict[int, Model]:
-    """Models that are set for single servers, by server id. Servers with the same list share one."""
+    """Return the models of single servers, by server id. Servers with the same list share a model."""
     made: dict[tuple[str, ...], Model] = {}
     found: dict[int, Model] = {}
     for server, there in agent.elsewhere.items():
@@ -155,7 +154,7 @@ def make_guild_models(agent: AgentSettings, make: Callable[[AgentSettings], Mode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMakers:
-    """Make the models of a process. `lacks` says why `make` could make none of a persona's."""
+    """Make the models of a process. `lacks` says why `make` can't make a persona's models."""
 
     make: Callable[[AgentSettings], Model] = provider_model
     make_cheap: Callable[[Settings], Model | None] = lambda _settings: None
@@ -165,18 +164,17 @@ class ModelMakers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebAccess:
-    """What tools reach in the web. `picture_origins`: besides Discord's own; `pages` fetches pages; `keyless` are the
-    searches without a key, and `search_bases` other addresses of search engines."""
+    """The parts of the web that tools can reach."""
 
-    picture_origins: tuple[str, ...] = ()
+    picture_origins: tuple[str, ...] = ()  # besides Discord's
     pages: Callable[[], PublicFetcher] = PublicFetcher
-    keyless: Keyless = KEYLESS
-    search_bases: Mapping[str, str] = field(default_factory=dict)
+    keyless: Keyless = KEYLESS  # search engines without a key
+    search_bases: Mapping[str, str] = field(default_factory=dict)  # other addresses of search engines
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessConfig:
-    """How a process is set up. Local mode, tests, and benchmarks differ from production in these values alone."""
+    """The setup of a process. Local mode, tests, and benchmarks differ from production only in these values."""
 
     settings: Settings
     agents: tuple[str, ...]  # the bots of this process
@@ -188,9 +186,9 @@ class ProcessConfig:
     web: WebAccess = field(default_factory=WebAccess)
     tools: bool = True
     personas: bool = True  # read from settings.personas_dir
-    people: People | None = None  # who may write from the console: local mode's person
-    resumes: bool = True  # continue turns and conversations that an earlier run did not end
-    holder: str = field(default_factory=this_process)  # of leases and turns; unique unless no other process can run
+    people: People | None = None  # people who can write from the console: local mode's person
+    resumes: bool = True  # continue unfinished turns and conversations of an earlier run
+    holder: str = field(default_factory=this_process)  # of leases and turns; unique if other processes can run
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.time
 
@@ -207,7 +205,7 @@ def build_services(
     record: Notes,
     watcher: TurnWatcher,
 ) -> Services:
-    """Build the services over open connections. The models and the memory among them are to be closed."""
+    """Build the services over open connections. The caller closes their models and memory."""
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names, settings.owner_user_ids)
@@ -277,15 +275,15 @@ def build_services(
 async def open_tools(
     setup: ProcessConfig, session: aiohttp.ClientSession, redact: Callable[[str], str], environment: Mapping[str, str]
 ) -> AsyncIterator[Toolset]:
-    """Open the tools of the installation. MCP servers start in the background.
+    """Open the tools. MCP servers start in the background.
 
-    `session` queries search engines, MCP servers see a part of `environment`, `redact` removes secrets from records and
-    from queries. Raises OSError if the records can't be read.
+    `session` queries search engines, MCP servers see a part of `environment`, and `redact` removes secrets from records
+    and queries. Raises OSError if the records can't be read.
     """
     settings, clock = setup.settings, setup.clock
     servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
     for problem in problems:
-        log.warning("MCP server skipped: %s", problem)
+        log.warning("reading mcp.yaml failed: %s; this server is skipped", problem)
     async with AsyncExitStack() as stack:
         records = await stack.enter_async_context(ToolRecords(settings.tools_dir, redact=redact))
         fetcher = await stack.enter_async_context(setup.web.pages())
@@ -313,10 +311,8 @@ async def keep_present(
     online: Callable[[], bool],
     channels: Callable[[], Iterable[ChannelInfo]],
 ) -> None:
-    """Renew `agent:{name}:ready` (its value: the user id) while `online()`, and read the others', until cancelled.
-
-    An agent that is offline here may be online in another process, so its key is left to expire.
-    """
+    """Renew `agent:{name}:ready` (its value is the user id) while `online()`, and read the other agents' keys, until
+    canceled. If the agent is offline, its key expires: it may be online in another process."""
     all_names = tuple(names)
     announced = False
     try:
@@ -329,19 +325,19 @@ async def keep_present(
             _learn(directory, await store.read(all_names) or {})
             await asyncio.sleep(RENEW_EVERY)
     finally:
-        if announced:  # otherwise the key may be another process's
+        if announced:  # else the key may belong to another process
             await store.clear(agent)
 
 
 async def stay_known(agent: str, store: Presence) -> None:
-    """Keep since when an agent exists that needs no bot, until cancelled: what it missed since then is answered."""
+    """Keep the time since when an agent without a bot exists, until canceled: it answers messages since then."""
     while True:
         is_noted = await store.note_first(agent)
         await asyncio.sleep(RENEW_FIRST if is_noted else RENEW_EVERY)
 
 
 async def recall_agents(store: Presence, directory: Directory, names: Iterable[str]) -> None:
-    """Learn at the start the last known users of all agents, so that a bot recognizes them before they are online."""
+    """Learn the last known user ids of all agents, so that a bot recognizes the others before they are online."""
     _learn(directory, await store.seen(names))
 
 

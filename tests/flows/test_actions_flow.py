@@ -135,7 +135,7 @@ async def test_a_pause_of_all_outlives_a_restart_and_stops_mentions_schedule_and
                 await until(lambda: not runtime.coordinator.engine.locks.busy)
             held.go(100)
             async with f.running() as runtime, owner_of(runtime) as owner:
-                assert "all bots are paused, since before this start" in caplog.text
+                assert "all bots are still paused from before this start" in caplog.text
                 await f.discord.say("Alice", "casual", f"<@{claude}> are you there?")
                 await f.discord.wait_for(lambda: signs(f, "casual") == ["🛑"])
                 assert await runtime.coordinator.start_conversation() is None, "as the schedule does"

@@ -141,7 +141,7 @@ async def test_a_bot_that_already_runs_is_named_and_not_run_twice(tmp_path, capl
             f.running(agents=("claude", "grok"), coordinator=False) as second,
         ):
             assert set(second.bots) == {"grok"}
-            assert "claude: already runs on this Redis" in caplog.text, "said before the wait"
+            assert "claude already runs on this Redis" in caplog.text, "said before the wait"
             assert "claude: not started here" in caplog.text
 
 

@@ -363,8 +363,8 @@ async def test_a_bot_that_is_in_none_of_the_servers_is_named(tmp_path, caplog):
 
 async def test_bot_ids_that_do_not_fit_are_a_warning(tmp_path, caplog):
     async with flow(tmp_path) as f, f.running(settings=f.settings.with_(bot_ids=(f.user_id("claude"), 1))):
-        assert f"BOT_IDS lacks grok: add its user id {f.user_id('grok')}" in caplog.text
-        assert "BOT_IDS lacks claude" not in caplog.text
+        assert f"BOT_IDS doesn't list grok; add its user id {f.user_id('grok')}" in caplog.text
+        assert "BOT_IDS doesn't list claude" not in caplog.text
 
 
 def _with_token(agent, token):

@@ -89,7 +89,7 @@ async def test_a_turn_is_one_line_with_its_ids_and_without_anybodys_words(log, s
 def test_a_fault_that_ends_the_program_is_its_last_word_in_the_log_and_redacted(log):
     out = log(redact=REDACT)
     assert _ended(load_settings({}, None), fail) == 1
-    assert "the program ended because of an unexpected error" in out.getvalue()
+    assert "an unexpected error ended the program" in out.getvalue()
     assert f"ValueError: {REDACTED}" in out.getvalue()
 
 
@@ -99,7 +99,7 @@ def test_a_full_disk_is_one_line_without_a_traceback(log, capsys):
 
     out = log()
     assert _ended(load_settings({}, None), write) == 1
-    assert capsys.readouterr().err == "Ended: standard output has no space left; free some and start again\n"
+    assert capsys.readouterr().err == "Stopped: no space left for standard output. Free some space and start again.\n"
     assert not out.getvalue()
 
 

@@ -106,7 +106,7 @@ async def test_an_estimate_comes_first_and_the_replay_is_booked_and_noted(tmp_pa
     [
         ("/api/turns/claude/i9/replay", {}, 404, "isn't in the history"),
         (TURN, {"persona": "../config"}, 404, "no such persona"),
-        (TURN, {"persona": "bold", "model": "llamacpp/local"}, 400, "not both"),
+        (TURN, {"persona": "bold", "model": "llamacpp/local"}, 400, "either the model or the persona"),
         (TURN, {"model": "llamacpp/other", "estimate": True}, 400, "no such model"),
         (TURN, {"model": "nobody/x"}, 400, "expected provider/model"),
         (TURN, {"persona": 7}, 400, "persona"),
@@ -147,7 +147,9 @@ async def test_one_replay_runs_at_a_time_and_what_a_cancelled_call_may_have_cost
         assert await post() == (409, {"error": "another replay is running; wait for it, or cancel it"})
         assert await post("/api/replay/cancel") == (200, {"cancelled": True})
         assert (await first)[0] == 409
-        assert [note.outcome for note in notes] == ["cancelled; what the call may have cost counts"]
+        assert [note.outcome for note in notes] == [
+            "canceled; the call may still have cost something, which is recorded"
+        ]
         assert (await costs_of("claude", link))["replay_cost"] == pytest.approx(estimate["most_usd"])
         assert await post("/api/replay/cancel") == (200, {"cancelled": False})
         assert (await post(model="llamacpp/local"))[1]["same"]
