@@ -29,8 +29,7 @@ PAGE = 50
 LATE_SECONDS = 900.0  # after a scheduled time, until it starts no conversation anymore
 STATUS = {
     **dict.fromkeys(
-        ("bad_value", "missing_value", "unknown_option", "unknown_value", "unknown_scope", "unknown_order"),
-        400,
+        ("bad_value", "missing_value", "unknown_option", "unknown_value", "unknown_scope", "unknown_order"), 400
     ),
     **dict.fromkeys(("unknown_action", "unknown_channel", "unknown_agent", "no_room"), 404),
     **dict.fromkeys(("nobody", "redis_unavailable"), 503),

@@ -63,9 +63,9 @@ def answer_read() -> Iterator[None]:
         raise UnreadableAnswer(type(error).__name__) from error
 
 
-def tolerate_unreadable_events(client: discord.Client, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+def tolerate_unreadable_events(client: discord.Client, name: str) -> None:
     """Guard a client before its login by replacing its parsers: py-cord has no hook for this."""
-    odd, state = UnreadableLog(name, clock), client._connection
+    odd, state = UnreadableLog(name), client._connection
     for event, parse in list(state.parsers.items()):
         state.parsers[event] = _guarded_parser(event, parse, state, odd)
     _guard_messages(state, odd)

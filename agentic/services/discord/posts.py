@@ -21,15 +21,7 @@ import discord
 
 from agentic.chat.directory import clean_name
 from agentic.chat.formatting import FENCE
-from agentic.chat.outlet import (
-    CannotPost,
-    Post,
-    Posted,
-    ignore_post,
-    is_unfinished,
-    pick_sources,
-    title_of,
-)
+from agentic.chat.outlet import CannotPost, Post, Posted, ignore_post, is_unfinished, pick_sources, title_of
 from agentic.chat.splitting import MAX_MESSAGE
 from agentic.chat.transcript import Transcript, Transcripts
 from agentic.llm.types import Picture
@@ -227,13 +219,7 @@ class MessageWriter:
     """
 
     def __init__(
-        self,
-        channel: Channel,
-        gate: Gate,
-        transcripts: Transcripts,
-        *,
-        posting: AnyLease,
-        lease: AnyLease,
+        self, channel: Channel, gate: Gate, transcripts: Transcripts, *, posting: AnyLease, lease: AnyLease
     ) -> None:
         self._channel, self._gate, self._transcripts = channel, gate, transcripts
         self._posting_gate = gate.under(posting)

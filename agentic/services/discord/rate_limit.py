@@ -70,18 +70,15 @@ class RequestWindow:
             return False
         self._waiting += 1
         try:
-            await self._wait(loop)
+            async with self._turnstile:
+                self._forget_old(loop.time())
+                while len(self._passed) >= self.limit:
+                    await asyncio.sleep(self._passed[0] + self.seconds - loop.time())
+                    self._forget_old(loop.time())
+                self._passed.append(loop.time())
         finally:
             self._waiting -= 1
         return True
-
-    async def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
-        async with self._turnstile:
-            self._forget_old(loop.time())
-            while len(self._passed) >= self.limit:
-                await asyncio.sleep(self._passed[0] + self.seconds - loop.time())
-                self._forget_old(loop.time())
-            self._passed.append(loop.time())
 
     def is_quiet(self, share: float) -> bool:
         """Return whether less than `share` of the window is used and nothing waits."""

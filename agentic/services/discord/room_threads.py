@@ -49,13 +49,7 @@ class DiscordRoomBot:
     for the agent."""
 
     def __init__(
-        self,
-        agent: str,
-        bot: discord.Bot,
-        gate: Gate,
-        directory: Directory,
-        posts: WebhookPosts,
-        lease: AnyLease,
+        self, agent: str, bot: discord.Bot, gate: Gate, directory: Directory, posts: WebhookPosts, lease: AnyLease
     ) -> None:
         self.agent = agent
         self._bot, self._gate = bot, gate.under(lease)

@@ -27,25 +27,13 @@ from agentic.chat.transcript import Transcripts
 from agentic.ids import is_snowflake
 from agentic.process.redaction import Redactor
 from agentic.services.context import HostedService, ServiceContext
-from agentic.services.discord.channels import (
-    Channel,
-    GuildChannel,
-    guild_id_of,
-    parent_of,
-    threads_to_read,
-)
+from agentic.services.discord.channels import Channel, GuildChannel, guild_id_of, parent_of, threads_to_read
 from agentic.services.discord.gate import Gate, OutboundShared
 from agentic.services.discord.history import HistoryCache, HistoryFetcher
 from agentic.services.discord.rate_limit import webhook_session
 from agentic.services.discord.sink import DiscordSink
 from agentic.services.discord.view import DISCORD, DiscordView
-from agentic.services.discord.webhooks import (
-    WebhookIdentity,
-    Webhooks,
-    WebhookSink,
-    default_avatar,
-    may_use_webhooks,
-)
+from agentic.services.discord.webhooks import WebhookIdentity, Webhooks, WebhookSink, default_avatar, may_use_webhooks
 from agentic.state.leases import AnyLease, ConditionalLease
 from agentic.state.posts import WebhookPosts, read_post
 from agentic.state.silence import ChannelRef
@@ -114,13 +102,7 @@ class DiscordChannels:
     """The channels of one bot. `lease` says whether this process holds its agent's lease."""
 
     def __init__(
-        self,
-        settings: AgentSettings,
-        bot: discord.Bot,
-        services: Services,
-        gate: Gate,
-        *,
-        lease: AnyLease,
+        self, settings: AgentSettings, bot: discord.Bot, services: Services, gate: Gate, *, lease: AnyLease
     ) -> None:
         self._settings, self._bot, self._services, self._gate = settings, bot, services, gate
         self._discord, self._lease = services.chats.get(DiscordService), lease

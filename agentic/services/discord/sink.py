@@ -7,7 +7,6 @@ import io
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
 from typing import ClassVar, Self
 
 import discord
@@ -52,14 +51,7 @@ class DiscordSink:
     may_react = True
     _background: ClassVar[BackgroundTasks] = BackgroundTasks()
 
-    def __init__(
-        self,
-        view: DiscordView,
-        *,
-        names: Mapping[str, str],
-        posting: AnyLease,
-        lease: AnyLease,
-    ) -> None:
+    def __init__(self, view: DiscordView, *, names: Mapping[str, str], posting: AnyLease, lease: AnyLease) -> None:
         self._view, self._channel = view, view.channel
         self._posting_gate = view.gate.under(posting)
         self._names = names
@@ -213,9 +205,7 @@ class DiscordStreamingPost:
         self._task = asyncio.create_task(self._stream(), name=f"streaming post {self.turn_id}")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     def update(self, text: str) -> None:

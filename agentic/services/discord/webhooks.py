@@ -347,13 +347,7 @@ class WebhookSink(SinkWithoutSigns):
     may_react = False
 
     def __init__(
-        self,
-        view: DiscordView,
-        webhooks: Webhooks,
-        face: WebhookIdentity,
-        *,
-        names: Mapping[str, str],
-        lease: AnyLease,
+        self, view: DiscordView, webhooks: Webhooks, face: WebhookIdentity, *, names: Mapping[str, str], lease: AnyLease
     ) -> None:
         self._view, self._names = view, names
         self._channel_names: Mapping[str, str] = {}

@@ -101,12 +101,7 @@ class SignalSink(SinkWithoutSigns):
     _background: ClassVar[BackgroundTasks] = BackgroundTasks()
 
     def __init__(
-        self,
-        view: SignalView,
-        *,
-        lease: AnyLease,
-        claims: PostClaims,
-        clean: Callable[[str], str] = lambda text: text,
+        self, view: SignalView, *, lease: AnyLease, claims: PostClaims, clean: Callable[[str], str] = lambda text: text
     ) -> None:
         self._view, self._account = view, view.account
         self._agent, self._lease, self._claims, self._clean = self._account.me.agent or "", lease, claims, clean

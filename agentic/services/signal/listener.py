@@ -68,16 +68,11 @@ class SignalListener:
     """
 
     def __init__(
-        self,
-        account: SignalAccount,
-        handler: AccountHandler,
-        *,
-        vanishing: VanishingMessages | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        self, account: SignalAccount, handler: AccountHandler, *, vanishing: VanishingMessages | None = None
     ) -> None:
         self._account, self._handler = account, handler
-        self.receiver = Receiver(account.client, account.number, self.take, connected=self._look_up, sleep=sleep)
-        self._sleep, self._background = sleep, BackgroundTasks()
+        self.receiver = Receiver(account.client, account.number, self.take, connected=self._look_up)
+        self._background = BackgroundTasks()
         self._names_read, self._wait_for_names_until = asyncio.Event(), 0.0
         self._names_read.set()
         self._reader = MessageReader(account)
@@ -152,7 +147,7 @@ class SignalListener:
             """Repeat until it works: the REST API may be back before its signal-cli is."""
             pause = FIRST_LOOK_UP
             while not self._names_read.is_set():
-                await self._sleep(pause)
+                await asyncio.sleep(pause)
                 await self._look_up()
                 pause = min(2 * pause, MAX_LOOK_UP)
 
@@ -297,8 +292,7 @@ class Receiver:
 
 
 class Changes:
-    """Applies edits, deletions, reactions, and vanishing messages to an account's transcripts. `clock` returns unix
-    seconds."""
+    """Applies edits, deletions, reactions, and vanishing messages to an account's transcripts."""
 
     def __init__(
         self,
@@ -306,10 +300,9 @@ class Changes:
         reader: MessageReader,
         handler: AccountHandler,
         store: VanishingMessages | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._account, self._reader, self._handler = account, reader, handler
-        self._store, self._clock = store, clock
+        self._store = store
         self._reactions: LRUCache[tuple[int, int], str] = LRUCache(MAX_REACTIONS)  # message, person → emoji
         self._vanishing: dict[int, asyncio.TimerHandle] = {}
         # chat → seconds until messages vanish, the first message that does
@@ -367,7 +360,7 @@ class Changes:
             return
         self._schedule_deletion(chat, message, seconds)
         if self._store is not None:
-            noted = self._store.note(channel_id, message, self._clock() + seconds)
+            noted = self._store.note(channel_id, message, time.time() + seconds)
             self._background.start(noted, "Signal: when a message vanishes")
 
     def _schedule_deletion(self, chat: Chat, message: int, seconds: float) -> None:
@@ -378,7 +371,7 @@ class Changes:
 
     async def restore(self) -> None:
         """Schedule the deletion of an earlier run's messages, which the history may have; overdue ones go now."""
-        now = self._clock()
+        now = time.time()
         for channel_id, message, at in await self._store.all() if self._store is not None else ():
             chat = self._account.chats.get(channel_id)
             if chat is not None and self._account.number in chat.accounts and message not in self._vanishing:

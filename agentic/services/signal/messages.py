@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -62,8 +62,8 @@ class Heard(HeardMessage):
 class MessageReader:
     """Reads what one account receives. An edited message can be found by the time of each of its versions."""
 
-    def __init__(self, account: SignalAccount, clock: Callable[[], float] = time.time) -> None:
-        self._account, self._clock = account, clock
+    def __init__(self, account: SignalAccount) -> None:
+        self._account = account
         self._versions: LRUCache[tuple[int, int], int] = LRUCache(MAX_VERSIONS)  # chat, time → message
 
     async def read(
@@ -104,7 +104,7 @@ class MessageReader:
             id=number,
             speaker=Speaker(who.person, name_of(account, who), "person" if who.agent is None else "agent", who.agent),
             text=words.shown,
-            created_at=min(max(received or timestamp_of(number) / 1000, sent_at(0)), self._clock()),
+            created_at=min(max(received or timestamp_of(number) / 1000, sent_at(0)), time.time()),
             reply_to=answered,
             attachments=files,
             addressees=Addressees(words.mentions, replied_to),
