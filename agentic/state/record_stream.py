@@ -281,8 +281,9 @@ def encode(entry: Entry | CallWords, redact: Redactor) -> Fields:
     if type(entry) is CallWords:
         entry = pack(entry, redact)
     blob = getattr(entry, _BLOBS[type(entry)]) if type(entry) in _BLOBS else None
-    in_json = None if type(entry) is PackedCall else redact  # ids of messages only
-    return _KINDS[type(entry)], _to_json(entry, in_json), blob or b""
+    if type(entry) is PackedCall:  # ids of messages only: nothing to redact, and much that repeats
+        return "call", zstd.compress(_to_json(entry, None), LEVEL), blob or b""
+    return _KINDS[type(entry)], _to_json(entry, redact), blob or b""
 
 
 def decode(fields: Mapping[bytes, bytes]) -> Entry | None:
@@ -291,6 +292,11 @@ def decode(fields: Mapping[bytes, bytes]) -> Entry | None:
     entry_type = NOTES.get(kind) or WORDS.get(kind)
     if entry_type is None:
         return None
+    if data.startswith(ZSTD):
+        try:
+            data = zstd.decompress(data)
+        except zstd.ZstdError as error:
+            raise ValueError(f"not compressed: {error}") from error
     if data.startswith(b"{"):
         entry = entry_type.model_validate_json(data)
         return entry.model_copy(update={_BLOBS[entry_type]: fields[b"blob"]}) if b"blob" in fields else entry

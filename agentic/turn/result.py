@@ -80,14 +80,15 @@ async def settle(agent: Agent, event: TurnEvent, result: Result, state: TurnStat
             message_id=result.message_id,
             trigger_message_id=event.asked.id,
         )
+    kept = result.to_wire()
     settled = await state.shared.turns.settle(
         agent.key,
         event.id,
-        result.to_wire(),
+        kept,
         event.deadline,
         date=agent.today(),
         spent=cost_fields(result.usage or TurnUsage(), reactions=1 if result.emoji_reacted else 0),
-        say=message.to_wire() if message is not None else "",
+        say=kept if message is result else message.to_wire() if message is not None else "",
         record=record,
         notice=notice_of(agent.key, event, "ended", record.at).to_wire(),
     )

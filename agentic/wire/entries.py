@@ -6,8 +6,8 @@
 | `agent:{name}:words` | entries with words, those of WORDS below | `kind`, `data`: JSON, `n`, and the bytes `blob` |
 | `coordinator:record` | the notes, those of NOTES below | `kind`, `data`: JSON, `n` |
 
-`blob` has the words of a call in the record's format, or a picture. Earlier versions wrote `data` of words as base64 of
-zlib of JSON, without a `blob`.
+`blob` has the words of a call in the record's format, or a picture. A call's `data` is compressed by zstd. Earlier
+versions wrote `data` of words as base64 of zlib of JSON, without a `blob`.
 
 `n` numbers a stream's entries from 1, so a reader sees how many were dropped. Every entry has an id of its own, so it
 may be written and read twice. Streams have no common order: a deletion may be read before words that quote the deleted

@@ -200,11 +200,15 @@ def test_words_of_an_earlier_version_are_read():
         return read({b"kind": kind.encode(), b"data": base64.b64encode(zlib.compress(json.dumps(values).encode()))})
 
     assert earlier("call", {**words.model_dump(), "quoted": [{"message_id": 7, "author_id": 9}]}) == words
+    packed = module.pack(words)
+    assert read({b"kind": b"call", b"data": packed.to_json().encode(), b"blob": packed.words}) == words
     post = {"agent": "claude", "turn_id": "m1", "message_id": 8, "channel_id": 1, "at": 6.0, "media_type": "image/png"}
     assert earlier("post", {**post, "picture": "aGk="}) == PostWords(**post, picture=b"hi")
     for data in (b"no zlib", module.zstd.compress(b"{}")[:-1]):
         with pytest.raises(ValueError, match="words of a call"):
             unpack(data)
+    with pytest.raises(ValueError, match="not compressed"):
+        read({b"kind": b"call", b"data": module.zstd.compress(b"{}")[:-1]})
 
 
 async def test_without_prompts_only_posts_are_written_and_no_prompt_is_made(link):
