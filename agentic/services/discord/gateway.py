@@ -54,7 +54,7 @@ class SessionLimit:
 
 
 class GatewayConnection:
-    """Connects one bot after its login."""
+    """Connects one bot after its login. `clock` is monotonic, in seconds."""
 
     def __init__(
         self,
@@ -63,10 +63,11 @@ class GatewayConnection:
         rng: random.Random,
         sessions: SessionLimit | None = None,
         *,
+        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self._client, self._name, self._rng, self._sleep = client, name, rng, sleep
-        self._sessions = sessions or SessionLimit()
+        self._client, self._name, self._rng, self._clock, self._sleep = client, name, rng, clock, sleep
+        self._sessions = sessions or SessionLimit(clock)
         self._opened: list[DiscordWebSocket] = []
         self._resume: dict[str, Any] = {}  # py-cord's arguments for resuming the session
         self._welcome = False
@@ -85,9 +86,9 @@ class GatewayConnection:
         discord.PrivilegedIntentsRequired."""
         pauses = backoff(self._rng)
         while True:
-            began = time.monotonic()
+            began = self._clock()
             why = await self._connect_once()
-            if time.monotonic() - began >= STEADY_SECONDS:
+            if self._clock() - began >= STEADY_SECONDS:
                 pauses = backoff(self._rng)
             pause = max(next(pauses), self._sessions.pause() if self._begins_session else 0.0)
             self._tries += 1
