@@ -779,7 +779,10 @@ def test_a_bot_takes_the_folder_of_another_persona(tmp_path: Path) -> None:
         ("penny:poet", "penny isn't a bot: expected one of chatgpt, claude, gemini, grok"),
         ("claude:grok", "the folder grok belongs to the bot grok"),
         ("claude:penny, grok:penny", "an agent or a folder appears twice"),
-        ("claude:../penny", "expected agent:folder pairs such as claude:penny, separated by commas"),
+        (
+            "claude:../penny",
+            'expected agent:folder pairs such as claude:penny, separated by commas; got "claude:../penny"',
+        ),
     ):
         assert problems_of({"PERSONA_FOLDERS": pairs, **folder}) == [f"PERSONA_FOLDERS: {problem}"]
     (line,) = problems_of({"PERSONA_FOLDERS": "claude:penny", "SIGNAL_NUMBERS": "penny:+4915112345678", **folder})
