@@ -1,16 +1,16 @@
-"""The cog of one agent: it hands what Discord says to its AgentHost and decides nothing.
+"""The cog of one agent: it hands Discord's events to its AgentHost and decides nothing.
 
 A new agent is a subclass with `_call_ai` and `_generate_image`, and a row in agent_config.AGENTS.
 
-All bots of a process write into the same transcripts, so each event comes up to four times; a transcript takes that
-without harm. A new message is parsed once: py-cord builds a message, its author, and its member for the first bot that
-gets it. The other bots use what was read then, and a bot that need not do anything about the message starts no task.
-Each bot still hears only what its own connection brings, so what it sees in Discord decides. After a reconnect Discord
-repeats events, which is the same case.
+All bots of a process write to the same transcripts, so each event arrives up to four times, which does no harm. A new
+message is parsed once: py-cord builds a message, its author, and its member for the first bot that gets it. The other
+bots use the result, and a bot that has nothing to do with the message starts no task. Each bot still only reacts to
+events of its own connection, so its access in Discord decides. After a reconnect Discord repeats events, which are
+handled the same way.
 
-Our own agents' posts come back over the gateway, too. A post is in the shared transcript as soon as one bot has it:
-from the answer to its request, or from the first of these events. It is new to another bot only if it mentions or
-answers that bot, or is still streamed.
+Our own agents' posts come back over the gateway, too. A post is in the shared transcript as soon as one bot has it,
+from the answer to its request or from the first event. It matters to another bot only if it mentions or replies to that
+bot, or is still being streamed.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ from agentic.state.leases import ALWAYS_HELD, AnyLease
 
 log = logging.getLogger(__name__)
 
-MAX_HEARD = 200  # messages remembered; a bot hears a message later than another one by seconds at most
+MAX_HEARD = 200  # messages remembered; a bot gets a message at most seconds later than another bot
 
 
 class TranscriptCog(discord.Cog):
-    """Records edits, deletions, pins and reactions. The subclass passes new messages to `record`: it knows which
-    channels matter. `listener` hears of deletions, and as `agent` of reactions."""
+    """Records edits, deletions, pins, and reactions. The subclass passes new messages to `record`, because it knows
+    which channels matter. `listener` is told about deletions, and about reactions in the name of `agent`."""
 
     def __init__(
         self, bot: discord.Client, transcripts: Transcripts, listener: GatewayNotes | None = None, agent: str = ""
@@ -67,7 +67,7 @@ class TranscriptCog(discord.Cog):
         self._listener, self._agent = listener, agent
 
     def record(self, message: discord.Message) -> Entry | None:
-        """Add a new message to its transcript. Return its entry; None for a message that nobody wrote."""
+        """Add a new message to its transcript. Return its entry, or None for a message that nobody wrote."""
         transcript = self._transcripts.of(message.channel.id)
         if message.id in transcript and not transcript.lacks_text(message.id):
             return transcript.get(message.id)
@@ -78,7 +78,7 @@ class TranscriptCog(discord.Cog):
 
     @discord.Cog.listener()
     async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
-        """Comes also for a message that is pinned or unpinned, however old."""
+        """Update the transcript. Discord sends this event for pinned and unpinned messages too, however old."""
         if "content" not in event.data:
             return
         self._transcripts.changed(event.channel_id, (event.message_id,))
@@ -147,7 +147,7 @@ class TranscriptCog(discord.Cog):
     async def on_guild_channel_pins_update(
         self, channel: discord.abc.GuildChannel | discord.Thread, _: datetime | None
     ) -> None:
-        """Comes for threads too."""
+        """Discord sends this event for threads too."""
         transcript = self._transcripts.known(channel.id)
         if transcript is not None:
             transcript.pins.mark_stale()
@@ -166,32 +166,32 @@ class TranscriptCog(discord.Cog):
         self._transcripts.drop(channel_id)
 
     def _is_by_bot(self, event: discord.RawReactionActionEvent) -> bool:
-        """Whether a bot gave the reaction. Discord sends the giver in a server alone; our own are known everywhere."""
+        """Return whether a bot gave the reaction. Discord sends the giver only in servers; our bots are known."""
         bot = event.member is not None and event.member.bot
         return bot or self._transcripts.directory.agent_of(event.user_id) is not None
 
 
 def channel_problems(bot: discord.Client, channel_ids: Iterable[int], guild_ids: Collection[int]) -> Iterator[str]:
-    """Yield a line for each channel that the bot can't see or write in, and a line if it is in none of `guild_ids`
-    (empty: any guild will do). Yields nothing while a guild is still loading."""
+    """Yield a line for each channel where the bot can't see or write messages, and a line if it isn't in any of
+    `guild_ids` (if there are any). Yields nothing while a guild is still loading."""
     if any(guild.unavailable for guild in bot.guilds):
         return
     if guild_ids and not any(guild.id in guild_ids for guild in bot.guilds):
-        yield "is in no server of GUILD_IDS and hears nothing: correct the ids, or invite it there"
+        yield "is in no server of GUILD_IDS and gets no messages: fix the ids, or invite it there"
         return
     for channel_id in channel_ids:
         channel = bot.get_channel(channel_id)
         if channel is None:
-            yield f"does not see channel {channel_id}: it does not exist, or the bot lacks View Channel"
+            yield f"can't see channel {channel_id}: it doesn't exist, or the bot lacks View Channel"
         elif not isinstance(channel, Channel):
-            yield f"cannot speak in channel {channel_id}: it is not a channel for messages"
+            yield f"can't speak in channel {channel_id}: it isn't a channel for messages"
         elif refusal_in(channel) is not None:
             yield f"may not write in channel {channel_id}: it lacks Send Messages there"
 
 
 class BaseAgentCog(TranscriptCog):
-    """The bot of one agent. A turn calls `model`, or the model that `guild_models` has for its server, only through the
-    subclass's `_call_ai` and `_generate_image`. `lease` says whether this process acts for the agent."""
+    """The bot of one agent. A turn calls `model`, or its server's model in `guild_models`, only through the subclass's
+    `_call_ai` and `_generate_image`. `lease` says whether this process acts for the agent."""
 
     provider: ClassVar[str] = ""
 
@@ -233,19 +233,19 @@ class BaseAgentCog(TranscriptCog):
         self.host = AgentHost(agent, services, channels, lease=lease)
 
     async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
-        """One completion. Raises agentic.llm.errors.ModelError."""
+        """Return one completion. Raises agentic.llm.errors.ModelError."""
         raise TypeError(f"{type(self).__name__} has no _call_ai()")
 
     async def _generate_image(self, prompt: ImagePrompt | str) -> Drawing:
-        """One picture. Raises agentic.llm.errors.ModelError, CannotDraw if the provider has no image model."""
+        """Return one picture. Raises agentic.llm.errors.ModelError: CannotDraw if the provider has no image model."""
         raise TypeError(f"{type(self).__name__} has no _generate_image()")
 
     def model_for(self, prompt: Prompt | str) -> Model:
-        """Return the model of the guild for which the prompt is, if it has one of its own; else the agent's own."""
+        """Return the model for the prompt's guild, or the agent's own if the guild has none."""
         return self._guild_models.get(getattr(prompt, "guild_id", None) or 0, self._model)
 
     async def complete(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
-        """Ask the bot's model for a turn (agentic.agent.agent.AgentModel)."""
+        """Ask the bot's model for a turn's answer (agentic.agent.agent.AgentModel)."""
         reply = await self._call_ai(prompt, history)
         text = self.gate.clean(reply.text)
         return reply if text == reply.text else replace(reply, text=text)
@@ -255,14 +255,14 @@ class BaseAgentCog(TranscriptCog):
         return await self._generate_image(prompt)
 
     async def aclose(self) -> None:
-        """Take nothing more in and cancel what runs."""
+        """Accept no more events, and cancel running work."""
         await self.host.aclose()
         await self._tool_display.aclose()
         await self._hearing.cancel()
 
     @discord.Cog.listener()
     async def on_ready(self) -> None:
-        """Runs after each new session, not only after the first one."""
+        """Start the host, and read missed messages. Runs after each new session, not only after the first."""
         assert self.bot.user is not None
         self.services.chats.directory.learn(self.host.name, self.bot.user.id)
         self._read_missed()
@@ -283,7 +283,7 @@ class BaseAgentCog(TranscriptCog):
         self._read_missed()
 
     def _read_missed(self) -> None:
-        """Fetch what was missed in the channels that are known by now; a guild may arrive late."""
+        """Fetch missed messages in the known channels. A guild may arrive later."""
         self.channels.guild_arrived()
         if self.bot.user is None:
             return
@@ -293,7 +293,7 @@ class BaseAgentCog(TranscriptCog):
         self.host.catch_up.came_back()
 
     def read(self, message: discord.Message) -> HeardMessage | None:
-        """Record a new message and return it as plain values; None outside of the channels in scope."""
+        """Record a new message and return it as plain values, or None if its channel is out of scope."""
         if self._theme(message) is None or (entry := self.record(message)) is None:
             return None
         self.channels.note_direct(message.channel)
@@ -303,12 +303,12 @@ class BaseAgentCog(TranscriptCog):
         return HeardMessage(facts=facts, entry=entry, who=who)
 
     def hear(self, heard: HeardMessage) -> None:
-        """Begin to handle a message."""
+        """Start to handle a message."""
         self._hearing.start(self.on_heard(heard), f"message {heard.facts.message_id}")
 
     def may_concern(self, heard: HeardMessage) -> bool:
-        """Whether this bot may have to do something about a message that another bot of the process handles."""
-        # What is still being handled may make a question wait, which this message belongs to.
+        """Return whether this bot may have to react to a message that another bot of the process has read."""
+        # An earlier message, still being handled, may turn out to be a question that this message belongs to.
         return len(self._hearing) > 0 or self.host.may_concern(heard)
 
     async def on_heard(self, heard: HeardMessage) -> None:
@@ -323,7 +323,7 @@ class BaseAgentCog(TranscriptCog):
 
     @discord.Cog.listener("on_raw_message_edit")
     async def on_bot_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
-        """Another agent's post may be complete now; the transcript has its own listener."""
+        """Check another agent's post, which may be complete now. The transcript has its own listener."""
         if "content" in event.data and event.new_message.author.bot and self.bot.user is not None:
             theme = self._theme(event.new_message)
             if theme is not None:
@@ -331,7 +331,7 @@ class BaseAgentCog(TranscriptCog):
 
     @discord.Cog.listener("on_raw_reaction_add")
     async def on_stop_reaction(self, event: discord.RawReactionActionEvent) -> None:
-        """A reaction may be an order; the transcript has its own listener."""
+        """Handle a reaction that may be a command. The transcript has its own listener."""
         reaction = person_reaction(event, self.bot.get_channel(event.channel_id), self.services.chats.transcripts)
         if reaction is not None:
             await self.host.on_reaction(reaction)
@@ -342,7 +342,7 @@ class BaseAgentCog(TranscriptCog):
 
 
 class ModelAgentCog(BaseAgentCog):
-    """An agent whose models do both by themselves; a picture may be drawn by another model of its list."""
+    """An agent whose models answer and draw. Another model of its list may draw a picture."""
 
     async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
         return await self.model_for(prompt).complete(Prompt.of(prompt), history)
@@ -352,14 +352,14 @@ class ModelAgentCog(BaseAgentCog):
 
 
 def parse_messages_once(cog: BaseAgentCog) -> None:
-    """Replace py-cord's parser of new messages and the way in which it hands one over, for which it has no hook."""
+    """Replace py-cord's parser and dispatcher of new messages, for which it has no hooks."""
     state, shared = cog.bot._connection, cog.discord.heard
     parse, dispatch = state.parsers["MESSAGE_CREATE"], state.dispatch
 
     def parse_message(data: Any) -> None:
         try:
             channel_id, message_id = int(data["channel_id"]), int(data["id"])
-        except (KeyError, TypeError, ValueError):  # left to the parser
+        except (KeyError, TypeError, ValueError):  # let the parser report it
             parse(data)
             return
         channel = cog.bot.get_channel(channel_id)
@@ -370,7 +370,7 @@ def parse_messages_once(cog: BaseAgentCog) -> None:
             parse(data)
             return
         if isinstance(channel, GuildChannel):
-            channel.last_message_id = message_id  # as the parser would
+            channel.last_message_id = message_id  # as the parser does
 
     def hand_over(event: str, *arguments: Any) -> None:
         if event != "message":
@@ -386,8 +386,8 @@ def parse_messages_once(cog: BaseAgentCog) -> None:
 
 
 def _may_be_shared(cog: BaseAgentCog, heard: HeardMessage) -> bool:
-    """Whether other bots may use what this one has read. Not if it lacks the message's words, which another bot may
-    bring, and not if this bot leaves the message to another process."""
+    """Return whether other bots may use this bot's reading of a message. They may not if it lacks the text, which
+    another bot may get, or if this bot leaves the message to another process."""
     facts, transcript = heard.facts, cog.services.chats.transcripts.known(heard.facts.channel_id)
     if transcript is None or facts.message_id not in transcript or transcript.lacks_text(facts.message_id):
         return False
@@ -395,7 +395,7 @@ def _may_be_shared(cog: BaseAgentCog, heard: HeardMessage) -> bool:
 
 
 def _is_echo(cog: BaseAgentCog, channel_id: int, message_id: int) -> bool:
-    """Whether it is an agent's post, which this bot may skip."""
+    """Return whether the message is an agent's post that this bot may skip."""
     transcript, me = cog.services.chats.transcripts.known(channel_id), cog.bot.user
     entry = transcript.get(message_id) if transcript is not None else None
     if transcript is None or entry is None or me is None or entry.speaker.agent is None:

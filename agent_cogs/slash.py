@@ -1,11 +1,11 @@
-"""The slash commands of one bot: interactions become requests, handlers answer them, replies go back.
+"""The slash commands of one bot: interactions become requests, actions answer them, and replies go back.
 
-A command works in the channels that the bots speak in. Discord shows every command to everyone, so rights are checked
-at each use, and a person without them gets a line that says which one is missing.
+Commands work in the channels where the bots speak. Discord shows every command to everyone, so rights are checked at
+each use, and a person without the right gets a line that names it.
 
-Discord wants a first response within three seconds, so a slow reply is deferred ("thinking…"). An interaction's token
-lives for 15 minutes. py-cord keeps no form and no menu (`store=False`): what a person fills in or chooses comes back as
-an interaction, in whichever process the bot runs by then.
+Discord requires a first response within three seconds, so a slow reply is deferred ("thinking…"). An interaction's
+token is valid for 15 minutes. py-cord stores no forms and menus (`store=False`): a person's input comes back as an
+interaction, to whichever process runs the bot by then.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from agentic.state.silence import ChannelRef
 log = logging.getLogger(__name__)
 
 
-DEFER_AFTER = 1.5  # seconds of Discord's three: the gateway took some, and the response has to travel
+DEFER_AFTER = 1.5  # of Discord's three seconds, because the event and the response take time
 MAX_SECONDS = 60.0
 SUB_GROUP = 2
 STRING_SELECT = 3  # a type of component
@@ -55,7 +55,7 @@ STYLE = Style()
 
 
 class Slash(discord.Cog):
-    """Listen for one bot's interactions. Only the process that has the bot's `lease` answers them."""
+    """Answers one bot's interactions, but only in the process that holds the bot's `lease`."""
 
     def __init__(self, bot: discord.Bot, gate: Gate, actions: Actions, lease: AnyLease) -> None:
         self.bot, self.gate, self._actions, self._lease = bot, gate, actions, lease
@@ -71,17 +71,17 @@ class Slash(discord.Cog):
             else:
                 await self._serve(interaction, command)
         except REQUEST_ERRORS as error:
-            log.warning("/%s: reply not sent: %s", command.name, type(error).__name__)
+            log.warning("/%s: sending the reply failed: %s", command.name, type(error).__name__)
 
     async def _offer(self, interaction: discord.Interaction, command: ActionRequest) -> None:
-        """Show choices for the option that is being typed; none if they cannot be read in time."""
+        """Show choices for the option that is being typed, or none if reading them fails or takes too long."""
         _, options = _options(interaction.data or {})
         focused = next((option for option in options if option.get("focused")), {"name": "", "value": ""})
         try:
             async with asyncio.timeout(DEFER_AFTER):
                 choices = await self._actions.complete(command, str(focused["name"]), str(focused["value"]))
         except Exception as error:
-            log.warning("/%s: no choices for %s: %s", command.name, focused["name"], type(error).__name__)
+            log.warning("/%s: reading choices for %s failed: %s", command.name, focused["name"], type(error).__name__)
             choices = ()
         offered = [
             discord.OptionChoice(choice.label[:CHOICE_CHARACTERS], choice.value[:CHOICE_CHARACTERS])
@@ -103,7 +103,7 @@ class Slash(discord.Cog):
         is_late, reply, text = interaction.response.is_done(), outcome.reply, STYLE.text_of(outcome)
         if isinstance(reply, Form) and self.gate.clean(reply.text) != reply.text:  # it would come back redacted
             text, reply = STYLE.text_of(refused("form_has_secret")), None
-        elif is_late and (isinstance(reply, Form) or outcome.is_public):  # the deferral was visible to one person alone
+        elif is_late and (isinstance(reply, Form) or outcome.is_public):  # the deferral was visible to one person only
             text, reply = STYLE.text_of(refused("too_slow")), None
         if isinstance(reply, Form):
             await self.gate.show_form(interaction, build_modal(reply))
@@ -121,10 +121,10 @@ class Slash(discord.Cog):
             async with asyncio.timeout(MAX_SECONDS):
                 return await self._actions.perform(command)
         except TimeoutError:
-            log.warning("/%s: cancelled after %.0f s", command.name, MAX_SECONDS)
+            log.warning("/%s: canceled after %.0f s", command.name, MAX_SECONDS)
             return refused("too_slow")
         except Exception:
-            # The outermost edge of a command: the person gets a line, the log the traceback.
+            # The outermost edge of a command: the person gets a line, and the log gets the traceback.
             log.exception("/%s failed", command.name)
             return refused("failed")
 
@@ -166,7 +166,7 @@ def build_menu(menu: Menu) -> discord.ui.View:
 
 
 def read_form(data: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts of a submitted form by the fields' ids. A row is an action row of inputs, or a label of one."""
+    """Return a submitted form's texts by field id. A row is an action row of inputs, or a label with one input."""
     rows = data.get("components")
     texts: dict[str, str] = {}
     for row in rows if isinstance(rows, list) else ():
@@ -178,7 +178,7 @@ def read_form(data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_interaction(interaction: discord.Interaction) -> ActionRequest | None:
-    """Return the command of an interaction, complete or being typed; None for another kind, such as a button."""
+    """Return an interaction's command, complete or being typed, or None for another kind, such as a button."""
     data: Mapping[str, Any] = interaction.data or {}
     if interaction.channel_id is None or interaction.user is None:
         return None
@@ -199,7 +199,7 @@ def read_interaction(interaction: discord.Interaction) -> ActionRequest | None:
 
 
 def _options(data: Mapping[str, Any]) -> tuple[str, Sequence[Mapping[str, Any]]]:
-    """The command with its sub-commands, "bots mute", and the options given."""
+    """Return the command with its subcommand, such as "bots mute", and the given options."""
     path, options = str(data["name"]), data.get("options") or ()
     while options and options[0]["type"] in (SUB_COMMAND, SUB_GROUP):
         path, options = f"{path} {options[0]['name']}", options[0].get("options") or ()

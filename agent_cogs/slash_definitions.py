@@ -1,7 +1,7 @@
-"""The slash commands as sent to Discord, made from the table of actions, and their comparison with the registered ones.
+"""The slash commands for Discord, made from the table of actions, and their comparison with registered commands.
 
-Definitions have no permissions: Discord can require one for a whole command only, and `/bots` has sub-commands for
-everyone and for server managers. Rights are checked when a command is used.
+Definitions have no permissions: Discord can require a permission only for a whole command, and `/bots` has subcommands
+for everyone and for server managers. Rights are checked when a command is used.
 
 https://discord.com/developers/docs/interactions/application-commands
 """
@@ -25,21 +25,21 @@ SUB_COMMAND, TEXT, WHOLE, YES_NO, USER, CHANNEL = 1, 3, 4, 5, 6, 7  # types of o
 BOT_DM = 1  # a context: a direct message to the bot
 TEXT_CHANNEL, NEWS = 0, 5  # types of channels
 WHY = "Why?"  # the command of a message's menu
-TYPED = ("agent", "room", "option")  # choices are offered while they are typed
+TYPED = ("agent", "room", "option")  # options with choices that depend on what is typed
 GROUPS: Mapping[str, str] = {
-    "bots": "The bots of this server",
-    "room": "Debates of bots and personas, in threads",
-    "agent": "Personas: agents without a bot of their own",
+    "bots": "See, mute, and pause the bots of this server",
+    "room": "Debates between bots and personas, in threads",
+    "agent": "Personas: characters without their own bot account",
     "agent-file": "A bot's persona files",
-    "config": "Options of the bots (server managers)",
-    "profile": "Topics that are noted about you; nobody else sees them here",
+    "config": "Bot options (server managers)",
+    "profile": "Topics the bots noted about you (only you see the answer)",
     "forget": "Your data",
 }
-"""Commands that have sub-commands."""
+"""Commands with subcommands."""
 OLD_NAMES: Mapping[str, str] = {alias: action.name for action in TABLE for alias in action.aliases}
-"""Commands by the names that they had; Discord shows them until its list is refreshed, and people type them."""
+"""Former name → command. Discord shows old names until its list is refreshed, and people still type them."""
 
-# The fields to compare; Discord sets the others (ids, versions, defaults).
+# The fields to compare. Discord sets the others (ids, versions, defaults).
 _COMPARED = (
     *("name", "description", "required", "min_value", "max_value", "max_length"),
     *("choices", "channel_types", "contexts", "autocomplete"),
@@ -47,7 +47,7 @@ _COMPARED = (
 
 
 def command_list(agents: Mapping[str, str]) -> list[Json]:
-    """All commands for these agents (key → shown name), in the order of the table."""
+    """Return all commands for these agents (key → shown name), in the table's order."""
     commands: dict[str, Json] = {}
     for action in TABLE:
         group, _, part = action.name.partition(" ")
@@ -64,7 +64,7 @@ def command_list(agents: Mapping[str, str]) -> list[Json]:
 
 
 def _options(action: Action, agents: Mapping[str, str]) -> list[Json]:
-    """The options of an action; Discord wants required ones first."""
+    """Return an action's options. Discord requires that required options come first."""
     fields = action.values.model_fields.items()
     shown = [
         _option(field.alias or name, field, agents)
@@ -97,7 +97,7 @@ def _option(name: str, field: FieldInfo, agents: Mapping[str, str]) -> Json:
 
 
 def direct_commands() -> list[Json]:
-    """The commands in direct messages, registered globally, by each bot."""
+    """Return the commands for direct messages, which each bot registers globally."""
     (reset,) = (action for action in TABLE if action.name == "reset")
     return [{**_slash(reset.name, reset.about), "contexts": [BOT_DM]}]
 

@@ -1,7 +1,7 @@
-"""Register a bot's slash commands, and choose the one bot that does so: each appears once, the others clear theirs.
+"""Registers the slash commands for one bot, so that each command appears once; the other bots clear theirs.
 
-A guild takes one read, and a write only if something differs. Guild commands appear immediately but not in direct
-messages; those need global commands. Commands that the application has from another program are kept.
+A guild takes one read, and a write only if something differs. Guild commands appear immediately, but not in direct
+messages, which need global commands. An application's commands from other programs are kept.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from agentic.wire.connection import or_default
 log = logging.getLogger(__name__)
 
 
-SOON = 5.0  # seconds: by then the gateway has brought all servers
+SOON = 5.0  # seconds, by which the gateway has sent all servers
 RENEW_EVERY = 60.0
-ROUNDS_TO_WAIT = 2  # for the first bot to claim the commands, before another one does
-TRY_AGAIN = 3600.0  # seconds until a server that refused is asked again: Discord counts refusals
+ROUNDS_TO_WAIT = 2  # for the first bot to claim the commands before another bot does
+TRY_AGAIN = 3600.0  # seconds before a retry in a server that refused, because Discord counts refusals
 SCOPE = "applications.commands"
 
 Priority = Literal["chosen", "first", "later", "never"]
 
 
 def priority_of(agent: str, settings: Settings) -> Priority:
-    """ "chosen" by the owner; "first" with a token and a key; "later", if that one does not come; else "never"."""
+    """Return a bot's priority for the commands: "chosen" by the owner, "first" with a token and a key, "later" if the
+    first doesn't come, or "never"."""
     if settings.commands_bot is not None:
         return "chosen" if settings.commands_bot == agent else "never"
     bots = [name for name, each in settings.agents.items() if each.token is not None]
@@ -45,7 +46,7 @@ def priority_of(agent: str, settings: Settings) -> Priority:
 
 
 class CommandOwnership:
-    """Register or clear one bot's commands. `guilds` returns the guilds in scope that the bot knows."""
+    """Registers or clears one bot's commands. `guilds` returns the known guilds in scope."""
 
     def __init__(
         self,
@@ -70,9 +71,9 @@ class CommandOwnership:
                 await self.update()
             await self._sleep(next(pauses))
 
-    @or_default(None, "slash commands stay as they are")
+    @or_default(None, "slash commands aren't updated")
     async def update(self) -> None:
-        """Claim the commands if it is this bot's part, and bring every guild up to date."""
+        """Claim the commands if this bot should, and update every guild."""
         owner = await self._is_owner()
         self._rounds += 1
         if owner is None:
@@ -88,7 +89,7 @@ class CommandOwnership:
             self._rounds_left[guild_id] = float("inf") if done else TRY_AGAIN / RENEW_EVERY
 
     async def _is_owner(self) -> bool | None:
-        """Whether this bot owns the commands; None while that is undecided."""
+        """Return whether this bot owns the commands, or None if that is undecided."""
         if self._priority == "never":
             return False
         waits = self._priority == "later" and self._rounds < ROUNDS_TO_WAIT
@@ -98,21 +99,21 @@ class CommandOwnership:
 
 
 class CommandSync:
-    """Register or remove `wanted`, the commands of the bot that owns them."""
+    """Registers or removes the commands in `wanted`."""
 
     def __init__(self, bot: discord.Bot, gate: Gate, wanted: Sequence[Json]) -> None:
         self._bot, self._gate, self._wanted = bot, gate, list(wanted)
 
     async def register(self, guild_id: int) -> bool:
-        """Register the commands in the guild. If that fails, log it and return False."""
+        """Register the commands in the guild. Return False if that fails, which is logged."""
         return await self._update(guild_id, self._wanted)
 
     async def clear(self, guild_id: int) -> bool:
-        """Remove this bot's commands from the guild; return False if that fails."""
+        """Remove this bot's commands from the guild. Return False if that fails."""
         return await self._update(guild_id, [])
 
     async def register_direct(self) -> bool:
-        """Register the commands for direct messages; return False if that fails."""
+        """Register the commands for direct messages. Return False if that fails."""
         app_id, http = self._bot.application_id, self._http
         if app_id is None:
             return False
@@ -120,7 +121,7 @@ class CommandSync:
         try:
             changed = await self._replace(read, write, direct_commands(), direct_commands())
         except REQUEST_ERRORS as error:
-            log.warning("commands for direct messages not registered: %s", in_full(error))
+            log.warning("registering commands for direct messages failed: %s", in_full(error))
             return False
         if changed:
             log.info("commands for direct messages registered")
@@ -143,11 +144,11 @@ class CommandSync:
         except discord.Forbidden:
             if wanted:
                 link = discord.utils.oauth_url(app_id, scopes=(SCOPE,), guild=discord.Object(guild_id))
-                text = "server %d: commands not registered: the bot lacks the scope %s. Open %s to grant it"
+                text = "server %d: registering commands failed: the bot lacks the scope %s; grant it at %s"
                 log.warning(text, guild_id, SCOPE, link)
             return not wanted
         except REQUEST_ERRORS as error:
-            log.warning("server %d: commands not updated: %s; will retry", guild_id, in_full(error))
+            log.warning("server %d: updating commands failed: %s; trying again later", guild_id, in_full(error))
             return False
 
     async def _replace(
@@ -157,7 +158,7 @@ class CommandSync:
         wanted: Sequence[Json],
         known: Sequence[Json],
     ) -> bool:
-        """Replace the registered commands that are in `known` by `wanted`; whether anything changed."""
+        """Replace the registered commands that are in `known` with `wanted`. Return whether anything changed."""
         registered = await self._gate.request(read)
         with answer_read():
             ours = [command for command in registered if is_ours(command, known)]

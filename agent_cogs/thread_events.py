@@ -1,7 +1,7 @@
-"""Hand on what Discord says of threads and channels, as plain values.
+"""Passes on Discord's events about threads and channels as plain values.
 
-py-cord drops an archived thread from its cache and parses no update of one that it does not know, so the raw events are
-used. When a channel is deleted Discord says nothing of its threads.
+py-cord drops archived threads from its cache and parses no updates of unknown threads, so this uses the raw events.
+When a channel is deleted, Discord sends nothing about its threads.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ log = logging.getLogger(__name__)
 
 
 class ThreadEvents(discord.Cog):
-    """Hand one bot's events to a listener. What the listener raises is logged: the next event is heard all the same."""
+    """Passes one bot's events to a listener. The listener's errors are logged, and the next event is passed on."""
 
     def __init__(self, bot: discord.Bot, listener: ThreadWatch) -> None:
         self.bot, self._listener = bot, listener
 
     @discord.Cog.listener()
     async def on_ready(self) -> None:
-        """Also after each new session."""
+        """Runs after each new session."""
         await _report(self._listener.came_back())
 
     @discord.Cog.listener()
@@ -57,7 +57,7 @@ class ThreadEvents(discord.Cog):
 
     @discord.Cog.listener()
     async def on_member_update(self, before: discord.Member, after: discord.Member) -> None:
-        """Discord sends a bot's own updates without the intent for members."""
+        """Discord sends a bot its own updates even without the intent for members."""
         if after == after.guild.me and before.roles != after.roles:
             await _report(self._listener.permissions_changed(after.guild.id))
 
@@ -66,5 +66,5 @@ async def _report(work: Awaitable[None]) -> None:
     try:
         await work
     except Exception:
-        # The outermost edge of an event: py-cord would print it past the log.
-        log.exception("a change of a thread was not followed")
+        # The outermost edge of an event: py-cord would print the error instead of logging it.
+        log.exception("handling a change of a thread failed")

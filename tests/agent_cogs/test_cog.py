@@ -200,4 +200,4 @@ async def test_choices_are_offered_for_an_option_while_it_is_typed_and_a_fault_o
             await s.server.wait_for(lambda used=used: used.callback)
             assert [choice["value"] for choice in used.callback["data"]["choices"]] == offered
         assert kitchen.typed[0] == ("order", "dish")
-        assert "no choices for dish: RuntimeError" in caplog.text
+        assert "reading choices for dish failed: RuntimeError" in caplog.text

@@ -19,7 +19,7 @@ async def test_what_discord_says_against_the_commands_is_logged_with_its_status_
         guild = s.bot.guilds[0].id
         sync = CommandSync(s.bot, Gate(), [COMMAND])
         assert not await sync.register(guild)
-        assert f"server {guild}: commands not updated: HTTP 400, code 50035" in caplog.text
+        assert f"server {guild}: updating commands failed: HTTP 400, code 50035" in caplog.text
         assert "Must be between 1 and 32 in length." in caplog.text
         assert len(caplog.messages[-1].splitlines()) == 1
         assert await sync.register(guild)
@@ -32,5 +32,5 @@ async def test_a_list_of_commands_that_cannot_be_read_is_named_and_asked_for_aga
         guild = s.bot.guilds[0].id
         sync = CommandSync(s.bot, Gate(), [COMMAND])
         assert not await sync.register(guild)
-        assert "not updated: UnreadableAnswer" in caplog.text
+        assert "updating commands failed: UnreadableAnswer" in caplog.text
         assert await sync.register(guild)

@@ -87,7 +87,7 @@ async def test_a_server_without_the_scope_is_told_in_one_line_and_the_bots_run_o
     async with flow(tmp_path) as f:
         f.world.app("chatgpt").without_commands.add(f.world.guild.id)
         async with f.running():
-            await f.discord.wait_for(lambda: "commands not registered" in caplog.text)
+            await f.discord.wait_for(lambda: "registering commands failed" in caplog.text)
             await f.discord.say("Alice", "debate", f"<@{f.user_id('chatgpt')}> hello")
             await f.discord.wait_for(lambda: f.said("debate", "chatgpt"))
     lines = [r.getMessage() for r in caplog.records if "scope" in r.getMessage()]

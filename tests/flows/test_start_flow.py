@@ -344,7 +344,7 @@ async def test_a_channel_that_is_not_there_or_not_permitted_is_named_once_for_it
         f.world.channel("debate").overwrites[grok] = Overwrite(grok, 1, deny=permissions.SEND_MESSAGES)
         settings = f.settings.with_(channel_ids=(casual, debate, 4242))
         async with f.running(settings=settings, agents=("claude", "grok")):
-            await until(lambda: caplog.text.count("does not see channel 4242") == 2)
+            await until(lambda: caplog.text.count("can't see channel 4242") == 2)
             assert caplog.text.count(f"grok may not write in channel {debate}: it lacks Send Messages") == 1
             assert "claude may not write" not in caplog.text
             await f.discord.say("Alice", "debate", f"<@{grok}> <@{f.user_id('claude')}> hello")
@@ -353,7 +353,7 @@ async def test_a_channel_that_is_not_there_or_not_permitted_is_named_once_for_it
             await f.discord.drop_gateway("grok", 1001)
             await f.discord.say("Alice", "casual", f"<@{grok}> hello")
             await f.discord.wait_for(lambda: f.said("casual", "grok"))
-            assert caplog.text.count("grok does not see channel 4242") == 1
+            assert caplog.text.count("grok can't see channel 4242") == 1
 
 
 async def test_a_bot_that_is_in_none_of_the_servers_is_named(tmp_path, caplog):
