@@ -114,7 +114,7 @@ class _Local:
             model = provider_model(self.with_model[agent.name])
             return model if isinstance(model, AgentSdkModel) else WatchedModel(model, agent.display_name, self.thinking)
         lacks = [] if agent.usable else [model.lacks for model in agent.models if model.lacks]
-        step = f"set {lacks[0]}" if lacks else "start without --scripted"
+        step = f"put {lacks[0]} in .env" if lacks else "start without --scripted"
         return ScriptedVoice(
             agent.name,
             rng=random.Random(self.rng.random()),

@@ -1,7 +1,7 @@
-"""What a scripted voice says to people: it greets, jokes, draws, and chooses, and otherwise says what it is.
+"""What a scripted voice says to people: it greets, jokes, draws, chooses, explains the program, or says what it is.
 
-A message is read for its kind, which is a section of the answers' files. A note under the first answer to a person, and
-under every sixth from then on, says that the line was written in advance, and what to set for a real answer.
+A message's kind is a section of the answers' files. A note under the first answer to a person, and under every sixth
+after that, says that the line was written in advance, and what to set for a real answer.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ NOTE_EVERY = 6  # answers to a person
 MAX_READ = 2_000  # characters of a message
 MAX_QUOTE = 100  # characters of a person's words, or of a task
 SHORT = 6  # words of a greeting, a thank-you, or a goodbye that is nothing else
+ABOUT_THIS = ("what", "cost", "key", "maker", "private", "server")  # kinds of questions about the program
 GENTLE_THEMES = ("vent", "spiritual")
 
 _LINK = re.compile(r"https?://")
@@ -41,36 +42,78 @@ _KINDS = tuple(
             r"|\w*father|\w*mum|\w*mom|\w*dad|brother|sister|wife|husband|partner|friend|dog|cat|baby))\b",
         ),
         ("draw", r"\b(?:draw|paint|sketch)(?: me| us)?\s+(?P<x>.+)|\b(?:picture|image|drawing) of\s+(?P<y>.+)"),
+        (
+            "sum",
+            r"^(?:what(?:'s|’s| is| are) )?(?P<left>\d{1,6}) ?(?P<sign>[-+*x×/]|plus|minus|times)"
+            r" ?(?P<right>\d{1,6})\W*$",
+        ),
         ("joke", r"\b(?:tell|know|another|any|got|good|make)\b.*\bjokes?\b|^jokes?\b|\bmake (?:me|us) laugh\b"),
         (
             "who",
-            r"\b(?:who|what) (?:exactly |really )?are you\b|\byour name\b|\bintroduce yourself\b"
-            r"|\bare you (?:really )?(?:an? )?(?:real|human|ai|robot|bot|scripted|script|person|machine|llm|model)\b",
+            r"\b(?:who|what) (?:exactly |really )?are (?:you|the other bots)\b|\byour name\b|\bintroduce yourself\b"
+            r"|\bare you (?:really )?(?:an? )?(?:real|human|ai|robot|bot|scripted|script|person|machine|llm|model)\b"
+            r"|\bwhat (?:ai |language )?model are you\b",
+        ),
+        (
+            "what",
+            r"\bwhat(?: is|'s|’s) (?:this|going on|happening|agentic)\b|\bwhere am i\b"
+            r"|\bhow does (?:this|it) (?:all )?work\b",
         ),
         (
             "how",
-            r"\bhow (?:are|r) (?:you|u)\b|\bhow(?:'s|’s| is) (?:it going|life)\b|\bwhat(?:'s|’s| is) up\b"
+            r"\bhow (?:are|r) (?:you|u)\b(?! made)|\bhow(?:'s|’s| is) (?:it going|life)\b|\bwhat(?:'s|’s| is) up\b"
             r"|\bhow do you do\b",
         ),
+        ("stop", r"\bhow (?:do|can) i (?:stop|leave|quit|exit|end|mute|silence)\b"),
         (
             "help",
             r"^(?:please )?help(?: me)?[?!. ]*$|^(?:can|could) you help(?: me)?[?!. ]*$"
-            r"|\bwhat (?:can|do|should) (?:you|i) do(?: here)?[?!. ]*$|\bhow does (?:this|it) (?:all )?work\b"
-            r"|\bhow do i (?:use|start|stop|leave|quit)\b|\bwhat is this\b",
+            r"|\bwhat (?:can|do|should) (?:you|i) do(?: here)?[?!. ]*$|\bhow do i (?:use|start)\b"
+            r"|^(?:i(?:'m|’m| am)|im) bored\b",
+        ),
+        (
+            "cost",
+            r"\b(?:how much|what) (?:does|do|will|would) (?:it|this|you|that) (?:all )?cost\b"
+            r"|\bhow much (?:is|are) (?:it|this|you)\b|\b(?:is|are) (?:it|this|you) (?:really )?free\b"
+            r"|\bdo i (?:have|need) to pay\b|\bhow expensive\b",
+        ),
+        (
+            "key",
+            r"\b(?:ollama|lm studio|llama\.?cpp|vllm|llama|mistral|deepseek|gpt-?\d\S*|api keys?|real answers?|openai"
+            r"|anthropic|local models?|own model)\b|\b(?:which|what|another|different|real) (?:ai |language )?model\b",
+        ),
+        ("maker", r"\bwho (?:made|built|created|wrote|programmed|develops?|developed|owns|runs) (?:you|this)\b"),
+        (
+            "private",
+            r"\b(?:is|are) (?:this|it|my \w+) (?:really )?(?:private|safe|secure|public|stored|saved)\b|\bmy data\b"
+            r"|\bwho (?:can )?(?:see|sees|read|reads)\b|\b(?:see|read|store|save|keep) my (?:messages?|chats?|data)\b",
+        ),
+        (
+            "server",
+            r"\b(?:on|to|in|into) (?:my|our|a|the) (?:\w+ )?(?:discord|server)\b|\binvite you\b|\breal discord\b",
         ),
     )
 )
 _BRIEF = tuple(
     (kind, re.compile(pattern, re.I))
     for kind, pattern in (
-        ("thanks", r"\b(?:thanks|thank you|thx|cheers|ty)\b"),
+        ("stop", r"^(?:please |pls |ok |okay )?(?:stop|shut up|quiet|be quiet|silence|enough|pause|quit|leave|exit)\b"),
+        (
+            "thanks",
+            r"\b(?:thanks|thank you|thx|cheers|ty|good bot|love (?:you|this|it)|(?:this|that) is (?:great|fun))\b",
+        ),
         ("bye", r"\b(?:bye|goodbye|good night|see you|see ya|cya|later)\b"),
-        ("greet", r"^(?:hi|hello|hey|heya|hiya|yo|howdy|greetings|good (?:morning|evening|afternoon|day))\b"),
+        (
+            "greet",
+            r"^(?:hi|hello|hey|heya|hiya|yo|howdy|hola|hallo|bonjour|ciao|greetings"
+            r"|good (?:morning|evening|afternoon|day))\b",
+        ),
         (
             "nod",
-            r"^(?:(?:ha)+|lol|lmao|wow|ok|okay|k|nice|great|good|cool|yes|yep|yeah|no|nope|sure|hm+|oh|ah|same|true"
-            r"|right|fine|agreed|exactly|indeed|interesting)\W*$",
+            r"^(?:(?:(?:ha){1,9}|lol|lmao|wow|ok|okay|k|nice|great|good|cool|yes|yep|yeah|no|nope|sure|hm{1,9}|oh|ah|same"
+            r"|true|right|fine|agreed|exactly|indeed|interesting)\b\W{0,9}){1,3}$",
         ),
+        ("empty", r"^(?:test|testing|ping)\b"),
     )
 )
 _OR = re.compile(
@@ -91,7 +134,7 @@ _QUESTION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """A message's `kind`; `x`: the words that an answer may use, "" for none; `options` of a choice."""
+    """A message's `kind`; `x`: the words that an answer may use; `options`: those of a choice."""
 
     kind: str
     x: str = ""
@@ -99,27 +142,42 @@ class Understood:
 
 
 def understand(text: str, names: Iterable[str] = (), *, files: bool = False) -> Understood:
-    """Read a person's message. `names` are the mentions to leave out, `files`: something is attached."""
+    """Read a person's message without mentions of `names`. `files`: something is attached."""
     said = plain(text, tuple(names)).lstrip(",:;- ")
     if not _WORD.search(said):
         return Understood("unseen" if files or _LINK.search(text) else "empty")
+    asks = "?" in said or _QUESTION.match(said) is not None
     for kind, pattern in _KINDS:
+        if kind in ABOUT_THIS and not asks:
+            continue
         if match := pattern.search(said[:MAX_READ]):
             wanted = match["x"] or match["y"] if kind == "draw" else ""
-            return Understood(kind, phrase(re.sub(r",? please\b", "", wanted or "", flags=re.I), MAX_QUOTE))
+            result = _calculate(match["left"], match["sign"].lower(), match["right"]) if kind == "sum" else ""
+            return Understood(kind, result or phrase(re.sub(r",? please\b", "", wanted or "", flags=re.I), MAX_QUOTE))
     if files or _LINK.search(text):
         return Understood("unseen")
-    if len(said.split()) <= SHORT and "?" not in said:
+    if len(said.split()) <= SHORT and "?" not in said.rstrip("?!. "):
         for kind, pattern in _BRIEF:
             if pattern.search(said):
                 return Understood(kind)
     match = _OR.match(said) if len(said) <= MAX_QUOTE else None
     if match and not _FACT.match(match["a"].strip()):
         return Understood("choice", options=(phrase(match["a"]), phrase(match["b"])))
-    if "?" in said or _QUESTION.match(said):
+    if asks:
         return Understood("question")
     quote = first_sentence(said)
     return Understood("statement", quote if len(quote) <= MAX_QUOTE else "")
+
+
+def _calculate(left: str, sign: str, right: str) -> str:
+    a, b = int(left), int(right)
+    if sign in ("+", "plus"):
+        return f"{a + b:,}"
+    if sign in ("-", "minus"):
+        return f"{a - b:,}"
+    if sign == "/":
+        return f"{a / b:,g}" if b else "infinity, give or take"
+    return f"{a * b:,}"
 
 
 class Answers:
@@ -132,7 +190,7 @@ class Answers:
         self._answered = answered
 
     def to_person(self, turn: Turn, name: str, text: str, *, files: bool = False) -> tuple[str, str | None]:
-        """Answer a person; return the text, and what they want drawn."""
+        """Answer a person; return the text, and a description of the picture that they want."""
         read = understand(text, (turn.me, *turn.others, "bots"), files=files)
         kind = "gentle" if read.kind == "statement" and turn.theme in GENTLE_THEMES else read.kind
         pick = self._rng.choice(read.options) if read.options else ""
@@ -141,7 +199,7 @@ class Answers:
         return text if turn.nameless else self._with_note(text, name), read.x if kind == "draw" else None
 
     def joining(self, turn: Turn) -> str | None:
-        """What it adds to another bot's answer: the choice that it would make; otherwise nothing."""
+        """Return what the voice adds to another bot's answer: its own choice between the options, or None."""
         read = understand(turn.asked, (turn.me, *turn.others, "bots"))
         if read.kind != "choice":
             return None
@@ -149,7 +207,7 @@ class Answers:
         return capital(self._pick("choice").format_map(fields))
 
     def to_task(self, turn: Turn) -> str | None:
-        """Take up an instruction of automation; None if nobody would read it."""
+        """Read out an instruction of automation; return None if nobody would read it."""
         if turn.unheard:
             return None
         subject = phrase(first_sentence(plain(turn.task)), MAX_QUOTE)
@@ -157,7 +215,7 @@ class Answers:
         return self._with_note(capital(line.format_map({"x": subject, "me": turn.me})), "")
 
     def _pick(self, section: str, x: str = "") -> str:
-        """Choose a line of the section: with `x` a line that quotes it, otherwise a line without a quote."""
+        """Choose a line of the section, one that quotes `x` if there is an `x`."""
         lines = self._lines[section]
         return self._heard.pick(self._rng, [line for line in lines if ("{x}" in line) == bool(x)] or lines)
 
