@@ -1,15 +1,15 @@
-# make local    four bots talk on this machine, no token and no key; options by ARGS, as in: make local ARGS=--once
-# make setup    asks for tokens, keys, channels and themes, checks each at once, and writes .env
-# make run      the bots that have a token in .env, and the coordinator
-# make test     every test but the browser's        make lint     ruff and mypy        make bench    measurements, as a table
-# make test-browser  the console in a Chromium that is installed already (Debian: apt install chromium)
+# make local    try it: four bots talk on this machine, without tokens or keys; options go into ARGS: make local ARGS=--once
+# make setup    asks for tokens, keys, channels, and themes, checks each, and writes .env
+# make run      runs the coordinator and all bots with a token in .env
+# make test     all tests but the browser's         make lint     ruff, mypy, and prose         make bench    measurements as a table
+# make test-browser  the console in an installed Chromium (Debian: apt install chromium)
 # make simulate  a week of a server with 1,000 channels in virtual time, by policy
-# make chaos    bad days, repeatedly, and one table; ARGS="--only redis" picks rows
+# make chaos    bad days, repeatedly, and a table; ARGS="--only redis" picks rows
 # make address URL=https://github.com/you/agentic-discord  puts this address into the README, the links, and the image's name
-# make migrate-test  the migrations of the record, tried on a copy of data/record.db; make migrate-validate: their numbers
+# make migrate-test  tries the history's migrations on a copy of data/record.db; make migrate-validate checks them alone
 #
-# The first run creates .venv and installs requirements.txt there. PYTHON names the interpreter to create it with.
-# Written for GNU make 3.81, which is what macOS has.
+# The first run creates .venv with the interpreter in PYTHON, and installs requirements.txt there. It works with GNU make 3.81,
+# which macOS has.
 
 PYTHON ?= python3
 ARGS ?=
@@ -18,7 +18,7 @@ PY = $(VENV)/bin/python
 READY = $(VENV)/requirements-installed
 BROWSER_READY = $(VENV)/browser-requirements-installed
 
-# Another project's paths must not leak in.
+# Paths of other projects must not leak in.
 unexport PYTHONPATH
 unexport PYTHONHOME
 
@@ -47,6 +47,7 @@ lint: $(READY)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+	@$(PY) -m tests.prose
 
 chaos: $(READY)
 	@$(PY) -m tests.chaos $(ARGS)
@@ -72,7 +73,7 @@ bench: $(READY)
 simulate: $(READY)
 	@$(PY) -m tests.benchmarks.simulate $(ARGS)
 
-# An environment that is missing, broken or of an older Python is recreated; one that works only gets what is missing.
+# A missing or broken environment, or one with an older Python, is created anew; a working one only gets missing packages.
 $(READY): requirements.txt
 	@$(PYTHON) -c '' 2>/dev/null || { \
 		echo "$(PYTHON) does not run. Python 3.11 or newer is needed: make ... PYTHON=/path/to/python3.11"; exit 1; }
