@@ -250,11 +250,16 @@ class PersonaMemory:
             return self._tools
         if not self.persona.exists:
             return ()
-        return tuple(tool for tool in self._tools if tool.spec.name in (MEMORY, *WRITING))  # there is no file to read
+        return self._tools_without_files
 
     @cached_property
     def _workspace(self) -> str:
         return str(self.persona.folder / "workspace")
+
+    @cached_property
+    def _tools_without_files(self) -> tuple[RunnableTool, ...]:
+        """The tools while there is no file to read."""
+        return tuple(tool for tool in self._tools if tool.spec.name in (MEMORY, *WRITING))
 
     @cached_property
     def _tools(self) -> tuple[RunnableTool, ...]:

@@ -183,6 +183,8 @@ async def _channel_source(
         found[Interval(above.channel_id, None, channel.channel_id)] = None
     messages = options.max_messages
     lacking = partial(needed, source, roles=options.history_roles, names=own_names, messages=messages)
+    if not lacking():  # usual, and needs no timer
+        return source
     try:
         async with asyncio.timeout(FETCH_SECONDS):
             for _ in range(LEVELS + 1):  # what is found may ask for more
