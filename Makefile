@@ -73,7 +73,7 @@ bench: $(READY)
 simulate: $(READY)
 	@$(PY) -m tests.benchmarks.simulate $(ARGS)
 
-# A missing or broken environment, or one with an older Python, is created anew; a working one only gets missing packages.
+# A missing or broken environment, or one with an older Python, is replaced; a working one only gets missing packages.
 $(READY): requirements.txt
 	@$(PYTHON) -c '' 2>/dev/null || { \
 		echo "$(PYTHON) does not run. Python 3.11 or newer is needed: make ... PYTHON=/path/to/python3.11"; exit 1; }
