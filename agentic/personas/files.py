@@ -1,13 +1,13 @@
-"""Read and write a persona's files safely; the errors of doing so, each text one line for the agent, without paths.
+"""Read and write a persona's files safely. Each error's text is a line for the agent, without paths.
 
 All of a persona's eight files are optional here; boot.md says which are required. An unreadable file (half written, or
-no file descriptor is free) is reported in one line and keeps the text that was read last. A file with the same time,
-size and inode as before is not opened, and its text is the same object, for caches by that object.
+no free file descriptor) is reported in one line and keeps its last text. A file with unchanged time, size, and inode
+isn't opened; its text is the same object, so that other caches can use it as a key.
 
 Files are opened part by part, relative to their folder's descriptor, with O_NOFOLLOW (man 2 openat): no name leads out,
-and exchanging a folder for a link meanwhile does not help an attacker. A write goes to a temporary file, is flushed,
-and is renamed. Writers of one folder wait for each other at its lock file, across threads and processes. What is new is
-its owner's alone to read.
+even if an attacker replaces a folder with a link meanwhile. A write goes to a temporary file, is flushed, and is
+renamed. A lock file makes writers of a folder wait for each other, across threads and processes. Only the owner can
+read new files.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from pathlib import Path
 
 PERSONA_FILES = ("soul.md", "identity.md", "agents.md", "user.md", "memory.md", "tools.md", "heartbeat.md", "boot.md")
 MAY_BE_MISSING = ("heartbeat.md", "boot.md")
-"""Without them an agent does nothing by itself, and starts with what is built in."""
+"""Without these files an agent does nothing on its own and starts with built-in defaults."""
 
 MAX_FILE_BYTES = 65_536
-_SETTLED_SECONDS = 2.0  # a file changed twice within the clock of a file system would look unchanged
+_SETTLED_SECONDS = 2.0  # two changes within a tick of the file system's clock would look like one
 
-PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700  # what people said and what agents noted is their owner's to read
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700  # only the owner may read people's words and agents' notes
 LOCK = ".lock"
 LOCK_SECONDS = 5.0
-TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")  # the names that write_whole gives to what is not yet in its place
+TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")  # names of write_whole's temporary files
 _POLL_SECONDS = 0.02
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINK = (errno.ELOOP, errno.EMLINK)
@@ -45,11 +45,11 @@ class PersonaError(Exception):
 
 
 class OutOfBounds(PersonaError):
-    """The name leads out of the folder, through a link, or not to a regular text file."""
+    """The name leads out of the folder or through a link, or isn't a regular text file."""
 
 
 class NotFound(PersonaError):
-    """There is no such file, section or entry."""
+    """There is no such file, section, or entry."""
 
 
 class Ambiguous(PersonaError):
@@ -61,12 +61,12 @@ class TooLarge(PersonaError):
 
 
 class NotStored(PersonaError):
-    """It could not be read or written: a full or read-only disk, or a lock that is not released."""
+    """It couldn't be read or written: a full or read-only disk, or a lock that isn't released."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonaFiles:
-    """Each file's text, None if missing or never readable. `problems`: one line each, with the file's name."""
+    """Each file's text, or None if it is missing or was never readable. `problems` are lines with the file's name."""
 
     soul: str | None = None
     identity: str | None = None
@@ -93,8 +93,7 @@ def read_persona(
     may_be_missing: Collection[str] = MAY_BE_MISSING,
     max_age: float = 0.0,
 ) -> PersonaFiles:
-    """Read the folder's files, as they were at most `max_age` seconds ago. Never raises: `problems` says what is wrong,
-    worth one warning each."""
+    """Read the folder's files, as they were at most `max_age` seconds ago. Never raises: see `problems`."""
     cache = cache or FileCache()
     texts: dict[str, str | None] = {}
     problems: list[str] = []
@@ -105,7 +104,7 @@ def read_persona(
             if name not in may_be_missing:
                 problems.append(f"{name}: missing")
         elif error is not None:
-            problems.append(f"{name}: {'skipped' if text is None else 'its previous text stays in use'}, {error}")
+            problems.append(f"{name}: {error}; {'skipped' if text is None else 'its previous text is used'}")
     return PersonaFiles(**texts, problems=tuple(problems))
 
 
@@ -113,16 +112,18 @@ FileText = tuple[str | None, PersonaError | None]
 
 
 class FileCache:
-    """Caches files of folders that are read again and again. The files stay the only truth."""
+    """Caches the texts of files."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock, self._kept = clock, dict[str, tuple[tuple[int, int, int], str]]()  # path → file's mark, its text
-        self._seen: dict[str, tuple[float, int, FileText]] = {}  # path → when it was looked at, after how many writes
+        self._seen: dict[str, tuple[float, int, FileText]] = {}  # path → time of the last check, number of writes then
 
     def read(self, path: Path | str, max_age: float = 0.0) -> FileText:
-        """Return the file's text, and why it can't be read: then the text is the last one, None if there never was one
-        or the file is gone. Links are followed, because the folder is its owner's. The file is not looked at again for
-        `max_age` seconds, unless this process writes files."""
+        """Return the file's text, and the error if it can't be read: then the text is the last one, if there is any.
+
+        Links are followed, because the folder is the owner's. The file isn't checked again for `max_age` seconds,
+        unless this process writes files.
+        """
         place, now = os.fspath(path), time.monotonic()
         looked_at, writes, found = self._seen.get(place, (0.0, -1, (None, None)))
         if now - looked_at >= max_age or writes != Writes.count:
@@ -162,7 +163,7 @@ def read_plain(name: str, limit: int, folder: int | None = None, *, follow: bool
         descriptor = os.open(name, flags, dir_fd=folder)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OutOfBounds("it is not a regular file")
+                raise OutOfBounds("it isn't a regular file")
             with open(descriptor, "rb", closefd=False) as file:
                 data = file.read(limit + 1)
         finally:
@@ -173,20 +174,20 @@ def read_plain(name: str, limit: int, folder: int | None = None, *, follow: bool
 
 
 class Writes:
-    """The number of files that this process has written, for those who keep what they have read."""
+    """Counts the files that this process has written, for caches."""
 
     count = 0
 
 
 def write_whole(folder: int, name: str, data: bytes) -> None:
-    """Write a file atomically; it is on the disk when this returns. A link of that name is refused."""
+    """Write a file atomically and flush it to disk. Rejects a link with that name."""
     temporary = f".{secrets.token_hex(8)}.tmp"
     with os_errors():
-        mode: int | None = None  # a file that is replaced keeps its permissions
+        mode: int | None = None  # a replaced file keeps its permissions
         with contextlib.suppress(FileNotFoundError):
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if not stat.S_ISREG(found.st_mode):
-                raise OutOfBounds("it is not a regular file")
+                raise OutOfBounds("it isn't a regular file")
             mode = stat.S_IMODE(found.st_mode)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         descriptor = os.open(temporary, flags, PRIVATE_FILE, dir_fd=folder)
@@ -224,13 +225,15 @@ def locked(folder: int, *, clock: Callable[[], float] = time.monotonic) -> Itera
             time.sleep(_POLL_SECONDS)
         yield
     finally:
-        os.close(lock)  # which gives it back
+        os.close(lock)  # releases it
 
 
 @contextlib.contextmanager
 def folder_at(place: Path | int, *parts: str, make: bool = False) -> Iterator[int]:
-    """Open a folder, and in it those of `parts` one by one; with `make`, create missing ones. `place`: an open folder,
-    or a path that the owner chose, to which links are followed."""
+    """Open a folder and then the folders in `parts`, one in another; with `make`, create missing folders.
+
+    `place` is an open folder, or a path from the owner, in which links are followed.
+    """
     with os_errors():
         current = os.dup(place) if isinstance(place, int) else os.open(place, _FOLDER)
     try:
@@ -248,8 +251,10 @@ def folder_at(place: Path | int, *parts: str, make: bool = False) -> Iterator[in
 
 
 def hide_from_others(path: Path) -> None:
-    """Let its owner alone read a file or folder that everybody can read. One that a group was let into is left as it
-    is, and so is a link. Raises PersonaError."""
+    """Make a file or folder private if everyone can read it. Links, and files open only to a group, stay as they are.
+
+    Raises PersonaError.
+    """
     with os_errors(), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         found = path.lstat()
         if found.st_mode & 0o007 and not stat.S_ISLNK(found.st_mode):
@@ -258,16 +263,16 @@ def hide_from_others(path: Path) -> None:
 
 @contextlib.contextmanager
 def os_errors() -> Iterator[None]:
-    """Convert the system's errors to ours: the kind of the failure without a path."""
+    """Convert the system's errors to ours, which have no paths."""
     try:
         yield
     except FileNotFoundError as error:
-        raise NotFound("there is no such file") from error
+        raise NotFound("the file doesn't exist") from error
     except OSError as error:
         if error.errno in _NO_LINK:
             raise OutOfBounds("links are not followed") from error
-        if error.errno == errno.ENOTDIR:  # also what Linux says of a link where a folder is asked for
-            raise OutOfBounds("a file or a link is in the place of a folder") from error
+        if error.errno == errno.ENOTDIR:  # Linux raises it for links, too
+            raise OutOfBounds("a part of its path isn't a folder") from error
         raise NotStored((error.strerror or str(error)).lower()) from error
 
 
@@ -276,7 +281,7 @@ def as_text(data: bytes) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise OutOfBounds(f"it is not UTF-8 text (byte {error.start + 1})") from error
+        raise OutOfBounds(f"it isn't UTF-8 text (byte {error.start + 1})") from error
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -1,4 +1,4 @@
-"""identity.md: the agent's name, looks and settings as YAML front matter, followed by a text for the prompt.
+"""Parse identity.md: YAML front matter with the agent's name, looks, and settings, and a text for the prompt.
 
     ---
     display_name: Claude
@@ -7,8 +7,8 @@
     ---
     You are Claude …
 
-Each field is checked by itself: an invalid one is reported with its line, and the others count. Values are taken as
-written (`No` is a name here, and `4.10` a version), with quotes where YAML needs them.
+Each field is checked separately: an invalid field is reported with its line, and the others are used. Values are taken
+as written (`No` is a name, and `4.10` a version), with quotes if YAML needs them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COLOUR = re.compile(r"(?:#|0x)?([0-9a-f]{6})", re.IGNORECASE)
 _UNQUOTED_COLOUR = re.compile(r"\s*colou?r\s*:\s*(#[0-9a-f]{6})\s*(?:#.*)?", re.IGNORECASE)
 _HTTPS = re.compile(r"https://[^\s/]+\S*")  # Discord fetches it
 _KEY = re.compile(r"([A-Za-z_]+)\s*:")
-_UNQUOTED = re.compile(r"[^\W_][\w .,/()'+-]*")  # a value that YAML reads as it stands
+_UNQUOTED = re.compile(r"[^\W_][\w .,/()'+-]*")  # a value that YAML reads as written
 _SPELLINGS = {"color": "colour"}
 
 
@@ -44,7 +44,7 @@ def _one_line(text: str) -> str:
 
 def _address(text: str) -> str:
     if _HTTPS.fullmatch(text) is None:
-        raise ValueError("expected an https address")
+        raise ValueError("expected an https address, such as https://example.com/avatar.png")
     return text
 
 
@@ -53,12 +53,12 @@ def _rgb(text: Any) -> int:
         return text
     match = _COLOUR.fullmatch(str(text))
     if match is None:
-        raise ValueError("expected a colour such as #D97757")
+        raise ValueError("expected a color such as #D97757")
     return int(match[1], 16)
 
 
 def _separated(text: Any) -> tuple[str, ...]:
-    """ "ships, the sea" → ("ships", "the sea")."""
+    """Split "ships, the sea" into ("ships", "the sea")."""
     return tuple(dict.fromkeys(filter(None, (part.strip() for part in str(text).split(",")))))
 
 
@@ -67,7 +67,7 @@ def _word(text: Any) -> str:
 
 
 def _tasks(text: Any) -> tuple[str, ...]:
-    """ "follow-up, discover" → ("follow_up", "discover"); none → ()."""
+    """Parse "follow-up, discover" to ("follow_up", "discover"), and "none" to ()."""
     names = _separated(_word(text))
     return () if names == ("none",) else names
 
@@ -77,13 +77,7 @@ _Subject = Annotated[str, Field(max_length=60), AfterValidator(_one_line)]
 
 
 class IdentityCard(BaseModel):
-    """The front matter. None means not set, so other layers of options apply.
-
-    `display_name`: shown in Discord, at most 32 characters. `avatar`: an https address. `model`: may be
-    `provider/model`. `talkativeness`: 0 to 1. `interests`: subjects, separated by commas. `max_output_tokens`: of an
-    answer. `colour`: 0xRRGGBB. `disclosure`: the line that says that this is an AI. `idle_tasks`: what it does while
-    nobody writes, `unasked`: to whom. The four before them are options of that name.
-    """
+    """The front matter. None means not set, so other layers of options apply. docs/persona-files.md has the fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re")
 
@@ -108,11 +102,11 @@ class IdentityCard(BaseModel):
 
 
 def parse_identity(text: str | None) -> tuple[IdentityCard, tuple[str, ...]]:
-    """Parse the front matter. Returns problems with file and line. Without front matter nothing is set."""
+    """Parse the front matter, if there is any. Returns problems with file and line, too."""
     front, _ = _split(plain(text or ""))
     if front is None:
         opened = _FENCE.fullmatch(plain(text or "").partition("\n")[0]) is not None
-        return IdentityCard(), (f"{FILE}:1: the front matter is never closed by ---",) if opened else ()
+        return IdentityCard(), (f"{FILE}:1: the front matter has no closing ---",) if opened else ()
     problems = Problems(FILE)
     values, lines = _read(front, problems)
     while True:
@@ -132,10 +126,12 @@ def body_of(text: str) -> str:
 
 
 def with_front_matter(text: str, fields: Mapping[str, str], further: str) -> str:
-    """Return identity.md with these fields, further lines of front matter, and the body of `text`. Empty fields are
-    left out. Raises ValueError for a further line that would end the front matter."""
+    """Return identity.md with these fields, further lines of front matter, and the body of `text`.
+
+    Empty fields are left out. Raises ValueError if a further line would end the front matter.
+    """
     if any(_END.fullmatch(line) for line in further.split("\n")):
-        raise ValueError("expected lines of the form `key: value` as further settings")
+        raise ValueError("expected further settings as lines such as `interests: ships, the sea`")
     lines: list[str] = []
     for name, value in fields.items():
         if words := " ".join(value.split()):  # in quotes if YAML would read them as something else
@@ -145,7 +141,7 @@ def with_front_matter(text: str, fields: Mapping[str, str], further: str) -> str
 
 
 def further_lines(text: str, without: Collection[str]) -> str:
-    """Return the lines of the front matter as they stand, but those of some fields."""
+    """Return the lines of the front matter unchanged, except for the lines of some fields."""
     lines = (_split(plain(text))[0] or "").split("\n")
     return "\n".join(line for line in lines if not ((key := _KEY.match(line)) and key[1] in without)).strip()
 
@@ -162,24 +158,23 @@ def _split(text: str) -> tuple[str | None, str]:
 
 
 def _read(front: str, problems: Problems) -> tuple[dict[str, str], dict[str, int]]:
-    """Return key → value as written, and key → line in the file. No YAML objects are built, so aliases cannot
-    expand."""
+    """Return the values as written and their lines, by key. Builds no YAML objects, so aliases can't expand."""
     try:
         if len(front) > MAX_FRONT_MATTER:
             raise ValueError(f"it has more than {MAX_FRONT_MATTER} characters")
         root = yaml.compose(front, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
-        problems.add(line, f"this is not YAML: {error.problem or 'it cannot be read'}")
+        problems.add(line, f"this isn't YAML: {error.problem or 'it is unreadable'}")
         return {}, {}
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        cause = str(error) if type(error) is ValueError else "it is not YAML"
-        problems.add(1, f"the front matter cannot be read: {cause}")
+        cause = str(error) if type(error) is ValueError else "it isn't YAML"
+        problems.add(1, f"the front matter can't be read: {cause}")
         return {}, {}
     if root is None:
         return {}, {}
     if not isinstance(root, yaml.MappingNode):
-        problems.add(2, "expected lines of the form `key: value`")
+        problems.add(2, "expected lines such as `talkativeness: 0.6`")
         return {}, {}
     source = front.split("\n")
     values: dict[str, str] = {}
@@ -188,17 +183,17 @@ def _read(front: str, problems: Problems) -> tuple[dict[str, str], dict[str, int
         line = int(key_node.start_mark.line)
         key = _SPELLINGS.get(str(key_node.value), str(key_node.value))
         if key in lines:
-            problems.add(line + 2, f"{key} is given twice; the first one counts")
+            problems.add(line + 2, f"{key} appears twice; the first one is used")
             continue
         lines[key] = line + 2
         if key not in IdentityCard.model_fields:
             known = ", ".join(IdentityCard.model_fields)
             problems.add(line + 2, f"{key[:40]!r} is unknown; the keys are {known}")
         elif not isinstance(node, yaml.ScalarNode):
-            problems.add(line + 2, f"{key}: expected one value")
+            problems.add(line + 2, f"{key}: expected a single value")
         else:
             value = str(node.value).strip()
-            if node.tag == "tag:yaml.org,2002:null":  # to YAML `colour: #D97757` is an empty value and a comment
+            if node.tag == "tag:yaml.org,2002:null":  # YAML reads `colour: #D97757` as an empty value and a comment
                 match = _UNQUOTED_COLOUR.fullmatch(source[line])
                 value = match[1] if match else ""
             if value:

@@ -1,13 +1,13 @@
-"""The markdown of persona files: lines, comments, code blocks, headings, and fields below a heading.
+"""Parse the markdown of persona files: lines, comments, code blocks, headings, and fields below a heading.
 
-    ## Name                     a heading begins a section
+    ## Name                     a heading starts a section
     - interval: 300             fields: a list right below the heading
     - channel: #lab
 
-    The rest is text.           code blocks stay whole: nothing in them is a heading or a comment
+    The rest is text.           nothing in a code block is a heading or a comment
 
-HTML comments are for people and removed everywhere, also across lines. Line numbers are the file's, from 1. Follows
-CommonMark 0.31 (spec.commonmark.org), sections 4.2, 4.5 and 4.6, with more tolerance for indentation.
+HTML comments are for people and are removed everywhere, even across lines. Line numbers start at 1. This follows
+CommonMark 0.31 (spec.commonmark.org), sections 4.2, 4.5, and 4.6, but allows more indentation.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+UNCLOSED = "this comment has no closing -->, so the rest of the file is hidden"
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t](.*))?")
 _FENCE = re.compile(r"[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
 _FIELD = re.compile(
@@ -27,16 +28,16 @@ _FIELD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line without its comments. `level`: 1 to 6 for a heading, else 0."""
+    """A line without its comments."""
 
     number: int
     text: str
-    level: int = 0
-    fence: str = ""  # inside of a code block, or one of its ends: what closes it
+    level: int = 0  # of a heading: 1 to 6
+    fence: str = ""  # within a code block and at its ends: the text that closes it
 
     @property
     def title(self) -> str:
-        """A heading's text, with single spaces."""
+        """The heading's text, with single spaces."""
         match = _HEADING.fullmatch(self.text)
         words = (match[2] or "").split() if match and self.level else []
         if words and not words[-1].strip("#"):  # marks that close the heading
@@ -70,12 +71,12 @@ class Fields:
 
 
 class Problems:
-    """Collects lines such as `heartbeat.md:12: what is wrong`, in the file's order."""
+    """Collects problems as lines such as `heartbeat.md:12: expected yes or no`, in the file's order."""
 
     def __init__(self, file: str, text: str | None = None) -> None:
         self._file, self._found = file, list[tuple[int, str]]()
         if (unclosed := open_comment(text or "")) is not None:
-            self.add(unclosed, "this comment is never closed, so everything after it is a comment")
+            self.add(unclosed, UNCLOSED)
 
     def add(self, line: int, what: str) -> None:
         self._found.append((line, what))
@@ -90,12 +91,12 @@ def plain(text: str) -> str:
 
 
 def scan(text: str) -> tuple[Line, ...]:
-    """Return a text's lines, without those that are only comments."""
+    """Return a text's lines, except lines that contain only comments."""
     return _scanned(text)[0]
 
 
 def open_comment(text: str) -> int | None:
-    """Return the line of an unclosed comment, which extends to the end of the file."""
+    """Return the line of an unclosed comment, which hides the rest of the file."""
     return _scanned(text)[1]
 
 
@@ -120,15 +121,15 @@ def _scanned(text: str) -> tuple[tuple[Line, ...], int | None]:
 
 
 def closes(line: str, fence: str) -> bool:
-    """Whether a line closes the code block that this fence opened."""
+    """Return whether a line closes the code block that this fence opened."""
     mark = line.strip()
     return len(mark) >= len(fence) and set(mark) == {fence[0]}
 
 
 def _uncommented(line: str, inside: bool) -> tuple[str, bool, bool]:
-    """Return the line without comments, whether a comment is still open after it, and whether there was one.
+    """Return the line without comments, whether a comment is still open after it, and whether it has a comment.
 
-    A comment mark within a code span (an odd number of backticks before it) is text.
+    A comment mark in a code span (after an odd number of backticks) is text.
     """
     kept, commented, at = "", inside, 0
     while True:
@@ -147,7 +148,7 @@ def _uncommented(line: str, inside: bool) -> tuple[str, bool, bool]:
 
 
 def sections(lines: Iterable[Line], level: int) -> list[Section]:
-    """Return the sections of one level. Lines before the first one or below a higher heading are in none."""
+    """Return the sections of a level, without lines before the first section or below a higher heading."""
     found: list[Section] = []
     heading: Line | None = None
     body: list[Line] = []
@@ -164,7 +165,7 @@ def sections(lines: Iterable[Line], level: int) -> list[Section]:
 
 
 def under(lines: Sequence[Line], title: str) -> list[Section]:
-    """Return the sections one level below every heading with this title (in any case), whatever its level."""
+    """Return the sections one level below every heading with this title, in any case and at any level."""
     found: list[Section] = []
     for level in range(1, 6):
         for outer in sections(lines, level):
@@ -184,7 +185,7 @@ def without(lines: Sequence[Line], titles: Iterable[str]) -> Iterator[Line]:
 
 
 def text_of(lines: Iterable[Line]) -> str:
-    """Join lines to a text, without blank lines at its ends. An open code block is closed."""
+    """Join lines, without leading and trailing blank lines, and close an open code block."""
     kept = list(lines)
     while kept and not kept[0].text.strip():
         del kept[0]
@@ -197,9 +198,9 @@ def text_of(lines: Iterable[Line]) -> str:
 
 
 def fields_of(section: Section, readers: Mapping[str, Callable[[str], Any]], problems: Problems) -> Fields:
-    """Parse the list right below a heading, and the text after it. The list ends at the first line that is not a field.
+    """Parse the list right below a heading and the text after it. The first line that isn't a field ends the list.
 
-    `readers` parse the known fields and raise ValueError. An unknown or duplicate key is reported and ignored.
+    `readers` parse the known fields and raise ValueError. Unknown and duplicate keys are reported and ignored.
     """
     found, body = Fields(), list(section.body)
     while body and not body[0].text.strip():
@@ -209,10 +210,10 @@ def fields_of(section: Section, readers: Mapping[str, Callable[[str], Any]], pro
         key = re.sub(r"[ _-]+", "_", match[1].strip()).lower()
         if key not in readers:
             fields = ", ".join(readers)
-            what = f"unknown field {match[1]!r}; the fields are {fields}. Begin the text with a sentence, not a list"
+            what = f"unknown field {match[1]!r}; the fields are {fields}. Start the text with a sentence, not a list"
             problems.add(line.number, what)
         elif key in found.lines:
-            problems.add(line.number, f"{key} is given twice; the first one counts")
+            problems.add(line.number, f"{key} appears twice; the first one is used")
         else:
             value = (match[2] or "").strip()
             while len(value) > 1 and value[0] == value[-1] and value[0] in ("`", '"', "'"):

@@ -1,16 +1,16 @@
-"""memory.md: an agent's long-term memory, as a list that people can read and edit.
+"""Read and write memory.md, an agent's long-term memory: a list that people can read and edit.
 
     ## People
     - Ann keeps bees and hates puns. <!-- channel:123 guild:456 by:789 -->
 
-An entry's comment, its mark, names the channels where it was learned and the people who caused it, so that they can
-have it forgotten. A reader who may not see such a channel does not get the entry, so what was said in a closed channel
-stays there. An entry without a mark was written by the owner and is for everyone. A mark covers its list entry or
-paragraph, or, at a heading, the section; a malformed one hides it. `by` was added later: if it is missing, the people
-are unknown; a 0 in it stands for other people.
+An entry's mark (its comment) names the channels where it was learned, and the people who caused it, so that they can
+have it forgotten. Readers who can't see one of these channels don't get the entry, so words from a closed channel stay
+there. An entry without a mark is the owner's and for everyone. A mark covers its list entry or paragraph, or, at a
+heading, the section; a malformed mark hides it. If an old mark has no `by`, its people are unknown; a 0 in `by` means
+other people.
 
-What an agent writes may come from strangers, so it becomes exactly one entry, which can't open a section, a code block
-or a comment.
+An agent's text may come from strangers, so it becomes exactly one entry, which can't open a section, a code block, or a
+comment.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from agentic.personas.files import (
 from agentic.personas.markdown import plain
 from agentic.personas.store import change, rewrite
 
-MaySee = Callable[[int], bool]  # whether a reader may see a channel, by its id
+MaySee = Callable[[int], bool]  # by channel id: whether a reader may see the channel
 
 FILE = "memory.md"
 EMPTY = "# Memory\n"
@@ -41,8 +41,8 @@ MAX_MEMORY_BYTES = 16_384
 MAX_ENTRY = 1_000  # characters
 MAX_SECTION_NAME = 60
 MIN_FORGET = 3
-UNKNOWN = 0  # in place of a person
-MAX_PEOPLE = 10  # of one entry; of more none is named
+UNKNOWN = 0  # instead of a person's id
+MAX_PEOPLE = 10  # of an entry; if there are more, it names nobody
 
 _NAMES_CHANNEL = re.compile(r"\bchannels?\s*[:=#<0-9]", re.IGNORECASE)
 _CHANNELS = re.compile(r"<!--\s*channel:\s*([0-9]{1,20}(?:\s*,\s*[0-9]{1,20})*+)(?:\s[^<>]*?)?-->", re.ASCII)
@@ -56,7 +56,7 @@ _CODE_BLOCK = re.compile(r"`{3,}|~{3,}")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where something was learned: the channel and its server, and the person who caused it, if any."""
+    """Where an entry was learned: the channel and its server, and the person who caused it, if any."""
 
     channel: int
     guild: int | None = None
@@ -80,7 +80,7 @@ class MemoryBlock:
 
     @property
     def words(self) -> str:
-        """The text for searching: without marks and bullet, in lower case."""
+        """The text for searching: in lower case, without marks and the bullet."""
         return " ".join(_ITEM.sub("", self.said, count=1).split()).casefold()
 
     @property
@@ -90,7 +90,7 @@ class MemoryBlock:
 
     @property
     def channels(self) -> tuple[int, ...] | None:
-        """The channels where it was learned; empty for everywhere, None if a mark is malformed."""
+        """The channels where it was learned. Empty: everywhere; None: a mark is malformed."""
         marks = split_marks(self.text)[1]
         read = [match for mark in marks if (match := _CHANNELS.fullmatch(mark))]
         if len(read) < len(marks):
@@ -99,17 +99,17 @@ class MemoryBlock:
 
     @property
     def marked(self) -> bool:
-        """Whether an agent noted it, or it has to count as such."""
+        """Whether it has a mark, so an agent wrote it."""
         return bool(split_marks(self.text)[1])
 
     @property
     def people(self) -> frozenset[int]:
-        """The people who caused it, also those whom otherwise malformed marks name; empty if unknown."""
+        """The people who caused it, even from malformed marks; empty if unknown."""
         found = (match for mark in split_marks(self.text)[1] for match in _PEOPLE.finditer(mark))
         return frozenset(int(person) for match in found for person in match[1].split(","))
 
     def by(self, people: Collection[int], change: Callable[[str], str] = str) -> MemoryBlock:
-        """Return the block credited to these people, with `change` applied to its text outside of marks."""
+        """Return the block credited to these people, with `change` applied to its text outside the marks."""
         done, left = "", self.text
         for mark in split_marks(left)[1]:
             said, _, left = left.partition(mark)
@@ -122,23 +122,22 @@ class MemoryBlock:
 
 
 def everywhere(_: int) -> bool:
-    """The rule of a reader who may see all channels."""
     return True
 
 
 def visible_memory(text: str, may_see: MaySee) -> str:
-    """Return what a reader may see of a memory, without marks."""
+    """Return the part of a memory that a reader may see, without marks."""
     return "\n".join(block.said for block, seen in judge_blocks(blocks_of(text), may_see) if seen)
 
 
 def is_hidden_from(text: str, may_see: MaySee) -> bool:
-    """Whether a memory has anything that this reader may not see, including entries with a malformed mark."""
+    """Whether a memory has entries that this reader may not see, including entries with a malformed mark."""
     return not all(seen for _, seen in judge_blocks(blocks_of(text), may_see))
 
 
 @lru_cache(maxsize=32)
 def origins(text: str) -> frozenset[int]:
-    """Return the channels that the entries came from: to show a memory, each must be checked."""
+    """Return the channels that the entries came from. Before a memory is shown, check each of them."""
     return frozenset(channel for block in blocks_of(text) for channel in block.channels or ())
 
 
@@ -157,10 +156,9 @@ def ensure_memory(folder: Path) -> bool:
 
 
 def append(folder: Path, text: str, origin: Origin | None, section: str | None = None) -> None:
-    """Add an entry at the end of a section (created if missing), or before the first section.
+    """Add an entry at the end of a section, which is created if missing, or before the first section.
 
-    An equal entry from the same channel is not added twice but credited to both people. On the disk when this returns.
-    Raises PersonaError.
+    If the same channel has an equal entry, that entry is credited to both people instead. Raises PersonaError.
     """
     entry, title = _entry(text, origin), _title(section) if section is not None else None
 
@@ -178,10 +176,10 @@ def append(folder: Path, text: str, origin: Origin | None, section: str | None =
 
 
 def replace_section(folder: Path, section: str, text: str, origin: Origin | None, may_see: MaySee = everywhere) -> None:
-    """Replace the entries of a section that the writer can see with new ones, one a paragraph. Raises PersonaError.
+    """Replace the entries of a section that the writer can see with new entries, one per paragraph.
 
-    New entries are marked with all channels and people of the replaced ones, and with `origin`. An entry whose words do
-    not change stays as it was.
+    New entries get the channels and people of all replaced entries, and `origin`. An entry with the same words stays as
+    it was. Raises PersonaError.
     """
     title, parts = _title(section), [part for part in re.split(r"\n[ \t]*\n", plain(text)) if part.strip()]
 
@@ -190,7 +188,7 @@ def replace_section(folder: Path, section: str, text: str, origin: Origin | None
         start, end = _span(blocks, title)
         seen_by_writer = judge_blocks(blocks, may_see)
         if not seen_by_writer[start - 1][1]:
-            raise NotFound("there is no such section")
+            raise NotFound("that section doesn't exist")
         section_blocks = seen_by_writer[start:end]
         gone = [block for block, seen in section_blocks if seen]
         channels = sorted({channel for block in gone for channel in block.channels or ()})
@@ -205,9 +203,9 @@ def replace_section(folder: Path, section: str, text: str, origin: Origin | None
 
 
 def forget(folder: Path, text: str, may_see: MaySee = everywhere) -> str:
-    """Remove the one entry that contains these words (in any case) and that the writer can see. Returns its text.
+    """Remove the entry that contains these words (in any case) and that the writer can see. Returns its text.
 
-    Raises NotFound, Ambiguous if several match and none exactly, and other PersonaErrors.
+    Raises NotFound, Ambiguous if several entries match and none exactly, and other PersonaErrors.
     """
     wanted, removed = " ".join(text.split()).casefold(), list[MemoryBlock]()
     if len(wanted) < MIN_FORGET:
@@ -220,17 +218,18 @@ def forget(folder: Path, text: str, may_see: MaySee = everywhere) -> str:
         if not found:
             raise NotFound("no entry contains these words")
         if len(exact or found) > 1:
-            raise Ambiguous(f"{len(exact or found)} entries contain these words: give more words of the one to forget")
+            raise Ambiguous(
+                f"{len(exact or found)} entries contain these words; give more words of the entry to forget"
+            )
         removed[:] = exact or found
         return join_blocks(block for block, _ in seen_by_writer if block is not removed[0])
 
-    change(folder, FILE, edit, limit=MAX_FILE_BYTES)  # one that grew by hand may shrink
+    change(folder, FILE, edit, limit=MAX_FILE_BYTES)  # the owner may have made it larger than MAX_MEMORY_BYTES
     return removed[0].said.strip()
 
 
 def _entry(text: str, origin: Origin | None, channels: Iterable[int] = (), people: Collection[int] = ()) -> MemoryBlock:
-    """Return a list entry of an agent's text, with the channels it came from and the people who caused it besides
-    `origin`'s."""
+    """Return a list entry with an agent's text, marked with these channels and people and with `origin`."""
     lines = [_STRUCTURE.sub("", " ".join(_harmless(line).split())) for line in plain(text).split("\n")]
     lines = [line for line in lines if line]
     if not lines:
@@ -251,7 +250,8 @@ def _harmless(line: str) -> str:
     """Remove invisible characters and break up comments and code blocks."""
     emoji_joiner = "\u200d"
     visible = "".join(char if char.isprintable() or char == emoji_joiner else " " for char in line)
-    return _CODE_BLOCK.sub("''", _COMMENT_ENDS.sub(r"\g<0> ", visible))  # parted, not removed: nothing can close up
+    # Break up marks instead of deleting them: after a deletion, the text around could form a new mark.
+    return _CODE_BLOCK.sub("''", _COMMENT_ENDS.sub(r"\g<0> ", visible))
 
 
 def _title(section: str) -> str:
@@ -262,16 +262,16 @@ def _title(section: str) -> str:
 
 
 def _span(blocks: list[MemoryBlock], title: str | None, *, make: bool = False) -> tuple[int, int]:
-    """Return where a section's own content begins and ends, without trailing blank lines.
+    """Return where a section's own content starts and ends, without trailing blank lines.
 
-    Without a title: the content before the first section. `make` adds a missing section. Raises NotFound.
+    Without a title, that is the content before the first section. `make` adds a missing section. Raises NotFound.
     """
     if title is None:
         start = 1 if blocks and blocks[0].level == 1 else 0
     else:
         start = next((n + 1 for n, block in enumerate(blocks) if block.title == title.casefold() and block.level), 0)
         if not start and not make:
-            raise NotFound("there is no such section")
+            raise NotFound("that section doesn't exist")
         if not start:
             blocks += [MemoryBlock(("",)), MemoryBlock((f"## {title}",), 2)]
             start = len(blocks)
@@ -283,23 +283,23 @@ def _span(blocks: list[MemoryBlock], title: str | None, *, make: bool = False) -
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Counts of memory entries: removed, and kept that named the person or were partly theirs."""
+    """The number of removed memory entries, and of kept entries that named the person or were partly theirs."""
 
     gone: int = 0
     kept: int = 0
 
 
 def forget_person(folder: Path, user_id: int) -> Notes:
-    """Remove a person from the memory in this folder and from its versions (not counted).
+    """Remove a person from the memory in this folder and from its versions. Returns the counts for the memory.
 
-    Raises PersonaError. Changes made before that stay, and the call may be repeated.
+    Raises PersonaError; earlier changes remain then, and the call can be repeated.
     """
     before = rewrite(folder, FILE, lambda text: without_person(text, user_id)[0])
     return without_person(before, user_id)[1]
 
 
 def notes_about(folder: Path, user_id: int) -> list[str]:
-    """Return the entries of the memory in this folder that were noted for this person's words alone."""
+    """Return the entries of the memory in this folder that come from this person's words only."""
     text = FileCache().read(folder / FILE)[0] or ""
     return [block.said for block in blocks_of(text) if block.people == {user_id}]
 
@@ -307,12 +307,12 @@ def notes_about(folder: Path, user_id: int) -> list[str]:
 def without_person(text: str, user_id: int) -> tuple[str, Notes]:
     """Return a memory's text without the person, and the counts.
 
-        noted for this person's words alone             removed
-        cause unknown, and it contains their id         removed
-        noted for others' words, or theirs and others'  kept, without their id
-        without a mark: the owner wrote it              kept unchanged
+        from this person's words only           removed
+        from unknown people, with their id      removed
+        from others' words, or both             kept, without their id
+        without a mark: the owner wrote it      kept unchanged
 
-    Names are not searched: people choose their own names, and must not be able to delete what others said.
+    Names aren't searched: people choose their own names, and must not be able to delete others' words.
     """
     number = re.compile(rf"(?<!\d){user_id}(?!\d)", re.ASCII)
     blocks, left, gone, kept = blocks_of(text), list[MemoryBlock](), 0, 0
@@ -329,12 +329,12 @@ def without_person(text: str, user_id: int) -> tuple[str, Notes]:
 
 
 def blocks_of(text: str) -> list[MemoryBlock]:
-    """Split a memory into blocks. Code blocks are not recognised: whatever looks like a mark is one."""
+    """Split a memory into blocks. In code blocks, too, text that looks like a mark is a mark."""
     found: list[MemoryBlock] = []
     waiting: list[str] = []
 
     def end_block() -> None:
-        """End a block; the blank lines after it are a block of their own."""
+        """End a block; the blank lines after it become another block."""
         blank = len(list(takewhile(lambda line: not line.strip(), reversed(waiting))))
         content, rest = waiting[: len(waiting) - blank], waiting[len(waiting) - blank :]
         found.extend(MemoryBlock(tuple(lines)) for lines in (content, rest) if lines)
@@ -353,7 +353,7 @@ def blocks_of(text: str) -> list[MemoryBlock]:
 
 
 def _continues(waiting: list[str], line: str) -> bool:
-    """Whether a line belongs to the lines before it: indented below their entry, or not separated by a blank line."""
+    """Whether a line belongs to the lines before it: it is indented below their entry, or not separated from them."""
     if not line.strip():
         return True
     item = _ITEM.match(waiting[0])
@@ -389,10 +389,7 @@ def credit_mark(mark: str, people: Collection[int]) -> str:
 
 
 def split_marks(text: str) -> tuple[str, list[str]]:
-    """Split a text from its marks. An unclosed mark extends to the end.
-
-    This reads any text once; an equivalent regular expression could take minutes.
-    """
+    """Split a text from its marks. An unclosed mark extends to the end. (A regular expression could take minutes.)"""
     kept, marks, at = "", list[str](), 0
     while (start := text.find("<!--", at)) >= 0:
         end = text.find("-->", start + 4)

@@ -1,13 +1,13 @@
-"""Heartbeats, cron jobs and hooks as data: what persona files say, and when it is due. Pure.
+"""Parse heartbeats, cron jobs, and hooks in persona files, and compute when they are due.
 
-Each is a heading with its name, fields as list items below it, and a text, the instruction (docs/persona-files.md):
+Each has a heading with its name, fields as list items, and a text, the instruction (docs/persona-files.md):
 
-    heartbeat.md                     ## Build         - interval: 15m      checks that an agent repeats by itself
+    heartbeat.md                     ## Build         - interval: 15m      checks that an agent repeats on its own
     agents.md, below ## Cron Jobs    ### Monday plan  - cron: `0 9 * * 1`  tasks at times of the calendar
     agents.md, below ## Hooks        ### agent_stop   - when: message      tasks at start and stop, around each event
 
-Cron has five fields as in cron(5), and @hourly, @daily and so on. Times are local. cronsim treats changes of daylight
-saving time as Debian's cron does: a job at a fixed time runs once on such a day, an hourly one at every real hour.
+Cron has five fields as in cron(5), and @hourly, @daily, and so on. Times are local. cronsim handles daylight saving
+time like Debian's cron: on such a day, a job at a fixed time runs once, and an hourly job runs at every real hour.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MIN_INTERVAL = 60
 
 DAY_SECONDS = 86_400.0
 LATE_SECONDS = 3_600.0  # that a job without catch-up may wait for room in the inbox
-PUNCTUAL_SECONDS = 120.0  # what runs later than this was missed: the program or its machine slept
+PUNCTUAL_SECONDS = 120.0  # a run that is later than this was missed: the program or its machine slept
 _NAMED = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -52,14 +52,14 @@ _MAX_EXPRESSION = 100  # characters
 
 HookName = Literal["startup", "agent_begin", "agent_stop", "shutdown"]
 HOOKS: tuple[HookName, ...] = get_args(HookName)
-AROUND: tuple[HookName, ...] = ("agent_begin", "agent_stop")  # an event; the others run once in a process
+AROUND: tuple[HookName, ...] = ("agent_begin", "agent_stop")  # hooks around events; the others run once per process
 EVENT_TYPES = frozenset({"message", "heartbeat", "cron", "webhook", "instruction", "reflection"})
-"""Those that have hooks around them. The type "hook" is not among them: hooks never call hooks."""
+"""The types of events with hooks around them. "hook" isn't one: hooks never call hooks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveHours:
-    """A part of the day in minutes since midnight, `end` excluded. If `end` is earlier it extends over midnight."""
+    """A part of the day in minutes since midnight, without `end`. If `end` is earlier, it extends past midnight."""
 
     start: int
     end: int
@@ -73,35 +73,34 @@ class ActiveHours:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. `channel`: an id or a name without #, None for the default channel. `active_hours`: None for
-    always."""
+    """A check. `channel`: an id or a name without #, or None for the default channel."""
 
     name: str
     instruction: str
     interval_seconds: int
     channel: int | str | None = None
-    active_hours: ActiveHours | None = None
+    active_hours: ActiveHours | None = None  # None: always
 
     @property
     def field(self) -> str:
-        """Its name among the last runs."""
+        """The key of its last run."""
         return f"heartbeat:{_short(self.name)}"
 
     @property
     def patience(self) -> float:
-        """Seconds for which a run that is due may wait: until the next one."""
+        """The seconds that a due run may wait: until the next run."""
         return min(self.interval_seconds, DAY_SECONDS)
 
     def next_time(self, last: float, now: float) -> float:
-        """When it is due next, in unix seconds, regardless of active hours. `last`: its last run, or when it was
-        first seen.
+        """Return when it is due next, in unix seconds, ignoring active hours.
 
-        After a long pause it is due once. A `last` that is an interval or more in the future came from a wrong clock.
+        `last` is its last run, or when it was first seen. After a long pause it is due once. A `last` that is an
+        interval or more in the future is from a wrong clock.
         """
         return now if last - now >= self.interval_seconds else last + self.interval_seconds
 
     def due(self, last: float, now: float, zone: tzinfo) -> float | None:
-        """Return `now` (unix seconds) if it is due and within its active hours in that time zone."""
+        """Return `now` (unix seconds) if the check is due and its active hours in that time zone include now."""
         if now < self.next_time(last, now):
             return None
         if self.active_hours is not None and not self.active_hours.cover(datetime.fromtimestamp(now, zone)):
@@ -111,7 +110,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job. `expression` as written; `channel`: an id or a name without #, None for the default channel."""
+    """A job. `expression`: as written; `channel`: an id or a name without #, or None for the default channel."""
 
     name: str
     expression: str
@@ -121,29 +120,28 @@ class Job:
 
     @property
     def field(self) -> str:
-        """Its name among the last runs. A job whose times are edited is another job: it has missed nothing."""
+        """The key of its last run. A job with new times is a new job, which hasn't missed a run."""
         return f"cron:{_short(self.name)}:{_short(self.expression)}"
 
     @property
     def patience(self) -> float:
-        """Seconds for which a run that is due may wait."""
+        """The seconds that a due run may wait."""
         return DAY_SECONDS if self.catch_up else LATE_SECONDS
 
     def next_time(self, after: float, zone: tzinfo) -> float | None:
-        """Return its first time after `after`, both in unix seconds. None if there is none in fifty years."""
+        """Return its first time after `after`, both in unix seconds, or None if there is none within fifty years."""
         return next(self._moments(after, zone), None)
 
     def due(self, last: float, now: float, zone: tzinfo) -> float | None:
-        """Return the moment that has to run now, in unix seconds; None if there is nothing to do.
+        """Return the due time that should run now, in unix seconds, or None.
 
-        `last` is the moment that was run last, or when the job was first seen. Of several moments in between only the
-        newest counts; one that was missed by more than PUNCTUAL_SECONDS counts only for a job that catches up. The
-        moment is the same for every process that asks, so it can name the run. A `last` that lies more than
-        PUNCTUAL_SECONDS ahead is of a clock that was wrong: what is due just now runs.
+        `last` is the due time that ran last, or when the job was first seen. If several times have passed since, only
+        the newest runs; if it was missed by more than PUNCTUAL_SECONDS, it runs only with catch-up. Every process gets
+        the same time, so it can identify the run. A `last` more than PUNCTUAL_SECONDS ahead is from a wrong clock.
         """
         if last - now > PUNCTUAL_SECONDS:
             last = now - PUNCTUAL_SECONDS
-        look, newest = 7_200.0, None  # look back in growing steps: a year of minutes is not counted
+        look, newest = 7_200.0, None  # look back in growing steps, to avoid iterating over a year of minutes
         while True:
             start = max(last, now - look)
             for moment in takewhile(lambda moment: moment <= now, self._moments(start, zone)):
@@ -156,7 +154,7 @@ class Job:
         return newest
 
     def _moments(self, after: float, zone: tzinfo) -> Iterator[float]:
-        """Yield its moments after `after`, ever later: an hour that comes twice is not repeated."""
+        """Yield its times after `after`, in order: an hour that occurs twice isn't repeated."""
         expression = _NAMED.get(self.expression.lower(), self.expression)
         for moment in CronSim(expression, datetime.fromtimestamp(after, zone)):
             at = moment.timestamp()
@@ -167,7 +165,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One hook. `when`: only around events of these types, None for all. `channel`: as in a check."""
+    """A hook. `when`: only around events of these types (None: all). `channel`: as in a check."""
 
     instruction: str
     when: frozenset[str] | None = None
@@ -178,7 +176,6 @@ class Hook:
 
 
 Hooks = Mapping[HookName, Hook]
-"""The hooks that an agent has."""
 
 
 def _short(text: str) -> str:
@@ -196,11 +193,11 @@ def parse_heartbeat(text: str | None) -> tuple[tuple[Check, ...], tuple[str, ...
             interval, channel, hours = map(fields.values.get, HEARTBEAT_FIELDS)
             checks[section.title.casefold()] = Check(section.title, fields.text, interval or 0, channel, hours)
 
-    # headings of the wrong level that were meant as checks would otherwise be silently ignored
+    # Report headings of the wrong level that were meant as checks.
     for section in (section for level in ((1,) if found else (1, 3, 4, 5, 6)) for section in sections(lines, level)):
         own = Section(section.heading, tuple(takewhile(lambda line: not line.level, section.body)))
         if "interval" in fields_of(own, HEARTBEAT_FIELDS, Problems("")).lines:
-            problems.add(section.heading.number, "a check begins with `## ` and its name")
+            problems.add(section.heading.number, "a check starts with `## ` and its name")
     return tuple(checks.values()), problems.lines()
 
 
@@ -222,8 +219,10 @@ def _read_task(
     taken: Collection[str],
     problems: Problems,
 ) -> Fields | None:
-    """Return the fields of a check or job, None after reporting what is wrong. The field of `example` is required, and
-    a name that is not in `taken` (in any case)."""
+    """Return the fields of a check or job, or None after reporting its problems.
+
+    It needs the field in `example`, and a name that isn't in `taken` (in any case).
+    """
     fields, line, name = fields_of(section, readers, problems), section.heading.number, section.title
     required = example.partition(":")[0]
     if required not in fields.lines:
@@ -235,7 +234,7 @@ def _read_task(
     elif len(name) > MAX_NAME:
         problems.add(line, f"a name has at most {MAX_NAME} characters")
     elif name.casefold() in taken:
-        problems.add(line, f"{name!r} is given twice; the first one counts")
+        problems.add(line, f"{name!r} appears twice; the first one is used")
     elif required in fields.lines and fields.text and fields.are_valid:
         return fields
     return None
@@ -248,36 +247,36 @@ def parse_hooks(text: str | None) -> tuple[Hooks, tuple[str, ...]]:
         line, title = section.heading.number, section.title.lower().replace(" ", "_").replace("-", "_")
         name = next((name for name in HOOKS if name == title), None)
         if name is None:
-            problems.add(line, f"{section.title!r} is not a hook; the hooks are {', '.join(HOOKS)}")
+            problems.add(line, f"{section.title!r} isn't a hook; the hooks are {', '.join(HOOKS)}")
             continue
         fields = fields_of(section, HOOK_FIELDS, problems)
         when, channel = map(fields.values.get, HOOK_FIELDS)
         if when is not None and name not in AROUND:
-            problems.add(fields.lines["when"], f"when: ignored, {name} does not belong to an event")
+            problems.add(fields.lines["when"], f"when: ignored, because {name} doesn't belong to an event")
             when = None
         if not fields.text:
             problems.add(line, f"{name} has no instruction")
         if name in found:
-            problems.add(line, f"{name} is given twice; the first one counts")
+            problems.add(line, f"{name} appears twice; the first one is used")
         elif fields.text and fields.are_valid:
-            # without an unreadable condition: a hook that runs for every event may cost a lot
+            # Skip hooks with an unreadable condition: running them for every event may cost a lot.
             found[name] = Hook(fields.text, when, channel)
     return found, problems.lines()
 
 
 def read_expression(text: str) -> str:
-    """Return the text if cron accepts it and it ever comes true. Raises ValueError with the problem."""
+    """Return the text if it is a cron expression that ever matches. Raises ValueError with the problem."""
     if len(text) > _MAX_EXPRESSION:
         raise ValueError(f"an expression has at most {_MAX_EXPRESSION} characters")
     fields = _NAMED.get(text.lower(), text)
     if len(fields.split()) != 5:
-        raise ValueError("expected five fields: minute, hour, day, month, day of the week")
+        raise ValueError("expected five fields (minute, hour, day, month, day of the week), such as 0 9 * * 1")
     try:
         next(CronSim(fields, datetime(2024, 1, 1, tzinfo=UTC)))
     except CronSimError as error:
-        raise ValueError(f"{text!r} is not a cron expression: {str(error).lower()}") from None
+        raise ValueError(f"{text!r} isn't a cron expression: {str(error).lower()}") from None
     except StopIteration:
-        raise ValueError(f"{text!r} never comes true") from None
+        raise ValueError(f"{text!r} never matches a date") from None
     return text
 
 
@@ -312,7 +311,7 @@ def read_span(text: str) -> int:
     """Parse a time span into seconds: `300`, `5m`, `2 hours`."""
     match = _SPAN.fullmatch(text)
     if match is None:
-        raise ValueError("expected seconds, as in 300, or 5m, 2h, 1d")
+        raise ValueError("expected seconds such as 300, or a time such as 5m, 2h, or 1d")
     return int(match[1]) * _SECONDS[(match[2] or "s")[0].lower()]
 
 
@@ -324,9 +323,9 @@ def read_hours(text: str) -> ActiveHours:
     start, end = (int(match[hour]) * 60 + int(match[hour + 1] or 0) for hour in (1, 3))
     minutes = [int(match[minute] or 0) for minute in (2, 4)]
     if max(minutes) > 59 or start >= _DAY or end > _DAY:
-        raise ValueError("a time of the day goes from 00:00 to 24:00")
+        raise ValueError("expected times from 00:00 to 24:00")
     if start == end:
-        raise ValueError("these hours begin and end at the same time; leave the field out for the whole day")
+        raise ValueError("these hours start and end at the same time; for the whole day, leave this field out")
     return ActiveHours(start, end)
 
 

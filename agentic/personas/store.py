@@ -1,13 +1,13 @@
-"""Create, change, and version persona files; the first start. All functions block: call them in a thread.
+"""Create, change, and version persona files. All functions block: call them in a thread.
 
-A change is a function from the old text to the new. It runs under the folder's lock, so no concurrent write is lost,
-and keeps the last ten versions. Text that must be forgotten is removed from the versions too.
+A change is a function from the old text to the new text. It runs under the folder's lock, so no concurrent write is
+lost. The last ten versions are kept; forgotten text is removed from them, too.
 
-    .history/memory.md.20261120T091500Z-000001      a former content, oldest first by name
-    .deleted/ada-20261120T091500Z                   beside the folders: a persona that was deleted
+    .history/memory.md.20261120T091500Z-000001      an earlier version; names sort by age
+    .deleted/ada-20261120T091500Z                   next to the folders: a deleted persona
 
-The first start creates the files that boot.md names and that are missing, with the contents that it gives them.
-Without boot.md, or without one of its sections, built-in defaults apply. Existing files are never overwritten.
+The first start creates missing files that boot.md names, with the contents in boot.md. Without boot.md, or without one
+of its sections, built-in defaults apply. Existing files are never overwritten.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ _ITEM = re.compile(r"[ \t]*[-*+][ \t]+`?([^`\s]+)`?[ \t]*")
 HISTORY = ".history"
 DELETED = ".deleted"
 WORKSPACE = "workspace"
-PRIVATE = ("memory.md", HISTORY, WORKSPACE)  # what an agent writes, with the words of people in it
-VERSIONS = 10  # kept of a file
+PRIVATE = ("memory.md", HISTORY, WORKSPACE)  # written by an agent, with people's words
+VERSIONS = 10  # per file
 _VERSION = re.compile(r"(.+)\.(\d{8}T\d{6}Z)-(\d{6})")
 _STAMP = "%Y%m%dT%H%M%SZ"
 
@@ -82,7 +82,7 @@ class BootConfig:
 
 @dataclass(frozen=True, slots=True)
 class BootReport:
-    """Files that were read, files that were created, and problems: each worth a log line."""
+    """Files that were read, files that were created, and problems for the log."""
 
     loaded: tuple[str, ...]
     made: tuple[str, ...]
@@ -91,18 +91,16 @@ class BootReport:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A former content of a file, and when it was replaced (unix seconds)."""
+    """An earlier text of a file, and when it was replaced (unix seconds)."""
 
     replaced_at: float
     text: str
 
 
 def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootReport:
-    """Create the folder and the missing files that boot.md names, and hide from others what the agent noted. Never
-    raises.
+    """Create the folder and the missing files that boot.md names, and make the agent's notes private. Never raises.
 
-    A file's initial content comes from boot.md, else `defaults` (of this agent), else the built-in default, else a
-    heading.
+    A file's initial content is from boot.md, `defaults` (of this agent), the built-in defaults, or else a heading.
     """
     cache = FileCache()
     config, said = parse_boot(cache.read(folder / FILE)[0])
@@ -114,10 +112,10 @@ def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootRe
         elif isinstance(error, NotFound):
             missing.append(name)
         else:
-            problems.append(f"{name}: skipped, {error}")
+            problems.append(f"{name}: {error}; skipped")
     made: list[str] = []
     try:
-        if missing:  # a complete folder is not touched
+        if missing:
             with os_errors():
                 folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
             with folder_at(folder) as descriptor, locked(descriptor):  # another process may do the same
@@ -129,18 +127,18 @@ def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootRe
                         made.append(name)
     except PersonaError as error:
         left = [name for name in missing if name not in made]
-        problems.append(f"{', '.join(left)}: missing, and could not be created: {error}")
+        problems.append(f"{', '.join(left)}: missing, and creating failed: {error}")
     return BootReport(tuple(loaded), tuple(made), (*problems, *hide_notes(folder)))
 
 
 def hide_notes(folder: Path) -> tuple[str, ...]:
-    """Let the owner alone read what the agent wrote in earlier runs; return what is wrong. Never raises."""
+    """Make the agent's files from earlier runs private. Returns problems, and never raises."""
     problems: list[str] = []
     for name in PRIVATE:
         try:
             hide_from_others(folder / name)
         except PersonaError as error:
-            problems.append(f"{name}: everybody on this machine can read it, and its mode cannot be changed: {error}")
+            problems.append(f"{name}: everyone on this machine can read it; changing its mode failed: {error}")
     return tuple(problems)
 
 
@@ -157,14 +155,14 @@ def parse_boot(text: str | None) -> tuple[BootConfig, tuple[str, ...]]:
     for section in under(lines, "Defaults"):
         name = section.title.strip("`")
         if not _NAME.fullmatch(name) or name in defaults:
-            problems.add(section.heading.number, f"{name!r} is not a file name, or is given twice")
+            problems.add(section.heading.number, f"{name!r} isn't a file name, or appears twice")
         else:
             defaults[name] = _content(section, lines, plain(text).split("\n"))
     return BootConfig(required, optional, defaults), problems.lines()
 
 
 def _names(section: Section | None, otherwise: tuple[str, ...], problems: Problems) -> tuple[str, ...]:
-    """Return the files of a list. Other text is for people."""
+    """Return the files in a section's list. Other text is for people."""
     if section is None:
         return otherwise
     found: dict[str, None] = {}
@@ -173,12 +171,12 @@ def _names(section: Section | None, otherwise: tuple[str, ...], problems: Proble
         if item and _NAME.fullmatch(item[1]):
             found[item[1]] = None
         elif line.text.lstrip().startswith(("- ", "* ", "+ ")):
-            problems.add(line.number, "expected a file name, as in `- user.md`, not a path")
+            problems.add(line.number, "expected a file name such as `- user.md`, not a path")
     return tuple(found)
 
 
 def _content(section: Section, lines: Sequence[Line], source: list[str]) -> str:
-    """Return the text below a heading unchanged, with its comments: a default may consist of a comment."""
+    """Return the text below a heading unchanged, including comments: a default may be a comment."""
     start = section.heading.number
     ends = (line.number for line in lines if line.number > start and 0 < line.level <= section.heading.level)
     raw = source[start : next(ends, len(source) + 1) - 1]
@@ -201,13 +199,13 @@ def change(
     limit: int = MAX_FILE_BYTES,
     clock: Callable[[], float] = time.time,
 ) -> str:
-    """Replace a file's text (None if it is missing) with what `edit` returns, and return that. An equal text is not
-    written.
+    """Replace a file's text (None if it is missing) with the text that `edit` returns. Returns the new text.
 
-    `limit` is in bytes. Raises PersonaError and whatever `edit` raises; the file is then unchanged.
+    An unchanged text isn't written. `limit` is in bytes. Raises PersonaError and the errors of `edit`; then the file is
+    unchanged.
     """
     if name not in PERSONA_FILES:
-        raise OutOfBounds("this is not a persona's file")
+        raise OutOfBounds("this isn't a persona's file")
     with folder_at(folder) as descriptor, locked(descriptor):
         try:
             old: bytes | None = read_plain(name, MAX_FILE_BYTES, descriptor)
@@ -217,7 +215,7 @@ def change(
         text = edit(before)
         new = as_bytes(text)
         if len(new) > limit:
-            raise TooLarge(f"the file would have {len(new):,} bytes; the limit is {limit:,}")
+            raise TooLarge(f"the file would have {len(new):,} bytes, but the limit is {limit:,}")
         if text != before:
             if old is not None:
                 _keep_version(descriptor, name, old, clock())
@@ -236,22 +234,22 @@ def _keep_version(folder: int, name: str, data: bytes, now: float) -> None:
 
 
 def _kept(history: int, name: str) -> list[str]:
-    """Return the versions by their number, oldest first: a clock may go back."""
+    """Return the versions by number, oldest first: a clock may go back."""
     with os_errors():
         found = [(match[3], entry) for entry in os.listdir(history) if (match := _VERSION.fullmatch(entry))]
     return [entry for _, entry in sorted(found) if entry.startswith(f"{name}.")]
 
 
 def versions_of(folder: Path, name: str) -> list[Version]:
-    """Return a file's kept former contents, oldest first. Raises PersonaError."""
+    """Return a file's earlier versions, oldest first. Raises PersonaError."""
     if name not in PERSONA_FILES:
-        raise OutOfBounds("this is not a persona's file")
+        raise OutOfBounds("this isn't a persona's file")
     found: list[Version] = []
     with contextlib.suppress(NotFound), folder_at(folder, HISTORY) as kept:
         for entry in _kept(kept, name):
-            with contextlib.suppress(NotFound):  # dropped since it was listed
+            with contextlib.suppress(NotFound):  # deleted since the listing
                 text = as_text(read_plain(entry, MAX_FILE_BYTES, kept))
-                replaced_at = 0.0  # for a name that no program of ours wrote, such as the 31st of February
+                replaced_at = 0.0  # for a name with an impossible date
                 with contextlib.suppress(ValueError):
                     stamp = entry.rpartition("-")[0].rpartition(".")[2]
                     replaced_at = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC).timestamp()
@@ -260,10 +258,10 @@ def versions_of(folder: Path, name: str) -> list[Version]:
 
 
 def rewrite(folder: Path, name: str, edit: Callable[[str], str]) -> str:
-    """Apply `edit` to a file and to each of its kept versions, keeping nothing of before. Returns the file's former
-    text, "" if it was missing.
+    """Apply `edit` to a file and to each of its versions, without keeping the old texts.
 
-    If nothing changes the folder is only read. Raises PersonaError; some of the files may then be changed already.
+    Returns the file's old text, or "" if it was missing. If nothing changes, the folder is only read. Raises
+    PersonaError; some files may already be changed then.
     """
     with folder_at(folder) as descriptor:
         before, changes = _apply(descriptor, name, edit, write=False)
@@ -274,7 +272,7 @@ def rewrite(folder: Path, name: str, edit: Callable[[str], str]) -> str:
 
 
 def _apply(folder: int, name: str, edit: Callable[[str], str], *, write: bool) -> tuple[str, bool]:
-    """Return the file's text, and whether `edit` changes it or one of its versions; with `write`, change them."""
+    """Return the file's text, and whether `edit` changes it or one of its versions. With `write`, write the changes."""
 
     def apply_to(place: int, name: str) -> tuple[str, bool]:
         try:
@@ -294,12 +292,12 @@ def _apply(folder: int, name: str, edit: Callable[[str], str], *, write: bool) -
 
 
 def create_folder(root: Path, name: str, files: Mapping[str, str]) -> None:
-    """Create a persona's folder with these files, all of them or none. Raises PersonaError."""
+    """Create a persona's folder with these files, all or none of them. Raises PersonaError."""
     with os_errors():
         root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     with folder_at(root) as descriptor, locked(descriptor):
         if os.path.lexists(root / name):
-            raise Ambiguous("there is a persona of that name already")
+            raise Ambiguous("a persona with that name already exists")
         making = f".{secrets.token_hex(8)}.new"
         try:
             with folder_at(descriptor, making, make=True) as folder:
@@ -313,7 +311,7 @@ def create_folder(root: Path, name: str, files: Mapping[str, str]) -> None:
 
 
 def delete_folder(root: Path, name: str, clock: Callable[[], float] = time.time) -> str:
-    """Move a persona's folder aside, and return its new name in DELETED. Raises PersonaError."""
+    """Move a persona's folder to DELETED. Returns its new name. Raises PersonaError."""
     kept = f"{name}-{datetime.fromtimestamp(clock(), UTC).strftime(_STAMP)}"
     with folder_at(root) as descriptor, locked(descriptor), folder_at(descriptor, DELETED, make=True) as deleted:
         if os.path.lexists(root / DELETED / kept):
@@ -324,10 +322,10 @@ def delete_folder(root: Path, name: str, clock: Callable[[], float] = time.time)
 
 
 def remove_leftovers(folder: Path) -> int:
-    """Remove temporary files of writes whose process was killed, from a persona's folder, its history and workspace.
+    """Delete temporary files of killed processes from a persona's folder, its history, and its workspace.
 
-    Such a file may contain what a person has had forgotten since, so it must not stay. Writers hold the folder's lock;
-    while this holds it, no temporary file belongs to a running write. Returns the number removed. Raises PersonaError.
+    They may contain words that a person has had forgotten. This takes the folder's lock, so no temporary file belongs
+    to a running write. Returns the number of deleted files. Raises PersonaError.
     """
     removed = 0
     with contextlib.suppress(NotFound), folder_at(folder) as persona:
@@ -344,8 +342,7 @@ def remove_leftovers(folder: Path) -> int:
 
 
 def _leftovers(folder: int, depth: int) -> Iterator[tuple[int, str]]:
-    """Yield each temporary file with the descriptor of its folder, down to `depth`. Enters no links and hidden
-    folders."""
+    """Yield temporary files with their folders' descriptors, down to `depth`, except in links and hidden folders."""
     with os_errors():
         for path, folders, names, place in os.fwalk(".", dir_fd=folder):
             yield from ((place, name) for name in names if TEMPORARY.fullmatch(name))

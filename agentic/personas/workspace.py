@@ -1,10 +1,10 @@
-"""An agent's own folder of files: read, write, edit, find by name and by words; nothing outside is reachable.
+"""Read, write, edit, and search the files in an agent's own folder; nothing outside is reachable.
 
-Paths are relative, with `/`. A part that is empty, `..`, or begins with a period is refused, links are never followed
-(files.py), and content is text within limits of size, number and depth. Search takes plain words, not regular
+Paths are relative, with `/`. Parts that are empty or start with a period are rejected, links are never followed
+(files.py), and content is text within limits of size, number, and depth. Searches use plain words, not regular
 expressions: the model that would write them reads strangers' text, and some expressions never end.
 
-Every method blocks the thread and raises PersonaError.
+All methods block the thread and raise PersonaError.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_HITS = 200
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A line that contains the words, at most 300 characters of it. `line` counts from 1."""
+    """A line that contains the words: its number, from 1, and at most 300 characters."""
 
     path: str
     line: int
@@ -76,7 +76,7 @@ class Workspace:
                 write_whole(folder, name, data)
 
     def edit(self, path: str, old: str, new: str, *, everywhere: bool = False) -> int:
-        """Replace `old`, which must occur exactly once unless `everywhere`, with `new`. Returns how often."""
+        """Replace `old`, which must occur exactly once unless `everywhere`, with `new`. Returns how often it did."""
         *folders, name = _parts(path)
         if not old:
             raise OutOfBounds("the text to replace is empty")
@@ -87,7 +87,7 @@ class Workspace:
                 raise NotFound("the text to replace is not in the file")
             if times > 1 and not everywhere:
                 raise Ambiguous(f"the text to replace is in the file {times} times")
-            # A short text everywhere can become gigabytes, so the size is checked before the text exists.
+            # Check the size first: replacing a short text everywhere could make gigabytes.
             _check_size(len(as_bytes(text)) + times * (len(as_bytes(new)) - len(as_bytes(old))))
             data = as_bytes(text.replace(old, new))
             self._make_room(root, path, len(data))
@@ -95,7 +95,7 @@ class Workspace:
         return times
 
     def glob(self, pattern: str = "**") -> tuple[str, ...]:
-        """Return the matching paths in order: `*` and `?` within a part, `**` for any number of parts."""
+        """Return the matching paths in order: `*` and `?` match within a part, `**` matches any number of parts."""
         wanted = _pattern(pattern)
         try:
             with folder_at(self._root) as root:
@@ -108,11 +108,11 @@ class Workspace:
         """Return the first MAX_HITS lines that contain these words, in any case, in matching text files."""
         wanted, hits = words.casefold(), list[Hit]()
         if not wanted.strip() or len(words) > MAX_PATTERN:
-            raise OutOfBounds(f"1 to {MAX_PATTERN} characters are needed to search")
+            raise OutOfBounds(f"a search needs 1 to {MAX_PATTERN} characters")
         for path in self.glob(pattern):
             try:
                 text = self.read(path, max_lines=MAX_FILE_BYTES)
-            except PersonaError:  # gone meanwhile, or no text
+            except PersonaError:  # gone meanwhile, or not text
                 continue
             for number, line in enumerate(text.split("\n"), 1):
                 if wanted in line.casefold():
@@ -122,7 +122,7 @@ class Workspace:
         return tuple(hits)
 
     def _make_room(self, root: int, path: str, size: int) -> None:
-        """Refuse a write that would exceed the limits."""
+        """Reject a write that would exceed the limits."""
         others = [found for name, found in _walk(root, "", MAX_DEPTH) if name != path]
         if len(others) >= MAX_FILES:
             raise TooLarge(f"the workspace has {MAX_FILES} files, which is the limit")
@@ -131,13 +131,13 @@ class Workspace:
 
 
 def _parts(path: str) -> list[str]:
-    """Split a path. Raises OutOfBounds unless it is plainly inside."""
+    """Split a path. Raises OutOfBounds if it may lead outside."""
     parts = path.split("/")
     if not path.isprintable() or "\\" in path or len(path) > MAX_PATH or len(parts) > MAX_DEPTH:
-        raise OutOfBounds(f"a path has at most {MAX_DEPTH} parts with / between them, and {MAX_PATH} characters")
+        raise OutOfBounds(f"a path has at most {MAX_DEPTH} parts separated by / and {MAX_PATH} characters")
     for part in parts:
         if not part.strip() or part.startswith(".") or len(part.encode()) > 200:
-            raise OutOfBounds("a path is relative, and no part of it is empty or begins with a period")
+            raise OutOfBounds("a path is relative, and no part of it is empty or starts with a period")
     return parts
 
 
@@ -174,5 +174,5 @@ def _walk(folder: int, prefix: str, depth: int) -> Iterator[tuple[str, int]]:
             elif stat.S_ISDIR(found.st_mode) and depth > 1:
                 with folder_at(folder, name) as deeper:
                     yield from _walk(deeper, f"{prefix}{name}/", depth - 1)
-        except (NotFound, OutOfBounds):  # gone, or exchanged for a link, since it was listed
+        except (NotFound, OutOfBounds):  # deleted or replaced with a link since the listing
             continue

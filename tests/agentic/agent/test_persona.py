@@ -110,7 +110,7 @@ def test_a_comment_that_hides_the_end_of_a_file_is_told_once_and_again_after_an_
     persona = Persona("claude", folder)
     assert "wet" not in persona.system().stable
     persona.system(memory_tool=None)
-    told = "claude: soul.md:2: this comment is never closed, so everything after it is a comment"
+    told = "claude: soul.md:2: this comment has no closing -->, so the rest of the file is hidden"
     assert [line for line in caplog.messages if "comment" in line] == [told]
     write(folder / "soul.md", "You are dry.\n<!-- and -->\nwet.")
     assert "wet" in persona.system().stable
@@ -174,7 +174,7 @@ def test_what_is_wrong_is_told_once_with_file_and_line_and_the_rest_is_used(tmp_
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2
     assert "identity.md:2: talkativeness" in told[0]
-    assert "memory.md: skipped" in told[1]
+    assert "memory.md: it isn't UTF-8 text" in told[1]
 
 
 def test_the_front_matter_sets_options_and_what_must_be_known_at_the_start(tmp_path):

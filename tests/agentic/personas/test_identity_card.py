@@ -57,8 +57,8 @@ def test_a_wrong_field_is_told_with_its_line_and_the_others_count() -> None:
     assert card == IdentityCard(model="a")
     assert [problem.split(":")[1] for problem in problems] == ["3", "4", "5", "6", "7", "8", "9"]
     assert problems[0] == "identity.md:3: talkativeness: expected a finite number"
-    assert problems[2] == "identity.md:5: avatar: expected an https address"
-    assert problems[3] == "identity.md:6: model is given twice; the first one counts"
+    assert problems[2] == "identity.md:5: avatar: expected an https address, such as https://example.com/avatar.png"
+    assert problems[3] == "identity.md:6: model appears twice; the first one is used"
 
 
 @pytest.mark.parametrize(
@@ -95,5 +95,5 @@ def test_front_matter_that_is_none_is_a_problem_and_no_crash(front: str) -> None
 def test_front_matter_that_is_never_closed_is_told() -> None:
     assert parse_identity("---\nmodel: a\n") == (
         IdentityCard(),
-        ("identity.md:1: the front matter is never closed by ---",),
+        ("identity.md:1: the front matter has no closing ---",),
     )

@@ -46,10 +46,10 @@ def test_a_file_that_cannot_be_read_is_a_warning_and_the_rest_is_used(tmp_path: 
     os.mkfifo(tmp_path / "agents.md")  # to wait for a writer would be to hang
     found = read_persona(tmp_path)
     assert found.problems == (
-        "soul.md: skipped, it is not UTF-8 text (byte 4)",
-        "agents.md: skipped, it is not a regular file",
-        "user.md: skipped, it has more than 65,536 bytes",
-        "tools.md: skipped, it is not a regular file",
+        "soul.md: it isn't UTF-8 text (byte 4); skipped",
+        "agents.md: it isn't a regular file; skipped",
+        "user.md: it has more than 65,536 bytes; skipped",
+        "tools.md: it isn't a regular file; skipped",
     )
     assert (found.soul, found.identity, found.memory) == (None, "text of identity.md", "text of memory.md")
 

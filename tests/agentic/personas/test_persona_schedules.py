@@ -108,27 +108,27 @@ x
         "heartbeat.md:3: 'no text' has no instruction",
         "heartbeat.md:6: interval: the shortest interval is 60 seconds",
         "heartbeat.md:10: unknown field 'chanel'; the fields are interval, channel, active_hours."
-        " Begin the text with a sentence, not a list",
-        "heartbeat.md:11: interval is given twice; the first one counts",
-        "heartbeat.md:13: 'GOOD' is given twice; the first one counts",
+        " Start the text with a sentence, not a list",
+        "heartbeat.md:11: interval appears twice; the first one is used",
+        "heartbeat.md:13: 'GOOD' appears twice; the first one is used",
         "heartbeat.md:18: channel: expected a channel's id or #name",
-        "heartbeat.md:22: active_hours: a time of the day goes from 00:00 to 24:00",
+        "heartbeat.md:22: active_hours: expected times from 00:00 to 24:00",
         "heartbeat.md:24: this heading has no name",
-        "heartbeat.md:27: a check begins with `## ` and its name",
+        "heartbeat.md:27: a check starts with `## ` and its name",
     )
 
 
 def test_a_check_under_a_heading_of_the_wrong_level_is_told() -> None:
     assert parse_heartbeat("# Heartbeat\n### Build\n- interval: 60\n\nx") == (
         (),
-        ("heartbeat.md:2: a check begins with `## ` and its name",),
+        ("heartbeat.md:2: a check starts with `## ` and its name",),
     )
 
 
 def test_a_comment_that_is_never_closed_is_told() -> None:
     assert parse_heartbeat("## a\n- interval: 60\n\nx\n<!-- off\n## b\n") == (
         (Check("a", "x", 60),),
-        ("heartbeat.md:5: this comment is never closed, so everything after it is a comment",),
+        ("heartbeat.md:5: this comment has no closing -->, so the rest of the file is hidden",),
     )
 
 
@@ -214,9 +214,9 @@ x
     assert parse_cron(text) == (
         (Job("Plan: **Monday**", "0 9 * * mon", "Ask.", "general", True),),
         (
-            "agents.md:15: cron: '61 * * * *' is not a cron expression: bad minute",
-            "agents.md:19: cron: '0 0 31 2,4 *' is not a cron expression: bad day-of-month",
-            "agents.md:23: cron: expected five fields: minute, hour, day, month, day of the week",
+            "agents.md:15: cron: '61 * * * *' isn't a cron expression: bad minute",
+            "agents.md:19: cron: '0 0 31 2,4 *' isn't a cron expression: bad day-of-month",
+            "agents.md:23: cron: expected five fields (minute, hour, day, month, day of the week), such as 0 9 * * 1",
         ),
     )
 

@@ -220,14 +220,14 @@ def test_a_folder_that_cannot_be_written_is_told_once_and_used(tmp_path: Path, m
     assert report.loaded == ("soul.md",)
     (problem,) = report.problems
     assert problem.startswith("identity.md, agents.md,")
-    assert problem.endswith("missing, and could not be created: permission denied")
+    assert problem.endswith("missing, and creating failed: permission denied")
 
 
 def test_what_cannot_be_read_is_not_among_what_was_loaded_nor_written_over(tmp_path: Path) -> None:
     (tmp_path / "soul.md").write_bytes(b"\xff\xfe")
     report = bootstrap(tmp_path)
     assert "soul.md" not in (*report.loaded, *report.made)
-    assert report.problems == ("soul.md: skipped, it is not UTF-8 text (byte 1)",)
+    assert report.problems == ("soul.md: it isn't UTF-8 text (byte 1); skipped",)
     assert (tmp_path / "soul.md").read_bytes() == b"\xff\xfe"
 
 
@@ -235,9 +235,7 @@ def test_a_file_in_the_place_of_the_folder_is_told_as_such(tmp_path: Path) -> No
     (tmp_path / "file").write_text("hi")
     report = bootstrap(tmp_path / "file" / "claude")
     assert report.loaded == report.made == ()
-    assert {problem.partition(": skipped, ")[2] for problem in report.problems} == {
-        "a file or a link is in the place of a folder"
-    }
+    assert {problem.partition(": ")[2] for problem in report.problems} == {"a part of its path isn't a folder; skipped"}
 
 
 def test_a_file_of_the_largest_size_is_read_and_one_byte_more_is_not(tmp_path: Path) -> None:

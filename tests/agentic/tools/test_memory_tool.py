@@ -82,7 +82,7 @@ async def test_replacing_a_section_leaves_what_is_not_seen_from_here(tmp_path):
     ("action", "text", "section", "why"),
     [
         ("replace", "x", None, "section is missing"),
-        ("replace", "x", "Nothing", "no such section"),
+        ("replace", "x", "Nothing", "that section doesn't exist"),
         ("forget", "bees", None, "no entry contains these words"),
         ("append", " \n ", None, "the entry is empty"),
         ("append", "x" * 1001, None, "at most 1,000 characters"),
