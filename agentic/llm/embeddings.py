@@ -1,4 +1,4 @@
-"""Embeddings: texts as vectors, whose angle says how near their meanings are.
+"""Embeddings: texts as vectors, whose angle shows how similar their meanings are.
 
     embedder = build_model("ollama", model="embeddinggemma", api_key="")
     bees, honey = (await embedder.embed(["bees", "honey"])).vectors
@@ -24,7 +24,7 @@ from agentic.llm.types import Usage
 Vector: TypeAlias = "array[float]"  # of 32-bit floats, of length 1
 
 MAX_TEXTS = 64  # in a request
-MAX_CHARACTERS = 6_000  # of a text: embedding models read 512 to 8,192 tokens, and what is longer blurs
+MAX_CHARACTERS = 6_000  # of a text: embedding models read 512 to 8,192 tokens, and longer texts get blurry vectors
 MAX_NUMBERS = 8_192  # in a vector
 
 
@@ -38,32 +38,32 @@ class Embedded:
 
 
 class Embedder(Protocol):
-    """A model that makes vectors. Retries within `timeout` seconds; raises ModelError only."""
+    """A model that makes vectors. Retries within `timeout` seconds. Raises only ModelError."""
 
     @property
     def name(self) -> str:
-        """`provider/model`: vectors of two models cannot be compared."""
+        """`provider/model`. Vectors of different models can't be compared."""
         ...
 
     @property
     def free(self) -> bool: ...
 
     async def embed(self, texts: Sequence[str], *, timeout: float = 30.0) -> Embedded:  # noqa: ASYNC109 - all attempts
-        """Return a vector for each text; of a long text its beginning counts."""
+        """Return a vector for each text. Long texts are cut."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 def texts_of(texts: Sequence[str]) -> list[str]:
-    """Return the texts as they are sent: cut, and none of them empty, which servers refuse."""
+    """Prepare texts for sending: cut, and not empty, because servers reject empty texts."""
     if len(texts) > MAX_TEXTS:
         raise ValueError(f"at most {MAX_TEXTS} texts a request")
     return [text[:MAX_CHARACTERS].strip() or "-" for text in texts]
 
 
 def expected(texts: Sequence[str]) -> Usage:
-    """Estimate what embedding them consumes, by the length of the texts."""
+    """Estimate the usage by the length of the texts."""
     return Usage(calls=1, input_tokens=sum(tokens_of(len(text)) for text in texts_of(texts)))
 
 
@@ -76,8 +76,7 @@ def vectors_of(lists: Sequence[Any], count: int) -> tuple[Vector, ...]:
 
 
 def vector_of(numbers: object) -> Vector:
-    """Return the numbers scaled to length 1. Raises BadAnswer for anything but finite numbers, and for nothing but
-    zeros."""
+    """Return the numbers scaled to length 1. Raises BadAnswer if they are not finite numbers, or all zero."""
     if not isinstance(numbers, Sequence) or not 0 < len(numbers) <= MAX_NUMBERS:
         raise BadAnswer("no vector")
     try:
@@ -90,14 +89,14 @@ def vector_of(numbers: object) -> Vector:
 
 
 def cosine(one: Vector, other: Vector) -> float:
-    """How near two vectors are: 1 the same direction, 0 nothing in common. 0 for those of different models."""
+    """Return the similarity of two vectors: 1 for the same direction, 0 for nothing in common or different models."""
     return sum(map(mul, one, other)) if len(one) == len(other) else 0.0
 
 
 def nearest(
     wanted: Vector, known: Iterable[tuple[int, Vector]], limit: int, least: float = 0.0
 ) -> list[tuple[int, float]]:
-    """Return the ids of the nearest vectors with their cosines, nearest first: at most so many, none below `least`."""
+    """Return the ids of the nearest vectors with their cosines, nearest first: at most `limit`, none below `least`."""
     found = [(key, near) for key, vector in known if (near := cosine(wanted, vector)) >= least]
     return sorted(found, key=lambda one: (-one[1], one[0]))[:limit]
 
@@ -108,7 +107,7 @@ def packed(vector: Vector) -> bytes:
 
 
 def unpacked(stored: bytes) -> Vector:
-    """Return the vector in such bytes. Raises ValueError for a length that no vector has."""
+    """Return the vector in bytes made by `packed`. Raises ValueError for an impossible length."""
     return _little_endian(array("f", stored))
 
 

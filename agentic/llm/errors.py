@@ -2,11 +2,11 @@
 
 The text of a ModelError names its kind in one line and never contains a key or a prompt.
 
-The status and the error's codes decide if they can. Many providers have one code for everything
-("invalid_request_error") and say the rest in words: no credit left (400, 402, 403 or 429), a model that calls no tools
-(400, 404, 422 or 500), a prompt that is too long (400, 413, 422, 429 or 500). Only the words of the error's own
-messages count, never those of a request that a server quotes. Only error codes are kept as detail, never the
-provider's prose, which may quote the key or the prompt.
+The status and the error's codes decide if possible. But many providers use one code for all errors
+("invalid_request_error") and say the rest in words: no credit left (400, 402, 403, or 429), a model without tools (400,
+404, 422, or 500), a prompt that is too long (400, 413, 422, 429, or 500). Only the error's own messages are searched,
+never a quoted request. Only error codes are kept as detail, never the provider's text, which may quote the key or the
+prompt.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from agentic.llm.types import Usage
 class ModelError(Exception):
     """Base of every error of a model call.
 
-    `usage`: the cost of the failed call (a refused or empty answer is billed), None if unknown. `made`: the provider
-    may have worked on the call until it was cut off, at an unknown cost. `origin`: the name of the SDK's error, if it
-    says more than ours.
+    `usage`: the failed call's cost (a refused or empty answer is billed), None if unknown. `made`: the provider may
+    have worked on the call until it was cut off, at an unknown cost. `origin`: the name of the SDK's error, if it says
+    more than ours.
 
-    What retry.py does about a class of errors: `falls_back` if another model of a list may answer instead, and `rest`,
-    the seconds for which the failed model is then avoided. The same model is asked again only if it is Retryable.
+    For retry.py: `falls_back` if another model of a list may answer instead, and `rest`, the seconds for which the
+    failed model is then avoided. Only a Retryable error makes it ask the same model again.
     """
 
     kind = "the model failed"
@@ -63,14 +63,14 @@ class ModelError(Exception):
 
 
 class Retryable(ModelError):
-    """Worth retrying within the deadline. `retry_after` is in seconds, None if the provider gave none."""
+    """Worth retrying before the deadline. `retry_after` is in seconds, or None if the provider didn't send it."""
 
     falls_back, rest = True, 30.0
     retry_after: float | None = None
 
 
 class RateLimited(Retryable):  # 429
-    kind = "the provider asks for fewer requests"
+    kind = "the provider's rate limit was reached"
 
 
 class ServerFailed(Retryable):  # 5xx, overloaded
@@ -78,68 +78,68 @@ class ServerFailed(Retryable):  # 5xx, overloaded
 
 
 class ConnectionFailed(Retryable):
-    """No connection (then `made` is False), or one that was cut in mid-answer."""
+    """The connection failed (then `made` is False) or broke during the answer."""
 
     made = True
     kind = "no connection to the provider"
 
 
 class TimedOut(ModelError):
-    """The call's whole time is used up."""
+    """The call took longer than its timeout."""
 
     made, falls_back, rest = True, True, 60.0
     kind = "the model took too long"
 
 
 class Final(ModelError):
-    """A retry would end the same way, and so would asking another model, unless `falls_back`."""
+    """A retry would fail in the same way, and so would another model, unless `falls_back`."""
 
 
 class BadKey(Final):  # 401, 403
-    kind, falls_back, rest = "the API key was refused", True, 900.0
+    kind, falls_back, rest = "the API key was rejected", True, 900.0
 
 
-class QuotaUsedUp(Final):  # no money or quota left
+class QuotaUsedUp(Final):
     kind, falls_back, rest = "the provider account's quota is used up", True, 900.0
 
 
 class NotInstalled(Final):
-    kind, falls_back, rest = "a package that this provider needs is not installed", True, 900.0
+    kind, falls_back, rest = "a package that this provider needs isn't installed", True, 900.0
 
 
 class BadRequest(Final):
     """The request or the model's name is wrong (400, 404, 413, 422)."""
 
-    kind = "the provider did not accept the request"
+    kind = "the provider rejected the request"
 
 
 class PrefillRefused(BadRequest):  # 400
-    kind = "the model does not continue a prefilled answer"
+    kind = "the model can't continue a prefilled answer"
 
 
 class PromptTooLong(BadRequest):
-    """The prompt is longer than the context as the model's server has loaded it; the next model's may be larger."""
+    """The prompt is longer than the model's context. Another model's context may be larger."""
 
     kind, falls_back = "the prompt is longer than the model's context", True
 
 
 class FeatureRefused(BadRequest):
-    """The model, or its server as it was started, lacks what the request asked for. `feature` is a field of Profile.
-    model.py asks again without it."""
+    """The model, or its server as configured, lacks a feature of the request. `feature` is a field of Profile. model.py
+    asks again without it."""
 
     feature: ClassVar[str]
 
 
 class ToolsRefused(FeatureRefused):
-    kind, feature = "the model calls no tools", "tools"
+    kind, feature = "the model doesn't support tools", "tools"
 
 
 class SchemaRefused(FeatureRefused):
-    kind, feature = "the model takes no structured output", "schema"
+    kind, feature = "the model doesn't support structured output", "schema"
 
 
-class TemperatureRefused(FeatureRefused):  # or only its own
-    kind, feature = "the model takes no temperature", "temperature"
+class TemperatureRefused(FeatureRefused):  # or only the default is accepted
+    kind, feature = "the model doesn't support a temperature", "temperature"
 
 
 class Refused(Final):  # by the model or its filter
@@ -147,21 +147,21 @@ class Refused(Final):  # by the model or its filter
 
 
 class BadAnswer(Final):  # empty, cut off, wrong shape
-    kind = "the model's answer could not be read"
+    kind = "the model's answer was unreadable"
 
 
 class CannotDraw(Final):  # no image model is configured
-    kind = "this model does not draw"
+    kind = "this model can't draw"
 
 
 class SessionLost(Final):
-    """The session of a coding agent cannot be resumed. It was dropped; the next call starts a new one."""
+    """A coding agent's session can't be resumed. It was dropped, and the next call starts a new session."""
 
-    kind = "the session could not be resumed"
+    kind = "the session couldn't be resumed"
 
 
 def not_made(error: ModelError) -> ModelError:
-    """Mark the error as that of a call that cost nothing, and return it."""
+    """Mark the error's call as free, and return the error."""
     error.made = False
     return error
 
@@ -203,7 +203,7 @@ _SCHEMA = (
 
 
 def _refusal_of(feature: str) -> re.Pattern[str]:
-    """Match "the feature is not supported" and "does not support the feature", as far as nothing else stands between:
+    """Match "the feature is not supported" and "does not support the feature", but only without other words between:
     an error in a single tool's schema must not switch off all tools."""
     quoted = rf"[`'\"\[{{(]*{feature}[`'\"\])}}]*+"
     other = r"(?: (?:and|or) [`'\"]?\w+[`'\"]?)?"
@@ -278,7 +278,7 @@ _TOO_LARGE_FOR_RATE = "request too large for"  # OpenAI and Groq: more than the 
 
 # --- statuses -------------------------------------------------------------------------------------------------------
 
-# Of an error's fields these say what is wrong. Others quote the request ("input", "failed_generation", "metadata").
+# These fields of an error say what is wrong. Others quote the request ("input", "failed_generation", "metadata").
 _CODE_FIELDS = ("code", "type", "status", "error_type", "reason", "__type")
 _TEXT_FIELDS = ("message", "msg", "detail", "error", "error_message", "description", "title")
 _NESTED_FIELDS = ("error", "errors", "detail", "details", "message", "metadata", "raw")
@@ -295,7 +295,7 @@ def error_of_status(
     request_id: str | None = None,
     retry_after: float | None = None,
 ) -> ModelError:
-    """Return the error for an HTTP status above 299. `said`, the body as text or as parsed JSON, is searched but not
+    """Return the error for an HTTP status above 299. `said`, the body as text or parsed JSON, is searched but not
     kept."""
     kind = _kind(status, said, code)
     error = kind(code if _CODE.fullmatch(code) else "", status=status, request_id=request_id)
@@ -338,7 +338,7 @@ def _kind(status: int, said: Any, code: str) -> type[ModelError]:
     if status in (400, 422, 500) and _TOO_LONG.search(text):
         return PromptTooLong
     if "tool_use_failed" in codes:
-        return ServerFailed  # Groq: the model wrote a call that cannot be read; another attempt may succeed
+        return ServerFailed  # Groq: the model wrote an unreadable call; another attempt may succeed
     if status >= 500 or status in (408, 409, 425, 499):
         return ServerFailed
     if status in (400, 422) and any(sign in words for sign in _NO_PREFILL):
@@ -347,8 +347,8 @@ def _kind(status: int, said: Any, code: str) -> type[ModelError]:
 
 
 def _facts(said: Any, field: str = "message", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield the fields of an error and their texts in lower case. Gateways put a provider's error into a text of their
-    own, as JSON."""
+    """Yield an error's fields and their texts in lower case. Gateways put a provider's error as JSON into their own
+    text."""
     if depth > _MAX_DEPTH:
         return
     if isinstance(said, Mapping):

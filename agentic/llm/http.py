@@ -1,12 +1,12 @@
-"""HTTP for the providers' SDKs: options of their clients, plain calls, server-sent events, errors, and limits of size.
+"""HTTP for the providers' SDKs: client options, plain calls, server-sent events, errors, and size limits.
 
 The SDKs of OpenAI and Anthropic come from the same generator (Stainless), and both use httpx2. The generated methods
-(`responses.create`) walk every field of a request by its type, which takes 15 ms of the event loop for a history of
-forty messages, and their response models load 60 ms of modules. So only the SDKs' clients are used, for authentication
-and errors; requests and answers are plain JSON.
+(`responses.create`) check every field of a request, which blocks the event loop for 15 ms with a history of forty
+messages, and their response models take 60 ms to import. So only the SDKs' clients are used, for authentication and
+errors; requests and answers are plain JSON.
 
-The SDKs read a whole answer at once and only limit the time. Here decompressed bytes are counted, so that a server
-that keeps sending cannot fill the memory: a hundred kilobytes of compressed blanks are a hundred megabytes.
+The SDKs read a whole answer at once and only limit the time. Here decompressed bytes are counted, so that an endless
+answer can't fill the memory: a hundred kilobytes of compressed blanks are a hundred megabytes.
 
 This module imports no SDK: errors are classified by their attributes and the names of their classes.
 """
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     import httpx2
 
 MAX_BYTES = 64 * 1024 * 1024  # of an answer; the longest good ones are pictures of some ten megabytes in base64
-# Of a stream: in all, and of one line, whose parsing blocks the event loop.
+# Of a whole stream, and of one line, whose parsing blocks the event loop.
 MAX_STREAM_BYTES = 16 * 1024 * 1024
 MAX_LINE_BYTES = 2 * 1024 * 1024
 REST_SECONDS = 0.2
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=dict)
-# What the SDKs tell their makers about this machine with each request, by headers that cost more than the rest of it.
+# The SDKs' headers about this machine, which take more time than the rest of a request.
 _PLATFORM = ("Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Async")
 ENCODINGS = "gzip, deflate"
 _DECOMPRESSED_AT_ONCE = 256 * 1024  # bytes
@@ -60,7 +60,7 @@ def ssl_context() -> ssl.SSLContext:
 
 
 def on_loopback(address: str) -> bool:
-    """Whether a URL leads to this machine. A proxy of the environment would look for it on its own."""
+    """Return whether a URL leads to this machine. A proxy would look for the server on the proxy's machine."""
     host = urlsplit(address).hostname or ""
     try:
         return host == "localhost" or ip_address(host).is_loopback
@@ -71,7 +71,7 @@ def on_loopback(address: str) -> bool:
 def http_options(address: str | None, *on_request: Callable[[httpx2.Request], Awaitable[None]]) -> dict[str, Any]:
     """Return options for the SDKs' HTTP clients: the SDKs' own limits, with connections kept alive from turn to turn.
 
-    `address`: the base URL, None for the SDK's own. `on_request` hooks see each request before it is sent.
+    `address`: the base URL, or None for the SDK's default. `on_request` hooks get each request before it is sent.
     """
     import httpx2
 
@@ -87,7 +87,7 @@ def http_options(address: str | None, *on_request: Callable[[httpx2.Request], Aw
 
 
 def platform_headers(omit: Any) -> dict[str, Any]:
-    """Return default headers for an SDK's client that leave out those about this machine. `omit`: the SDK's Omit()."""
+    """Return default headers that remove an SDK's headers about this machine. `omit`: the SDK's Omit()."""
     return {f"X-Stainless-{name}": omit for name in _PLATFORM}
 
 
@@ -98,7 +98,7 @@ def _call_options(seconds: float) -> dict[str, Any]:
 
 
 async def get(client: Any, path: str, seconds: float) -> None:
-    """Make a GET by an SDK's client. Only its success matters."""
+    """Make a GET with an SDK's client. Only its success matters."""
     import httpx2
 
     await client.get(path, cast_to=httpx2.Response, options=_call_options(seconds))
@@ -107,9 +107,9 @@ async def get(client: Any, path: str, seconds: float) -> None:
 async def post(
     client: Any, path: str, request: Mapping[str, Any], seconds: float, *, as_text: bool = True
 ) -> httpx2.Response:
-    """Return the raw response to a POST by an SDK's client. Raises the SDK's errors.
+    """Return the raw response to a POST with an SDK's client. Raises the SDK's errors.
 
-    `as_text`: the client gets the body as JSON text. Given the fields it copies each of them first.
+    `as_text`: pass the body as JSON text, because the client would copy each field first.
     """
     import httpx2
 
@@ -149,10 +149,7 @@ async def objects_in(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Mapping[str
 
 
 async def read_rest(chunks: AsyncIterator[Any]) -> None:
-    """Read past the last event: only a connection that was read to its end is reused.
-
-    The answer is complete, so errors no longer matter.
-    """
+    """Read to the end, so that the connection can be reused. The answer is complete, so errors don't matter."""
     with suppress(BadAnswer, *transport_errors()):
         async with asyncio.timeout(REST_SECONDS):
             async for _ in chunks:
@@ -160,10 +157,8 @@ async def read_rest(chunks: AsyncIterator[Any]) -> None:
 
 
 class Decoder:
-    """Turns bytes, split anywhere, into the data of whole events; names, ids and comments (keep-alives) are skipped.
-
-    Raises BadAnswer above MAX_STREAM_BYTES and MAX_LINE_BYTES.
-    """
+    """Turns bytes, split anywhere, into the data of whole events. Skips names, ids, and comments (keep-alives). Raises
+    BadAnswer above MAX_STREAM_BYTES and MAX_LINE_BYTES."""
 
     def __init__(self) -> None:
         self._unread = b""
@@ -199,7 +194,7 @@ class _Meter:
         self._decompressor: Any = zlib.decompressobj(_GZIP_OR_DEFLATE) if compressed else None
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        """Raises TooLong, and ValueError for invalid data."""
+        """Yield decompressed bytes. Raises TooLong, and ValueError for invalid data."""
         for plain in self._decompress(piece) if self._decompressor else (piece,):
             self._left -= len(plain)
             if self._left < 0:
@@ -219,7 +214,7 @@ class _Meter:
 def size_limit(base: Any) -> Callable[[Any], Awaitable[None]]:
     """Return an event hook that limits and decompresses a response's body before it is read.
 
-    `base`: AsyncByteStream of httpx or httpx2. An encoding that was not asked for stays compressed.
+    `base`: AsyncByteStream of httpx or httpx2. A body with an encoding that wasn't requested stays compressed.
     """
 
     class Bounded(base):  # type: ignore[misc]
@@ -250,7 +245,7 @@ async def bound_middleware(request: Any, handler: Any) -> Any:
 
 
 class _BoundedContent:
-    """A StreamReader whose read of everything is limited."""
+    """A StreamReader that limits `read()`."""
 
     def __init__(self, content: Any) -> None:
         self._content = content
@@ -269,7 +264,7 @@ class _BoundedContent:
 
 
 def transport_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that may come besides the SDK's own: the HTTP clients', the socket's, and invalid JSON."""
+    """Return the errors that may come in addition to the SDK's: of the HTTP clients, the socket, and invalid JSON."""
     import aiohttp
     import httpx2
 
@@ -278,7 +273,7 @@ def transport_errors() -> tuple[type[Exception], ...]:
 
 
 def explain(error: Any, request_id_header: str) -> ModelError:
-    """Return our error for one that an SDK or its HTTP client raised."""
+    """Return our error for an error of an SDK or its HTTP client."""
     status = getattr(error, "status_code", None)
     if not isinstance(status, int):
         return explain_connection(error)
@@ -297,7 +292,7 @@ def explain(error: Any, request_id_header: str) -> ModelError:
 
 
 def explain_connection(error: BaseException) -> ModelError:
-    """Return our error for one of a connection. aiohttp, httpx and httpx2 name alike what is alike."""
+    """Return our error for a connection error. aiohttp, httpx, and httpx2 use similar names."""
     causes = [error]  # aiohttp's original error says more than the SDK's and httpx2's wrappers
     while isinstance(cause := causes[-1].__cause__, Exception):
         causes.append(cause)

@@ -1,7 +1,8 @@
-"""The base class of every provider's model: fit the prompt, make attempts, check the answer, price it, log failures.
+"""The base class of every provider's model: fits the prompt, makes attempts, checks and prices the answer, and logs
+failures.
 
-A provider's module only translates: a Prompt into its request, its answer into a Reply, its SDK's errors into ours. Its
-client is built once and lives as long as the model. The SDKs' own retries are off, because `retry.py` owns them.
+A provider's module only translates: a Prompt to its request, its answer to a Reply, and its SDK's errors to ours. Its
+client lives as long as the model. The SDKs' own retries are off, because retry.py owns retries.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from agentic.llm.turns import (
 )
 from agentic.llm.types import Drawing, Message, Prompt, Reply, Usage
 
-# A connection that takes longer will not be made; the rest of the budget is better spent on another attempt.
+# If a connection takes longer, it will fail; the remaining time is better spent on another attempt.
 CONNECT_SECONDS = 10.0
 # A bot's turns are tens of seconds apart: keeping the connection saves the TLS handshake.
 KEEP_ALIVE_SECONDS = 90.0
@@ -42,11 +43,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach a model, and the credentials for it.
+    """How to reach a model, and its credentials.
 
-    `image_model`: "" if the model draws nothing. `base_url`: None for the provider's own address. `free`: calls to this
-    address cost nothing. `rates`: the owner's prices, used instead of the price table. `endpoint` and `aws`: what an
-    OpenAI-compatible address and Bedrock need in addition.
+    `image_model`: "" if the model can't draw. `base_url`: the provider's own if None. `free`: calls cost nothing.
+    `rates`: the owner's prices instead of the price table. `endpoint` and `aws`: more for OpenAI-compatible addresses
+    and Bedrock.
     """
 
     model: str
@@ -61,9 +62,9 @@ class Access:
 
 @dataclass(slots=True)
 class StreamListener:
-    """Receives a streamed answer: the whole text so far, each time it has changed, and "" when an attempt begins.
+    """Receives a streamed answer: the whole text so far each time it changes, and "" when an attempt begins.
 
-    `billed`: the attempt's cost as far as the provider has reported it. An attempt that is cut off is billed too.
+    `billed`: the attempt's cost that the provider has reported so far. An attempt that is cut off is billed too.
     """
 
     on_text: Callable[[str], None]
@@ -84,10 +85,10 @@ class StreamListener:
 class ProviderModel:
     """Base class of every provider's model.
 
-    Subclasses set `provider` and `_sdk_errors` (what the SDK, its HTTP client and odd answers raise), and implement the
-    methods that raise NotImplementedError here. `draws`: they have an image API. `doubts_schema`: not every server
-    behind this provider takes structured output. A server that refuses it gets the schema in words from then on.
-    `no_such_model`: HTTP statuses that mean an unknown model, so retrying without pictures would not help.
+    Subclasses set `provider` and `_sdk_errors` (raised by the SDK, its HTTP client, and for odd answers), and implement
+    the methods that raise NotImplementedError here. `draws`: there is an image API. `doubts_schema`: some servers
+    behind this provider reject structured output, and then get the schema in words. `no_such_model`: HTTP statuses for
+    an unknown model, so that a retry without pictures is pointless.
     """
 
     provider: str
@@ -121,7 +122,7 @@ class ProviderModel:
         return f"<{type(self).__name__} {self.name}>"
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        """Return one answer within `prompt.timeout` seconds, retries included. Raises ModelError only."""
+        """Return one answer within `prompt.timeout` seconds, including retries. Raises only ModelError."""
         if prompt.prefill is not None and not self.profile.prefill:
             raise errors.PrefillRefused(provider=self.provider, model=self.access.model)  # before a call that must fail
         ends = time.monotonic() + prompt.timeout
@@ -140,8 +141,8 @@ class ProviderModel:
     async def _accepted(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
         """Ask again without pictures, then without this turn's tool calls, if the provider rejects the request.
 
-        Otherwise one broken file, which anybody may post, would fail every turn as long as it is among the messages
-        shown. And a model that answers instead of another in the middle of a turn may not take the other's calls.
+        Otherwise a broken file, which anyone may post, would fail every turn while it is in the window. And a model
+        that takes over in the middle of a turn may reject the other model's calls.
         """
         try:
             return await self._shaped(prompt, history, ends)
@@ -151,15 +152,15 @@ class ProviderModel:
             if count_pictures(prompt, history):
                 prompt, history = with_newest_pictures(prompt, history, 0)
             elif prompt.rounds and self.profile.tools and not isinstance(error, errors.PromptTooLong):
-                log.warning("%s: it rejected the tool calls of this turn; it gets their results as text", self.name)
+                log.warning("%s rejected this turn's tool calls; sending their results as text", self.name)
                 prompt = rounds_in_words(prompt)
             else:
                 raise
         return await self._accepted(prompt, history, ends)
 
     async def _shaped(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
-        """Ask with structured output, tools, and temperature, then without what the server refuses, and remember
-        that."""
+        """Ask with structured output, tools, and temperature. If the server rejects one of them, ask without it from
+        then on."""
         profile = self.profile
         tools = prompt.tools if profile.tools else ()
         search = prompt.search and bool(profile.search) and (profile.tools_with_search or not tools)
@@ -176,7 +177,7 @@ class ProviderModel:
             asked = {"tools": bool(fitted.tools), "schema": has_schema, "temperature": fitted.temperature is not None}
             if not asked[error.feature]:
                 raise
-            log.warning("%s: %s; it is asked without from now on", self.name, error.kind)
+            log.warning("%s: %s; asking without it from now on", self.name, error.kind)
             lacking: dict[str, Any] = {error.feature: False}
             self.profile = replace(self.profile, **lacking)
             return await self._shaped(prompt, history, ends)
@@ -188,7 +189,7 @@ class ProviderModel:
         try:
             return await self._shaped(prompt, history, ends)
         except ModelError:
-            self.profile = replace(self.profile, schema=profile.schema)  # it was something else
+            self.profile = replace(self.profile, schema=profile.schema)  # the schema wasn't the problem
             raise
 
     async def _complete(self, prompt: Prompt, history: Sequence[Message], seconds: float) -> Reply:
@@ -218,7 +219,7 @@ class ProviderModel:
         return await self._run(self.access.model, seconds, attempt, lost, listener, prompt.retries)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
-        """Return one picture within `timeout` seconds. Raises ModelError only."""
+        """Return one picture within `timeout` seconds. Raises only ModelError."""
         if not self.can_draw:
             raise errors.CannotDraw(provider=self.provider, model=self.access.model)
         lost = partial(Usage, calls=1, pictures=1)
@@ -227,7 +228,7 @@ class ProviderModel:
         return replace(drawing, model=f"{self.provider}/{model}", usage=self._priced(drawing.usage, model))
 
     async def embed(self, texts: Sequence[str], *, timeout: float = 30.0) -> Embedded:  # noqa: ASYNC109 - as draw
-        """Return a vector for each text within `timeout` seconds. Raises ModelError only."""
+        """Return a vector for each text within `timeout` seconds. Raises only ModelError."""
         sent = embeddings.texts_of(texts)
         lost = partial(embeddings.expected, sent)
         made = await self._run(self.access.model, timeout, partial(self._embed, sent), lost)
@@ -235,8 +236,8 @@ class ProviderModel:
         return replace(made, model=self.name, usage=self._priced(usage, self.access.model))
 
     async def check(self, *, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - all attempts, as in draw
-        """Ask for the model's description, which costs nothing. Raises BadKey, BadRequest (no such model) or another
-        ModelError."""
+        """Ask for the model's description, which is free. Raises a ModelError such as BadKey or BadRequest (no such
+        model)."""
         await self._run(self.access.model, timeout, self._look)
 
     async def aclose(self) -> None:
@@ -247,7 +248,7 @@ class ProviderModel:
         raise NotImplementedError
 
     async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
-        """Make one call, streamed if there is a listener. The reply's usage is not priced yet. Raises the SDK's errors
+        """Make one call, streamed if there is a listener. The reply's usage isn't priced yet. Raises the SDK's errors
         or ours."""
         raise NotImplementedError
 
@@ -284,7 +285,7 @@ class ProviderModel:
             try:
                 return await attempt(seconds)
             except self._sdk_errors as error:
-                # Without its cause: an SDK's text may quote the key or the prompt, and tracebacks are logged.
+                # `from None`, because an SDK's text may quote the key or the prompt, and tracebacks are logged.
                 raise self._explain(error) from None
 
         def failed(error: ModelError, number: int) -> None:

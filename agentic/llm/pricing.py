@@ -1,11 +1,10 @@
 """The price of a call in US dollars, and estimates of what a call consumes. Offline.
 
-genai-prices has dated prices of tokens. What it lacks, web searches and pictures, is in provider_table.py. An unknown
-model costs as much as the most expensive one of its provider, with one warning: if it counted as free it would pass
-every budget.
+genai-prices has dated prices of tokens; provider_table.py has prices of web searches and pictures. An unknown model is
+charged as its provider's most expensive model, with one warning: if it were free, it would pass every budget.
 
-What a call consumes is estimated before it is made, if it was cut off, and if its server does not report usage. Tokens
-cannot be counted offline, so characters are. A token has about four; this counts three, to overestimate rather than
+A call's usage is estimated before the call, if the call was cut off, and if the server doesn't report usage. Tokens
+can't be counted offline, so characters are: a token has about four, but this counts three, to overestimate rather than
 underestimate. The whole program uses this rule.
 """
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 CHARACTERS_A_TOKEN = 3
 PICTURE_TOKENS = 1_500
-SEARCHES = 3  # of a call with web search: the limit that providers are asked to keep, if they have one
+SEARCHES = 3  # of a call with web search: the limit sent to providers, if they accept one
 SEARCH_TOKENS = 4_000  # the input that a search adds
 
 # The price table has five-minute cache writes, 1.25 times the input; one-hour writes cost twice the input.
@@ -53,7 +52,7 @@ class Rates:
 class ListPrice:
     """A model's prices: US dollars per million tokens of a short prompt.
 
-    `known` is false where no table has the model, so that its calls count as the provider's most expensive ones.
+    `known` is false if no table has the model, which is then charged as its provider's most expensive model.
     """
 
     input: float
@@ -68,7 +67,7 @@ log = logging.getLogger(__name__)
 
 
 def is_local(base_url: str | None) -> bool:
-    """Whether an address is on this machine or a private network, where calls cost nothing. Resolves no names."""
+    """Return whether an address is on this machine or a private network, so that calls are free. Resolves no names."""
     host = (urlsplit(base_url).hostname or "") if base_url else ""
     try:
         address = ip_address(host)
@@ -88,9 +87,8 @@ def price(
 ) -> Usage:
     """Return the usage with its model and costs filled in.
 
-    `free`: the address costs nothing. `rates` override the table's prices of tokens. `now` selects among dated prices.
-    If the usage includes pictures all of its cost is `picture_cost_usd`; otherwise tokens and searches are
-    `text_cost_usd`.
+    `free`: calls cost nothing. `rates` override the table's token prices. `now` selects among dated prices. If the
+    usage includes pictures, its whole cost is `picture_cost_usd`; otherwise tokens and searches are `text_cost_usd`.
     """
     name = f"{provider}/{model}"
     if free:
@@ -115,7 +113,7 @@ def price(
 def list_price(
     provider: str, model: str, *, free: bool = False, rates: Rates | None = None, now: datetime | None = None
 ) -> ListPrice:
-    """Return what `price` counts for a model, for people to read."""
+    """Return the prices that `price` uses for a model, for people to read."""
     if free:
         return ListPrice(0.0, 0.0, 0.0)
     if rates is not None:
@@ -179,8 +177,8 @@ def _cost(seller: Provider, info: ModelInfo, now: datetime, usage: Usage) -> flo
 
 @dataclass(slots=True)
 class _Table:
-    """A model's prices for some time. Above each of `starts`, in input tokens, all tokens cost something else. `rates`
-    by tier are those of `_rates_in_tier`."""
+    """A model's prices in a period. Above each of `starts` (input tokens), all tokens have another price. `rates` has
+    the results of `_rates_in_tier` by tier."""
 
     prices: ModelPrice
     starts: Sequence[int]
@@ -193,9 +191,9 @@ _tables: dict[int, _Table] = {}  # by the id of their prices
 def _rates_in_tier(
     seller: Provider, info: ModelInfo, now: datetime, starts: Sequence[int], tier: int
 ) -> tuple[float, ...]:
-    """Return the US dollars of a call itself, and of a token: input, cached input, written to the cache, output.
+    """Return the US dollars for a call itself, and for a token: input, cached input, written to the cache, and output.
 
-    genai-prices takes a quarter of a millisecond for a price, so it's asked once for these.
+    genai-prices takes a quarter of a millisecond for a price, so this is computed once.
     """
     from genai_prices.types import Usage as PricedUsage
 
@@ -246,7 +244,7 @@ def tokens_of(characters: int) -> int:
 
 
 def expected(prompt: Prompt, history: Sequence[Message] = ()) -> Usage:
-    """The most that a call consumes, as far as known in advance: the whole input, the longest answer, some searches."""
+    """Estimate the highest usage of a call in advance: the whole input, the longest answer, and some searches."""
     searches = (prompt.max_searches or SEARCHES) if prompt.search else 0
     return Usage(
         calls=1,

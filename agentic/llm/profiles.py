@@ -1,7 +1,6 @@
-"""How to reach a model, and how to shape a request for it, as data (provider_table.py has the rows).
+"""How to reach a model and which requests it accepts, as data (provider_table.py has the rows).
 
-A Profile says which parts of a request a model accepts, so that provider modules translate without asking which model
-it is.
+A Profile lists the parts of a request that a model accepts, so that provider modules don't depend on the model.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ class Profile:
     search_extra: Mapping[str, Any] = field(default_factory=dict)
     image: Mapping[str, Any] = field(default_factory=dict)
 
-    # Functions, also together with its web search: if it must choose, our functions win. Further fields of a request
-    # with functions, and of one with both. Keywords that are refused in a function's parameters.
+    # Functions, also together with the model's web search; if it can't have both, our functions win. Further fields of
+    # a request with functions, and of a request with both. Keywords that are rejected in a function's parameters.
     tools: bool = True
     tools_with_search: bool = True
     tool_extra: Mapping[str, Any] = field(default_factory=dict)
@@ -64,8 +63,8 @@ class Profile:
     foreign_signature: str = ""  # replaces the thought signature of a call that another model made
     escapes_arguments: bool = False  # it writes HTML entities into its calls' arguments, `&amp;` for `&`
 
-    # Pictures: the media types that it takes, up to `picture_bytes` each; one other picture fails the whole request.
-    # Above `picture_pixels` on the longest edge the provider scales down itself, so more only costs bytes and time.
+    # Pictures: the accepted media types, up to `picture_bytes` each; any other picture fails the whole request. Above
+    # `picture_pixels` on the longest edge the provider scales down itself, so more only costs bytes and time.
     sees: frozenset[str] = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
     picture_bytes: int = 8_000_000
     picture_pixels: int = 2048
@@ -76,12 +75,12 @@ _SEARCH_LIMITS = frozenset({"max_uses", "max_tool_calls"})  # fields of a search
 
 
 def limits_searches(profile: Profile) -> bool:
-    """Whether the provider takes a limit of searches."""
+    """Return whether the provider accepts a limit on searches."""
     return not _SEARCH_LIMITS.isdisjoint((*profile.search, *profile.search_extra))
 
 
 def with_max_searches(profile: Profile, limit: int | None) -> Profile:
-    """Return the profile with this limit of searches in a call; None for its own."""
+    """Return the profile with this limit on searches per call, or unchanged if it is None."""
     if limit is None:
         return profile
 
@@ -93,8 +92,8 @@ def with_max_searches(profile: Profile, limit: int | None) -> Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """The setting of a key ("": ENDPOINT_<NAME>_KEY), the page where keys are made, and as a regular expression the
-    shape that only this provider's keys have."""
+    """The setting for a key ("": ENDPOINT_<NAME>_KEY), the page where keys are created, and a regular expression that
+    matches only this provider's keys."""
 
     setting: str = ""
     page: str = ""
@@ -148,11 +147,11 @@ class Aws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryConfig:
-    """How the Claude Agent SDK runs an agent's turns. `workspace` is the working folder; `home`, outside of it, keeps
-    the sessions.
+    """How the Claude Agent SDK runs an agent's turns. `workspace` is the working folder; `home`, outside it, has the
+    sessions.
 
-    `hidden`: variables of this process's environment that the program gets as empty; it inherits all others.
-    `base_url`: None for Anthropic's own. At most `max_turns` model calls and `max_usd` US dollars a query.
+    `hidden`: environment variables that are empty for the program; it inherits all others. `base_url`: Anthropic's own
+    if None. A query makes at most `max_turns` model calls and costs at most `max_usd` US dollars.
     """
 
     model: str

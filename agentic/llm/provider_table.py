@@ -410,4 +410,4 @@ class PrefillMemory:
     def _note(self, name: str) -> None:
         if name not in self._refused:
             self._refused.add(name)
-            log.warning("%s does not continue a prefilled answer: its turns use chat mode", name)
+            log.warning("%s can't continue a prefilled answer; its turns use chat mode", name)

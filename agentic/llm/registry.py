@@ -1,11 +1,11 @@
-"""Models by `provider/model`, built with their SDKs off the event loop.
+"""Builds models by `provider/model`, with their SDKs off the event loop.
 
 A provider has a row in provider_table.py, or is the owner's endpoint, which speaks OpenAI's API or Ollama's. The first
 slash separates the two parts: "openrouter/meta-llama/llama-4-maverick" is OpenRouter's "meta-llama/…".
 
 Importing this module imports no SDK. `build_model` does, which blocks for up to a second: call it in a thread, or use a
-LazyModel, which is built at its first call or before. SDKs are imported one after the other, so a call may have to wait
-for another model's import and then for its own. `warm_up` imports the heaviest first, which keeps that wait short.
+LazyModel, which is built at its first call or earlier. SDKs are imported one after another, so a call may have to wait
+for another model's import and then for its own. `warm_up` imports the heaviest first to keep that wait short.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def build_model(
     endpoint: Endpoint | None = None,
     aws: Aws | None = None,
 ) -> ProviderModel:
-    """Return a model with its client, to be closed with `aclose`.
+    """Return a model with its client. Close it with `aclose`.
 
-    `model` and `image_model`: None for the provider's defaults; `image_model` "" draws nothing. `base_url`: as the
-    provider's SDK understands it, with /v1 for OpenAI and xAI, without a version for Anthropic and Google. `free`:
-    calls cost nothing; an endpoint's own address on this machine is always free. `rates` override the price table.
-    `attempts`: how often a call is tried. `endpoint`: an OpenAI-compatible address of the owner's, or a changed one of
-    the table; `provider` is then its name. `aws`: for Bedrock, whose `api_key` may be "".
+    `model` and `image_model`: the provider's defaults if None; `image_model` "" disables drawing. `base_url`: as the
+    provider's SDK expects it, with /v1 for OpenAI and xAI, without a version for Anthropic and Google. `free`: calls
+    cost nothing; an endpoint's own address on this machine is always free. `rates` override the price table.
+    `attempts`: how often a call is tried. `endpoint`: the owner's OpenAI-compatible address, or a changed row of the
+    table; `provider` is then its name. `aws`: for Bedrock, whose `api_key` may be "".
 
-    Raises KeyError for an unknown provider, ValueError if the model, region or address is missing.
+    Raises KeyError for an unknown provider, and ValueError if the model, region, or address is missing.
     """
     known = endpoint or KNOWN[provider]
     endpoint = known if isinstance(known, Endpoint) else None
@@ -82,7 +82,7 @@ def build_model(
 
 @contextmanager
 def _gc_disabled() -> Iterator[None]:
-    """Stop garbage collection: an import creates hundreds of thousands of lasting objects, and scanning them takes a
+    """Stop garbage collection: an import creates hundreds of thousands of permanent objects, and scanning them takes a
     third of its time."""
     was_on = gc.isenabled()
     gc.disable()
@@ -94,7 +94,7 @@ def _gc_disabled() -> Iterator[None]:
 
 
 class _Lazy(Generic[T]):
-    """Stands in for what `build` returns, which runs once, in a thread. `name` is `provider/model`."""
+    """A stand-in for the result of `build`, which runs once, in a thread. `name` is `provider/model`."""
 
     def __init__(self, name: str, build: Callable[[], T], *, free: bool = False) -> None:
         self.name, self.free = name, free
@@ -103,7 +103,7 @@ class _Lazy(Generic[T]):
         self._building = asyncio.Lock()
 
     async def get_ready(self) -> T:
-        """Return the real one. Concurrent callers wait for the same build."""
+        """Return the built object. Concurrent callers wait for the same build."""
         async with self._building:
             if self._built is None:
                 self._built = await asyncio.to_thread(self._build)
@@ -137,7 +137,7 @@ class LazyEmbedder(_Lazy[Embedder]):
 
 
 async def warm_up(models: Iterable[LazyModel]) -> None:
-    """Build all of them, one after the other: first those that a call is waiting for, then the heaviest."""
+    """Build all models, one after another: first models that a call is waiting for, then the heaviest."""
 
     def import_seconds(model: LazyModel) -> float:
         known = PROVIDERS.get(model.name.partition("/")[0])

@@ -1,14 +1,13 @@
 """Retries of a model call, and lists of models used as one.
 
-This is the one owner of retries: a total budget in seconds, a number of attempts, growing waits with jitter. Every
-attempt may use all that is left of the budget. A wait that would end after the budget is not begun. A provider's
-retry-after is the least wait; if it does not fit into the budget the error is raised immediately, so that the caller
-can use the time.
+This module owns all retries: a total time in seconds, a number of attempts, and growing waits with jitter. Every
+attempt may use all of the remaining time. A provider's retry-after is the minimum wait. If a wait doesn't fit into the
+remaining time, the error is raised immediately, so that the caller can use the time.
 
-`Fallbacks` is a list of models in order of preference: if one is down or out of quota, the next is asked. They share
-one time budget: a model with a stand-in gets a part of what is left, the last one all of it. A model that failed is
-avoided for a while; avoided models are tried last, not never, because a late answer is better than none. The classes
-in errors.py say which errors are retried, which fall back, and for how long the failed model is avoided.
+`Fallbacks` is a list of models in order of preference: if a model is down or out of quota, the next one is asked. They
+share the time: a model with a stand-in gets a part of the remaining time, the last model all of it. A failed model is
+avoided for a while; avoided models are tried last, because a late answer is better than none. The classes in errors.py
+say which errors are retried, which fall back, and for how long the failed model is avoided.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typing import TypeVar
 from agentic.llm.errors import CannotDraw, ModelError, Retryable, TimedOut, not_made
 from agentic.llm.types import Drawing, Message, Model, Prompt, Reply, Usage
 
-SHARE = 0.6  # of the time that is left, for a model with a stand-in
+SHARE = 0.6  # of the remaining time, for a model with a stand-in
 
 T = TypeVar("T")
 B = TypeVar("B", Reply, Drawing)
@@ -37,8 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Retrier:
-    """Runs attempts: `attempts` in all; waits in seconds, doubled each time. `clock` only measures spans, so a change
-    of the wall clock does not matter."""
+    """Runs up to `attempts` attempts, with waits in seconds that double each time. `clock` is monotonic."""
 
     attempts: int = 3
     first_wait: float = 0.5
@@ -48,9 +46,9 @@ class Retrier:
     sleep: Sleep = asyncio.sleep
 
     def wait(self, failed: int, error: Retryable) -> float:
-        """Seconds to wait after the `failed`-th failure, counted from 1."""
+        """Return the seconds to wait after failure number `failed`, counted from 1."""
         if error.retry_after is not None:
-            # A little later than asked, so that several bots do not retry in the same instant.
+            # A little later than requested, so that several bots don't retry at the same moment.
             return max(0.0, error.retry_after) + self.rng.uniform(0.0, self.first_wait)
         grown = min(self.longest_wait, self.first_wait * 2 ** (failed - 1))
         return self.rng.uniform(grown / 2, grown)
@@ -65,8 +63,8 @@ class Retrier:
     ) -> T:
         """Return the result of the first attempt that succeeds.
 
-        `attempt` gets the seconds that are left. `failed` is called for each failure. `attempts`: at most that many,
-        None for its own number. Raises the last attempt's ModelError, or TimedOut when the budget is used up.
+        `attempt` gets the remaining seconds. `failed` is called for each failure. `attempts` overrides the usual
+        number. Raises the last attempt's ModelError, or TimedOut when the time is over.
         """
         ends = self.clock() + seconds
         limit = self.attempts if attempts is None else attempts
@@ -92,8 +90,8 @@ class Retrier:
 
 
 class Fallbacks:
-    """Answers with the first of `models` that can. A reply carries the name of the model that gave it; `name` is the
-    first one's. `clock` measures spans, in seconds."""
+    """Answers with the first of `models` that succeeds. A reply has the name of the model that gave it; `name` is the
+    first model's. `clock` is monotonic, in seconds."""
 
     def __init__(self, models: Sequence[Model], *, clock: Clock = time.monotonic) -> None:
         if not models:
@@ -118,7 +116,7 @@ class Fallbacks:
         return f"<Fallbacks {' → '.join(model.name for model in self.models)}>"
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        """Return one answer within `prompt.timeout` seconds, from whichever model. Raises ModelError only."""
+        """Return one answer from any of the models within `prompt.timeout` seconds. Raises only ModelError."""
         began = False
 
         def ask(model: Model, seconds: float) -> Awaitable[Reply]:
@@ -132,7 +130,7 @@ class Fallbacks:
         return replace(reply, usage=reply.usage + spent)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
-        """Return one picture from the first model that can draw. Raises ModelError only."""
+        """Return one picture from the first model that can draw. Raises only ModelError."""
         able = [index for index, model in enumerate(self.models) if model.can_draw]
         if not able:
             raise CannotDraw(model=self.name)
@@ -146,7 +144,7 @@ class Fallbacks:
     async def _first(
         self, able: Sequence[int], seconds: float, ask: Callable[[Model, float], Awaitable[B]]
     ) -> tuple[B, Usage]:
-        """Return the first model's answer that succeeds, and the cost of those that failed."""
+        """Return the first successful answer, and the cost of failed calls."""
         ends, spent = self._clock() + seconds, Usage()
         now = self._clock()
         awake = [index for index in able if self._rests_until[index] <= now]
@@ -159,7 +157,7 @@ class Fallbacks:
                 return await ask(self.models[index], left * SHARE if place < len(awake) else left), spent
             except ModelError as error:
                 spent += error.usage or Usage()
-                # If no time was left to ask it, the model is not at fault.
+                # If there was no time to ask it, the model isn't at fault.
                 if error.falls_back and (error.made or not isinstance(error, TimedOut)):
                     after = error.retry_after if isinstance(error, Retryable) else None
                     self._rests_until[index] = self._clock() + (error.rest if after is None else after)

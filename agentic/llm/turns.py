@@ -1,15 +1,15 @@
-"""A prompt in the form that the providers share: turns, tool calls with their results, and stop sequences.
+"""Converts a prompt to the form that providers share: turns, tool calls with their results, and stop sequences.
 
-A turn has parts, texts or pictures; `cache` marks the last part of what does not change between calls.
+A turn has parts: texts or pictures. `cache` marks the last part that doesn't change between calls.
 
-A round of the tool loop is sent back to the same model as the model itself wrote it (its `echo`), thinking and
-signatures included. Another model gets the calls and results with ids of ours, since providers form ids by different
-rules and want each only once. A call also gets one of ours if its provider sent no id, or one that is already used.
-Arguments that are not a JSON object become the single argument RAW with the text as it came: the tool then reports what
-is missing, and the model sees its own mistake. Python's integers keep every digit.
+A round of the tool loop goes back to the same model exactly as the model wrote it (its `echo`), including thinking and
+signatures. Another model gets the calls and results with our own ids, because providers have different rules for ids
+and require each to be unique. A call also gets our own id if its provider sent none, or a used id. Arguments that
+aren't a JSON object become the single argument RAW with the original text: the tool then reports what is missing, and
+the model sees its mistake. Python's integers keep every digit.
 
-A provider takes few stop sequences or none, and a model may write one that was not sent, so answers are cut here, too.
-Pure functions.
+A provider accepts few stop sequences or none, and a model may write a sequence that wasn't sent, so answers are cut
+here, too. Pure functions.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from agentic.llm.types import Message, Picture, Prompt, Role, Source, Tool, Tool
 OPENING = "[the conversation so far]"
 RAW = "_raw"
 _NO_MORE_TOOLS = "The tools are not available any more. Answer now with their results:"
-# Refused by Anthropic and OpenAI at the top of a function's parameters, and common in the tools of MCP servers.
+# Rejected by Anthropic and OpenAI at the top of a function's parameters, but common in the tools of MCP servers.
 _COMBINED = ("allOf", "anyOf", "oneOf")
-# The keywords of a schema that OpenAI's strict mode takes at every depth without a further rule.
+# The schema keywords that OpenAI's strict mode accepts at every depth without further rules.
 _PLAIN = frozenset(
     {"type", "properties", "required", "additionalProperties", "items", "enum", "description", "anyOf", "title"}
 )
-# What HTML writes for the characters that mean something in it. A bare "&copy" may be part of an address.
+# HTML entities for special characters. A bare "&copy" may be part of a URL.
 _ENTITY = re.compile(r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A text, or a picture."""
+    """A text or a picture."""
 
     text: str = ""
     picture: Picture | None = None
@@ -84,7 +84,7 @@ def build_turns(prompt: Prompt, history: Sequence[Message], profile: Profile) ->
 
 
 def _build_message(message: Message, profile: Profile) -> list[Turn]:
-    """Return one turn, or two: no provider takes pictures from the assistant, so they follow as the user's."""
+    """Return one turn, or two: no provider accepts pictures from the assistant, so they follow as the user's."""
     seen = [picture for picture in message.pictures if is_seen(picture, profile)]
     text = [Part(message.text, cache=message.cache and not seen)] if message.text.strip() else []
     last = len(seen) - 1
@@ -96,7 +96,7 @@ def _build_message(message: Message, profile: Profile) -> list[Turn]:
 
 
 def is_seen(picture: Picture, profile: Profile) -> bool:
-    """Whether the model can see a picture. One that it cannot see fails the whole request."""
+    """Return whether the model accepts a picture. Any other picture fails the whole request."""
     return picture.media_type in profile.sees and len(picture.data) <= profile.picture_bytes
 
 
@@ -166,8 +166,8 @@ def unique_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
 
 
 def function_of(tool: Tool, profile: Profile, parameters: str = "parameters") -> dict[str, Any]:
-    """Return a tool as a provider takes it, with its `parameters` in a field of that name: one plain object at the top,
-    no keyword that the model refuses."""
+    """Return a tool in the provider's form, with the schema in the field `parameters`: one plain object at the top,
+    without keywords that the model rejects."""
     schema = _PARAMETERS.of(tool.parameters, profile.unknown_in_parameters)
     return {"name": tool.name, "description": tool.description, parameters: schema}
 
@@ -189,7 +189,7 @@ _PARAMETERS = ConvertedSchemas(_plain, limit=1000)
 
 
 def is_strict(schema: Any) -> bool:
-    """Whether a schema already satisfies OpenAI's strict mode, so that asking for it changes no meaning.
+    """Return whether a schema already satisfies OpenAI's strict mode, so that strict mode doesn't change its meaning.
 
     Every object is closed and requires all of its properties:
     https://platform.openai.com/docs/guides/structured-outputs
@@ -237,8 +237,8 @@ def echo_of(name: str, content: Sequence[Mapping[str, Any]]) -> Mapping[str, Any
 
 
 def read_calls(calls: Sequence[ToolCall], rounds: Sequence[ToolRound], profile: Profile) -> tuple[ToolCall, ...]:
-    """Return the calls of an answer as the turn uses them: with ids that are unique over its rounds, and without the
-    HTML entities that the model writes into arguments."""
+    """Return an answer's calls with ids that are unique over the turn's rounds, and without the HTML entities that some
+    models write into arguments."""
     taken = {call.id for step in rounds for call in step.calls}
     read = []
     for number, call in enumerate(calls):
@@ -255,7 +255,7 @@ def read_calls(calls: Sequence[ToolCall], rounds: Sequence[ToolRound], profile: 
 
 
 def _id_of(place: int, number: int) -> str:
-    """Return an id of ours for a call of the round at `place`. Mistral takes nine letters and digits, nothing else."""
+    """Return our own id for a call of the round at `place`. Mistral only accepts nine letters and digits."""
     return f"call{place:02d}{number:03d}"
 
 
@@ -293,7 +293,7 @@ def calls_with_results(step: ToolRound, place: int, *, own: bool) -> list[tuple[
 
 
 def rounds_in_words(prompt: Prompt) -> Prompt:
-    """Return the prompt without tools, with the results of its rounds as text: servers refuse rounds without tools."""
+    """Return the prompt without tools, with its rounds' results as text: servers reject rounds without tools."""
     if not prompt.rounds:
         return replace(prompt, tools=()) if prompt.tools else prompt
     lines, pictures = [prompt.text, "", _NO_MORE_TOOLS, ""], list(prompt.pictures)
@@ -309,7 +309,7 @@ def rounds_in_words(prompt: Prompt) -> Prompt:
 
 
 def with_ids(content: Iterable[Mapping[str, Any]], kind: str, field: str, calls: Sequence[ToolCall]) -> list[Any]:
-    """Return an echo whose items of type `kind` have the ids of `calls` in `field`: those of the provider, unless they
+    """Return an echo whose items of type `kind` have the ids of `calls` in `field`: the provider's ids, unless they
     were missing or repeated."""
     ids = iter(call.id for call in calls)
     return [{**item, field: next(ids, item.get(field))} if item.get("type") == kind else dict(item) for item in content]
@@ -326,8 +326,8 @@ def visible_result(result: ToolResult, profile: Profile) -> tuple[str, list[Pict
 
 
 def sampling_of(prompt: Prompt, profile: Profile, stop: str = "stop") -> dict[str, Any]:
-    """Return the temperature, if one is set, and in the field `stop` the stop sequences that a provider accepts: no
-    duplicates, none of mere whitespace."""
+    """Return the temperature, if it is set, and in the field `stop` the stop sequences that a provider accepts: without
+    duplicates and white space."""
     stops = list(dict.fromkeys(text for text in prompt.stop if text.strip()))[: profile.max_stops]
     fields = {stop: stops or None, "temperature": prompt.temperature}
     return {name: value for name, value in fields.items() if value is not None}

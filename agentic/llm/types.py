@@ -1,4 +1,4 @@
-"""The Model protocol, and the values that go in and come out, in no provider's own shape."""
+"""The Model protocol, and its provider-independent values."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class ToolResult:
 class ToolRound:
     """One step of the tool loop: the model's calls and their results, in the same order.
 
-    `text`: what the model said beside its calls. `echo`: the answer in the provider's own shape (thinking, signatures),
-    returned unchanged to the same provider and meaningless to another.
+    `text`: the model's text in addition to its calls. `echo`: the answer in the provider's own shape (thinking,
+    signatures), which goes back unchanged to the same provider and is meaningless to others.
     """
 
     calls: tuple[ToolCall, ...]
@@ -74,7 +74,7 @@ class ToolRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """Everything that frames a history: `system` before it (stable to the byte), `text` after it (it changes)."""
+    """Everything around a history: `system` comes before it (stable to the byte), `text` after it (changing)."""
 
     text: str
     system: str = ""
@@ -96,24 +96,24 @@ class Prompt:
     stop: tuple[str, ...] = ()  # sequences that end the answer
     prefill: str | None = None  # the beginning of the model's own answer, the last thing it reads; `text` is then empty
     temperature: float | None = None
-    retries: int | None = None  # how often a failed call is retried, None for the model's own policy
+    retries: int | None = None  # of a failed call; None for the model's own policy
     # Go into the request unchanged, at OpenAI-compatible addresses; they come from the owner's configuration only.
     fields: Mapping[str, Any] = field(default_factory=dict)
     # Asks for a streamed answer and gets the whole text so far each time it grows; a further attempt begins with "".
     on_text: Callable[[str], None] | None = field(default=None, compare=False)
-    # Runs a call of `tools` for a model that runs tools by itself, in the middle of its answer.
+    # Runs a call of `tools` for a model that runs tools itself, in the middle of its answer.
     call: Callable[[ToolCall], Awaitable[ToolResult]] | None = field(default=None, compare=False)
     # Describe the turn (agent, theme, …) for logs and stand-ins; never sent.
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, prompt: Prompt | str) -> Prompt:
-        """Wrap a plain string, which is a prompt without anything around it."""
+        """Wrap a plain string in a Prompt."""
         return cls(text=prompt) if isinstance(prompt, str) else prompt
 
 
 class ImagePrompt(str):
-    """What a picture shows, and the guild for which it is drawn."""
+    """The description of a picture to draw, and the guild for which it is drawn."""
 
     __slots__ = ("guild_id",)
     guild_id: int | None
@@ -126,7 +126,7 @@ class ImagePrompt(str):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens, calls and US dollars. `input_tokens` includes cached tokens, `output_tokens` reasoning tokens.
+    """Tokens, calls, and US dollars. `input_tokens` includes cached tokens, `output_tokens` reasoning tokens.
 
     `cache_write_tokens` includes `hour_write_tokens`, written to a one-hour cache, which costs more.
     """
@@ -149,7 +149,7 @@ class Usage:
         return self.text_cost_usd + self.picture_cost_usd
 
     def __add__(self, other: Usage) -> Usage:
-        """Add up all fields. The first named model is kept."""
+        """Add up all fields. The result has the first known model."""
         if self == NO_USAGE:
             return other
         sums = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__ if name != "model"}
@@ -169,8 +169,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A finished completion. `text` never contains reasoning and may be empty if there are `tool_calls`. `echo`: see
-    ToolRound. `labels`: what a stand-in adds to the prompt's labels, so that the same call gives this answer again."""
+    """A finished completion. `text` never contains reasoning, and may be empty if there are `tool_calls`. `echo`: see
+    ToolRound. `labels`: a stand-in's additions to the prompt's labels, so that the same call gives the same answer."""
 
     text: str
     usage: Usage = Usage()
@@ -193,7 +193,7 @@ class Drawing:
 
 
 class Model(Protocol):
-    """The interface of every model, real or scripted. Retries within `prompt.timeout`; raises `ModelError` only."""
+    """The interface of every model, real or scripted. Retries within `prompt.timeout`. Raises only ModelError."""
 
     @property
     def name(self) -> str:
@@ -205,13 +205,13 @@ class Model(Protocol):
 
     @property
     def free(self) -> bool:
-        """Its calls cost nothing: it is scripted, or runs on the owner's machine."""
+        """Whether its calls cost nothing, because it is scripted or runs on the owner's machine."""
         ...
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply: ...
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - all attempts
-        """Return one picture. Raises CannotDraw if the model cannot draw."""
+        """Return one picture. Raises CannotDraw if the model can't draw."""
         ...
 
     async def aclose(self) -> None: ...

@@ -358,7 +358,7 @@ async def test_a_channel_that_is_not_there_or_not_permitted_is_named_once_for_it
 
 async def test_a_bot_that_is_in_none_of_the_servers_is_named(tmp_path, caplog):
     async with flow(tmp_path, GUILD_IDS="4242") as f, f.running(agents=("claude",)):
-        await until(lambda: "claude is in no server of GUILD_IDS and hears nothing" in caplog.text)
+        await until(lambda: "claude is in no server of GUILD_IDS and gets no messages" in caplog.text)
 
 
 async def test_bot_ids_that_do_not_fit_are_a_warning(tmp_path, caplog):

@@ -129,7 +129,7 @@ async def test_what_comes_to_nothing_is_taken_back_and_an_excuse_said(tmp_path):
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [(decision(LONG), LONG), (Answer(status=401), "I can't answer right now: the API key was refused")],
+    [(decision(LONG), LONG), (Answer(status=401), "I can't answer right now: the API key was rejected")],
     ids=["with the answer", "with an excuse"],
 )
 async def test_what_a_process_left_half_written_is_ended_by_the_next(tmp_path, answer, said):

@@ -174,7 +174,7 @@ async def test_a_refused_key_and_an_unknown_model_are_named(tmp_path: Path, name
         spec = AGENTS[name]
         set_up.environ[spec.key_setting] = "canary-key-of-nobody"
         assert await set_up.check() == 1
-        assert [line.partition(".")[0] for line in set_up.lines("✗")] == ["✗ key: the API key was refused (401)"]
+        assert [line.partition(".")[0] for line in set_up.lines("✗")] == ["✗ key: the API key was rejected (401)"]
         set_up.environ[spec.key_setting] = KEYS[name]
         set_up.environ[spec.model_setting] = "model-of-nobody"
         assert await set_up.check() == 1

@@ -304,7 +304,7 @@ async def test_a_model_that_calls_no_tools_is_asked_without_them_from_then_on(
         for _ in range(2):
             assert (await model.complete(Prompt(text="hi", tools=(WEATHER,)))).text == "hello"
     assert [bool(each.body.get("tools")) for each in server.requests] == [True, False, False]
-    assert f"{provider}/gemma: the model calls no tools; it is asked without from now on" in caplog.text
+    assert f"{provider}/gemma: the model doesn't support tools; asking without it from now on" in caplog.text
 
 
 @pytest.mark.parametrize(
