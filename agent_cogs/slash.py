@@ -114,7 +114,7 @@ class Slash(discord.Cog):
             if isinstance(reply, File):
                 data, name = self.gate.clean(reply.text).encode("utf-8", "replace"), reply.name
                 attach = lambda: discord.File(io.BytesIO(data), filename=name)  # noqa: E731
-            await self.gate.answer(interaction, text, public=public, attach=attach)
+            await self.gate.answer(interaction, text, public=public, attach=attach, more=outcome.more)
 
     async def _outcome(self, command: ActionRequest) -> Outcome:
         try:

@@ -14,8 +14,8 @@ TaskName = Literal["summarise", "profile", "follow_up", "discover"]
 
 @dataclass(frozen=True, slots=True)
 class BackgroundTask:
-    """`label`: the task in /bots status. `nothing`: why it did not run if there was nothing to do. `did`: what the
-    agent did, as /why says it; "" for a task whose text goes to the coordinator instead of the channel."""
+    """`label`: the task in /bots status. `nothing`: why it didn't run if there was nothing to do. `did`: what the
+    agent did, for /why; "" if the task's text goes to the coordinator instead of the channel."""
 
     label: str
     nothing: str
@@ -24,13 +24,13 @@ class BackgroundTask:
 
 BACKGROUND_TASKS: Mapping[str, BackgroundTask] = {
     "summarise": BackgroundTask("summaries", "there is nothing to summarize"),
-    "profile": BackgroundTask("profiles", "nobody has written anything new for a profile"),
+    "profile": BackgroundTask("profiles", "nobody has written anything new"),
     "follow_up": BackgroundTask(
-        "follow-ups", "no conversation was left hanging", "followed up on a talk, while nobody wrote"
+        "follow-ups",
+        "no conversation was left hanging",
+        "followed up on a conversation while nobody was writing",
     ),
-    "discover": BackgroundTask(
-        "discoveries", "nobody has a profile", "had something new for {person}, while nobody wrote"
-    ),
+    "discover": BackgroundTask("discoveries", "nobody has a profile", "had news for {person} while nobody was writing"),
 }
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
 PROACTIVE: frozenset[str] = frozenset(name for name, task in BACKGROUND_TASKS.items() if task.did)  # they may post

@@ -75,10 +75,10 @@ def counted(number: int, name: str) -> str:
 
 
 def listed(names: Sequence[str], nothing: str = "nobody") -> str:
-    """ "a, b and c" """
-    if not names:
-        return nothing
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    """ "a", "a and b", "a, b, and c" """
+    if len(names) < 3:
+        return " and ".join(names) or nothing
+    return f"{', '.join(names[:-1])}, and {names[-1]}"
 
 
 def finite_number(text: str) -> float | None:

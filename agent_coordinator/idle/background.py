@@ -140,7 +140,7 @@ class BackgroundScheduler:
         config, settings, context = self._config, self._context.config, self._context
         if (everywhere := context.silenced(NO_CHANNEL, agent=agent)) is not None:
             is_muted = everywhere.kind == "muted"
-            return Blocked("it is muted", everywhere.until) if is_muted else Blocked("all bots are paused")
+            return Blocked("it's muted", everywhere.until) if is_muted else Blocked("all bots are paused")
         blocked = gates.quiet_hours(now, settings.active_start, settings.active_end, settings.timezone)
         if blocked is not None:
             return blocked
@@ -150,7 +150,7 @@ class BackgroundScheduler:
         if (blocked := gates.nothing_new(newest, schedule.state.seen, again=again)) is not None:
             return blocked
         if (until := await self._state.coordination.backoffs.until(agent)) is not None and until > now:
-            return Blocked("its provider refuses it", until)
+            return Blocked("its AI provider is rejecting its requests", until)
         today = local_date(now, settings.timezone).isoformat()
         used_up = await self._state.limits.budgets.used_up(agent, NO_CHANNEL, today, idle=True)
         if (blocked := gates.budget(used_up, self._midnight(now))) is not None:
@@ -268,7 +268,7 @@ class BackgroundScheduler:
     def _move(self, schedule: Schedule, asking: RunningTask, result: Result | None, now: float) -> None:
         reason = result.reason if result is not None else None
         if reason in BUDGETS:
-            schedule.postpone(now, "its share of the day is used up", self._midnight(now))
+            schedule.postpone(now, "its share of today's budget is used up", self._midnight(now))
             return
         if in_vain := has_failed(asking, result, now):
             pair = asking.task, asking.agent

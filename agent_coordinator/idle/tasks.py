@@ -41,9 +41,9 @@ NO_FAILURE = frozenset(
 )
 """Reasons of turns that did not post, but did not fail either."""
 SILENCED: Mapping[str, str] = {
-    "paused": "people paused the bots in that server",
-    "stopped": "a person stopped the bots in that channel",
-    "muted": "people muted it in that server",
+    "paused": "the bots are paused in that server",
+    "stopped": "the bots are stopped in that channel",
+    "muted": "it's muted in that server",
 }
 BUDGETS = frozenset({"idle_budget", "budget", "agent_budget", "person_budget", "daily_limit"})
 """Reasons that last until the day is over."""
@@ -124,7 +124,7 @@ def _judge(
         if task == "summarise" and (running := channel_open(each.channel_id, None, given.busy)):
             return running
         if about_of(each) == given.did:
-            return Blocked("the result of its last run is not in the record yet")
+            return Blocked("its last result isn't in the history yet")
         return RunningTask(**dict(each), task=task, agent=agent)
     to_them = [one for one in given.sent if one.person_id == each.person_id or one.channel_id == each.channel_id]
     blocked = (
@@ -139,14 +139,14 @@ def _judge(
     avoid = tuple(one.text for one in to_them if one.text)[-AVOIDED:]
     if task == "follow_up":
         when = datetime.fromtimestamp(each.at, given.timezone)
-        cause = f"a talk of {when.day} {when:%B} was left without an answer"
+        cause = f"a conversation on {when:%B} {when.day} ended without an answer"
         return RunningTask(**dict(each), task=task, agent=agent, avoid=avoid, cause=cause)
     since = given.now - config.again_hours * HOUR if config.again_hours else 0.0
     topics = novel_topics(each.topics, [one for one in to_them if one.at > since])
     if not topics:
-        return Blocked("there was an unprompted message on each of the person's topics")
+        return Blocked("there has been an unprompted message about each of the person's topics")
     chosen = tuple(rng.sample(topics, min(len(topics), MAX_DISCOVERY_TOPICS)))
-    cause = "it looks for news on what the person likes to talk about"
+    cause = "it looks for news about topics the person likes"
     return RunningTask(**{**dict(each), "topics": chosen}, task=task, agent=agent, avoid=avoid, cause=cause)
 
 
@@ -159,24 +159,24 @@ def quiet_hours(now: float, start: int, end: int, timezone: tzinfo) -> Blocked |
     windows = [active_window(today + timedelta(days=days), start, end, timezone) for days in (-1, 0, 1)]
     if any(begin <= now < over for begin, over in windows):
         return None
-    return Blocked("these are quiet hours", min(begin for begin, _ in windows if begin > now))
+    return Blocked("it's outside the active hours", min(begin for begin, _ in windows if begin > now))
 
 
 def nothing_new(newest: int, seen: int, *, again: bool = False) -> Blocked | None:
     """Block if no message is newer than `seen`, the newest message when the agent last ran out of work. `again`: the
     owner wants the task repeated anyway."""
     if newest == 0:
-        return Blocked("no message is logged in its channels")
+        return Blocked("no messages are logged in its channels")
     if again:
         return None
-    return Blocked("nothing was written since it last looked") if newest <= seen else None
+    return Blocked("nobody has written since it last looked") if newest <= seen else None
 
 
 def budget(used_up: Collection[str], midnight: float) -> Blocked | None:
     """Block if a daily budget is used up. `used_up`: names of budgets, as in Budgets.used_up."""
     if "idle" in used_up:
-        return Blocked("the share of the day's budget for it is used up", midnight)
-    return Blocked("the day's budget is used up", midnight) if used_up else None
+        return Blocked("its share of today's budget is used up", midnight)
+    return Blocked("today's budget is used up", midnight) if used_up else None
 
 
 # Gates of a person, and of a channel
@@ -192,9 +192,9 @@ def opted_in(person_id: int | None, consents: Mapping[int, bool], unasked: str) 
     """Block without the person's consent. `opt_in` needs a yes; `everyone` only needs that they didn't say no."""
     consent = None if person_id is None else consents.get(person_id)
     if consent is False:
-        return Blocked("they want no unprompted messages")
+        return Blocked("the person doesn't want unprompted messages")
     if consent is None and unasked != "everyone":
-        return Blocked("nobody has agreed to unprompted messages")
+        return Blocked("nobody has turned on unprompted messages")
     return None
 
 
@@ -206,25 +206,30 @@ def person_rested(person_id: int | None, sent: Sequence[Sent], now: float, hours
         return None
     unanswered = next((count for count, one in enumerate(reversed(own)) if one.answered), len(own))  # in a row
     if unanswered >= MAX_UNANSWERED:
-        return Blocked(f"{MAX_UNANSWERED} unprompted messages were not answered")
+        return Blocked(f"{MAX_UNANSWERED} unprompted messages in a row went unanswered")
     until = own[-1].at + hours * HOUR * 2**unanswered
     if until <= now:
         return None
     return Blocked(
-        "the last unprompted message is not long ago" if not unanswered else "the last was not answered", until
+        "it's too soon after the last unprompted message"
+        if not unanswered
+        else "the last unprompted message went unanswered",
+        until,
     )
 
 
 def channel_rested(channel_id: int, sent: Sequence[Sent], now: float, hours: float) -> Blocked | None:
     until = max((one.at for one in sent if one.channel_id == channel_id), default=0.0) + hours * HOUR
-    return Blocked("there was an unprompted message in that channel not long ago", until) if until > now else None
+    return Blocked("it's too soon after an unprompted message in that channel", until) if until > now else None
 
 
 def novel(material: str, sent: Sequence[Sent]) -> Blocked | None:
     """Block if the conversation ended with an unprompted message, or the agent would follow up on itself."""
     last = material.strip().rpartition("\n")[2].partition(": ")[2]
     return (
-        Blocked("that was sent unprompted before") if says_again(last, [one.text for one in sent if one.text]) else None
+        Blocked("an earlier unprompted message said the same")
+        if says_again(last, [one.text for one in sent if one.text])
+        else None
     )
 
 

@@ -55,7 +55,7 @@ FADING = 0.5
 DEFAULT_TALKATIVENESS = 0.5  # if the persona doesn't set it
 MIN_TALKATIVENESS = 0.05  # an agent with 0 still speaks when it is called
 BY_CHANCE = "chance"
-BEHIND, AHEAD, HAS_WAITED = "has said less than its share", "has said its share", "has not spoken for a while"
+BEHIND, AHEAD, HAS_WAITED = "has said less than its share", "has said its share", "hasn't spoken for a while"
 REST = "began the conversation, which came to rest"
 CALLS_NOBODY = frozenset({BY_CHANCE, BEHIND, AHEAD, HAS_WAITED, REST})
 MIN_CALL = 0.2  # sum of the parts that come from messages
@@ -289,7 +289,11 @@ def _causes(speaker: RoomMember, scene: Scene, message: Message) -> Iterator[tup
     for interest in speaker.interests:
         words = content_words(interest)
         if words and len(in_common(words, message.words)) == len(words):
-            why = f"asked a question about {interest}, its subject" if message.asks else f"{interest} is its subject"
+            why = (
+                f"asked about {interest}, one of its interests"
+                if message.asks
+                else f"{interest} is one of its interests"
+            )
             yield "subject", why, SUBJECT + (SUBJECT_ASKED if message.asks else 0.0)
             break
     recent = len(in_common(message.words, scene.own_words(speaker.name, message)))
@@ -306,4 +310,4 @@ def _dispute(speaker: RoomMember, scene: Scene) -> Iterator[ScorePart]:
     if newest.disagrees:
         yield ScorePart(why=f"contradicted by {author}", amount=DISPUTED)
     elif newest.asks and not newest.names:
-        yield ScorePart(why=f"asked about its words by {author}", amount=ASKED_BACK)
+        yield ScorePart(why=f"asked about its own words by {author}", amount=ASKED_BACK)

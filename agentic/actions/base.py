@@ -133,6 +133,7 @@ class Outcome:
     fields: Mapping[str, Any] = field(default_factory=dict)
     reply: Form | Menu | File | None = None
     detail: str = ""
+    more: str = ""  # a second message, with details
     is_public: bool = False  # everyone in the channel sees it, with the name of the person who asked
     is_delayed: bool = False  # bots of other processes learn of it when Redis is back
     is_recorded: bool = True  # False for what concerns the person alone

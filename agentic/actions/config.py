@@ -29,21 +29,20 @@ MAX_DETAIL = 200  # characters of what is recorded
 MAX_VALUE = 1_000  # characters, of an option
 HIDDEN = "custom_fields"  # may carry an address or a key of the owner's
 DEFAULT = "default"
-PLACES = {"channel": "this channel", "server": "this server", "everywhere": "everywhere (the bots' owner)"}
+PLACES = {"channel": "this channel", "server": "this server", "everywhere": "everywhere (owner only)"}
 SHOWN_REACH: Mapping[str, str] = {"channel": "in this channel", "server": "in this server", "everywhere": "everywhere"}
-WHICH = "Which option, as docs/channel-options.md lists them"
 
 
 class ShowOptions(Values):
     agent: str = option("Which bot or persona", kind="agent")
-    setting: str = option(f"{WHICH}; all by default", "", name="option", kind="option")
+    setting: str = option("Which option (default: all)", "", name="option", kind="option")
 
 
 class SetOption(Values):
-    setting: str = option(WHICH, name="option", kind="option")
-    value: str = option("Its value; default takes it back", max_length=MAX_VALUE)
-    agent: str = option("Which bot or persona; all by default", "", kind="agent")
-    place: str = option("Where; in this channel by default", "channel", choices=PLACES)
+    setting: str = option("Which option (see docs/channel-options.md)", name="option", kind="option")
+    value: str = option("The new value, or “default” to remove what /config set", max_length=MAX_VALUE)
+    agent: str = option("Which bot or persona (default: all)", "", kind="agent")
+    place: str = option("Where it applies (default: this channel)", "channel", choices=PLACES)
 
 
 def format_options(
@@ -58,7 +57,7 @@ def format_options(
 
     if only is not None:
         rights = "the bots' owner" if only in OWNERS_LIVE else "server managers"
-        by = f"/config set changes it ({rights})" if only in LIVE else "/config set cannot change it"
+        by = f"/config set can change it ({rights})" if only in LIVE else "/config set can't change it"
         return report(f"{line(only)}\n{shown} takes {wanted(only)}; {by}.")
     others = sorted(set(Options.model_fields) - set(sources))
     built_in = ", ".join(f"{name} {format_value(name, getattr(options, name))}" for name in others)
@@ -93,7 +92,7 @@ def describe_source(source: OptionSource) -> str:
         case "live":
             place, _, agent = source.place.partition(":")
             reach = {"*": "everywhere", "s": "this server", "c": "this channel"}[place[:1]]
-            return f"/config set, {reach}{', all agents' if agent == '*' else ''}"
+            return f"/config set, {reach}{', all bots' if agent == '*' else ''}"
         case "pin":
             return f"the pinned .config {source.place}"
         case _:
@@ -138,7 +137,7 @@ async def set_option(context: ActionContext, request: ActionRequest, values: Set
         where = in_channel(request.channel_id, request.guild_id)
     elif reach == "server" and request.guild_id is not None:
         where = in_guild(request.guild_id)
-    whom = f"for {agent.shown if agent else 'all agents'} {SHOWN_REACH[reach]}"
+    whom = f"for {agent.shown if agent else 'all bots'} {SHOWN_REACH[reach]}"
     detail = f"{name}: {written}"[:MAX_DETAIL]
     if written.strip().lower() == DEFAULT:
         if name not in Options.model_fields:
@@ -148,7 +147,7 @@ async def set_option(context: ActionContext, request: ActionRequest, values: Set
         log.info("option %s was taken back by a person, %s", name, whom)
         return done("option_unset", detail=detail, option=name, whom=whom)
     if name in Options.model_fields.keys() - LIVE:
-        return refused("option_not_changed", why=f"Only the files of the bots' owner set {name}.")
+        return refused("option_not_changed", why=f"Only the owner can set {name}, in the files in config/.")
     layer, problems = read_options({name: _value_of(written)}, LIVE)
     if problems:
         return refused("option_not_changed", why=_sentence(problems[0]))

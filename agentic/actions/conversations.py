@@ -29,14 +29,14 @@ SPECIAL = {("next", "started"): "next_started", ("move", "no_such_time"): "canno
 
 
 class InChannel(Values):
-    channel: Snowflake | None = option("Which channel; this one by default", None, kind="channel", needed="console")
+    channel: Snowflake | None = option("Which channel (default: this one)", None, kind="channel", needed="console")
 
 
 class Start(InChannel):
-    channel: Snowflake | None = option("Which channel; this one by default", None, kind="channel")
-    theme: str | None = option("Which theme; the channel's own by default", None, choices=tuple(THEMES))
-    agent: str | None = option("Which bot begins; by default the next one", None, name="starter", kind="bot")
-    topic: str | None = option("About what; by default the first bot chooses", None, max_length=MAX_TOPIC)
+    channel: Snowflake | None = option("Which channel (default: this one)", None, kind="channel")
+    theme: str | None = option("Which theme (default: the channel's own)", None, choices=tuple(THEMES))
+    agent: str | None = option("Which bot begins (default: the next one)", None, name="starter", kind="bot")
+    topic: str | None = option("What to talk about (default: the first bot chooses)", None, max_length=MAX_TOPIC)
 
 
 class Next(OfBot, InChannel):
@@ -50,12 +50,12 @@ class Ask(Values):
 
 class ArenaValues(Values):
     prompt: str = option("Your question", max_length=MAX_QUESTION)
-    minutes: int = option(f"How many minutes; {USUAL_MINUTES} by default", USUAL_MINUTES, ge=1, le=MAX_ARENA_MINUTES)
+    minutes: int = option(f"Minutes to vote (default: {USUAL_MINUTES})", USUAL_MINUTES, ge=1, le=MAX_ARENA_MINUTES)
 
 
 class RaiseBudget(Values):
     scope: str = option("all, agent:NAME, or channel:ID", "all")
-    dollars: float = option("How many US dollars more", gt=0, le=MAX_RAISE)
+    dollars: float = option("How many more US dollars", gt=0, le=MAX_RAISE)
 
 
 class ScheduledTime(Values):
@@ -63,7 +63,7 @@ class ScheduledTime(Values):
 
 
 class NewTime(Values):
-    time: str = option("The time, as HH:MM", pattern=r"\A([01]\d|2[0-3]):[0-5]\d\z")
+    time: str = option("The time, written as HH:MM", pattern=r"\A([01]\d|2[0-3]):[0-5]\d\z")
 
 
 class Move(NewTime, ScheduledTime):

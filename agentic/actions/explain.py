@@ -23,7 +23,7 @@ from agentic.state.conversations import SpeakerScore
 from agentic.state.shared_state import SharedState
 from agentic.state.silence import ChannelRef
 from agentic.state.turn_records import KEEP_SECONDS, TurnRecord
-from agentic.text import listed
+from agentic.text import dollars, listed
 from agentic.wire.entries import UnaskedNote
 from agentic.wire.reasons import REASONS
 
@@ -33,15 +33,15 @@ AUTOMATION: Mapping[str, str] = {
     "hook": "ran a hook from its agents.md",
     "webhook": "handled a webhook event",
 }
-UNASKED_END = "Nobody asked for it: react to it with 🔕 and you get no more such messages."
+UNASKED_END = "The bot wrote this on its own. React to it with 🔕 and no bot will send you messages like this again."
 MAX_WORD = 100  # characters of a model name or an unknown trigger: another program may have written the record
 
 _MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
 
 SILENCE_REASONS: Mapping[str, str] = {
-    "paused": "all bots are paused until /bots resume",
-    "stopped": "a person stopped the bots in this channel",
-    "muted": "it is muted until {when}",
+    "paused": "all bots are paused (/bots resume ends that)",
+    "stopped": "the bots are stopped in this channel (/resume ends that)",
+    "muted": "it's muted, which ends {when}",
 }
 BUDGETS: Mapping[str, str] = {
     "all": "today's budget for all bots is used up, or nearly so",
@@ -51,7 +51,7 @@ BUDGETS: Mapping[str, str] = {
 
 
 class OfMessage(Values):
-    message: str = option("Link or id of the message", kind="message")
+    message: str = option("Link or ID of the message", kind="message")
 
 
 async def explain_post(context: ActionContext, request: ActionRequest, values: OfMessage) -> Outcome:
@@ -97,27 +97,27 @@ async def find_turn(state: SharedState, agents: Iterable[str], message_id: int, 
 def why_text(record: TurnRecord, names: Mapping[str, str]) -> str:
     """Say why a message was posted, in two or three lines. `names` maps agents' keys to shown names."""
     name = names.get(record.agent, record.agent)
-    because = "because" if record.kind == "reflection" else "chosen because"
-    chosen = f", {because}: {_word(record.chosen_because)}" if record.chosen_because else ""
+    because = "Why" if record.kind == "reflection" else "Why this bot"
+    chosen = f" {because}: {_word(record.chosen_because)}." if record.chosen_because else ""
     messages = "1 message" if record.entries == 1 else f"{record.entries:,} messages"
     cached = f" ({record.cached_tokens:,} of them cached)" if record.cached_tokens else ""
     tokens = f"{record.input_tokens:,} tokens in{cached}, {record.output_tokens:,} out"
     lines = [
-        f"**{name}** {_called(record)}{chosen}.",
-        f"Model {_word(record.model) or 'unknown'}, {messages} read, {record.seconds:.1f} s,"
-        f" {record.cost_usd:.4f} USD: {tokens}.",
+        f"**{name}** {_called(record)}.{chosen}",
+        f"It used {_word(record.model) or 'an unknown model'}, read {messages}, and took {record.seconds:.1f} s."
+        f" Cost: {dollars(record.cost_usd)} for {tokens}.",
     ]
     if record.kind == "reflection":
         lines.append(UNASKED_END)
     if record.reason is not None:
-        lines.append(f"It did not do everything that was asked: {_reason(record.reason)}.")
+        lines.append(f"It couldn't do everything it was asked to: {_reason(record.reason)}.")
     return "\n".join(lines)[:REPLY_CHARACTERS]
 
 
 def unasked_text(sent: UnaskedNote, names: Mapping[str, str]) -> str:
-    """Why a message was posted unasked, from the record, which keeps that longer than Redis keeps its turn."""
-    because = f", because: {_word(sent.cause)}" if sent.cause else ""
-    first = f"**{names.get(sent.agent, sent.agent)}** {_unasked(sent.task, sent.person_id)}{because}."
+    """Explain an unprompted message from the history, which outlives the turn's record in Redis."""
+    because = f" Why: {_word(sent.cause)}." if sent.cause else ""
+    first = f"**{names.get(sent.agent, sent.agent)}** {_unasked(sent.task, sent.person_id)}.{because}"
     return f"{first}\n{UNASKED_END}"[:REPLY_CHARACTERS]
 
 
@@ -129,19 +129,19 @@ def turn_link(console: str, record: TurnRecord) -> str:
 def _called(record: TurnRecord) -> str:
     person = _person(record.asked_by)
     if record.room_turn is not None:
-        return f"took turn {record.room_turn} of a room"
+        return f"took turn {record.room_turn} in a room"
     if record.trigger == "mention":
-        return f"was called by {person}"
+        return f"answered {person}"
     if record.trigger == "call":
-        return f"was called by another bot, in a chain that {person} started"
+        return f"was mentioned by another bot, in a chain that {person} started"
     if record.trigger == "continue":
         return f"was asked by {person} to continue"
     if record.trigger == "reactive":
         return f"joined in after another bot answered {person}"
     if record.trigger == "starter":
-        return "started a conversation of the bots"
+        return "started a conversation among the bots"
     if record.trigger == "round":
-        return f"took its turn in round {record.round_number or 1} of a conversation of the bots"
+        return f"took its turn in round {record.round_number or 1} of a conversation among the bots"
     if record.trigger in PROACTIVE:
         return _unasked(record.trigger, record.asked_by)
     if record.trigger == "errand":
@@ -164,19 +164,19 @@ async def why_not(services: Services, agent: str, place: ChannelRef, now: float)
     members = {member.name: member.shown for member in room.members} if room is not None else {}
     names = {**services.agents.names, **members}
     outside = room is not None and agent not in room.names
-    found = ["it takes no part in this room; /room add lets it"] if outside else []
+    found = ["it isn't a member of this room (/room add adds it)"] if outside else []
     found += await _obstacles(services, agent, place)
     found += await _conversation(services, agent, place.channel_id, names, is_member=not outside)
     last = next(iter(await services.state.turns.records.last(agent, place.channel_id)), None)
     if last is not None and last.reason is not None:
-        found.append(f"in its last turn here, {_when(last.at)}: {_reason(last.reason)}")
+        found.append(f"in its last turn here ({_when(last.at)}), {_reason(last.reason)}")
     if not found and last is None:
-        found = ["nobody has called it here for a week, and no conversation is running"]
+        found = ["nobody has mentioned it here in the last week, and no conversation is running"]
     elif not found and last is not None:
-        found = [f"nobody has called it since its last turn here, {_when(last.at)}"]
+        found = [f"nobody has mentioned it since its last turn here ({_when(last.at)})"]
     idle = await services.state.coordination.idle.read()
     if idle is not None and (waits := proactive_waits(idle, agent, now)):
-        found.append(f"it sent no unprompted message either: {listed(waits)}")
+        found.append(f"its unprompted messages have to wait: {listed(waits)}")
     lines = [f"**{names.get(agent, agent)}** is silent here: {found[0]}."]
     if len(found) > 1:
         lines += ["Also:", *(f"- {reason}" for reason in found[1:])]
@@ -188,17 +188,17 @@ async def _obstacles(services: Services, agent: str, place: ChannelRef) -> list[
     state, found = services.state, list[str]()
     date = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
     if agent not in await state.coordination.presence.online([agent]):
-        found.append("it is offline")
+        found.append("it's offline")
     reasons = services.silence.reasons(place, agent)
     found += dict.fromkeys(SILENCE_REASONS[each.kind].format(when=_when(each.until)) for each in reasons)
     if (backoff_until := await state.coordination.backoffs.until(agent)) is not None:
-        found.append(f"its AI provider rejects its requests (key or quota); it tries again {_when(backoff_until)}")
+        found.append(f"its AI provider is rejecting requests (key or quota), and it tries again {_when(backoff_until)}")
     found += [BUDGETS[budget] for budget in await state.limits.budgets.used_up(agent, place.channel_id, date)]
     most = services.settings.agent_max_daily
     if await state.limits.count(agent, date) >= most:
         found.append(f"its {most} turns for today are used up")
     if (cooldown := await state.limits.cooldown_left(agent, place.channel_id)) > 0:
-        found.append(f"it has just spoken here, its cooldown ends in {cooldown:.0f} s")
+        found.append(f"it just spoke here and can speak again in {cooldown:.0f} s")
     return found
 
 
@@ -210,21 +210,18 @@ async def _conversation(
     coordination, found = services.state.coordination, list[str]()
     running, scores = await coordination.conversations.read(channel_id), await coordination.scores.last(channel_id)
     if running is not None:
-        where, speaker = f"round {running.counts.round}", running.queue.speaker
+        where, speaker = f"a conversation is running here (round {running.counts.round})", running.queue.speaker
         if speaker is None:
-            found.append(f"a conversation is running here, between two turns of {where}")
+            found.append(f"{where}, and the next turn hasn't started yet")
         elif speaker == agent:
-            found.append(f"it is its turn right now, in {where} of a conversation")
+            found.append(f"{where}, and it's taking its turn right now")
         else:
-            whose = names.get(speaker, speaker)
-            found.append(f"a conversation is running here, and in {where} it is {whose}'s turn")
+            found.append(f"{where}, and it's {names.get(speaker, speaker)}'s turn")
     chosen = scores.of(scores.chosen) if scores is not None and is_member and scores.chosen != agent else None
     if scores is not None and chosen is not None:
-        other = f"{names.get(scores.chosen, scores.chosen)} was asked with a score of {_score(chosen)}"
-        if (own := scores.of(agent)) is None:
-            found.append(f"{_when(scores.at)} it was not its turn, since it had just spoken or been asked; {other}")
-        else:
-            found.append(f"{_when(scores.at)} {other}, and its own was {_score(own)}")
+        other, own = names.get(scores.chosen, scores.chosen), scores.of(agent)
+        why = "it had just had a turn itself" if own is None else f"its own score was {_score(own)}"
+        found.append(f"{_when(scores.at)}, {other} got the turn with a score of {_score(chosen)}, and {why}")
     return found
 
 

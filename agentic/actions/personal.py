@@ -24,16 +24,16 @@ TOPICS = "topics"  # its field
 
 
 class Topics(Values):
-    topics: str = option("Your topics, with commas between them", "", only="text")
+    topics: str = option("Your topics, separated by commas", "", only="text")
 
 
 class Consent(Values):
-    unasked: str = option("Whether bots may write to you unprompted", "", choices=("on", "off"))
-    export: str = option("Send what is kept about you", "", choices={"file": "as a file"})
+    unasked: str = option("May bots write to you on their own?", "", choices=("on", "off"))
+    export: str = option("Get a copy of what's stored about you", "", choices={"file": "as a file"})
 
 
 class Confirmation(Values):
-    yes: str = option("Whether you are sure", "", only="text", choices=("yes",))
+    yes: str = option("Are you sure?", "", only="text", choices=("yes",))
 
 
 async def show_profile(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
@@ -58,12 +58,12 @@ async def edit_profile(context: ActionContext, request: ActionRequest, values: T
         return refused("how_to_edit_profile")
     field = FormField(
         id=TOPICS,
-        label=f"Your topics, one a line, {MAX_TOPICS} at most",
+        label=f"Your topics, one per line, {MAX_TOPICS} at most",
         text="\n".join(await own.topics(who)),
-        hint=f"Up to {TOPIC_CHARACTERS} characters a line. Nothing at all removes the profile.",
+        hint=f"Up to {TOPIC_CHARACTERS} characters per line. Leave this empty to delete your profile.",
         long=True,
     )
-    form = Form(id=PROFILE, title="Topics that you talk about", fields=(field,))
+    form = Form(id=PROFILE, title="Topics you talk about", fields=(field,))
     return report(reply=form)
 
 
@@ -80,14 +80,14 @@ async def delete_profile(context: ActionContext, request: ActionRequest, _: Valu
 async def privacy(context: ActionContext, request: ActionRequest, values: Consent) -> Outcome:
     """Say what is kept and who reads here, send it, or set whether bots may write unprompted."""
     services, who = context.services, request.who.user_id
-    told = await services.record.own_memory.set_unasked(who, values.unasked == "on") if values.unasked else ""
-    if told and not values.export:
-        return report(told)
+    answer = await services.record.own_memory.set_unasked(who, values.unasked == "on") if values.unasked else ""
+    if answer and not values.export:
+        return report(answer)
     if request.is_shared:
         return refused("in_our_chat")
     if values.export:
         text, data = await services.record.own_memory.export(who)
-        text = f"{told}\n{text}" if told else text
+        text = f"{answer}\n{text}" if answer else text
         return report(text, File(EXPORT_FILE, data) if data else None)
     return report(await services.record.privacy.text(who, request.channel_id))
 
@@ -99,4 +99,5 @@ async def forget_me(context: ActionContext, request: ActionRequest, values: Conf
     forgotten = await context.services.record.forgetting.forget(request.who.user_id)
     if not forgotten.whole:
         return refused("not_all_forgotten")
-    return report(forgotten.text(context.place.left_messages))
+    more = forgotten.details(context.place.left_messages)
+    return Outcome(code="report", fields={"text": forgotten.text}, more=more)

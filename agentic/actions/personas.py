@@ -52,6 +52,7 @@ from agentic.personas.memory import FILE as MEMORY
 from agentic.personas.memory import is_hidden_from, visible_memory
 from agentic.personas.schedules import parse_cron, parse_heartbeat, parse_hooks
 from agentic.personas.store import DELETED, change, create_folder, delete_folder, parse_boot, versions_of
+from agentic.text import counted
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ SOUL = "soul.md"
 MAX_NAME, MAX_MODEL, MAX_INTERESTS, MAX_FURTHER = 32, 200, 400, 1500  # characters
 MAX_LISTED = 30
 IN_THE_FORM = ("display_name", "model", "interests", "provider")  # the form's model names the provider too
-FURTHER_HINT = "avatar: https://… · temperature: 0.8 · max_output_tokens: 800 · talkativeness: 0.6; a line each"
+FURTHER_HINT = "avatar: https://… · temperature: 0.8 · max_output_tokens: 800 · talkativeness: 0.6; one per line"
 
 
 def _file_name(written: object) -> object:
@@ -86,7 +87,7 @@ class OfFile(Values):
 
 
 class ShowFile(OfFile):
-    back: int = option("Show the version this many changes ago; the current one by default", 0, ge=0, le=MAX_BACK)
+    back: int = option("Show the version from this many changes ago (default: the current one)", 0, ge=0, le=MAX_BACK)
 
 
 class AnyAgent(Values):
@@ -112,8 +113,8 @@ async def show_file(context: ActionContext, request: ActionRequest, values: Show
         text, elsewhere = await _visible_text(context, request, values, back)
     except PersonaError as error:
         return refused("file_not_shown", file=name, agent=shown, why=error)
-    was = f", before its last {f'{back} changes' if back > 1 else 'change'}" if back else ""
-    head = f"{name} of {shown}{was}{ELSEWHERE if elsewhere else ''}:"
+    was = f", before the last {f'{back} changes' if back > 1 else 'change'}" if back else ""
+    head = f"{shown}'s {name}{was}{ELSEWHERE if elsewhere else ''}:"
     whole = f"{head}\n```md\n{text or ' '}\n```"
     if length(whole) > REPLY_CHARACTERS or "```" in text:
         return report(head, File(name, text))
@@ -152,7 +153,7 @@ async def save_file(context: ActionContext, request: ActionRequest, _: Values) -
 
     def replace_unchanged(old: str | None) -> str:
         if _digest(old or "") != digest:
-            raise Ambiguous("the file was changed in the meantime; open it again")
+            raise Ambiguous("someone changed the file in the meantime. Open it again")
         return text
 
     try:
@@ -171,7 +172,7 @@ async def _visible_text(
     if back:
         versions = await asyncio.to_thread(versions_of, folder, values.file)
         if back > len(versions):
-            raise NotFound(f"its history has {len(versions)} changes")
+            raise NotFound(f"its history has only {counted(len(versions), 'change')}")
         text = versions[-back].text
     else:
         found, error = await asyncio.to_thread(FileCache().read, folder / values.file)
@@ -280,12 +281,12 @@ async def _create(context: ActionContext, values: Mapping[str, str]) -> str:
 async def _change(context: ActionContext, key: str, digest: str, values: Mapping[str, str]) -> str:
     entry = context.services.agents.roster.of(key)
     if entry is None or entry.is_bot:
-        raise NotFound("there is no such persona anymore")
+        raise NotFound("this persona no longer exists")
     name = " ".join(values.get("name", "").split())
     _check_name(context, name, key, entry)
     soul_before, identity_before = await asyncio.to_thread(_texts, context, key)
     if _digest(soul_before, identity_before or "") != digest:
-        raise Ambiguous("the files were changed in the meantime; open the form again")
+        raise Ambiguous("someone changed the files in the meantime. Open the form again")
     soul, identity = _files(context, key, name, values, identity_before or "")
     folder = context.services.settings.personas_dir / key
 
@@ -319,11 +320,11 @@ def _check_name(context: ActionContext, name: str, key: str, own: RosterEntry | 
     if not KEY.fullmatch(key):
         raise ValueError("the name has no letter or digit")
     if skeleton(name) in RESERVED:
-        raise ValueError("the program uses that name for itself in prompts; choose another one")
+        raise ValueError("the program uses that name itself. Choose another one")
     wanted = {skeleton(name)} if own is not None else {skeleton(name), skeleton(key)}
     for other in context.services.agents.roster:
         if other is not own and wanted & {skeleton(other.key), skeleton(other.shown)}:
-            raise ValueError(f"the name is too much like {other.shown}; choose another one")
+            raise ValueError(f"the name is too similar to {other.shown}. Choose another one")
 
 
 def _texts(context: ActionContext, key: str) -> tuple[str, str | None]:
@@ -358,10 +359,10 @@ def _form(rest: str, values: Mapping[str, str]) -> Outcome:
         return FormField(id=name, label=label, hint=hint, text=values.get(name, ""), **more)
 
     who_hint = "a historian who doubts every date and loves footnotes …"
-    model_hint = "provider/model; left empty, the least expensive that is set up"
+    model_hint = "provider/model (leave empty for the least expensive one)"
     form = Form(
         id=f"{PERSONA}:{rest}",
-        title=f"Persona: {values['name']}" if values else "A new persona",
+        title=f"Persona: {values['name']}" if values else "New persona",
         fields=(
             field("name", "Name", required=True, most=MAX_NAME),
             field("who", "Who it is", who_hint, long=True, required=True),

@@ -60,22 +60,27 @@ OPENING = "opening_"  # before the outcome of an opening, in its code
 
 
 class NewRoom(Values):
-    topic: str = option("What it is about; without it a form opens", "", most=MAX_TOPIC)
+    topic: str = option("What it's about (leave it out to get a form)", "", most=MAX_TOPIC)
     personas: str = option(
-        "Who takes part, separated by commas; without it you choose from a list", "", kind="agent", max_length=MAX_NAMES
+        "Who takes part, separated by commas (leave it out to choose from a list)",
+        "",
+        kind="agent",
+        max_length=MAX_NAMES,
     )
-    channel: Snowflake | None = option("Which channel; this one by default", None, kind="channel", needed="console")
-    turns: int = option(f"How many turns it has; {DEFAULT_TURNS} by default", DEFAULT_TURNS, ge=2, le=MAX_TURNS)
+    channel: Snowflake | None = option("Which channel (default: this one)", None, kind="channel", needed="console")
+    turns: int = option(f"How many turns (default: {DEFAULT_TURNS})", DEFAULT_TURNS, ge=2, le=MAX_TURNS)
     archive: str = option(
-        "When a silent thread is archived; after a day by default", str(DEFAULT_ARCHIVE_MINUTES), choices=ARCHIVES
+        "When to archive a silent thread (default: after a day)",
+        str(DEFAULT_ARCHIVE_MINUTES),
+        choices=ARCHIVES,
     )
-    policy: str = option("Who speaks next; in turn by default", DEFAULT_POLICY, choices=POLICY_TEXTS)
-    moderator: str = option("Who names the next speaker, with the policy moderated", "", kind="agent")
-    audience: int = option("Seconds for people after each round; the thread is locked otherwise", 0, ge=0, le=MAX_SLOT)
+    policy: str = option("Who speaks next (default: in turn)", DEFAULT_POLICY, choices=POLICY_TEXTS)
+    moderator: str = option("Who names the next speaker (with the policy “moderated”)", "", kind="agent")
+    audience: int = option("Seconds for people after each round (the thread is locked otherwise)", 0, ge=0, le=MAX_SLOT)
     goodbye_ends: bool = option(
-        "Whether a post that only says goodbye ends the room; off by default", False, name="goodbye-ends"
+        "End the room when a member says just goodbye (default: no)", False, name="goodbye-ends"
     )
-    theme: str = option(f"Its theme; {DEFAULT_THEME} by default", DEFAULT_THEME, choices=tuple(THEMES))
+    theme: str = option(f"Its theme (default: {DEFAULT_THEME})", DEFAULT_THEME, choices=tuple(THEMES))
     rules: str = option("Rules for all members", "", only="console", max_length=MAX_RULES)
 
 
@@ -149,7 +154,7 @@ async def _menu(context: ActionContext, request: ActionRequest, draft: RoomDraft
     if len(able) < MIN_MEMBERS:
         return refused("too_few_agents")
     await context.services.state.coordination.room_openings.keep_draft(request.id, draft.model_dump_json())
-    more = " Use the option personas for one that is not in the list." if len(able) > MAX_CHOICES else ""
+    more = " To add someone who isn't in the list, use the option “personas”." if len(able) > MAX_CHOICES else ""
     choices = []
     for entry in able:
         kind = "bot" if entry.is_bot else "persona"
@@ -218,7 +223,7 @@ async def _refuse_budget(context: ActionContext, draft: RoomDraft, chosen: Seque
     shown = {
         "all": "all bots",
         f"channel:{draft.channel_id}": f"<#{draft.channel_id}>",
-        f"person:{draft.asked_by}": "what you may cause",
+        f"person:{draft.asked_by}": "you",
         **{f"agent:{entry.key}": entry.shown for entry in chosen},
     }
     uses = await services.state.limits.budgets.uses(date, shown)
@@ -284,13 +289,13 @@ def build_form(draft: RoomDraft, names: str) -> Form:
     options = (draft.channel_id, draft.archive_minutes, draft.policy, round(draft.audience_seconds))
     return Form(
         id=":".join(map(str, (ROOM, *options, int(draft.goodbye_ends), draft.moderator or "", draft.theme))),
-        title="A new room",
+        title="New room",
         fields=(
-            FormField(id="topic", label="Topic", hint="what it is about", required=True, most=MAX_TOPIC),
+            FormField(id="topic", label="Topic", hint="what it's about", required=True, most=MAX_TOPIC),
             FormField(
                 id="personas",
                 label="Who takes part",
-                hint="names, separated by commas; left empty, you choose from a list",
+                hint="names, separated by commas (leave empty to choose from a list)",
                 text=names,
                 most=MAX_NAMES,
             ),
@@ -298,6 +303,6 @@ def build_form(draft: RoomDraft, names: str) -> Form:
             FormField(
                 id="rules", label="Rules", hint="for example: at most five sentences", long=True, most=FORM_RULES
             ),
-            FormField(id="question", label="First question", hint="what they begin with", most=FORM_QUESTION),
+            FormField(id="question", label="First question", hint="the question they begin with", most=FORM_QUESTION),
         ),
     )

@@ -33,7 +33,7 @@ _THREAD = re.compile(r"(?:<#|.*/)?(\d{15,20})>?/?", re.DOTALL)
 
 
 class OfRoom(Values):
-    room: str = option("Which room; by default the one of this thread", "", kind="room", needed="console")
+    room: str = option("Which room, by link or topic (default: this thread)", "", kind="room", needed="console")
 
 
 class Resume(OfRoom):

@@ -17,12 +17,12 @@ MUTE_MINUTES = 60  # by default
 
 class ConsoleChannel(Values):
     channel: Snowflake | None = option(
-        "Which channel or thread; this one by default", None, kind="channel", only="console", needed="console"
+        "Which channel or thread (default: this one)", None, kind="channel", only="console", needed="console"
     )
 
 
 class Stop(ConsoleChannel):
-    minutes: int | None = option("How many minutes; a day by default", None, ge=1, le=MAX_STOP_MINUTES)
+    minutes: int | None = option("How many minutes (default: a day)", None, ge=1, le=MAX_STOP_MINUTES)
 
 
 class OfBot(Values):
@@ -30,7 +30,7 @@ class OfBot(Values):
 
 
 class Mute(OfBot):
-    minutes: int = option(f"How many minutes; {MUTE_MINUTES} by default", MUTE_MINUTES, ge=1, le=MAX_MUTE_MINUTES)
+    minutes: int = option(f"How many minutes (default: {MUTE_MINUTES})", MUTE_MINUTES, ge=1, le=MAX_MUTE_MINUTES)
 
 
 class OfPerson(Values):
@@ -38,11 +38,11 @@ class OfPerson(Values):
 
 
 class OfOrder(Values):
-    order: str = option("Which order, as the console lists it")
+    order: str = option("Which order, as listed in the console")
 
 
 class Reset(Values):
-    agent: str | None = option("Which bot; all by default", None, kind="bot")
+    agent: str | None = option("Which bot (default: all)", None, kind="bot")
 
 
 async def stop(context: ActionContext, request: ActionRequest, values: Stop) -> Outcome:

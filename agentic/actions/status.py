@@ -19,11 +19,10 @@ from agentic.text import counted, dollars, lasting, listed
 
 MAX_STOPS, MAX_IGNORED = 10, 20  # channels, and people, that are named
 OWN_SILENCE: Mapping[str, str] = {
-    "paused": "All agents are paused by their owner.",
-    "stopped": "I am stopped here. Write RESUME to let me speak again.",
-    "muted": "My owner has muted me for now.",
+    "paused": "All bots are paused by their owner.",
+    "stopped": "I'm stopped here. Write RESUME to let me speak again.",
+    "muted": "My owner has muted me.",
 }
-WAIT = "wait: "  # before the reason of a task that was due and did not run
 
 
 async def status(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
@@ -35,14 +34,14 @@ async def status(context: ActionContext, request: ActionRequest, _: Values) -> O
     lines, here = list[str](), ""
     if silenced is not None and silenced.kind == "paused":
         where, here = "everywhere" if silenced.scope.guild is None else "in this server", "paused"
-        lines.append(f"**All bots are paused {where}**, until /bots resume.")
+        lines.append(f"**All bots are paused {where}.** A server manager can use /bots resume.")
     elif silenced is not None:
-        here = f"stopped for {lasting(silenced.until - now)} more; /resume ends that"
+        here = f"stopped ({lasting(silenced.until - now)} left; /resume ends that)"
     lines += await _bots_today(context, place)
     here = here or _describe_conversation(await coordination.conversations.read(place.channel_id), services)
     lines.append(f"**Here**: {here}")
     if log := services.record.privacy.log_line(place.channel_id):
-        lines.append(f"**Message log**: {log}; `/privacy` says more")
+        lines.append(f"**Message log**: {log} (see `/privacy`)")
     may_see = everywhere if request.who.manages_guild else context.place.may_see(place.channel_id)
     stops = [
         f"<#{channel}> for {lasting(until - now)}"
@@ -56,7 +55,7 @@ async def status(context: ActionContext, request: ActionRequest, _: Values) -> O
     if ignored := [f"<@{person}>" for person in dict.fromkeys(scope.subject for scope in people)]:
         lines.append(f"**Ignored**: {_shortened(ignored, MAX_IGNORED)}")
     if idle is not None and (tasks := idle_lines(idle, services.agents.roster.names, now)):
-        lines += ["**While nobody writes**:", *(f"- {line}" for line in tasks)]
+        lines += ["**Background tasks**:", *(f"- {line}" for line in tasks)]
     disclosures = (agent.front.disclosure for agent in services.settings.agents.values())
     lines += [f"-# {disclosure}" for disclosure in disclosures if disclosure]
     return report("\n".join(lines))
@@ -82,7 +81,7 @@ async def _bots_today(context: ActionContext, place: ChannelRef) -> list[str]:
         if until_here > now:
             notes.append(f"muted{' in this server' if until_here > until else ''} for {lasting(until_here - now)}")
         if (left := backoffs.get(agent, now) - now) > 0:
-            notes.append(f"paused for {lasting(left)}: its provider refuses it")
+            notes.append(f"on a break for {lasting(left)}: its AI provider is rejecting its requests")
         return f"{names[agent]} ({', '.join(notes)})" if notes else names[agent]
 
     lines = [f"**Online**: {listed([label(agent) for agent in names if agent in online])}"]
@@ -103,7 +102,7 @@ def _describe_conversation(running: ConversationState | None, services: Services
         return "no conversation is running"
     speaker = services.agents.names.get(running.queue.speaker or "", running.queue.speaker or "")
     if running.queue.single:
-        return f"{speaker or 'a bot'} has a turn on request"
+        return f"{speaker or 'a bot'} is taking a requested turn"
     theme, turn = f", theme {running.theme}" if running.theme else "", f", {speaker}'s turn" if speaker else ""
     return f"a conversation is running{theme}, round {running.counts.round}{turn}"
 
@@ -125,32 +124,33 @@ async def own_status(context: ActionContext, request: ActionRequest, _: Values) 
         lines.append(OWN_SILENCE[silenced.kind])
     idle = await state.coordination.idle.read()
     if idle is not None and (waits := proactive_waits(idle, agent, now)):
-        lines.append(f"My unprompted messages: {listed(waits)}.")
+        lines.append(f"My unprompted messages have to wait: {listed(waits)}.")
     return report("\n".join(lines))
 
 
 def idle_lines(state: IdleState, names: Mapping[str, str], now: float) -> tuple[str, ...]:
-    """A line for each agent with tasks while nobody writes, such as "Claude: follow-ups in 40 minutes at the earliest".
-    `names` maps agents' keys to shown names."""
+    """Return a line for each agent with background tasks: "Claude: follow-ups (in 40 minutes at the earliest)". `names`
+    maps agents' keys to shown names."""
     found: dict[str, list[str]] = {}
     for name, task in BACKGROUND_TASKS.items():
         for key, its in state.tasks.items():
             if key.startswith(f"{name}:"):
-                line = f"{task.label} {_when(state, key, its, now)}"
+                line = f"{task.label} ({_when(state, key, its, now)})"
                 found.setdefault(key.removeprefix(f"{name}:"), []).append(line)
-    return tuple(f"{names.get(agent, agent)}: {'; '.join(tasks)}" for agent, tasks in found.items())
+    return tuple(f"{names.get(agent, agent)}: {listed(tasks)}" for agent, tasks in found.items())
 
 
 def proactive_waits(state: IdleState, agent: str, now: float) -> tuple[str, ...]:
-    """The agent's tasks that post unasked, and what each waits for, such as "follow-ups (these are quiet hours)"."""
+    """Return the agent's tasks that post unprompted, with when or why not: "follow-ups (as soon as it's quiet)"."""
     keys = {task.label: task_key(name, agent) for name, task in BACKGROUND_TASKS.items() if name in PROACTIVE}
-    whens = {label: _when(state, key, state.tasks[key], now) for label, key in keys.items() if key in state.tasks}
-    return tuple(f"{label} ({when.removeprefix(WAIT)})" for label, when in whens.items())
+    return tuple(
+        f"{label} ({_when(state, key, state.tasks[key], now)})" for label, key in keys.items() if key in state.tasks
+    )
 
 
 def _when(state: IdleState, key: str, task: TaskState, now: float) -> str:
     if state.asking is not None and task_key(state.asking.task, state.asking.agent) == key:
-        return "under way"
+        return "running now"
     if task.why:
-        return f"{WAIT}{task.why}"
-    return f"in {lasting(task.due - now)} at the earliest" if task.due > now else "as soon as nobody writes"
+        return task.why
+    return f"in {lasting(task.due - now)} at the earliest" if task.due > now else "as soon as it's quiet"

@@ -7,8 +7,8 @@
 The rows of STORED name the stores of what is not in the record. The time of the last completed request is kept beside
 the files, so that no request removes newer data. What fails is logged and retried at the next start.
 
-The reply lists what stays: counts against today's limits, since removing them would refill them; an ignore by the
-owner; notes on other people's words too; and what this program cannot remove.
+The reply's details list what stays: counts against today's limits, since removing them would refill them; an ignore by
+the owner; notes on other people's words too; and what this program cannot remove.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from agentic.personas.memory import forget_person, notes_about
 from agentic.record.personal_data import STORED
 from agentic.state.forget_requests import KEEP_DAYS
 from agentic.state.shared_state import SharedState
-from agentic.text import counted
+from agentic.text import counted, listed
 from agentic.tools.call_log import ToolRecords
 from agentic.wire.bus import Bus
 from agentic.wire.connection import StateUnavailable
@@ -44,22 +44,32 @@ RETRY_EVERY = 0.5
 RECORDER_SECONDS = 5.0  # to wait for what the recorder removed
 ASK_EVERY = 0.1
 LEFT_SECONDS = 60.0
-_ELSEWHERE = (
-    f"Bots on other machines remove the same; a machine that is off does so when it returns within {KEEP_DAYS} days."
+IN_DISCORD = "Your messages and the bots' answers in Discord. The bots can read them until someone deletes them."
+_DETAILS = (
+    "**Other machines**: Bots there delete your data, too. A machine that's off does so when it returns, if that's within"
+    f" {KEEP_DAYS} days.\n"
+    "**Expires on its own**, because deleting it now would reset your limits or break an answer:\n"
+    "- Your mention count (1 minute), answers in progress (30 minutes), running bot conversations (1 hour).\n"
+    "- What you cost and how many notes you caused today (2 days).\n"
+    f"- Coding-agent sessions, and the note that you asked to be forgotten ({KEEP_DAYS} days).\n"
+    "**Not deleted**:\n"
+    "- {messages}\n"
+    "- Notes that only mention you, and old notes that don't say who asked for them.\n"
+    "- Anything the owner wrote, and files in workspaces and backups.\n"
+    "- Whatever AI and tool providers store under their own terms.\n"
+    "- IDs and numbers, without text, in the owner's log.\n"
+    "- If the owner has the bots ignore you, they still do.\n"
+    "Answers in progress, and anything you ask from now on, will be stored again."
 )
-_BY_ITSELF = (
-    "Expires by itself, since removing it would refill your limits or break an answer: how often you called (a minute),"
-    " your daily spending and notes (two days), an answer that may have to be repeated (half an hour), a conversation"
-    f" of the bots (an hour), a coding agent's session and this request with your id ({KEEP_DAYS} days). If the owner"
-    " ignores you, that stays."
-)
-IN_DISCORD = "your messages and the bots' answers in Discord, which bots read until they are deleted"
-_STAYS = (
-    "Not removed: {messages}; notes that"
-    " only mention you, and old notes without a record of who asked; what the owner wrote, files in workspaces and"
-    " backups; what providers of models and tools keep under their own terms; and ids and numbers, without text, in"
-    " the owner's log. Anything being answered now, and anything you ask from now on, is recorded again."
-)
+_NOUNS: Mapping[str, str] = {
+    "records": "turn record",
+    "questions": "open question",
+    "tool_calls": "tool call",
+    "notes": "note",
+    "prompts": "prompt",
+    "reactions": "reaction",
+    "messages": "logged message",
+}
 
 log = logging.getLogger(__name__)
 
@@ -126,29 +136,25 @@ class ForgetOutcome:
         """Whether everything that can be removed was; otherwise the log says what remained."""
         return not self.counts[FAILED]
 
-    def text(self, messages: str = IN_DISCORD) -> str:
-        """The reply; `messages` says what becomes of the messages themselves."""
-        counts = self.counts
-        lines = [
-            f"Removed: {counted(counts['records'], 'record')} of turns that you asked for,"
-            f" {counted(counts['questions'], 'question')} that waited for an answer,"
-            f" {counted(counts['tool_calls'], 'record')} of tool calls made for you, and"
-            f" {counted(counts['notes'], 'note')} that bots took from your words, in old versions of their files too."
-        ]
-        if "prompts" in counts:
+    @property
+    def text(self) -> str:
+        """The reply, in one line."""
+        found = [counted(self.counts[key], noun) for key, noun in _NOUNS.items() if self.counts[key]]
+        text = f"Done. I deleted {listed(found)} of yours." if found else "Done. I found nothing of yours to delete."
+        follows = " The rest of the history will be deleted within a few minutes."
+        return f"{text}{follows}" if self.follows and "prompts" not in self.counts else text
+
+    def details(self, messages: str = IN_DISCORD) -> str:
+        """What else happens, and what stays. `messages` says what becomes of the messages themselves."""
+        lines = []
+        if turns := self.counts["turns"]:
+            lines.append(f"I also took your ID off {counted(turns, 'turn')} in the history.")
+        if notes := self.counts["kept_notes"]:
             lines.append(
-                f"Removed from the record: {counted(counts['prompts'], 'prompt')} with your words, with their answers,"
-                f" {counted(counts['reactions'], 'reaction')}, {counted(counts['messages'], 'logged message')} of"
-                f" yours, and your id on {counted(counts['turns'], 'turn')}."
+                f"I took your ID off {counted(notes, 'note')} that other people contributed to. To have such a note"
+                " deleted, ask the bot."
             )
-        elif self.follows:
-            lines.append("The record of prompts follows within minutes.")
-        if counts["kept_notes"]:
-            notes = counted(counts["kept_notes"], "note")
-            lines.append(
-                f"Kept without your id: {notes} on other people's words too. You can ask a bot to forget a note."
-            )
-        return "\n".join((*lines, _ELSEWHERE, _BY_ITSELF, _STAYS.format(messages=messages)))
+        return "\n".join((*lines, _DETAILS.format(messages=messages)))
 
 
 class Forgetting:

@@ -29,22 +29,14 @@ from agentic.wire.entries import MAX_TOPICS, TOPIC_CHARACTERS, ProfileNote, topi
 ON_THE_WAY_SECONDS = 60.0
 MAX_ON_THE_WAY = 1_000
 
-NO_RECORD = "This program keeps no record, so it notes nothing about you, and no bot writes to you unprompted."
-ELSEWHERE = (
-    "The record is kept by a process on another machine, so it cannot be read here. `/profile delete` and `/forget me`"
-    " still work."
-)
-NO_PROFILE = "No topics are noted about you."
-DELETED = "Your profile is removed, and no new one is made from your earlier messages."
-MORE = (
-    "`/privacy export` sends you what is kept about you as a file, `/forget me` removes it, `/profile` shows and"
-    " changes your topics."
-)
+NO_RECORD = "The history is off here, so there's no profile of you, and no bot writes to you on its own."
+ELSEWHERE = "The history is on another machine, so I can't read it here. `/profile delete` and `/forget me` still work."
+NO_PROFILE = "The bots haven't noted any topics about you."
+DELETED = "Your profile is deleted. Nothing you wrote before now will be used to make a new one."
+MORE = "`/privacy export` sends you a copy of your data. `/forget me` deletes it. `/profile` shows and changes your topics."
 EXPORT_FILE = "my-data.json"
 MAX_EXPORT = 8_000_000  # bytes; Discord takes 10 MB
-EXPORTED = (
-    "This file has all that the bots keep about you, without other people's words. It also says what is left out."
-)
+EXPORTED = "Here's everything the bots have stored about you, without other people's words. The file also says what's left out."
 EXPORT_FAILED = "Your data can't be read right now. Try again in a few minutes."
 
 Exported = Mapping[str, list[dict[str, Any]]]  # by table or store
@@ -93,8 +85,8 @@ class OwnMemory:
         day = f"{datetime.fromtimestamp(profile.at, self._timezone):%Y-%m-%d}"
         lines = "\n".join(f"- {topic}" for topic in profile.topics)
         return (
-            f"Topics that you talk about, {by} (last changed {day}):\n{lines}\n"
-            "`/profile edit` changes them, `/profile delete` removes them."
+            f"Topics you talk about, {by} (last changed {day}):\n{lines}\n"
+            "Change them with `/profile edit`, or delete them with `/profile delete`."
         )
 
     def save_profile(self, user_id: int, text: str, name: str = "") -> str:
@@ -106,10 +98,9 @@ class OwnMemory:
             return self.delete_profile(user_id)
         topics = tuple(topic[:TOPIC_CHARACTERS].strip() for topic in found[:MAX_TOPICS])
         self._keep(ProfileNote(user_id=user_id, name=name, topics=topics, by="person", at=self._clock()))
-        count = "1 topic is" if len(topics) == 1 else f"{len(topics)} topics are"
         left_out = len(found) - len(topics)
-        more = f" {left_out} more were left out: a profile has {MAX_TOPICS} at most." if left_out else ""
-        return f"Saved: {count} noted about you.{more}"
+        more = f" {left_out} more didn't fit: a profile can have at most {MAX_TOPICS}." if left_out else ""
+        return f"Saved. Your profile now has {counted(len(topics), 'topic')}.{more}"
 
     def delete_profile(self, user_id: int) -> str:
         if not self._records:
@@ -140,8 +131,8 @@ class OwnMemory:
         await (consents.allow if wanted else consents.refuse)(user_id, because=because)
         self._new_consents[user_id] = wanted
         if wanted:
-            return "Bots that write by themselves may now write to you unprompted. `/privacy unasked:off` ends it."
-        return "No bot writes to you unprompted anymore. `/privacy unasked:on` allows it again."
+            return "Bots may now write to you on their own. Turn this off with `/privacy unasked:off`."
+        return "Bots no longer write to you on their own. Turn this back on with `/privacy unasked:on`."
 
     async def kept(self, user_id: int) -> Kept:
         return await self._memory.kept_about(user_id)
@@ -173,8 +164,8 @@ class OwnMemory:
                 withheld.append({**about, "why": why})
         left_out = _shorten([each["rows"] for each in sent])
         made = datetime.fromtimestamp(self._clock(), UTC).isoformat()
-        file = {"made": made, "kept about you": sent, "kept, but not in this file": withheld}
-        too_large = f"It would be too large for one message, so the {left_out} oldest entries are left out."
+        file = {"made": made, "stored about you": sent, "stored, but not in this file": withheld}
+        too_large = f"The file would be too large, so the {left_out} oldest entries are left out."
         lines = [EXPORTED, self.problem, too_large if left_out else ""]
         return "\n".join(filter(None, lines)), json.dumps(file, ensure_ascii=False, indent=1)
 
@@ -229,8 +220,8 @@ class Privacy:
         days = min((days for days in bounds if days is not None), default=None)
         if days == 0 or self._channel_readers.logging(channel_id) is None:
             return ""
-        lasting = "without an end" if days is None else "for a day" if days == 1 else f"for {days} days"
-        return f"on here: messages are kept {lasting}, with names"
+        lasting = "without a time limit" if days is None else "for a day" if days == 1 else f"for {days} days"
+        return f"messages here are stored {lasting}, with names"
 
     async def text(self, user_id: int, channel_id: int) -> str:
         online = await self._online()
@@ -238,12 +229,14 @@ class Privacy:
         elsewhere = self._shown(
             agent for agent in self._names if agent in online and agent not in self._channel_readers
         )
-        more = f" {listed(elsewhere)} may too, from another process." if elsewhere else ""
-        hearing_here = listed(readers, "no agent of this process")
+        said = (
+            f"{listed(readers)}. Messages here can be sent to their AI providers." if readers else "no bot I know of."
+        )
+        more = f" {listed(elsewhere)} may read it, too." if elsewhere else ""
         return "\n".join(
             (
-                f"**Read here by** {hearing_here}: messages can go to their models' providers.{more}",
-                f"**Message log**: {self.log_line(channel_id) or 'off here'}.",
+                f"**Who reads this channel**: {said}{more}",
+                f"**Message log**: {self.log_line(channel_id) or 'off in this channel'}.",
                 await self._kept_line(user_id),
                 await self._unasked_line(user_id),
                 MORE,
@@ -252,27 +245,30 @@ class Privacy:
 
     async def _kept_line(self, user_id: int) -> str:
         if self._own.problem:
-            return f"**Kept about you**: {self._own.problem}"
+            return f"**Stored about you**: {self._own.problem}"
         kept = await self._own.kept(user_id)
         counts = [counted(number, noun) for noun, number in kept.counts.items() if number]
         counts += [f"a profile of {counted(kept.topics, 'topic')}"] if kept.topics else []
         since = ""
         if kept.since is not None:
             oldest = datetime.fromtimestamp(kept.since, self._settings.timezone)
-            since = f". The oldest logged message is from {oldest:%Y-%m-%d}"
-        return f"**Kept about you** in all channels: {listed(counts, 'nothing')}{since}."
+            since = f". Your oldest logged message is from {oldest:%Y-%m-%d}"
+        return f"**Stored about you** in all channels: {listed(counts, 'nothing')}{since}."
 
     async def _unasked_line(self, user_id: int) -> str:
         consent = None if self._own.problem else await self._own.consent(user_id)
         writers = unasked_writers(self._fronts(), self._settings)
         if not writers:
-            return "**Unprompted messages**: none, no bot here writes by itself."
+            return "**Unprompted messages**: none. No bot here writes on its own."
         writing = self._shown(agent for agent, everyone in writers.items() if consent or everyone)
         if consent is False or not writing:
-            why = "as you chose" if consent is False else "you have not asked for them"
-            return f"**Unprompted messages**: off, {why}. `/privacy unasked:on` allows them."
-        why = "as you chose" if consent else "as the owner set it"
-        return f"**Unprompted messages**: {listed(writing)} may write to you, {why}. `/privacy unasked:off` ends that."
+            why = "as you chose" if consent is False else "because you haven't turned them on"
+            return f"**Unprompted messages**: off, {why}. Turn them on with `/privacy unasked:on`."
+        why = "as you chose" if consent else "as the owner chose"
+        return (
+            f"**Unprompted messages**: {listed(writing)} may write to you, {why}. Turn this off with"
+            " `/privacy unasked:off`."
+        )
 
     def _shown(self, agents: Iterable[str]) -> list[str]:
         return [self._names.get(agent, agent) for agent in agents]

@@ -31,10 +31,11 @@ from agentic.chat.service import Person
 from agentic.process.tasks import BackgroundTasks
 from agentic.state.silence import ChannelRef
 
-UNKNOWN = "I don't know that command. /help lists them."
-NEARLY = "I don't understand that. You can write:"
-HELP_HEAD = """What you can write to me, each as a whole message:
-STOP – I am silent here; STOP 30 for 30 minutes. RESUME – I speak again. A 🛑 at a message of mine stops me too.
+UNKNOWN = "I don't know that command. /help lists all of them."
+NEARLY = "I didn't understand that. You can write:"
+HELP_HEAD = """You can write these to me, each as a message of its own:
+STOP – Stop me here (STOP 30: for 30 minutes). Reacting with 🛑 to one of my messages does the same.
+RESUME – Let me speak again
 /help – Show this list"""
 ORDERS = {"stop": "STOP", "resume": "RESUME"}  # actions that are words without a slash
 ABOUT_DATA = ("forget", "privacy")
@@ -130,14 +131,16 @@ class TextCommands(ABC):
     async def _carry_out(self, heard: HeardMessage, words: str) -> None:
         if not await self._services.state.posts.claims.first(self._agent, f"command {heard.facts.message_id}"):
             return
-        text, file = await self._answer(words, heard)
+        text, file, more = await self._answer(words, heard)
         await (self.post(heard, text) if file is None else self.send_file(heard, text, file))
+        if more:
+            await self.post(heard, more, ":more")
 
-    async def post(self, heard: HeardMessage, text: str) -> None:
+    async def post(self, heard: HeardMessage, text: str, part: str = "") -> None:
         if (outlet := self._channels.answering(heard.facts.channel_id)) is None:
             return
         try:
-            posted = await outlet.sink.post(Post(text=text), f"c{heard.facts.message_id}")
+            posted = await outlet.sink.post(Post(text=text), f"c{heard.facts.message_id}{part}")
         except CannotPost as error:
             log.warning("%s: a command in chat %d was not answered: %s", self._agent, heard.facts.channel_id, error)
         else:
@@ -152,9 +155,10 @@ class TextCommands(ABC):
         seen = (char for char in text if char.isspace() or unicodedata.category(char) not in ("Cc", "Cf"))
         return " ".join("".join(seen).split())
 
-    async def _answer(self, words: str, heard: HeardMessage) -> tuple[str, File | None]:
+    async def _answer(self, words: str, heard: HeardMessage) -> tuple[str, File | None, str]:
+        """Return the answer, its file, and a second message."""
         if (read := self._read(words)) is None:
-            return self._help(_wanted(words)), None
+            return self._help(_wanted(words)), None, ""
         action, values = read
         if any(extra_of(field)["kind"] == "message" for field in action.values.model_fields.values()):
             values = {**values, "message": str(self._meant_message(heard) or "")}
@@ -170,7 +174,7 @@ class TextCommands(ABC):
             agent=self._agent,
         )
         outcome = await self._actions.perform(request)
-        return self._style.text_of(outcome), outcome.reply if isinstance(outcome.reply, File) else None
+        return self._style.text_of(outcome), outcome.reply if isinstance(outcome.reply, File) else None, outcome.more
 
     def _help(self, wanted: str) -> str:
         """Return all commands, or those that begin like what somebody wrote."""

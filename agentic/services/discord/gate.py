@@ -331,9 +331,10 @@ class Gate:
         public: bool = False,
         attach: Attach | None = None,
         view: discord.ui.View | None = None,
+        more: str = "",
     ) -> None:
         """Answer a command, announced or not. Only its user sees the answer, unless it is `public`; it pings nobody.
-        The answer to a choice from a menu replaces the menu."""
+        The answer to a choice from a menu replaces the menu. `more` follows as a second message, for the user only."""
         extras: dict[str, Any] = {"allowed_mentions": pings(None), "view": view}
 
         async def respond(text: str | None, files: dict[str, Any]) -> None:
@@ -346,6 +347,9 @@ class Gate:
                     await interaction.response.send_message(text, ephemeral=not public, **extras, **files)
 
         await self._with_or_without_file(respond, fit(self.clean(text)), attach)
+        if more:
+            async with self._passing(answers=True):
+                await interaction.followup.send(fit(self.clean(more)), ephemeral=True, allowed_mentions=pings(None))
 
     async def show_form(self, interaction: discord.Interaction, form: discord.ui.Modal) -> None:
         """Answer a command with a form, whose texts are already cleaned."""

@@ -22,9 +22,7 @@ log = logging.getLogger(__name__)
 class SignalCommands(TextCommands):
     """The commands that one agent's account takes."""
 
-    left_messages: ClassVar[str] = (
-        "messages on your phone and on other people's, and your messages in Discord if you write there too"
-    )
+    left_messages: ClassVar[str] = "Messages on your phone, on other people's phones, and in Discord."
 
     def __init__(self, agent: str, account: SignalAccount, services: Services, channels: SignalChannels) -> None:
         self._account = account

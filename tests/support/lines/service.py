@@ -117,7 +117,7 @@ class LineChannels(HeardChannels):
 class LineCommands(TextCommands):
     """The commands of one agent, who answers those in which it is mentioned."""
 
-    left_messages: ClassVar[str] = "the lines on the server"
+    left_messages: ClassVar[str] = "The lines on the server."
 
     def __init__(self, agent: str, lines: LineService, channels: LineChannels) -> None:
         self._lines = lines
