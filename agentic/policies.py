@@ -12,7 +12,7 @@ PolicyName = Literal["rounds", "round-robin", "moderated", "pull"]
 POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
 POLICY_TEXTS: Mapping[str, str] = {
     "round-robin": "in turn, in the order given",
-    "pull": "the bot that the conversation concerns most",
-    "moderated": "the moderator names the next bot; without a moderator, you do",
-    "rounds": "in rounds, in a different order each",
+    "pull": "whoever the conversation concerns most",
+    "moderated": "the moderator names the next speaker (without one, you do)",
+    "rounds": "in rounds, each in a different order",
 }

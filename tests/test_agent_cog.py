@@ -247,7 +247,7 @@ class AnsweringTests(CogCase):
         for author in (ALICE, BOB):
             await scene.ask(author=author)
         third = await scene.ask()
-        self.assertEqual(scene.texts(), ["I have too many requests right now. Please ask me again in a minute."])
+        self.assertEqual(scene.texts(), ["I have too many requests right now. Please ask again in a minute."])
         thought.set()
         await settle()
         await scene.ask(message_id=third)

@@ -196,7 +196,7 @@ def _agent(context: ActionContext, written: str) -> RosterEntry | None:
 
 
 def _unknown_agent(context: ActionContext, written: str) -> Outcome:
-    return unknown_value("agent", written, [entry.shown for entry in context.services.agents.roster])
+    return unknown_value("bot or persona", written, [entry.shown for entry in context.services.agents.roster])
 
 
 def _place(context: ActionContext, request: ActionRequest) -> CommandPlace:

@@ -82,7 +82,7 @@ def read_values(context: ActionContext, kind: type[Values], request: ActionReque
         if extra["kind"] == "bot":
             agent = agent_named(value, agents)
             if agent is None:
-                return unknown_value("agent", value, [*agents.values()])
+                return unknown_value("bot", value, [*agents.values()])
             changed[key] = agent
         elif extra["choices"] and value not in extra["choices"]:
             return unknown_value(field.alias or key, value, [*extra["choices"]], _shown_choices(extra["choices"]))
@@ -109,7 +109,7 @@ def _describe(field: FieldInfo) -> str:
     """Say what a value must be, for a person."""
     bounds = bounds_of(field)
     if extra_of(field)["kind"] in ("channel", "person"):
-        return "an ID of Discord"
+        return "a Discord ID"
     low, high = bounds.get("ge", bounds.get("gt")), bounds.get("le", bounds.get("lt"))
     if "pattern" in bounds:
         return "written as HH:MM"
@@ -138,5 +138,5 @@ def unknown_value(kind: str, written: str, known: Sequence[str], shown: Sequence
     close = nearest([Called(name, name) for name in known], written)
     meant = f" Did you mean {close}?" if close else ""
     more = ", …" if len(listed) > MAX_NAMED else ""
-    there_are = f" There are: {', '.join(listed[:MAX_NAMED])}{more}." if listed else ""
-    return refused("unknown_value", kind=kind, written=clean_name(written), more=f"{meant}{there_are}")
+    choices = f" Choose from: {', '.join(listed[:MAX_NAMED])}{more}." if listed else ""
+    return refused("unknown_value", kind=kind, written=clean_name(written), more=f"{meant}{choices}")

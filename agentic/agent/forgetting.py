@@ -46,8 +46,8 @@ ASK_EVERY = 0.1
 LEFT_SECONDS = 60.0
 IN_DISCORD = "Your messages and the bots' answers in Discord. The bots can read them until someone deletes them."
 _DETAILS = (
-    "**Other machines**: Bots there delete your data, too. A machine that's off does so when it returns, if that's within"
-    f" {KEEP_DAYS} days.\n"
+    "**Other machines**: Bots there delete your data, too. A machine that's off does so when it's back, if that's"
+    f" within {KEEP_DAYS} days.\n"
     "**Expires on its own**, because deleting it now would reset your limits or break an answer:\n"
     "- Your mention count (1 minute), answers in progress (30 minutes), running bot conversations (1 hour).\n"
     "- What you cost and how many notes you caused today (2 days).\n"

@@ -394,12 +394,12 @@ class PinProblemReporter:
 def problem_text(fault: CommandProblem) -> str:
     """Say what of a command can't be used and what can, in one message. Problems that have no room are counted."""
     if fault.command == "history":
-        return f"I can't use this `.history`, so it is ignored:\n{fault.lines[0][:MAX_LINE]}"
+        return f"I can't use this `.history`, so I'm ignoring it:\n{fault.lines[0][:MAX_LINE]}"
     if fault.used:
         head = "I can't use these lines of this `.config`:"
-        last = f"I do use these, unless a newer pin sets them: {', '.join(sorted(fault.used))}."
+        last = f"I'm using the rest, unless a newer pin sets it: {', '.join(sorted(fault.used))}."
     else:
-        head, last = "I can't use this `.config`:", "So none of its options is in effect."
+        head, last = "I can't use this `.config`:", "None of its options are in effect."
     lines = [line[:MAX_LINE] for line in fault.lines]
     left = MAX_TEXT - len(head) - len(last) - MAX_NAMES
     shown = _take_that_fit(lines, left, len("\n"))
@@ -407,7 +407,7 @@ def problem_text(fault: CommandProblem) -> str:
     if rest:  # the names of as many options as there is room for, and the number of the other ones
         names = _take_that_fit(rest, MAX_NAMES - 80, len(", "))
         more = f", and {len(rest) - len(names)} more" if len(rest) > len(names) else ""
-        shown.append(f"These can't be used either: {', '.join(names)}{more}")
+        shown.append(f"I can't use these either: {', '.join(names)}{more}")
     return "\n".join((head, *shown, last))
 
 

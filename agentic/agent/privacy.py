@@ -33,10 +33,12 @@ NO_RECORD = "The history is off here, so there's no profile of you, and no bot w
 ELSEWHERE = "The history is on another machine, so I can't read it here. `/profile delete` and `/forget me` still work."
 NO_PROFILE = "The bots haven't noted any topics about you."
 DELETED = "Your profile is deleted. Nothing you wrote before now will be used to make a new one."
-MORE = "`/privacy export` sends you a copy of your data. `/forget me` deletes it. `/profile` shows and changes your topics."
+MORE = "`/privacy export` sends you a copy of your data, `/forget me` deletes it, and `/profile` shows your topics."
 EXPORT_FILE = "my-data.json"
 MAX_EXPORT = 8_000_000  # bytes; Discord takes 10 MB
-EXPORTED = "Here's everything the bots have stored about you, without other people's words. The file also says what's left out."
+EXPORTED = (
+    "Here's everything the bots have stored about you, except other people's words. The file says what's left out."
+)
 EXPORT_FAILED = "Your data can't be read right now. Try again in a few minutes."
 
 Exported = Mapping[str, list[dict[str, Any]]]  # by table or store

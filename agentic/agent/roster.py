@@ -76,7 +76,7 @@ def lacking_key(agent: AgentSettings) -> str | None:
     if agent.usable:
         return None
     lacks = dict.fromkeys(model.lacks for model in agent.models if model.lacks)
-    return f"{' and '.join(lacks)} is not set, which {agent.models[0].name} needs"
+    return f"{' and '.join(lacks)} isn't set, and {agent.models[0].name} needs it"
 
 
 def listed(
@@ -97,7 +97,7 @@ def listed(
             except NoModel as error:
                 shown = front.display_name or key
                 others.append(RosterEntry(key=key, shown=shown, is_bot=False, front=front, why_not=str(error)))
-    taken = dict.fromkeys(RESERVED, "a name that the program uses for itself in prompts")
+    taken = dict.fromkeys(RESERVED, "a name the program uses itself")
     taken |= {skeleton(name): bot.shown for bot in bots for name in (bot.key, bot.shown)}
     personas: list[RosterEntry] = []
     for persona in sorted(others, key=lambda one: one.key):
@@ -107,7 +107,7 @@ def listed(
             taken |= dict.fromkeys(names, persona.shown)
             personas.append(persona)
         else:  # it is left out, and goes by its key, since the name means the other agent
-            why = f"its name {persona.shown!r} is too much like {owner!r}: choose another display_name"
+            why = f"its name {persona.shown!r} is too similar to {owner!r} (choose another display_name)"
             personas.append(replace(persona, shown=persona.key, settings=None, why_not=why))
     return (*bots, *personas)
 
@@ -259,11 +259,11 @@ def find(entries: Sequence[Entry], name: str) -> Entry | str:
     if len(found) > 1:
         shown = [f"{one.shown} ({one.key})" for one in found]
         either = f"{', '.join(shown[:-1])} or {shown[-1]}"
-        return f"“{name}” could be {either}. Write the whole name, or the key in parentheses."
+        return f"“{name}” could be {either}. Write the full name or the key in parentheses."
     if found:
         return found[0]
     close = nearest(entries, name)
-    return f"Nobody is called “{name}”{f'; did you mean {close}?' if close else '.'}"
+    return f"There's no bot or persona called “{name}”.{f' Did you mean {close}?' if close else ''}"
 
 
 def members_of(entries: Sequence[Entry], text: str) -> tuple[list[Entry], list[str]]:

@@ -45,7 +45,7 @@ from agentic.wire.messages import Command, RoomOrder
 CHAIN_END = "🔁"
 MAX_GROWING = 200  # growing posts that are remembered
 RULE = "-" * 20
-MANAGERS_ONLY = "`m context` is for people who may manage messages here."
+MANAGERS_ONLY = "Only moderators can use `m context` here."
 
 _BLANKS = frozenset("\u2800\u3164\u115f\u1160\uffa0")  # letters and signs that look like a space
 
@@ -343,7 +343,7 @@ def format_request(prompt: Prompt, history: Sequence[Message]) -> str:
     if prompt.schema is not None:
         parts.append(("form of the answer", json.dumps(prompt.schema, ensure_ascii=False, indent=1)))
     if prompt.search:
-        parts.append(("search", "The web search of the model's maker is offered."))
+        parts.append(("search", "The model can use its provider's web search."))
     if prompt.tools:
         tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in prompt.tools]
         parts.append(("tools", json.dumps(tools, ensure_ascii=False, indent=1)))

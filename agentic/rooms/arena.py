@@ -38,9 +38,9 @@ from agentic.wire.reasons import TurnAborted
 
 BOXES = ("🅰️", "🅱️")
 MAX_QUOTE = 300  # characters of the question
-TOO_FEW = f"{HIDDEN}There is no arena now: it takes two agents that can answer. Please try again in a while."
-FAILED = f"{HIDDEN}There is no arena: one of the two had no answer. /why-not and the log say more; please ask again."
-INTERRUPTED = f"{HIDDEN}There is no arena: it was interrupted before both had answered. Please ask again."
+TOO_FEW = f"{HIDDEN}I can't open an arena right now: it needs two bots that can answer. Please try again later."
+FAILED = f"{HIDDEN}The arena is off: one of the two bots had no answer. Please ask again. /why-not says more."
+INTERRUPTED = f"{HIDDEN}The arena is off: it was interrupted before both bots had answered. Please ask again."
 ANSWER_SECONDS = 75.0
 ANSWER_TOKENS = 1_200
 MAX_ANSWER = 1_500  # characters
@@ -172,8 +172,8 @@ class ArenaKeeper:
             await self._post(arena, f"{HIDDEN}{box}\n{answer.text}", box, since=arena.at)
         until, bot = self._clock() + arena.minutes * 60.0, self._bot(arena)
         vote = (
-            f"{HIDDEN}**Which answer is better?** {BOXES[0]} or {BOXES[1]}, one vote each;"
-            f" the names are shown after {counted(arena.minutes, 'minute')}.\n> {_quoted_question(arena)}"
+            f"{HIDDEN}**Which answer is better?** Vote with {BOXES[0]} or {BOXES[1]}. You'll see who they are in"
+            f" {counted(arena.minutes, 'minute')}.\n> {_quoted_question(arena)}"
         )
         message_id = await self._post(arena, vote, "vote", since=arena.at)
         await bot.offer(arena.channel_id, message_id, BOXES)

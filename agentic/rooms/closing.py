@@ -21,7 +21,7 @@ from agentic.llm.types import Prompt
 from agentic.rooms.room_bot import VOTE, RoomPost
 from agentic.rooms.threads import closed_line
 from agentic.state.rooms import Room, RoomMember
-from agentic.text import counted
+from agentic.text import counted, listed
 from agentic.turn.loose_json import objects
 from agentic.wire.connection import or_default
 from agentic.wire.entries import Contender, ContestNote
@@ -181,13 +181,13 @@ def closing_card(room: Room, posts: Sequence[RoomPost], positions: Mapping[str, 
 def _verdict(votes: Mapping[str, int], shown: Mapping[str, str]) -> str:
     most = max(votes.values(), default=0)
     if not most:
-        return "**Nobody voted**, so nobody convinced most."
+        return "**Nobody voted**, so there's no winner."
     first = [name for name, count in votes.items() if count == most]
     others = ", ".join(f"{shown[name]} {count}" for name, count in votes.items() if name not in first)
     rest = f" ({others})" if others else ""
     if len(first) > 1:
-        return f"**A tie**: {' and '.join(shown[name] for name in first)}, {counted(most, 'vote')} each{rest}."
-    return f"**Convinced most**: {shown[first[0]]}, {counted(most, 'vote')}{rest}."
+        return f"**A tie**: {listed([shown[name] for name in first])}, {counted(most, 'vote')} each{rest}."
+    return f"**Most convincing**: {shown[first[0]]}, {counted(most, 'vote')}{rest}."
 
 
 def plain(text: str) -> str:

@@ -36,6 +36,7 @@ from agentic.state.rooms import (
     RoomMember,
     RoomOpening,
 )
+from agentic.text import listed
 from agentic.wire.bus import NOBODY
 from agentic.wire.connection import or_default
 from agentic.wire.entries import StoredValue
@@ -44,12 +45,12 @@ from agentic.wire.messages import MAX_TOPIC, Command, RoomOrder
 MAX_THREAD_NAME = 100  # characters
 MAX_NAME = 80  # characters of a person's name
 UNNAMED = "Room"
-VOTES = "A 👍 on a post is a vote for its author."
+VOTES = "React with 👍 to a post to vote for its author."
 GIVE_UP_SECONDS = 15 * 60
 RETRY_SECONDS = 15.0
 OPENED = "opened"
 AWAY = "away"  # an outcome: Redis is unavailable, so nobody could be asked
-NOT_OPENED = "(This room was not opened.)"
+NOT_OPENED = "(This room wasn't opened.)"
 # Opening quotation marks, and what may close each of them.
 QUOTES = {**dict(zip("\"'“”‘«»‹「『", "\"'””’»«›」』", strict=True)), "„": "“”"}
 
@@ -124,11 +125,10 @@ def thread_name(topic: str) -> str:
 
 def opening_text(room: Room, question: str = "", asked_by: str = "") -> str:
     """The message above the thread. `asked_by`: the name of the person who opened the room, which pings nobody."""
-    shown = [escaped(member.shown) for member in room.members]
-    who = f"{', '.join(shown[:-1])} and {shown[-1]}"
+    who = listed([escaped(member.shown) for member in room.members])
     first = f" The first question: {escaped(one_line(question, MAX_TOPIC))}" if question.strip() else ""
     opener = f" {escaped(one_line(asked_by, MAX_NAME))} opened this room." if asked_by.strip() else ""
-    return f"**{escaped(room.topic)}**: {who} discuss it in this thread.{opener}{first} {VOTES}"
+    return f"**{escaped(room.topic)}**: {who} discuss this in the thread.{opener}{first} {VOTES}"
 
 
 def escaped(text: str) -> str:

@@ -78,12 +78,12 @@ WHAT_TO_DO: Mapping[str | None, str] = {
     "archived": "Use /room resume to bring the thread back and continue.",
     "locked": "Unlock the thread, then use /room resume to continue.",
     GONE: "It can't continue. Use /room create to open a new one.",
-    "no_access": "Let the bots see the thread and write in it (for personas: Manage Webhooks), then use"
+    "no_access": "Let the bots see the thread and write in it (personas also need Manage Webhooks), then use"
     " /room resume to continue.",
 }
 NOT_LOCKED = (
-    f"{HIDDEN}I can't lock this thread between the audience's slots, because not all bots here have the permission"
-    " Manage Threads. Anybody may write at any time, and the room continues."
+    f"{HIDDEN}I can't lock this thread between the audience's slots, because some bots here lack the Manage Threads"
+    " permission. The room continues, and anyone can write at any time."
 )
 
 log = logging.getLogger(__name__)
@@ -349,7 +349,7 @@ def line_text(room: Room, line: RoomLine) -> str:
         case "failed":
             return (
                 f"{HIDDEN}{who} couldn't take its turn: {failure}. The room continues, and {who} gets another try on"
-                f" its next turn. After {MAX_FAILURES} failed turns in a row it leaves the room."
+                f" its next turn. After {MAX_FAILURES} failed turns in a row, it leaves the room."
             )
         case "waits":
             return (
@@ -360,13 +360,13 @@ def line_text(room: Room, line: RoomLine) -> str:
         case "unclear":
             return f"{HIDDEN}That name fits more than one member: {' or '.join(shown)}. Write the whole name."
     left = {
-        "chose": f"{who} has left the room. /room add brings it back.",
-        "removed": f"A person removed {who} from the room. /room add brings it back.",
-        "deleted": f"{who} is no longer in this room, because its persona was deleted. It won't come back.",
+        "chose": f"{who} has left the room. Use /room add to bring it back.",
+        "removed": f"Someone removed {who} from the room. Use /room add to bring it back.",
+        "deleted": f"{who} is no longer in this room, because the persona was deleted.",
     }
     failed = (
-        f"{who} has left the room after {MAX_FAILURES} failed turns in a row: {failure}. It won't come back by itself;"
-        " /room add brings it back."
+        f"{who} has left the room after {MAX_FAILURES} failed turns in a row: {failure}. Use /room add to bring it"
+        " back."
     )
     text = f"{HIDDEN}{left.get(line.why, failed)}"
     if room.status == "paused" and len(room.members) < MIN_MEMBERS:
@@ -376,7 +376,7 @@ def line_text(room: Room, line: RoomLine) -> str:
 
 def slot_line(room: Room, now: float) -> str:
     seconds = max(1, round((room.slot_until or now) - now))
-    return f"{HIDDEN}The floor is yours for {seconds} s: what you say here is what the next turns take up."
+    return f"{HIDDEN}The floor is yours for {counted(seconds, 'second')}. The next speakers will respond to you."
 
 
 def why_line(room: Room) -> str:

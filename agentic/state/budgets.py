@@ -331,8 +331,8 @@ class Budgets:
         lines = []
         for scope, cap in map(str.split, near):
             kind, _, name = scope.partition(":")
-            whose = {"all": "", "agent": f" of {name}"}.get(kind, f" of the channel {name}")
-            lines.append(f"{NOTICE_SHARE:.0%} of the daily budget{whose} ({int(cap) / MICRO:.2f} USD) is spent")
+            whose = {"all": "", "agent": f" for {name}"}.get(kind, f" for the channel {name}")
+            lines.append(f"{NOTICE_SHARE:.0%} of today's budget{whose} (${int(cap) / MICRO:.2f}) is spent")
         return lines
 
 

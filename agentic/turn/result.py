@@ -185,16 +185,16 @@ SIGNS: Mapping[str, str] = {
     "muted": "🔇",
 }
 LINES: Mapping[str, str] = {
-    "busy": "I have too many requests right now. Please ask me again in a minute.",
-    "model_failed": "I can't answer right now: my model isn't reachable. Please try again later.",
-    "benched": "I'm paused, since my provider rejects my requests. My owner's log has the cause.",
+    "busy": "I have too many requests right now. Please ask again in a minute.",
+    "model_failed": "I can't answer right now: I can't reach my model. Please try again later.",
+    "benched": "I'm on a break, because my AI provider is rejecting my requests. My owner's log says why.",
     "deadline": "That took too long, so I stopped. Please ask again, or ask for less.",
-    "session_lost": "I lost my place in this task. Please try again: I will start over.",
+    "session_lost": "I lost my place in this task. Please ask again, and I'll start over.",
     "refused": "I'd rather not answer that one.",
     "unreadable": "I couldn't put a proper answer together. Please ask again.",
     "picture_failed": "I couldn't draw the picture. Please try again.",
-    "discord_failed": "I had an answer, but it could not be posted here. Please ask again in a minute.",
-    "signal_failed": "I lost the connection while I was sending my answer. If you don't see it, please ask again.",
+    "discord_failed": "I had an answer, but I couldn't post it here. Please ask again in a minute.",
+    "signal_failed": "I lost the connection while sending my answer. If you don't see it, please ask again.",
     "internal_error": "Something went wrong on my side. Please try again later.",
 }
 
@@ -202,16 +202,16 @@ FAILED_AGAIN = "That failed again. "
 
 # The meaning of a reaction, posted once for each person: the reaction alone does not say what to do.
 MEANINGS: Mapping[str, str] = {
-    "cooldown": "I just answered here. Please ask again in a few seconds; from now on ⏳ means this.",
-    "daily_limit": "I have used up today's turns. Please ask again tomorrow; from now on ⏳ means this.",
-    "too_often": "You have asked me often this minute. Please wait for the next; from now on ⏳ means this.",
+    "cooldown": "I just answered here. Please ask again in a few seconds. (Next time I'll just react with ⏳.)",
+    "daily_limit": "I've used up my turns for today. Please ask again tomorrow. (Next time I'll just react with ⏳.)",
+    "too_often": "You've asked me a lot in the last minute. Please wait a moment. (Next time I'll just react with ⏳.)",
 }
 
 ADVICE: Mapping[type[ModelError], str] = {
     RateLimited: "Please try again in a minute.",
     TimedOut: "Please ask again, or ask for less.",
     BadAnswer: "Please ask again.",
-    Final: "My owner's log has more.",
+    Final: "My owner can find the details in the log.",
 }
 MAX_KIND = 60  # characters
 _NO_NAME = re.compile(r"\W+", re.ASCII)

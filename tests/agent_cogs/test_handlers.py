@@ -245,7 +245,7 @@ async def test_a_managers_order_applies_in_their_server_and_the_owners_everywher
 @pytest.mark.promise(525)
 async def test_the_status_shows_managers_the_orders_of_their_own_server():
     async with two_servers() as place:
-        ends = f"is muted until <t:{NOW + 3600:.0f}:R>"
+        ends = f"it's muted, which ends <t:{NOW + 3600:.0f}:R>"
         await place.use("bots mute", bot="grok")
         await place.use("bots ignore", user=str(BOB))
         told = await place.use("bots status")
@@ -264,7 +264,7 @@ async def test_the_status_shows_managers_the_orders_of_their_own_server():
         place.known.application_owners = set()
         await place.use("bots pause")
         told = await place.use("bots status", MEMBER)
-        assert "**All bots are paused in this server**, until /bots resume." in told
+        assert "**All bots are paused in this server.** A server manager can use /bots resume." in told
         assert "**Here**: paused" in told
         assert "paused" not in await place.use("bots status", **there)
         assert "all bots are paused" in await place.use("why-not", MEMBER, bot="grok")
@@ -307,13 +307,13 @@ async def test_the_status_tells_of_all_bots_of_the_day_and_of_this_channel():
         await place.silence.stop(Scope.channel(DEBATE), 7200.0, source="m1")
         assert await place.use("bots status", MEMBER) == (
             "**Online**: Claude (muted for 5 minutes)\n"
-            "**Offline**: Grok (paused for 10 minutes: its provider refuses it)\n"
+            "**Offline**: Grok (on a break for 10 minutes: its AI provider is rejecting its requests)\n"
             "**Today**: Claude 12 turns, $0.25; Grok 0 turns, $0.0042; total $0.25 of $2.00\n"
             "**Here**: a conversation is running, theme debate, round 3, Grok's turn\n"
             f"**Stopped elsewhere**: <#{DEBATE}> for 2 hours"
         )
         told = await place.use("bots status", channel=DEBATE)
-        assert "**Here**: stopped for 2 hours more; /resume ends that" in told
+        assert "**Here**: stopped (2 hours left; /resume ends that)" in told
 
 
 async def test_a_quiet_day_has_a_status_too():
@@ -329,12 +329,12 @@ async def test_the_status_says_when_bots_write_by_themselves_and_why_not():
     async with a_place() as place:
         tasks = {
             "follow_up:claude": TaskState(due=NOW + 2400),
-            "discover:claude": TaskState(why="these are quiet hours"),
+            "discover:claude": TaskState(why="it's outside the active hours"),
         }
         await place.state.coordination.idle.write(IdleState(tasks=tasks), 0)
         assert (await place.use("bots status", MEMBER)).endswith(
-            "**While nobody writes**:\n"
-            "- Claude: follow-ups in 40 minutes at the earliest; discoveries wait: these are quiet hours"
+            "**Background tasks**:\n"
+            "- Claude: follow-ups (in 40 minutes at the earliest) and discoveries (it's outside the active hours)"
         )
 
 
@@ -344,8 +344,8 @@ async def test_the_status_names_a_persona_without_a_bot_as_people_know_it(tmp_pa
     (tmp_path / "penny" / "identity.md").write_text("---\nname: Penny\n---\n")
     async with a_place(tmp_path) as place:
         await place.services.agents.roster.look()
-        await place.state.coordination.idle.write(IdleState(tasks={"discover:penny": TaskState(why="it is muted")}), 0)
-        assert "\n- Penny: discoveries wait: it is muted" in await place.use("bots status", MEMBER)
+        await place.state.coordination.idle.write(IdleState(tasks={"discover:penny": TaskState(why="it's muted")}), 0)
+        assert "\n- Penny: discoveries (it's muted)" in await place.use("bots status", MEMBER)
 
 
 # start
@@ -372,10 +372,10 @@ async def orders_of(place: Place, outcome: str) -> list[Command]:
 @pytest.mark.parametrize(
     ("outcome", "told"),
     [
-        ("started", f"A conversation starts in <#{LOUNGE}>."),
+        ("started", f"A conversation is starting in <#{LOUNGE}>."),
         ("busy", f"A conversation is already running in <#{LOUNGE}>."),
         ("stopped", f"The bots are stopped in <#{LOUNGE}>. Use /resume there first."),
-        ("something_new", "The coordinator refused: something_new."),
+        ("something_new", "The coordinator refused this: something_new."),
     ],
 )
 async def test_whoever_starts_a_conversation_is_told_what_came_of_it(outcome: str, told: str):
@@ -400,10 +400,10 @@ async def test_a_start_goes_where_it_was_meant_to_and_nowhere_else():
     ("command", "values", "outcome", "told"),
     [
         ("next", {"bot": "grok"}, "requested", "Grok speaks next in {here}, after the current turn."),
-        ("next", {"bot": "grok"}, "started", "Grok has a turn in {here}."),
+        ("next", {"bot": "grok"}, "started", "Grok is taking a turn in {here}."),
         ("next", {"bot": "grok"}, "offline", "Grok is offline."),
         ("end", {}, "none_running", "No conversation is running in {here}."),
-        ("start", {"starter": "grok", "topic": "tea"}, "started", "A conversation starts in {here}."),
+        ("start", {"starter": "grok", "topic": "tea"}, "started", "A conversation is starting in {here}."),
     ],
 )
 async def test_a_conversation_is_steered_by_the_coordinator_and_noted(command, values, outcome, told):
@@ -433,14 +433,14 @@ async def test_all_bots_are_paused_until_a_manager_lets_them_go_on():
         assert await place.use("bots pause") == (
             "All bots are paused in every channel. Use /bots resume to let them speak again."
         )
-        assert "**All bots are paused everywhere**" in await place.use("bots status", MEMBER)
+        assert "**All bots are paused everywhere.**" in await place.use("bots status", MEMBER)
         assert "all bots are paused" in await place.use("why-not", MEMBER, bot="grok")
         for command in ("bots start", "bots next", "ask"):
             reply = await place.use(command, bot="grok", agent="grok", prompt="hello")
             assert reply == "All bots are paused. Use /bots resume first.", command
         told = await place.use("resume")
         assert told == f"<#{LOUNGE}> is no longer stopped, but all bots are paused. Use /bots resume."
-        assert await place.use("bots resume") == "All bots are back: the pause has ended."
+        assert await place.use("bots resume") == "The pause is over. All bots can speak again."
         assert await place.use("bots resume") == "The bots weren't paused."
         assert not place.silence.check(ChannelRef(LOUNGE)), "its own stop was lifted"
 
@@ -464,7 +464,7 @@ async def test_the_status_shows_a_budget_that_was_raised():
 
 async def test_without_a_coordinator_the_person_is_told():
     async with a_place() as place:
-        assert "No coordinator answers" in await place.use("bots start")
+        assert "The coordinator didn't answer" in await place.use("bots start")
 
 
 # mute and ignore
@@ -476,7 +476,7 @@ async def test_a_muted_bot_takes_no_turn_until_it_is_unmuted():
         assert "Grok is muted in every channel for 60 minutes" in await place.use("bots mute", bot="grok")
         assert await place.state.limits.take(LimitRequest(agent="grok", channel_id=LOUNGE, **rules)) == "muted"
         assert "Grok is muted in every channel for 5 minutes" in await place.use("bots mute", bot="grok", minutes=5)
-        assert await place.use("bots unmute", bot="grok") == "Grok may speak again."
+        assert await place.use("bots unmute", bot="grok") == "Grok can speak again."
         assert await place.use("bots unmute", bot="grok") == "Grok wasn't muted."
         assert await place.state.limits.take(LimitRequest(agent="grok", channel_id=LOUNGE, **rules)) == "ok"
 
@@ -503,15 +503,15 @@ async def test_who_may_stops_the_channel_for_a_time_and_lifts_it(who: Person):
     async with a_place(MODERATOR_IDS="7,8") as place:
         assert (
             await place.use("stop", who, minutes=30)
-            == f"The bots are silent in <#{LOUNGE}> for 30 minutes. Use /resume to let them speak again."
+            == f"The bots are stopped in <#{LOUNGE}> for 30 minutes. Use /resume to let them speak again."
         )
         assert place.silence.stopped_channels() == {LOUNGE: NOW + 1800}
         assert (
             await place.use("stop", who)
-            == f"The bots are silent in <#{LOUNGE}> for 24 hours. Use /resume to let them speak again."
+            == f"The bots are stopped in <#{LOUNGE}> for 24 hours. Use /resume to let them speak again."
         )
         assert place.silence.stopped_channels() == {LOUNGE: NOW + 86400}
-        assert await place.use("resume", who) == f"The bots may speak in <#{LOUNGE}> again."
+        assert await place.use("resume", who) == f"The bots can speak in <#{LOUNGE}> again."
         assert await place.use("resume", who) == f"The bots weren't stopped in <#{LOUNGE}>."
 
 
@@ -528,7 +528,7 @@ async def test_who_may_not_ends_only_what_answers_them():
         assert SilenceChange(Scope.channel(LOUNGE), BOB) in changes
         assert not place.silence.check(ChannelRef(LOUNGE))
         await place.silence.stop(Scope.channel(LOUNGE), source="m1")
-        assert "Only people who may manage messages" in await place.use("resume", MEMBER)
+        assert "Only moderators" in await place.use("resume", MEMBER)
         assert place.silence.check(ChannelRef(LOUNGE))
 
 
@@ -540,17 +540,17 @@ async def test_what_lifts_a_channels_stop_lifts_its_threads_and_not_the_other_wa
         await place.use("stop", channel=DEBATE)
         told = await place.use("resume", channel=THREAD, parent=LOUNGE)
         assert told == f"The bots are stopped in all of <#{LOUNGE}>. Use /resume there."
-        assert await place.use("resume", channel=LOUNGE) == f"The bots may speak in <#{LOUNGE}> again."
+        assert await place.use("resume", channel=LOUNGE) == f"The bots can speak in <#{LOUNGE}> again."
         assert list(place.silence.stopped_channels()) == [DEBATE]
         await place.use("stop", channel=THREAD, parent=LOUNGE)
-        assert await place.use("resume", channel=THREAD, parent=LOUNGE) == f"The bots may speak in <#{THREAD}> again."
+        assert await place.use("resume", channel=THREAD, parent=LOUNGE) == f"The bots can speak in <#{THREAD}> again."
 
 
 async def test_the_status_in_a_thread_of_a_stopped_channel_says_so():
     async with a_place() as place:
         await place.silence.stop(Scope.channel(LOUNGE), 600.0, source="m1")
         told = await place.use("bots status", channel=THREAD, parent=LOUNGE)
-        assert "**Here**: stopped for 10 minutes more" in told
+        assert "**Here**: stopped (10 minutes left" in told
 
 
 # forget me
@@ -565,7 +565,7 @@ async def test_who_asks_to_be_forgotten_is_told_what_came_of_it():
             return outcome
 
         place.services.record.forgetting = SimpleNamespace(forget=forget)
-        assert await place.use("forget me", MEMBER) == outcome.text()
+        assert await place.use("forget me", MEMBER) == outcome.text
         outcome = ForgetOutcome(Counter(failed=1))
         assert await place.use("forget me", MEMBER) == TEXTS["not_all_forgotten"]
         assert asked == [BOB, BOB]
@@ -588,7 +588,7 @@ async def test_why_takes_a_link_or_an_id_of_this_server(form: str):
         text = form.format(id=just_now)
         await spoke(place, just_now, GUILD)
         for command in ("why", WHY):
-            assert (await place.use(command, MEMBER, message=text)).startswith("**Grok** was called by <@101>")
+            assert (await place.use(command, MEMBER, message=text)).startswith("**Grok** answered <@101>")
 
 
 async def test_moderators_get_a_link_to_the_turn_in_the_console():
@@ -658,8 +658,8 @@ async def test_of_a_message_that_nobody_asked_for_the_record_knows_why_where_red
         )
         place.memory.sent = {message_id: sent}
         said = await place.use("why", MEMBER, message=str(message_id))
-        because = "because: Ada was not answered."
-        assert said.startswith(f"**Grok** followed up on a talk, while nobody wrote, {because}\n")
+        because = "Why: Ada was not answered."
+        assert said.startswith(f"**Grok** followed up on a conversation while nobody was writing. {because}\n")
         assert "🔕" in said
         place.private.add(LOUNGE)
         assert (await place.use("why", MEMBER, message=str(message_id))) == said, "there itself"
@@ -680,7 +680,9 @@ async def test_why_not_names_the_mute():
     async with a_place() as place:
         await place.state.coordination.presence.renew("grok", "1")
         await place.silence.stop(Scope.agent("grok"), 600.0)
-        assert (await place.use("why-not", MEMBER, bot="grok")).startswith("**Grok** is silent here: it is muted until")
+        assert (await place.use("why-not", MEMBER, bot="grok")).startswith(
+            "**Grok** is silent here: it's muted, which ends"
+        )
 
 
 # ask
@@ -696,7 +698,7 @@ async def test_nobody_is_asked_where_nobody_may_answer():
     async with a_place(IGNORE_ROLE_IDS="7") as place:
         assert not isinstance(await place.use("ask", Person(BOB, frozenset({7})), agent="grok", prompt="x"), Reply)
         assert not isinstance(await place.use("ask", agent="grok", prompt="  "), Reply)
-        assert "There are: Claude, Grok" in await place.use("ask", agent="hal", prompt="x")
+        assert "Choose from: Claude, Grok" in await place.use("ask", agent="hal", prompt="x")
         await place.silence.stop(Scope.channel(LOUNGE), source="m1")
         assert not isinstance(await place.use("ask", agent="grok", prompt="x"), Reply)
         assert not isinstance(await place.use("ask", agent="grok", prompt="x", channel=THREAD, parent=LOUNGE), Reply)
@@ -710,7 +712,7 @@ async def test_an_arena_is_opened_once_a_channel_by_the_process_that_runs_arenas
         assert "run_all.py" in await place.use("arena", MEMBER, prompt="why?")
         await place.link.commands.set(keys.PERSONAS_OWNER, "here")
         assert "from 1 to 60" in await place.use("arena", MEMBER, prompt="why?", minutes=900)
-        assert "Two agents answer" in await place.use("arena", MEMBER, prompt=" why? ", minutes=60)
+        assert "Two hidden bots are answering" in await place.use("arena", MEMBER, prompt=" why? ", minutes=60)
         assert "already running in this channel" in await place.use("arena", MEMBER, prompt="why not?")
         (arena,) = await place.state.coordination.arenas.all()
         assert (arena.channel_id, arena.question, arena.minutes, arena.asked_by) == (LOUNGE, "why?", 60, BOB)
@@ -813,7 +815,7 @@ async def test_what_everybody_said_is_cleared_by_who_may_manage_messages_alone()
 
 async def test_anybody_may_reset_what_is_theirs():
     async with a_place(ALLOW_DMS="true") as place:
-        assert "I start fresh" in await place.use("reset", MEMBER, channel=DIRECT, guild=None)
+        assert "I'm starting fresh" in await place.use("reset", MEMBER, channel=DIRECT, guild=None)
         assert await place.services.state.context.resets.since("grok", DIRECT) > 0
 
 

@@ -46,7 +46,7 @@ def test_lists_and_counts_read_as_sentences():
         "nobody",
         "a",
         "a and b",
-        "a, b and c",
+        "a, b, and c",
     ]
     assert [counted(number, "turn") for number in (0, 1, 2)] == ["0 turns", "1 turn", "2 turns"]
 

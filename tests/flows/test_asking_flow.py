@@ -148,7 +148,7 @@ async def test_anybody_may_reset_their_own_direct_messages(tmp_path):
             await told(f, await f.discord.interact("Bob", "casual", "chatgpt", "reset", {}))
             == TEXTS["message_managers_only"]
         )
-        assert "I start fresh" in await told(f, await f.discord.interact("Bob", direct, "claude", "reset", {}))
+        assert "I'm starting fresh" in await told(f, await f.discord.interact("Bob", direct, "claude", "reset", {}))
         await f.discord.say("Bob", direct, "what did I say?")
         await f.discord.wait_for(lambda: len(f.said(direct, "claude")) == 2)
         assert "swordfish" not in seen_by(f, "anthropic")

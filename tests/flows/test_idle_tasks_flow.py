@@ -135,7 +135,7 @@ async def test_while_nobody_writes_the_tasks_come_in_their_order_each_once(tmp_p
         assert second["content"].startswith(DISCOVERY)
         assert (second.get("message_reference"), first["mentions"], second["mentions"]) == (None, [], [])
         said = await explained(runtime.services, {"id": sent[0][0]})
-        assert "followed up on a talk, while nobody wrote, because: a talk of" in said
+        assert "followed up on a conversation while nobody was writing. Why: a conversation on" in said
         calls = len(model.kinds)
         for _ in range(24):
             clock.ahead += 3600

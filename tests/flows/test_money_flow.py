@@ -61,7 +61,7 @@ async def test_a_conversation_closes_for_lack_of_money_and_the_owner_is_told_onc
             assert ["last message" in request.tail for request in f.models.requests] == [False] * 5 + [True]
             again = await runtime.coordinator.start_conversation(f.channel("casual"))
             assert (again.ended_because, again.messages, len(f.models.requests)) == ("budget", 0, 6)
-        assert f.said("debate") == ["⚠️ 80% of the daily budget (0.10 USD) is spent."]
+        assert f.said("debate") == ["⚠️ 80% of today's budget ($0.10) is spent."]
 
 
 @pytest.mark.promise(93)

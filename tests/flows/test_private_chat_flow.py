@@ -134,7 +134,7 @@ async def test_commands_still_work_in_a_private_chat(tmp_path: Path) -> None:
         f.models.answer = lambda _: decision("I see.")
         await f.say("/forget everything about me")
         told = (await f.answered(1))[0]
-        assert told.startswith("I don't understand that")
+        assert told.startswith("I didn't understand that")
         assert "/forget me [yes]" in told
         await f.say("/help")
         await f.answered(2)
@@ -162,11 +162,11 @@ async def test_forgetting_works_however_it_is_written(tmp_path: Path, text: str)
     async with signal_flow(tmp_path) as f, f.running():
         f.models.answer = lambda _: decision("I see.")
         await f.say(text)
-        assert (await f.answered(1))[0].startswith("This removes what I keep about you")
+        assert (await f.answered(1))[0].startswith("This deletes everything I've stored about you")
         await f.say("> /forget me yes")  # somebody else's words
         assert (await f.answered(2))[1] == "I see."
         await f.say("/forget me, yes!")
-        assert (await f.answered(3))[2].startswith("Removed")
+        assert (await f.answered(3))[2].startswith("Done")
 
 
 async def test_a_person_stops_the_bot_in_direct_messages_of_discord_and_lifts_it(tmp_path: Path) -> None:

@@ -270,7 +270,7 @@ async def test_a_thread_that_was_deleted_while_the_program_was_down_is_said_to_b
             async with f.running(agents=BOTS) as runtime:
                 await room_is(runtime, thread, lambda room: room.why == "deleted")
                 await f.discord.wait_for(lambda: any("deleted" in text for text in f.said("debate")), 30)
-            assert not any("may no longer write" in text for text in f.said("debate"))
+            assert not any("can no longer write" in text for text in f.said("debate"))
 
 
 async def test_closing_a_closed_room_says_that_it_is_closed(tmp_path):

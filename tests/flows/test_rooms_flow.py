@@ -50,7 +50,7 @@ async def test_a_room_that_is_closed_gets_its_card_with_people_s_votes_and_is_ar
         cards = [text for text in texts(f, thread) if "This room is closed" in text]
         assert len(cards) == 1
         assert f"👍 1, {post['author']['username']}" in cards[0]
-        assert f"**Convinced most**: {post['author']['username']}, 1 vote" in cards[0]
+        assert f"**Most convincing**: {post['author']['username']}, 1 vote" in cards[0]
         assert len([text for text in texts(f, thread) if "This room is paused" in text]) == 1
         assert f.discord.unknown_requests == []
 
@@ -63,7 +63,7 @@ async def test_an_arena_shows_its_names_after_the_time_also_over_a_restart(tmp_p
             f.models.answer = lambda request: decision("It scatters.")
             async with f.running():
                 await ready(f)
-                assert "Two agents answer" in await use(f, "arena", {"prompt": "Why is the sky blue?", "minutes": 1})
+                assert "Two hidden bots" in await use(f, "arena", {"prompt": "Why is the sky blue?", "minutes": 1})
                 assert "already running in this channel" in await use(f, "arena", {"prompt": "And the sea?"})
                 await f.discord.wait_for(lambda: offered(f) == 2)
             shown = f.said("debate")

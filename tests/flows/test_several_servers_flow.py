@@ -77,7 +77,7 @@ async def test_a_manager_pauses_the_own_server_over_restarts_and_the_others_go_o
                 assert (await runtime.coordinator.start_conversation(f.channel("south"))).messages > 0
                 assert "weren't paused" in await use(f, "Carol", "south", "bots resume")
                 assert "paused" not in await use(f, "Carol", "south", "bots status")
-                assert "**All bots are paused in this server**" in await use(f, "Bob", "north", "bots status")
+                assert "**All bots are paused in this server.**" in await use(f, "Bob", "north", "bots status")
             async with running(f, settings) as runtime:
                 assert await runtime.coordinator.start_conversation(f.channel("north")) is None
                 link = runtime.services.state.link
@@ -85,7 +85,7 @@ async def test_a_manager_pauses_the_own_server_over_restarts_and_the_others_go_o
                 while not await link.call(lambda redis: redis.hexists(keys.SILENCE, str(paused_scope(f)))):
                     await f.discord.say("Bob", "debate", "a moment passes")
                 assert await answered_in(f) == ["south", "debate"]
-                assert "the pause has ended" in await use(f, "Bob", "north", "bots resume")
+                assert "The pause is over" in await use(f, "Bob", "north", "bots resume")
                 assert await answered_in(f) == ["north", "south", "debate"]
 
 
@@ -120,7 +120,7 @@ async def test_the_owner_acts_everywhere_and_no_manager_undoes_it(tmp_path):
             assert await answered_in(f) == []
             assert "only the owner can resume" in await use(f, "Bob", "north", "bots resume")
             assert await answered_in(f, "Carol") == [], "one sign a minute for a person"
-            assert "the pause has ended" in await use(f, "Alice", "debate", "bots resume")
+            assert "The pause is over" in await use(f, "Alice", "debate", "bots resume")
             assert await answered_in(f) == ["north", "south", "debate"]
             await use(f, "Alice", "debate", "bots mute", bot="claude")
             assert "only the owner can unmute" in await use(f, "Bob", "north", "bots unmute", bot="claude")

@@ -81,10 +81,10 @@ async def test_a_person_sees_and_changes_on_signal_what_is_kept_of_them(tmp_path
             await f.answered(number)
         about, refused, saved, shown, deleted = f.said()
         assert "Read here by** Claude" in about
-        assert refused.startswith("No bot writes to you unprompted anymore.")
-        assert saved == "Saved: 2 topics are noted about you."
+        assert refused.startswith("Bots no longer write to you on their own.")
+        assert saved == "Saved. Your profile now has 2 topics."
         assert "• tea\n• Tall ships 2027\n" in shown
-        assert deleted.startswith("Your profile is removed")
+        assert deleted.startswith("Your profile is deleted")
         assert f.models.requests == []
         await until(
             lambda: recorded(runtime.setup.settings.record_file.parent, "SELECT unasked FROM consents") == [(0,)]
@@ -102,7 +102,7 @@ async def test_a_person_gets_their_data_as_a_file_in_their_own_chat_and_nobody_e
         await f.answered(2, group_id(GROUP))
         record = runtime.setup.settings.record_file
         await until(lambda: recorded(record.parent, "SELECT count(*) FROM message_log") == [(4,)])
-        assert "This file has all" in await told(f, "/privacy export")
+        assert "Here's everything" in await told(f, "/privacy export")
         (file,) = (data for sent in f.signal.sent for data in sent.pictures)
         assert "my tomatoes are ripe" in file.decode()
         assert ANNA in file.decode()
@@ -114,7 +114,7 @@ async def test_what_is_kept_of_a_person_is_not_shown_in_a_group(tmp_path: Path) 
     async with signal_flow(tmp_path) as f, f.running():
         for private in ("/profile", "/privacy", "/privacy export"):
             assert await told(f, private, group_id(GROUP), group=GROUP) == (
-                "Other people read this chat. Write that to me in a private chat."
+                "Other people read this chat. Send me that in a private chat."
             )
 
 
@@ -145,7 +145,7 @@ async def test_a_quote_of_a_post_in_anothers_chat_tells_nothing_of_it(tmp_path: 
         await f.say("hello", ANNA)
         await f.answered(1, ANNA)
         post = f.signal.sent[0].timestamp
-        assert "was called by Anna" in await told(f, "/why", ANNA, quote=quoting(ACCOUNT, post))
+        assert "answered Anna" in await told(f, "/why", ANNA, quote=quoting(ACCOUNT, post))
         assert "There is no record" in await told(f, "/why", BEN, quote=quoting(ACCOUNT, post), who=BEN)
 
 
@@ -155,7 +155,7 @@ async def test_why_a_message_came_unasked_is_known_from_the_record_to_those_in_i
         services, post = runtime.services, await _posted_unasked(f, runtime)
         await services.state.link.call(lambda redis: redis.delete(keys.turns("claude")))
         said = await told(f, "/why", ANNA, quote=quoting(ACCOUNT, post))
-        assert "followed up on a talk, while nobody wrote, because: Anna was not answered." in said
+        assert "followed up on a conversation while nobody was writing. Why: Anna was not answered." in said
         assert "🔕" in said
         assert "There is no record" in await told(f, "/why", BEN, quote=quoting(ACCOUNT, post), who=BEN)
 
@@ -178,7 +178,7 @@ async def _posted_unasked(f: SignalFlow, runtime: Runtime) -> int:
 async def test_the_status_of_an_agent_says_what_it_writes_unasked_waits_for(tmp_path: Path) -> None:
     async with signal_flow(tmp_path, IDLE_TASKS="follow_up") as f, f.running() as runtime:
         await written(runtime.services.state.coordination.idle.read)
-        assert "My unprompted messages: follow-ups (in " in await told(f, "/status")
+        assert "My unprompted messages have to wait: follow-ups (in " in await told(f, "/status")
 
 
 async def written(look: Callable[[], Awaitable[Any]]) -> Any:
@@ -241,8 +241,12 @@ async def test_who_is_forgotten_leaves_no_address_and_no_word_and_is_known_again
             if linked:
                 await runtime.services.record.forgetting.forget(222222222222222222)
             else:
-                assert (await told(f, "/forget me")).endswith("Write /forget me yes")
-                assert "messages on your phone" in await told(f, "/forget me yes")
+                assert (await told(f, "/forget me")).endswith("write /forget me yes")
+                before = len(f.said())
+                await f.say("/forget me yes")
+                done, details = (await f.answered(before + 2))[before:]
+                assert done.startswith("Done. I deleted ")
+                assert "Messages on your phone" in details
             kept = await addresses(link)
             assert not any(word in kept for word in (ANNA, IDS[ANNA], "Anna"))
             assert BEN in kept
@@ -343,7 +347,7 @@ async def test_a_command_is_carried_out_by_the_process_that_acts_alone(
             f.running(stands_by=True, coordinator=False) as second,
         ):
             await f.signal.until(lambda: f.signal.connections() == 2)
-            assert (await told(f, "/help")).startswith("What you can write to me")
+            assert (await told(f, "/help")).startswith("You can write these to me")
             await f.say("hello")
             await f.answered(2)
             assert len(f.said()) == 2

@@ -78,7 +78,7 @@ async def test_a_persona_is_created_in_the_terminal_and_a_form_without_a_topic_o
             f,
             runtime,
             tmp_path / "files",
-            ("/agent create", "A new persona; /cancel leaves it"),
+            ("/agent create", "New persona; /cancel leaves it"),
             ("Clio", "Who it is"),
             ("You doubt every date.", "Model"),
             ("", "Interests"),

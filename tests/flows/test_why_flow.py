@@ -25,15 +25,15 @@ async def test_a_mention_and_a_conversations_turns_leave_records_that_explain_th
         question, *parts = f.discord.messages("casual")
         told = [await explained(services, part) for part in parts]
         assert len(told) == 3
-        assert told[0].startswith(f"**Claude** was called by <@{question['author']['id']}>.\nModel anthropic/")
+        assert told[0].startswith(f"**Claude** answered <@{question['author']['id']}>.\nModel anthropic/")
         assert ", 1 message read, " in told[0]
         assert told[1:] == [told[0]] * 2
         opening, *others = [await explained(services, message) for message in f.discord.messages("debate")]
-        assert "started a conversation of the bots" in opening
+        assert "started a conversation among the bots" in opening
         assert [("in round 1 of a conversation" in text) for text in others] == [True] * 3
         assert await explained(services, question) is None
         text = await why_not(services, "claude", ChannelRef(f.channel("casual")), time.time())
-        assert text.startswith("**Claude** is silent here: nobody has called it since")
+        assert text.startswith("**Claude** is silent here: nobody has mentioned it since")
 
 
 async def test_a_rest_goes_on_after_a_restart_and_no_model_is_asked(tmp_path):

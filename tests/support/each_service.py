@@ -137,7 +137,7 @@ class OnDiscord(Service):
         await until(lambda: app.commands.get(self.f.world.guild.id), 30)
         used = await self.f.discord.interact(ON_DISCORD["Anna"], PLACE, "claude", name, options)
         await until(lambda: used.answers, 30)
-        return str(used.answers[-1]["content"])
+        return str(used.answers[0]["content"])
 
     def channel_id(self) -> int:
         return self.f.channel(PLACE)
@@ -190,7 +190,7 @@ class OnSignal(Service):
         known = len(self.posts())
         await self.say(f"@Claude /{name}", reply_to=about)
         await until(lambda: len(self.posts()) > known, 30)
-        return self.posts()[-1].text
+        return self.posts()[known].text
 
     def channel_id(self) -> int:
         return group_chat_id(GROUP)

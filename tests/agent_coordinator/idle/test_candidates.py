@@ -62,14 +62,14 @@ def test_somebody_who_may_be_written_to_is_chosen(task: str) -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"silenced": {CHANNEL: Silenced("stopped", Scope.channel(CHANNEL), NOON)}}, "a person stopped the bots in"),
-        ({"silenced": {CHANNEL: Silenced("paused", Scope("all", guild=7), NOON)}}, "people paused the bots in that"),
+        ({"silenced": {CHANNEL: Silenced("stopped", Scope.channel(CHANNEL), NOON)}}, "the bots are stopped in"),
+        ({"silenced": {CHANNEL: Silenced("paused", Scope("all", guild=7), NOON)}}, "the bots are paused in that"),
         ({"busy": [CHANNEL]}, "a conversation is running in that channel"),
-        ({"consents": {ADA: False}}, "they want no unprompted messages"),
-        ({"sent": [sent(2, person=ADA, channel=2)]}, "the last unprompted message is not long ago"),
+        ({"consents": {ADA: False}}, "the person doesn't want unprompted messages"),
+        ({"sent": [sent(2, person=ADA, channel=2)]}, "it's too soon after the last unprompted message"),
         (
             {"sent": [sent(2, person=BOB, channel=CHANNEL)]},
-            "there was an unprompted message in that channel not long ago",
+            "it's too soon after an unprompted message in that channel",
         ),
     ],
 )
@@ -79,6 +79,6 @@ def test_each_gate_holds_an_unasked_message_back(task: str, given: dict[str, Any
 
 def test_what_was_sent_unasked_before_is_neither_followed_up_nor_looked_for_again() -> None:
     before = [sent(50, person=ADA, channel=CHANNEL, text="When will the tall ships sail from Bergen?")]
-    assert chosen("follow_up", sent=before) == "that was sent unprompted before"
-    assert chosen("discover", sent=before) == "there was an unprompted message on each of the person's topics"
+    assert chosen("follow_up", sent=before) == "an earlier unprompted message said the same"
+    assert chosen("discover", sent=before) == "there has been an unprompted message about each of the person's topics"
     assert chosen("discover", sent=before, again_hours=40.0) is None, "sent 50 hours ago"

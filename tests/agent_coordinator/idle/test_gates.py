@@ -58,7 +58,7 @@ def test_where_nothing_was_written_since_there_is_nothing_to_do(newest: int, see
 
 @pytest.mark.parametrize(
     ("used_up", "why"),
-    [((), None), (("idle",), "share"), (("all",), "the day's budget"), (("agent", "idle"), "share")],
+    [((), None), (("idle",), "share"), (("all",), "today's budget"), (("agent", "idle"), "share")],
 )
 def test_without_money_a_task_waits_for_midnight(used_up: Collection[str], why: str | None) -> None:
     closed = gates.budget(used_up, NOON + 9)

@@ -223,35 +223,39 @@ async def test_a_stop_elsewhere_cancels_nothing() -> None:
 
 GATES: list[tuple[str, Callable[[Scene], object], str]] = [
     ("summarise", lambda scene: scene.silence.stop(EVERYTHING), "all bots are paused"),
-    ("summarise", lambda scene: setattr(scene.record, "talk_at", 0.0), "no message is logged in its channels"),
-    ("summarise", lambda scene: scene.silence.stop(Scope.agent("claude"), 99 * HOUR), "it is muted"),
+    ("summarise", lambda scene: setattr(scene.record, "talk_at", 0.0), "no messages are logged in its channels"),
+    ("summarise", lambda scene: scene.silence.stop(Scope.agent("claude"), 99 * HOUR), "it's muted"),
     (
         "profile",
         lambda scene: scene.state.coordination.backoffs.ends.update(claude=NOON + 99 * HOUR),
-        "its provider refuses it",
+        "its AI provider is rejecting its requests",
     ),
-    ("profile", lambda scene: scene.state.limits.budgets.kinds.append("idle"), "the share of the day's budget"),
-    ("discover", lambda scene: scene.state.limits.budgets.kinds.append("all"), "the day's budget is used up"),
+    ("profile", lambda scene: scene.state.limits.budgets.kinds.append("idle"), "its share of today's budget"),
+    ("discover", lambda scene: scene.state.limits.budgets.kinds.append("all"), "today's budget is used up"),
     ("discover", lambda scene: None, "nobody has a profile"),
     (
         "follow_up",
         lambda scene: scene.silence.stop(Scope.channel(CHANNEL)),
-        "a person stopped the bots in that channel",
+        "the bots are stopped in that channel",
     ),
     (
         "follow_up",
         lambda scene: scene.silence.stop(Scope("all", guild=SERVER)),
-        "people paused the bots in that server",
+        "the bots are paused in that server",
     ),
     (
         "follow_up",
         lambda scene: scene.silence.stop(Scope.agent("claude", SERVER), 99 * HOUR),
-        "people muted it in that server",
+        "it's muted in that server",
     ),
     ("profile", lambda scene: scene.silence.stop(Scope("all", guild=SERVER)), "nobody has written anything new"),
     ("summarise", lambda scene: scene.silence.stop(Scope("all", guild=SERVER)), "there is nothing to summarize"),
     ("follow_up", lambda scene: scene.busy.add(CHANNEL), "a conversation is running in that channel"),
-    ("follow_up", lambda scene: scene.record.agreed.update({ADA: False}), "they want no unprompted messages"),
+    (
+        "follow_up",
+        lambda scene: scene.record.agreed.update({ADA: False}),
+        "the person doesn't want unprompted messages",
+    ),
 ]
 
 
@@ -305,7 +309,7 @@ async def test_quiet_hours_make_no_query_and_no_model_call() -> None:
 async def test_an_opt_in_is_needed_where_the_owner_wants_it() -> None:
     scene = await begun("follow_up", unasked="opt_in")
     await scene.tick(3 * HOUR)
-    assert (scene.bus.asked, scene.task("follow_up").why) == ([], "nobody has agreed to unprompted messages")
+    assert (scene.bus.asked, scene.task("follow_up").why) == ([], "nobody has turned on unprompted messages")
     scene.record.agreed[ADA] = True
     await scene.tick(3 * HOUR)
     assert scene.bus.tasks() == ["follow_up"]
@@ -338,7 +342,7 @@ async def test_a_record_that_does_not_show_an_unasked_message_yet_ends_no_cooldo
     scene.record.log = lambda agent, entry: None  # type: ignore[method-assign]
     await scene.ticks(12 * HOUR)
     assert scene.bus.tasks() == ["follow_up"]
-    assert "not answered" in scene.task("follow_up", "grok" if scene.bus.speakers() == ["claude"] else "claude").why
+    assert "unanswered" in scene.task("follow_up", "grok" if scene.bus.speakers() == ["claude"] else "claude").why
 
 
 @pytest.mark.promise(444)
@@ -406,7 +410,7 @@ async def test_a_discovery_that_had_nothing_new_to_say_waits_for_a_person() -> N
 async def test_a_discovery_that_found_no_profile_is_made_once_there_is_one() -> None:
     scene = await begun("discover")
     await scene.ticks(12 * HOUR, every=300)
-    assert (scene.bus.asked, scene.task("discover").why) == ([], "nothing was written since it last looked")
+    assert (scene.bus.asked, scene.task("discover").why) == ([], "nobody has written since it last looked")
     scene.record.profile = ProfileNote(user_id=ADA, topics=("tall ships",), upto=1, at=scene.time.now)
     await scene.ticks(5 * HOUR, every=300)
     assert scene.bus.tasks() == ["discover"]

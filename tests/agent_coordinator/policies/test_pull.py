@@ -58,12 +58,12 @@ ROUND = (("bob", "Good evening."), ("ada", "Good evening."), ("eve", "Hello ther
         ("I wonder what Ada makes of that.", "ada", "named by Dan"),
         ("BOB!", "bob", "named by Dan"),
         ("Eve is right, and Ada too. Bob, why is that? Eve knows.", "bob", "asked by Dan"),
-        ("Which ship was the fastest?", "ada", "asked a question about ships, its subject"),
-        ("Steam made the engine what it is.", "ada", "steam engines is its subject"),
-        ("Ein Schiff wird kommen.", "bob", "Schiffe is its subject"),
-        ("彼女は音楽が好きです", "eve", "音楽 is its subject"),
+        ("Which ship was the fastest?", "ada", "asked about ships, one of its interests"),
+        ("Steam made the engine what it is.", "ada", "steam engines is one of its interests"),
+        ("Ein Schiff wird kommen.", "bob", "Schiffe is one of its interests"),
+        ("彼女は音楽が好きです", "eve", "音楽 is one of its interests"),
         ("No, I disagree.", "eve", "contradicted by Dan"),  # she spoke before him
-        ("Why is that so?", "eve", "asked about its words by Dan"),
+        ("Why is that so?", "eve", "asked about its own words by Dan"),
     ],
 )
 def test_the_newest_message_calls_for_somebody(text: str, speaker: str, because: str) -> None:

@@ -33,7 +33,7 @@ async def test_a_profile_is_edited_in_a_form_one_topic_a_line() -> None:
         assert isinstance(form, Form)
         assert [field.text for field in form.fields] == ["bees\ntea"]
         said = await place.use(f"form {form.id}", MEMBER, id=PROFILE, **{TOPICS: "wasps\ntea"})
-        assert said == "Saved: 2 topics are noted about you."
+        assert said == "Saved. Your profile now has 2 topics."
         (note,) = place.notes
         assert note == ProfileNote(user_id=BOB, topics=("wasps", "tea"), by="person", at=NOW)
         assert "- wasps" in await place.use("profile show", MEMBER)
@@ -75,9 +75,9 @@ async def test_the_log_of_a_channel_is_named_by_privacy_and_status() -> None:
         assert "log" not in await place.use("bots status", MEMBER)
         hearing = ChannelReader(agent="claude", options=Options(message_log=True), service="discord")
         place.channel_readers.add("claude", lambda channel_id: hearing if channel_id == LOUNGE else None)
-        line = "on here: messages are kept for 30 days, with names"
+        line = "messages here are stored for 30 days, with names"
         assert line in await place.use("privacy", MEMBER)
-        assert f"**Message log**: {line}; `/privacy` says more" in await place.use("bots status", MEMBER)
+        assert f"**Message log**: {line} (see `/privacy`)" in await place.use("bots status", MEMBER)
 
 
 async def test_a_person_gets_what_is_kept_about_them_as_a_file_that_others_do_not_see() -> None:
@@ -88,10 +88,10 @@ async def test_a_person_gets_what_is_kept_about_them_as_a_file_that_others_do_no
         assert reply.file is not None
         name, text = reply.file
         assert name.endswith(".json")
-        kept = {each["what"]: each["rows"] for each in json.loads(text)["kept about you"]}
+        kept = {each["what"]: each["rows"] for each in json.loads(text)["stored about you"]}
         (reactions,) = (rows for what, rows in kept.items() if what.startswith("reactions"))
         assert reactions == [{"message_id": 7, "emoji": "🔥", "at": "1970-01-01T00:00:00+00:00"}]
-        left = {each["what"]: each["why"] for each in json.loads(text)["kept, but not in this file"]}
+        left = {each["what"]: each["why"] for each in json.loads(text)["stored, but not in this file"]}
         assert "other people's words are in it" in [why for what, why in left.items() if what.startswith("prompts")]
         assert all(left.values())
 
@@ -106,7 +106,7 @@ async def test_an_export_without_the_record_says_so_and_a_large_one_leaves_out_t
         assert ELSEWHERE in reply.text
         assert reply.file is not None
         assert "🔥" not in reply.file[1]
-        left = {each["what"]: each["why"] for each in json.loads(reply.file[1])["kept, but not in this file"]}
+        left = {each["what"]: each["why"] for each in json.loads(reply.file[1])["stored, but not in this file"]}
         assert [why for what, why in left.items() if what.startswith("a record of each turn")] == [ELSEWHERE]
         place.memory.is_here = True
         place.memory.exported = [{"emoji": f"{'x' * 90}{number}", "at": 0.0, "message_id": 1} for number in range(99)]
@@ -114,7 +114,7 @@ async def test_an_export_without_the_record_says_so_and_a_large_one_leaves_out_t
         reply = await place.use("privacy", MEMBER, export="file")
         assert isinstance(reply, Reply)
         assert reply.file is not None
-        newest = json.loads(reply.file[1])["kept about you"]
+        newest = json.loads(reply.file[1])["stored about you"]
         (rows,) = (each["rows"] for each in newest if each["rows"])
         assert rows[0]["emoji"].endswith("x0")
         assert 0 < len(rows) < 30
@@ -125,7 +125,7 @@ async def test_a_wish_and_an_export_in_one_command_are_both_carried_out() -> Non
     async with a_place() as place:
         reply = await place.use("privacy", MEMBER, unasked="off", export="file")
         assert isinstance(reply, Reply)
-        assert "No bot writes to you unprompted" in reply.text
+        assert "Bots no longer write to you on their own" in reply.text
         assert reply.file is not None
         assert place.notes == [ConsentNote(user_id=BOB, unasked=False, because="command", at=NOW)]
 

@@ -87,7 +87,7 @@ async def test_with_topic_and_names_it_is_opened_at_once(personas):
         assert (room.opened_by, room.opened_at, room.status) == (ANN, NOW, "active")
         assert place.channel.names == {FIRST: (TOPIC, 60)}
         assert place.channel.messages == {
-            FIRST: f"**{TOPIC}**: Grok and Ada the Sceptic discuss it in this thread. Ann opened this room. {VOTES}"
+            FIRST: f"**{TOPIC}**: Grok and Ada the Sceptic discuss this in the thread. Ann opened this room. {VOTES}"
         }
         assert await place.state.coordination.room_openings.of("grok") == []
         assert [(note.action, note.detail) for note in place.notes] == [("open_room", TOPIC)]
@@ -140,7 +140,7 @@ async def test_an_unknown_name_is_named_with_the_nearest_one(personas):
     async with a_place(personas) as place:
         told = await place.use("room create", topic=TOPIC, personas="Gork, ada the septic, 𒀀")
         for name, nearest in (("Gork", "Grok"), ("ada the septic", "Ada the Sceptic"), ("𒀀", None)):
-            assert f"“{name}”; did you mean {nearest}?" in text_of(told) or (nearest is None and name in text_of(told))
+            assert f"“{name}”. Did you mean {nearest}?" in text_of(told) or (nearest is None and name in text_of(told))
         assert place.channel.messages == {}
 
 
@@ -148,11 +148,11 @@ async def test_an_unknown_name_is_named_with_the_nearest_one(personas):
 @pytest.mark.parametrize(
     ("names", "refusal"),
     [
-        ("grok", "A room needs at least two bots or personas; Grok is named."),
+        ("grok", "A room needs at least two bots or personas. You named Grok."),
         ("grok, Grok", "A room needs at least two"),
-        ("grok, gemini", "Gemini can't take part: GEMINI_API_KEY is not set"),
+        ("grok, gemini", "Gemini can't take part: GEMINI_API_KEY isn't set"),
         ("grok, claude", "Claude is offline."),
-        ("grok, p0, p1, p2, p3, p4, p5, p6, p7", "A room has at most 8 members; 9 are named."),
+        ("grok, p0, p1, p2, p3, p4, p5, p6, p7", "A room can have at most 8 members. You named 9."),
     ],
 )
 async def test_members_that_do_not_fit_are_refused(tmp_path, names: str, refusal: str):
@@ -171,7 +171,7 @@ async def test_a_moderator_who_does_not_take_part_is_refused(personas):
         told = await place.use("room create", topic=TOPIC, personas="claude, grok", moderator="hal")
         assert "“hal”" in told
         told = await place.use("room create", topic=TOPIC, personas="claude, grok", policy="moderated", moderator="ada")
-        assert "The moderator has to be one of the members." in told
+        assert "The moderator must be one of the members." in told
 
 
 async def test_a_moderator_is_refused_with_a_policy_by_which_nobody_moderates():
@@ -216,10 +216,10 @@ async def test_webhooks_are_needed_for_personas_alone(personas):
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("BUDGET_DAILY_USD", "Today's budget of all bots is used up."),
-        ("BUDGET_CHANNEL_DAILY_USD", f"Today's budget of <#{LOUNGE}> is used up."),
-        ("BUDGET_USER_DAILY_USD", "Today's budget of what you may cause is used up."),
-        ("BUDGET_AGENT_DAILY_USD", "Today's budget of Claude is used up."),
+        ("BUDGET_DAILY_USD", "Today's budget for all bots is used up. Try again tomorrow."),
+        ("BUDGET_CHANNEL_DAILY_USD", f"Today's budget for <#{LOUNGE}> is used up. Try again tomorrow."),
+        ("BUDGET_USER_DAILY_USD", "Today's budget for you is used up. Try again tomorrow."),
+        ("BUDGET_AGENT_DAILY_USD", "Today's budget for Claude is used up. Try again tomorrow."),
     ],
 )
 async def test_without_money_no_room_is_opened(setting: str, told: str):
@@ -232,9 +232,9 @@ async def test_without_money_no_room_is_opened(setting: str, told: str):
 @pytest.mark.parametrize(
     ("outcome", "told", "left"),
     [
-        (NOBODY, "no coordinator answered, so the room isn't open yet", 1),
-        ("stopped", "but no room was opened", 0),
-        ("something new", "The coordinator refused: something new. No room was opened.", 0),
+        (NOBODY, "the coordinator didn't answer, so the room isn't open yet", 1),
+        ("stopped", "No room was opened", 0),
+        ("something new", "No room was opened: the coordinator refused (something new).", 0),
     ],
 )
 async def test_what_the_coordinator_does_not_do_is_said(outcome: str, told: str, left: int):
@@ -252,7 +252,7 @@ async def test_a_discord_that_refuses_is_named():
         await online(place)
         place.channel.fault = CannotPost("not_permitted")
         told = await place.use("room create", topic=TOPIC, personas="claude, grok")
-        assert f"I may not post or start threads in <#{LOUNGE}>" in text_of(told)
+        assert f"I'm not allowed to post or start threads in <#{LOUNGE}>" in text_of(told)
 
 
 async def test_a_long_topic_makes_a_name_that_fits_and_one_line():
@@ -390,7 +390,7 @@ async def test_without_a_topic_a_form_asks_for_all_and_carries_the_other_options
         ({"turns": "many"}, "The number of turns must be a whole number from 2 to 200."),
         ({"turns": "1000"}, "The number of turns must be a whole number from 2 to 200."),
         ({"topic": "  "}, "The topic is empty."),
-        ({"personas": "grok, hal"}, "Nobody is called “hal”"),
+        ({"personas": "grok, hal"}, "There's no bot or persona called “hal”"),
     ],
 )
 async def test_a_form_with_a_fault_is_given_back_with_the_reason(filled: dict[str, str], why: str):
@@ -448,15 +448,15 @@ async def test_a_choice_opens_one_room_and_expires_with_its_command():
         assert "open" in await place.use("menu room", id=menu.id, chosen=("claude", "grok"))
         assert (
             await place.use("menu room", id=menu.id, chosen=("claude", "grok"))
-            == "This choice has expired or was used already. Use /room create again."
+            == "This choice has expired or was already used. Use /room create again."
         )
         assert (
             await place.use("menu room", id="room:77", chosen=("claude", "grok"))
-            == "This choice has expired or was used already. Use /room create again."
+            == "This choice has expired or was already used. Use /room create again."
         )
         assert (
             await place.use("menu room", id="room:no number", chosen=("claude", "grok"))
-            == "This choice has expired or was used already. Use /room create again."
+            == "This choice has expired or was already used. Use /room create again."
         )
         assert len(place.channel.messages) == 1
 
@@ -484,7 +484,7 @@ async def test_a_choice_is_checked_as_names_are_and_can_be_made_again():
 async def test_with_fewer_than_two_able_ones_nothing_is_offered():
     async with a_place(XAI_API_KEY="") as place:
         told = await place.use("room create", topic=TOPIC)
-        assert told == "Fewer than two bots and personas can take part at present. /agent list says why."
+        assert told == "Fewer than two bots and personas are available right now. /agent list shows why."
 
 
 async def test_a_policy_that_does_not_exist_is_answered_with_those_that_do():

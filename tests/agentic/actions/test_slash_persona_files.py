@@ -78,7 +78,7 @@ async def test_a_file_is_shown_and_a_long_one_goes_along(desk, tmp_path):
     put(tmp_path, "user.md", "word " * 1000)
     put(tmp_path, "tools.md", "```\ncode\n```")
     assert "Dry humour." in await desk.show("claude", "soul.md", HERE)
-    assert await desk.show("claude", "user.md", HERE) == Reply("user.md of Claude:", file=("user.md", "word " * 1000))
+    assert await desk.show("claude", "user.md", HERE) == Reply("Claude's user.md:", file=("user.md", "word " * 1000))
     assert isinstance(await desk.show("claude", "tools.md", HERE), Reply)
     for size in range(1900, 2000):  # around the most that Discord takes
         put(tmp_path, "agents.md", "🐝" * (size // 2))
@@ -90,8 +90,8 @@ async def test_a_file_is_shown_and_a_long_one_goes_along(desk, tmp_path):
 @pytest.mark.parametrize("name", ["../../.env", "notes.md", ".history", ""])
 async def test_nothing_else_is_shown_or_changed(desk, tmp_path, name):
     (tmp_path / "claude" / "notes.md").write_text("mine")
-    assert "There is no file called" in await desk.show("claude", name, HERE)
-    assert "There is no agent called" in await desk.show("hal", "soul.md", HERE)
+    assert "There's no file called" in await desk.show("claude", name, HERE)
+    assert "There's no bot called" in await desk.show("hal", "soul.md", HERE)
     assert await desk.save(f"agent-file:claude:{name}:x", "text") == TEXTS["no_such_file"]
     assert await desk.save("agent-file:../claude:soul.md:x", "text") == TEXTS["no_such_file"]
     assert await desk.save("somebody else's form", "text") == TEXTS["no_such_file"]
@@ -114,10 +114,10 @@ async def test_what_a_file_was_before_is_shown(desk, tmp_path):
     for text in ("first", "second", "third"):
         await desk.save((await desk.form("claude", "soul.md", HERE)).id, text)
     assert await desk.show("claude", "soul.md", HERE, 1) == (
-        "soul.md of Claude, before its last change:\n```md\nsecond\n\n```"
+        "Claude's soul.md, before the last change:\n```md\nsecond\n\n```"
     )
     assert "first" in await desk.show("claude", "soul.md", HERE, 2)
-    assert "before its last 3 changes:\n```md\nnothing" in await desk.show("claude", "soul.md", HERE, 3)
+    assert "before the last 3 changes:\n```md\nnothing" in await desk.show("claude", "soul.md", HERE, 3)
     assert "its history has 3 changes" in await desk.show("claude", "soul.md", HERE, 4)
     assert "its history has 0 changes" in await desk.show("claude", "user.md", HERE, 1)
 

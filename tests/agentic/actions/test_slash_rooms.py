@@ -54,7 +54,7 @@ async def test_a_room_of_another_server_is_none_here():
     async with a_place() as place:
         await place.has(a_room(10**17, guild_id=2))
         assert await place.use("room status", MEMBER, room=LINK) == NO_ROOM
-        assert "no room in this server" in await place.use("room list", MEMBER)
+        assert "no rooms yet" in await place.use("room list", MEMBER)
 
 
 @pytest.mark.promise(504)
@@ -67,7 +67,7 @@ async def test_a_room_in_a_channel_of_few_is_named_there_and_to_managers_alone()
         for room in (LINK, "equal"):
             assert await place.use("room status", MEMBER, room=room) == NO_ROOM
             assert f"in <#{10**17}>" in await place.use("room status", MANAGER, room=room)
-        assert "no room in this server" in await place.use("room list", MEMBER)
+        assert "no rooms yet" in await place.use("room list", MEMBER)
         assert await offered(place, "room status", "room", "equal", MEMBER) == []
         assert await offered(place, "room status", "room", "equal", MANAGER) == [str(10**17)]
         where = {"channel": 10**17, "parent": DEBATE}
@@ -78,14 +78,14 @@ async def test_a_room_in_a_channel_of_few_is_named_there_and_to_managers_alone()
     ("command", "values", "outcome", "order", "told"),
     [
         ("stop", {}, "room_paused", RoomOrder(reason="asked"), f"<#{THREAD}> is paused"),
-        ("resume", {"turns": 5}, "room_resumed", RoomOrder(turns=5), f"<#{THREAD}> continues."),
-        ("resume", {}, "room_resumed", RoomOrder(), f"<#{THREAD}> continues."),
+        ("resume", {"turns": 5}, "room_resumed", RoomOrder(turns=5), f"<#{THREAD}> has resumed."),
+        ("resume", {}, "room_resumed", RoomOrder(), f"<#{THREAD}> has resumed."),
         ("close", {}, "room_closed", RoomOrder(), f"<#{THREAD}> is closed"),
         ("next", {"agent": "GROK"}, "requested", RoomOrder(), f"Grok speaks next in <#{THREAD}>, after"),
-        ("remove", {"agent": "grok"}, "removed_member", RoomOrder(), f"Grok no longer takes part in <#{THREAD}>."),
+        ("remove", {"agent": "grok"}, "removed_member", RoomOrder(), f"Grok was removed from <#{THREAD}>."),
         ("stop", {}, "not_active", RoomOrder(reason="asked"), "isn't running"),
-        ("stop", {}, NOBODY, RoomOrder(reason="asked"), "No coordinator answers"),
-        ("close", {}, "something new", RoomOrder(), "The coordinator refused: something new."),
+        ("stop", {}, NOBODY, RoomOrder(reason="asked"), "The coordinator didn't answer"),
+        ("close", {}, "something new", RoomOrder(), "The coordinator refused this: something new."),
     ],
 )
 async def test_a_command_reaches_the_coordinator_and_its_outcome_the_person(command, values, outcome, order, told):
@@ -107,12 +107,12 @@ async def test_a_persona_joins_with_what_the_policies_need_to_know_of_it(tmp_pat
     async with a_place(tmp_path) as place:
         await place.has(a_room())
         got = place.coordinator("added_member", "full")
-        assert "Ada takes part in" in await place.use("room add", channel=THREAD, parent=LOUNGE, agent="ada")
+        assert "Ada has joined" in await place.use("room add", channel=THREAD, parent=LOUNGE, agent="ada")
         assert RoomMember.model_validate_json(got[0].room.member) == RoomMember(
             name="ada", shown="Ada", interests=("proofs",)
         )
         assert "8 members, the most" in await place.use("room add", channel=THREAD, parent=LOUNGE, agent="ada")
-        assert "did you mean Ada?" in await place.use("room add", channel=THREAD, parent=LOUNGE, agent="Adda")
+        assert "Did you mean Ada?" in await place.use("room add", channel=THREAD, parent=LOUNGE, agent="Adda")
 
 
 async def test_a_member_whose_persona_was_deleted_can_be_taken_out_and_nobody_else():
@@ -120,7 +120,7 @@ async def test_a_member_whose_persona_was_deleted_can_be_taken_out_and_nobody_el
         gone = RoomMember(name="hal", shown="Hal")
         await place.has(a_room(members=(gone, RoomMember(name="grok", shown="Grok"))))
         got = place.coordinator("removed_member")
-        assert "Hal no longer" in await place.use("room remove", channel=THREAD, parent=LOUNGE, agent="hal")
+        assert "Hal was removed" in await place.use("room remove", channel=THREAD, parent=LOUNGE, agent="hal")
         assert got[0].agent_name == "hal"
         told = await place.use("room remove", channel=THREAD, parent=LOUNGE, agent="claude")
         assert "Hal and Grok" in told
@@ -152,7 +152,7 @@ async def test_the_status_says_who_is_in_it_how_far_it_is_and_what_it_cost():
     ("status", "why", "said"),
     [
         ("paused", "archived", "paused after turn 3 of 20: its thread was archived"),
-        ("closed", "turn_limit", "closed after turn 3 of 20: it had as many turns as it was opened for"),
+        ("closed", "turn_limit", "closed after turn 3 of 20: it used all of its turns"),
         ("closed", "a reason of another version", "closed after turn 3 of 20: a reason of another version"),
     ],
 )
@@ -175,10 +175,10 @@ async def test_the_list_has_running_rooms_first_and_says_how_many_more_there_are
 async def test_of_a_room_that_is_not_recorded_nothing_is_exported(tmp_path):
     async with a_place(DATA_DIR=str(tmp_path)) as place:
         await place.has(a_room())
-        assert "The record can't be read here" in await place.use("room export", channel=THREAD, parent=LOUNGE)
+        assert "The history can't be read here" in await place.use("room export", channel=THREAD, parent=LOUNGE)
     async with a_place(DATA_DIR=str(tmp_path), RECORD_DAYS="0") as place:
         await place.has(a_room())
-        assert "The record is off" in await place.use("room export", channel=THREAD, parent=LOUNGE)
+        assert "The history is off" in await place.use("room export", channel=THREAD, parent=LOUNGE)
 
 
 # choices while an option is typed

@@ -12,7 +12,7 @@ NOW = 1_800_000_000.0
 def test_people_read_what_bots_do_while_nobody_writes_and_why_not() -> None:
     state = IdleState(
         tasks={
-            "discover:claude": TaskState(due=NOW + 9, why="nobody has agreed to unprompted messages"),
+            "discover:claude": TaskState(due=NOW + 9, why="nobody has turned on unprompted messages"),
             "follow_up:claude": TaskState(due=NOW + 2400),
             "summarise:claude": TaskState(due=NOW - 5),
             "profile:penny": TaskState(due=NOW),
@@ -22,9 +22,9 @@ def test_people_read_what_bots_do_while_nobody_writes_and_why_not() -> None:
         ),
     )
     assert idle_lines(state, {"claude": "Claude"}, NOW) == (
-        "Claude: summaries as soon as nobody writes; follow-ups in 40 minutes at the earliest; "
-        "discoveries wait: nobody has agreed to unprompted messages",
-        "penny: profiles under way",
+        "Claude: summaries (as soon as it's quiet), follow-ups (in 40 minutes at the earliest), "
+        "and discoveries (nobody has turned on unprompted messages)",
+        "penny: profiles (running now)",
     )
     assert idle_lines(IdleState(person_at=NOW), {}, NOW) == ()
 

@@ -44,17 +44,17 @@ SPOKE = TurnRecord(
 
 def test_it_says_why_the_coordinator_chose_it_and_which_turn_of_a_room_it_was():
     turn = {"trigger": "round", "round_number": 3, "chosen_because": "named by Ada"}
-    assert "of the bots, chosen because: named by Ada." in why_text(SPOKE.model_copy(update=turn), NAMES)
+    assert "among the bots. Why this bot: named by Ada." in why_text(SPOKE.model_copy(update=turn), NAMES)
     assert why_text(SPOKE.model_copy(update={**turn, "room_turn": 7}), NAMES).startswith(
-        "**Claude** took turn 7 of a room"
+        "**Claude** took turn 7 in a room"
     )
 
 
 @pytest.mark.parametrize(
     ("task", "words"),
     [
-        ("follow_up", "followed up on a talk, while nobody wrote, because: Ada was not answered."),
-        ("discover", "had something new for <@11>, while nobody wrote, because: Ada was not answered."),
+        ("follow_up", "followed up on a conversation while nobody was writing. Why: Ada was not answered."),
+        ("discover", "had news for <@11> while nobody was writing. Why: Ada was not answered."),
     ],
 )
 def test_of_a_message_that_nobody_asked_for_it_says_why_and_how_to_end_them(task, words):
@@ -68,11 +68,11 @@ def test_of_a_message_that_nobody_asked_for_it_says_why_and_how_to_end_them(task
 @pytest.mark.parametrize(
     ("turn", "words"),
     [
-        ({"trigger": "mention", "asked_by": 11}, "was called by <@11>"),
+        ({"trigger": "mention", "asked_by": 11}, "answered <@11>"),
         ({"trigger": "reactive", "asked_by": 11}, "joined in after another bot answered <@11>"),
         ({"trigger": "reactive", "asked_by": None}, "joined in after another bot answered a person"),
-        ({"trigger": "starter"}, "started a conversation of the bots"),
-        ({"trigger": "round", "round_number": 3}, "took its turn in round 3 of a conversation of the bots"),
+        ({"trigger": "starter"}, "started a conversation among the bots"),
+        ({"trigger": "round", "round_number": 3}, "took its turn in round 3 of a conversation among the bots"),
         ({"trigger": "heartbeat"}, "was triggered by: heartbeat"),
         ({"trigger": "@everyone\n**x**" * 500}, "was triggered by: everyone"),
     ],
@@ -86,10 +86,10 @@ def test_it_says_what_called_it(turn, words):
 
 def test_it_says_the_model_what_was_read_how_long_it_took_and_what_it_cost():
     assert why_text(SPOKE, NAMES).splitlines()[1:] == [
-        "Model anthropic/one, 14 messages read, 3.2 s, 0.0004 USD: 2,140 tokens in, 96 out."
+        "It used anthropic/one, read 14 messages, and took 3.2 s. Cost: $0.0004 for 2,140 tokens in, 96 out."
     ]
     cached = SPOKE.model_copy(update={"cached_tokens": 2000, "entries": 1})
-    assert "1 message read" in why_text(cached, NAMES)
+    assert "read 1 message," in why_text(cached, NAMES)
     assert "2,140 tokens in (2,000 of them cached)" in why_text(cached, NAMES)
 
 
@@ -136,21 +136,21 @@ async def test_in_a_room_without_it_that_is_the_first_reason(services):
     room = Room(thread_id=1, channel_id=5, conversation_id="c", topic="tea", members=(clio,)).model_dump_json()
     await services.link.call(lambda redis: redis.set(keys.room(1), room))
     await here(services)
-    assert await asked(services) == ["**Claude** is silent here: it takes no part in this room; /room add lets it."]
+    assert await asked(services) == ["**Claude** is silent here: it isn't a member of this room (/room add adds it)."]
 
 
 async def test_each_thing_that_keeps_an_agent_silent_is_found(services):
     state, now = services.state, services.clock()
-    assert await asked(services) == ["**Claude** is silent here: it is offline."]
+    assert await asked(services) == ["**Claude** is silent here: it's offline."]
     await here(services)
-    assert "nobody has called it" in (await asked(services))[0]
+    assert "nobody has mentioned it" in (await asked(services))[0]
     await services.silence.stop(Scope.agent("claude"), 60.0)
-    assert "muted until" in (await asked(services))[0]
+    assert "muted, which ends" in (await asked(services))[0]
     await services.silence.resume(Scope.agent("claude"))
     await services.silence.stop(Scope.channel(1), source="x")
     await state.coordination.backoffs.put("claude", now + 300)
     lines = await asked(services)
-    assert "a person stopped the bots in this channel" in lines[0]
+    assert "the bots are stopped in this channel" in lines[0]
     assert f"tries again <t:{now + 300:.0f}:R>" in lines[2]
 
 
@@ -160,7 +160,7 @@ async def test_limits_are_found_and_asking_takes_nothing_of_them(services):
     await here(services)
     await services.state.limits.take(LimitRequest(agent="claude", channel_id=1, **rules))
     for _ in range(5):
-        assert "it has just spoken here, its cooldown ends in" in (await asked(services))[0]
+        assert "it just spoke here and can speak again in" in (await asked(services))[0]
     for channel in (2, 3):
         assert await services.state.limits.take(LimitRequest(agent="claude", channel_id=channel, **rules)) == "ok"
     assert "its 3 turns for today are used up" in (await asked(services))[0]
@@ -180,10 +180,12 @@ async def test_budgets_that_near_their_end_are_found(services, spent, found):
 
 async def test_where_nothing_stands_against_it_nobody_has_asked(services):
     await here(services)
-    assert (await asked(services))[0].endswith("nobody has called it here for a week, and no conversation is running.")
+    assert (await asked(services))[0].endswith(
+        "nobody has mentioned it here in the last week, and no conversation is running."
+    )
     await services.state.turns.settle("claude", "i1", "{}", 1e10, record=SPOKE)
     (line,) = await asked(services)
-    assert re.search(r"nobody has called it since its last turn here, <t:\d+:R>\.$", line)
+    assert re.search(r"nobody has mentioned it since its last turn here \(<t:\d+:R>\)\.$", line)
 
 
 async def test_the_decisive_reason_comes_first_and_the_others_behind_it(services):
@@ -202,15 +204,15 @@ async def test_the_decisive_reason_comes_first_and_the_others_behind_it(services
     await state.coordination.schedule.hold_channel(1, "talk", 60)
     await state.coordination.conversations.keep(1, "talk", running.begin_turn("i1").to_json())
     expected = [
-        "it is offline",
-        "a person stopped the bots in this channel",
-        "it is muted until <t:",
-        "its AI provider rejects its requests (key or quota); it tries again <t:",
+        "it's offline",
+        "the bots are stopped in this channel",
+        "it's muted, which ends <t:",
+        "its AI provider is rejecting requests (key or quota), and it tries again <t:",
         *(BUDGETS[budget] for budget in await state.limits.budgets.used_up("claude", 1, date)),
         "its 3 turns for today are used up",
-        "it has just spoken here, its cooldown ends in ",
-        "a conversation is running here, and in round 1 it is Grok's turn",
-        "in its last turn here, <t:",
+        "it just spoke here and can speak again in ",
+        "a conversation is running here (round 1), and it's Grok's turn",
+        "in its last turn here (<t:",
     ]
     first, besides, *others = await asked(services)
     assert (first, besides) == (f"**Claude** is silent here: {expected[0]}.", "Also:")
@@ -223,7 +225,7 @@ async def test_a_mute_that_is_over_is_none(services):
     await services.silence.stop(Scope.agent("claude"), 60.0)
     services.clock.now += 61.0
     await here(services)
-    assert "nobody has called it" in (await asked(services))[0]
+    assert "nobody has mentioned it" in (await asked(services))[0]
 
 
 async def test_in_a_conversation_it_says_whose_turn_it_is(services):
@@ -232,10 +234,10 @@ async def test_in_a_conversation_it_says_whose_turn_it_is(services):
     await here(services)
     await coordination.schedule.hold_channel(1, "talk", 60)
     await coordination.conversations.keep(1, "talk", begun.to_json())
-    assert "a conversation is running here, between two turns of round" in (await asked(services))[0]
+    assert "and the next turn hasn't started yet" in (await asked(services))[0]
     state = begun.begin_round(("claude", "grok")).begin_turn("i1")
     await coordination.conversations.keep(1, "talk", state.to_json())
-    assert "it is its turn right now, in round 1 of a conversation" in (await asked(services))[0]
+    assert "(round 1), and it's taking its turn right now" in (await asked(services))[0]
 
 
 async def test_without_caps_no_budget_is_used_up(services):
@@ -247,7 +249,7 @@ async def test_a_conversation_is_found_as_its_coordinator_keeps_it(services):
     await here(services)
     await services.state.coordination.schedule.hold_channel(1, "talk", 60)
     await services.state.coordination.conversations.keep(1, "talk", state.begin_turn("i1").to_json())
-    assert "in round 1 it is Grok's turn" in (await asked(services))[0]
+    assert "(round 1), and it's Grok's turn" in (await asked(services))[0]
     await services.state.coordination.conversations.keep(1, "talk", "{}")
     assert "nobody" in (await asked(services))[0]
 
@@ -265,19 +267,19 @@ async def test_what_its_idle_tasks_wait_for_comes_last_as_the_coordinator_wrote_
     await here(services)
     now = services.clock()
     tasks = {
-        "summarise:claude": TaskState(why="it is muted"),
-        "follow_up:claude": TaskState(due=now + 60, why="these are quiet hours"),
+        "summarise:claude": TaskState(why="it's muted"),
+        "follow_up:claude": TaskState(due=now + 60, why="it's outside the active hours"),
         "discover:claude": TaskState(due=now + 2400),
         "discover:grok": TaskState(why="its last turn failed"),
     }
     await services.state.coordination.idle.write(IdleState(tasks=tasks), 0)
     first, *others = await asked(services)
-    assert "nobody has called it" in first
-    waiting = "follow-ups (these are quiet hours) and discoveries (in 40 minutes at the earliest)"
-    assert others == ["Also:", f"- it sent no unprompted message either: {waiting}"]
+    assert "nobody has mentioned it" in first
+    waiting = "follow-ups (it's outside the active hours) and discoveries (in 40 minutes at the earliest)"
+    assert others == ["Also:", f"- its unprompted messages have to wait: {waiting}"]
     asking = RunningTask(instruction_id="i", agent="claude", task="follow_up", deadline=now, channel_id=1, message_id=1)
     await services.state.coordination.idle.write(IdleState(tasks=tasks, asking=asking), 0)
-    assert "follow-ups (under way)" in (await asked(services))[-1]
+    assert "follow-ups (running now)" in (await asked(services))[-1]
 
 
 @pytest.mark.parametrize("tasks", [{}, {"profile:claude": TaskState()}, {"discover:grok": TaskState()}])
@@ -322,11 +324,11 @@ async def test_it_says_with_numbers_why_another_agent_was_asked(services):
     await here(services)
     await services.state.coordination.scores.keep(choice())
     (text,) = await asked(services)
-    assert "Grok was asked with a score of 1.10 (named by Ada 1.00)" in text
-    assert "its own was 0.30 (has not spoken for a while 0.50, times 0.60 after silence)" in text
+    assert "Grok got the turn with a score of 1.10 (named by Ada 1.00)" in text
+    assert "its own score was 0.30 (has not spoken for a while 0.50, times 0.60 after silence)" in text
 
 
 async def test_one_that_could_not_be_asked_has_no_score(services):
     await here(services)
     await services.state.coordination.scores.keep(choice(pulls=choice().pulls[:1]))
-    assert "it had just spoken or been asked" in (await asked(services))[0]
+    assert "it had just had a turn itself" in (await asked(services))[0]

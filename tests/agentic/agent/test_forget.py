@@ -330,25 +330,29 @@ async def test_the_reply_says_what_the_recorder_removed(link: RedisConnection, h
     async with here.running(link):
         await link.commands.set(keys.RECORDER_OWNER, "some process")
         await recorder.answer(BOB, RemovedWords(at=1, prompts=9))  # to an earlier request
-        assert "The record of prompts follows within minutes." in (await here.forgetting.forget(BOB)).text()
+        assert "The rest of the history will be deleted" in (await here.forgetting.forget(BOB)).text
         await recorder.answer(BOB, RemovedWords(at=10**13, prompts=3, reactions=1, messages=4))
-        said = (await here.forgetting.forget(BOB)).text()
-    assert "Removed from the record: 3 prompts with your words, with their answers, 1 reaction," in said
-    assert "4 logged messages of yours, and your id on" in said
+        said = (await here.forgetting.forget(BOB)).text
+    assert said.endswith("3 prompts, 1 reaction, and 4 logged messages of yours.")
 
 
 def test_the_reply_fits_into_a_message_and_says_what_stays():
     words = {"prompts": 10**6, "turns": 20_000, "reactions": 10**6, "messages": 10**6}
     here = {"records": 20_000, "questions": 1_000, "tool_calls": 10**9, "notes": 10**6, "kept_notes": 10**6}
-    told = removed(**here, **words).text()
+    outcome = removed(**here, **words)
+    assert len(outcome.text) <= MAX_MESSAGE
+    assert outcome.text.startswith("Done. I deleted 20000 turn records, 1000 open questions, ")
+    assert "1000000 prompts" in outcome.text
+    told = outcome.details()
     assert len(told) <= MAX_MESSAGE
     for words in (
-        "other machines",
-        "refill your limits",
-        "your id (30 days)",
-        "Not removed: your messages",
-        "1000000 prompts with",
+        "Other machines",
+        "reset your limits",
+        "(30 days)",
+        "Your messages and the bots' answers",
+        "20000 turns",
     ):
         assert words in told
-    assert "without your id" not in removed().text()
-    assert "Kept without your id: 1 note " in removed(kept_notes=1).text()
+    assert "I took your ID off 1 note " in removed(kept_notes=1).details()
+    assert "your ID off" not in removed().details()
+    assert "nothing" in removed().text

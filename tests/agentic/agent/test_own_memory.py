@@ -41,9 +41,7 @@ def own(*, records: bool = True, clock: Clock | None = None, **memory: Any) -> t
 async def test_a_profile_is_shown_with_its_origin() -> None:
     mine, _ = own(profiles={ALICE: BEES})
     shown = await mine.profile_text(ALICE)
-    assert shown.startswith(
-        "Topics that you talk about, noted by a model from what you wrote (last changed 2026-05-28)"
-    )
+    assert shown.startswith("Topics you talk about, noted by a model from what you wrote (last changed 2026-05-28)")
     assert "\n- bees\n- tea\n" in shown
     assert await mine.profile_text(BOB) == NO_PROFILE
 
@@ -59,7 +57,7 @@ async def test_where_nothing_can_be_read_a_line_says_why(memory: dict[str, bool]
 async def test_a_change_is_noted_and_shown_before_the_record_has_it() -> None:
     clock = Clock()
     mine, notes = own(profiles={ALICE: BEES}, clock=clock)
-    assert mine.save_profile(ALICE, "- wasps\n\n wasps \n* the  lake") == "Saved: 2 topics are noted about you."
+    assert mine.save_profile(ALICE, "- wasps\n\n wasps \n* the  lake") == "Saved. Your profile now has 2 topics."
     (note,) = notes
     assert note == ProfileNote(user_id=ALICE, topics=("wasps", "the lake"), by="person", at=clock())
     assert "as you wrote them" in await mine.profile_text(ALICE)
@@ -78,7 +76,7 @@ async def test_an_empty_one_is_removed(text: str) -> None:
 
 async def test_topics_are_bounded_and_the_rest_is_counted() -> None:
     mine, _ = own()
-    assert "3 more were left out" in mine.save_profile(ALICE, "\n".join(map(str, range(MAX_TOPICS + 3))))
+    assert "3 more didn't fit" in mine.save_profile(ALICE, "\n".join(map(str, range(MAX_TOPICS + 3))))
     assert len(await mine.topics(ALICE)) == MAX_TOPICS
     mine.save_profile(ALICE, "x" * 500)
     assert await mine.topics(ALICE) == ("x" * TOPIC_CHARACTERS,)
@@ -91,7 +89,7 @@ def test_a_full_profile_fits_a_field_of_a_form() -> None:
 async def test_a_wish_about_unasked_messages_is_noted() -> None:
     mine, notes = own(consents={ALICE: True})
     assert await mine.consent(ALICE) is True
-    assert "No bot writes to you" in await mine.set_unasked(ALICE, False)
+    assert "Bots no longer write to you" in await mine.set_unasked(ALICE, False)
     assert [(note.unasked, note.because) for note in notes if isinstance(note, ConsentNote)] == [(False, "command")]
     assert await mine.consent(ALICE) is False
     assert await mine.consent(BOB) is None

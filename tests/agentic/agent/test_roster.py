@@ -75,12 +75,12 @@ def test_a_persona_has_the_model_of_its_front_matter_its_providers_default_or_th
 @pytest.mark.parametrize(
     ("front", "why"),
     [
-        (FrontMatter(provider="google"), "GEMINI_API_KEY is not set, which google/gemini-3.8-flash needs"),
+        (FrontMatter(provider="google"), "GEMINI_API_KEY isn't set, and google/gemini-3.8-flash needs it"),
         (FrontMatter(provider="deepseek"), "identity.md: provider: deepseek has no default model"),
         (FrontMatter(provider="nobody"), "identity.md: provider: 'nobody' is unknown"),
         (FrontMatter(models=("some-model",)), "identity.md: model: expected provider/model"),
         (FrontMatter(display_name="Cl4ude"), ""),
-        (FrontMatter(display_name="CLAUDE"), "its name 'CLAUDE' is too much like 'Claude'"),
+        (FrontMatter(display_name="CLAUDE"), "its name 'CLAUDE' is too similar to 'Claude'"),
     ],
 )
 def test_a_persona_that_cannot_speak_says_why(front, why):

@@ -25,7 +25,7 @@ def test_the_check_says_who_can_sit_in_rooms_and_once_why_others_cannot(tmp_path
     check_personas(load_settings(env, None), found)
     assert [(one.level, one.text) for one in found] == [
         (Level.OK, "Poet can join rooms, although they aren't bots; a room of 20 turns costs about $0.011"),
-        (Level.NOTE, "Ada, Bob can't join rooms: XAI_API_KEY is not set, which xai/grok-4.7 needs"),
+        (Level.NOTE, "Ada, Bob can't join rooms: XAI_API_KEY isn't set, and xai/grok-4.7 needs it"),
     ]
     assert found[-1].advice.startswith("set that key, or name another model in identity.md")
 

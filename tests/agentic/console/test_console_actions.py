@@ -30,7 +30,7 @@ from tests.support.redis_server import PATIENT, empty_redis, until
 
 NOON = datetime(2027, 1, 15, 12, 0, tzinfo=UTC).timestamp()
 TODAY = "2027-01-15"
-NO_AGENT = "There is no agent called “nobody”. There are: ChatGPT, Claude, Gemini, Grok."
+NO_AGENT = "There's no bot called “nobody”. Choose from: ChatGPT, Claude, Gemini, Grok."
 CHANNELS = (
     Channel(id=11, name="debate", theme="debate", guild="Home", guild_id=7),
     Channel(id=21, name="aside", theme="debate", parent_id=11),
@@ -89,7 +89,7 @@ async def console(answers: str | None = "started", address: Any = None) -> Async
 async def test_a_conversation_begins_with_what_the_owner_chose():
     async with console() as here:
         chosen = {"channel": "11", "agent": "claude", "topic": " tabs  or\nspaces ", "theme": "debate"}
-        assert await here.act("start", **chosen) == (200, "A conversation starts in #debate.")
+        assert await here.act("start", **chosen) == (200, "A conversation is starting in #debate.")
         (command,) = here.commands
         assert (command.command, command.channel_id, command.agent_name) == ("start", 11, "claude")
         assert (command.topic, command.theme) == ("tabs or spaces", "debate")
@@ -105,8 +105,8 @@ async def test_a_conversation_begins_with_what_the_owner_chose():
         ("busy", 409, "A conversation is already running in #debate."),
         ("offline", 409, "Claude is offline."),
         ("unknown_channel", 404, "#debate isn't one of the bots' channels."),
-        ("something new", 409, "The coordinator refused: something new."),
-        (None, 503, "No coordinator answers: it isn't running, or it's busy. As far as we know, nothing was done."),
+        ("something new", 409, "The coordinator refused this: something new."),
+        (None, 503, "The coordinator didn't answer, so this probably wasn't done. Try again in a minute."),
     ],
 )
 async def test_what_really_happened_is_said_and_noted(outcome, status, line):
@@ -118,7 +118,7 @@ async def test_what_really_happened_is_said_and_noted(outcome, status, line):
 @pytest.mark.parametrize(
     ("name", "fields", "line"),
     [
-        ("start", {"channel": "x"}, "channel must be an ID of Discord."),
+        ("start", {"channel": "x"}, "channel must be a Discord ID."),
         ("start", {"channel": "99"}, "#99 isn't one of the bots' channels."),
         ("start", {"topic": "x" * 201}, "topic must be a text of at most 200 characters."),
         ("start", {"agent": "nobody"}, NO_AGENT),
@@ -126,24 +126,24 @@ async def test_what_really_happened_is_said_and_noted(outcome, status, line):
         ("stop", {"channel": "11", "minutes": 1441}, "minutes must be a whole number from 1 to 1440."),
         ("mute", {"agent": "grok", "minutes": 0}, "minutes must be a whole number from 1 to 10080."),
         ("mute", {"agent": "grok", "minutes": "5"}, "minutes must be a whole number from 1 to 10080."),
-        ("stop", {"channel": "9" * 5000}, "channel must be an ID of Discord."),
+        ("stop", {"channel": "9" * 5000}, "channel must be a Discord ID."),
         ("raise_budget", {"dollars": 25.5}, "dollars must be a number from 0 to 25."),
         ("raise_budget", {"dollars": -1}, "dollars must be a number from 0 to 25."),
         (
             "raise_budget",
             {"dollars": 1, "scope": "person:5"},
-            "“person:5” isn't a budget: write all, agent:NAME, or channel:ID.",
+            "“person:5” isn't a budget. Write all, agent:NAME, or channel:ID.",
         ),
         (
             "raise_budget",
             {"dollars": 1, "scope": "agent:grok"},
-            "There is no limit to raise here. docs/costs.md says how to set one.",
+            "There's no limit to raise here. To set one, see docs/costs.md.",
         ),
         ("add", {"time": "25:00"}, "time must be written as HH:MM."),
         ("move", {"time": "13:00"}, "at is missing."),
         ("dance", {}, "This action doesn't exist."),
         ("pause", {"id": "short"}, "id: expected 8 to 64 letters and digits, new for each click"),
-        ("pause", {"whole": True}, "There is no option whole."),
+        ("pause", {"whole": True}, "There's no option called whole."),
     ],
 )
 async def test_what_is_wrong_is_one_plain_line_and_nothing_is_done(name, fields, line):
@@ -157,7 +157,7 @@ async def test_what_is_wrong_is_one_plain_line_and_nothing_is_done(name, fields,
 async def test_a_theme_is_one_of_those_there_are():
     async with console() as here:
         assert (await here.act("start", theme="opera"))[1].startswith(
-            "There is no theme called “opera”. There are: casual, "
+            "There's no theme called “opera”. Choose from: casual, "
         )
 
 
@@ -165,7 +165,7 @@ async def test_a_channel_is_stopped_and_speaks_again_and_a_pause_is_over_all():
     async with console() as here:
         assert await here.act("stop", channel="11", minutes=30) == (
             200,
-            "The bots are silent in #debate for 30 minutes. Use “Resume” to let them speak again.",
+            "The bots are stopped in #debate for 30 minutes. Use “Resume” to let them speak again.",
         )
         assert here.parts.silence.check(ChannelRef(11))
         refused = (409, "The bots are stopped in #debate. Use “Resume” there first.")
@@ -181,7 +181,7 @@ async def test_a_channel_is_stopped_and_speaks_again_and_a_pause_is_over_all():
             "All bots are paused. Use “Resume all bots” first.",
         )
         assert here.commands == [], "nobody was asked"
-        assert await here.act("resume_all") == (200, "All bots are back: the pause has ended.")
+        assert await here.act("resume_all") == (200, "The pause is over. All bots can speak again.")
         assert await here.act("resume_all") == (200, "The bots weren't paused.")
         assert [action for _, action, _ in here.noted()] == [
             "stop", "start", "resume", "pause", "next", "resume_all", "resume_all"
@@ -214,10 +214,10 @@ async def test_the_orders_of_all_servers_are_listed_and_each_can_be_undone():
             ("g:8/u:42", "person", None, "server 8"),
         ]
         for order, scope in given.items():
-            assert await here.act("end_order", order=order) == (200, "The order has ended.")
+            assert await here.act("end_order", order=order) == (200, "Undone.")
             assert scope not in {one.scope for one in silence.active()}
         assert await listed() == []
-        assert await here.act("end_order", order="*") == (200, "The order had ended already.")
+        assert await here.act("end_order", order="*") == (200, "That was already over.")
         assert (await here.act("end_order", order="everything"))[0] == 400
         assert [note.detail for note in here.notes[:5]] == ["*", "a:grok", "c:11", "g:7/*", ""], "no id of a person"
 
@@ -226,12 +226,12 @@ async def test_a_stop_of_a_thread_is_lifted_with_its_channels_and_not_against_it
     async with console() as here:
         assert await here.act("stop", channel="21") == (
             200,
-            "The bots are silent in #aside for 24 hours. Use “Resume” to let them speak again.",
+            "The bots are stopped in #aside for 24 hours. Use “Resume” to let them speak again.",
         )
         assert not here.parts.silence.check(ChannelRef(11))
         assert await here.act("stop", channel="11", minutes=5) == (
             200,
-            "The bots are silent in #debate for 5 minutes. Use “Resume” to let them speak again.",
+            "The bots are stopped in #debate for 5 minutes. Use “Resume” to let them speak again.",
         )
         refused = (409, "The bots are stopped in all of #debate. Use “Resume” there.")
         assert await here.act("resume", channel="21") == refused
@@ -242,7 +242,7 @@ async def test_a_stop_of_a_thread_is_lifted_with_its_channels_and_not_against_it
 async def test_an_agent_is_muted_and_is_not_asked_to_speak_meanwhile():
     async with console() as here:
         line = (
-            "Grok is muted in every channel for 60 minutes. It may still finish the message it is writing. Use “Unmute”"
+            "Grok is muted in every channel for 60 minutes. It may still finish the message it's writing. Use “Unmute”"
             " to let it speak again."
         )
         assert await here.act("mute", agent="grok") == (200, line)
@@ -255,7 +255,7 @@ async def test_an_agent_is_muted_and_is_not_asked_to_speak_meanwhile():
 async def test_a_budget_is_raised_once_by_a_click_that_comes_twice_and_from_two_consoles():
     server = empty_redis()
     async with console(address=server) as here, console(address=server) as there:
-        line = "Today's limit is $6.50 now. Tomorrow it is as before."
+        line = "Today's limit is now $6.50. Tomorrow it's back to normal."
         both = await asyncio.gather(*(here.act("raise_budget", id="the-same-click", dollars=1.5) for _ in range(2)))
         assert both == [(200, line)] * 2
         assert await there.act("raise_budget", id="the-same-click", dollars=1.5) == (200, line)

@@ -146,16 +146,16 @@ async def test_one_room_says_why_it_stands_still_and_who_could_join() -> None:
     ("name", "fields", "order", "outcome", "text"),
     [
         ("pause_room", {}, RoomOrder(reason="asked"), "room_paused", "#Tea? is paused"),
-        ("resume_room", {"turns": 5}, RoomOrder(turns=5), "room_resumed", "#Tea? continues"),
+        ("resume_room", {"turns": 5}, RoomOrder(turns=5), "room_resumed", "#Tea? has resumed"),
         ("close_room", {}, RoomOrder(), "room_closed", "#Tea? is closed"),
         ("next_in_room", {"agent": "ada"}, RoomOrder(), "requested", "Ada speaks next in #Tea?"),
-        ("remove_from_room", {"agent": "ada"}, RoomOrder(), "removed_member", "Ada no longer takes part"),
+        ("remove_from_room", {"agent": "ada"}, RoomOrder(), "removed_member", "Ada was removed"),
         (
             "add_to_room",
             {"agent": "bob"},
             RoomOrder(member=SEATS[1].member.model_dump_json()),
             "added_member",
-            "Bob takes",
+            "Bob has joined",
         ),
     ],
 )
@@ -217,9 +217,12 @@ async def test_where_no_bot_can_make_a_thread_the_page_says_so() -> None:
     async with page(has_bot=False) as console:
         assert "No bot is online here" in (await console.get("/api/rooms"))["why_not"]
         status, told = await console.act("open_room", **chosen)
-        assert (status, "no bot of this process is online" in told) == (409, True)
+        assert (status, "none is online here" in told) == (409, True)
     async with page(caps=Caps(all=0.0)) as console:
-        assert await console.act("open_room", **chosen) == (409, "Today's budget of all bots is used up.")
+        assert await console.act("open_room", **chosen) == (
+            409,
+            "Today's budget for all bots is used up. Try again tomorrow.",
+        )
 
 
 async def test_a_new_room_offers_who_is_there_and_says_who_cannot_take_part() -> None:

@@ -142,7 +142,7 @@ async def test_why_a_persona_takes_no_part_is_logged_once(tmp_path, caplog):
         with caplog.at_level(logging.WARNING):
             await s.look()
             await s.look()
-        assert caplog.messages == ["poet takes no part in rooms: XAI_API_KEY is not set, which xai/grok-4.7 needs"], (
+        assert caplog.messages == ["poet takes no part in rooms: XAI_API_KEY isn't set, and xai/grok-4.7 needs it"], (
             "and nothing of the bots without token and key"
         )
 

@@ -37,7 +37,7 @@ def printed(report: ConversationState) -> list[str]:
 
 def test_the_table_has_a_row_for_each_agent_and_one_for_all() -> None:
     lines = printed(REPORT)
-    assert lines[0].strip() == "4 rounds, ended: it had as many rounds as a conversation may have"
+    assert lines[0].strip() == "4 rounds, ended: it reached the maximum number of rounds"
     cells = {line.split()[0]: line.split()[1:] for line in lines[2:] if line.strip()}
     assert cells["Claude"] == ["1,200", "0", "0", "0", "0", "4", "120", "$0.5000"]
     assert cells["grok"][:2] == ["34", "2"]

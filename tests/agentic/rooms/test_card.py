@@ -45,20 +45,20 @@ def test_what_is_too_long_is_cut_after_a_word(text, shown):
 
 def test_it_says_why_positions_best_lines_and_who_convinced_most():
     text = card(post(1, "ada", 71, 72), post(2, "grok", 71, text="No! It is a `vegetable`."), post(3, "sceptic"))
-    assert text.startswith("🫥 **This room is closed** after 3 turns: it had as many turns as it was opened for.")
+    assert text.startswith("🫥 **This room is closed** after 3 turns: it used all of its turns.")
     assert "**Ada**: A tomato is a fruit.\n**Grok**: No!\n**The Sceptic**: A tomato is a fruit." in text
     assert "> A tomato is a fruit. Always.\n👍 2, Ada: <https://discord.com/channels/7/50/1>" in text
     assert text.index("👍 2, Ada") < text.index("👍 1, Grok")
-    assert text.endswith("**Convinced most**: Ada, 2 votes (Grok 1, The Sceptic 0).")
+    assert text.endswith("**Most convincing**: Ada, 2 votes (Grok 1, The Sceptic 0).")
 
 
 @pytest.mark.parametrize(
     ("posts", "verdict"),
     [
-        ((), "**Nobody voted**, so nobody convinced most."),
-        ((post(1, "ada"), post(2, "grok")), "**Nobody voted**, so nobody convinced most."),
+        ((), "**Nobody voted**, so there's no winner."),
+        ((post(1, "ada"), post(2, "grok")), "**Nobody voted**, so there's no winner."),
         ((post(1, "ada", 71), post(2, "grok", 72)), "**A tie**: Ada and Grok, 1 vote each (The Sceptic 0)."),
-        ((post(1, "ada", 71), post(2, "ada", 71)), "**Convinced most**: Ada, 2 votes (Grok 0, The Sceptic 0)."),
+        ((post(1, "ada", 71), post(2, "ada", 71)), "**Most convincing**: Ada, 2 votes (Grok 0, The Sceptic 0)."),
     ],
 )
 def test_a_tie_is_a_tie_and_no_votes_are_said(posts, verdict):
@@ -85,7 +85,7 @@ def test_it_is_one_message_however_long_posts_and_names_are(character):
     posts = [post(n, f"m{n}", *range(n + 1), text=character * 2000) for n in range(MAX_MEMBERS)]
     text = closing_card(room, posts, {f"m{n}": character * 500 for n in range(MAX_MEMBERS)})
     assert length(text) <= MAX_MESSAGE
-    assert "Convinced most" in text
+    assert "Most convincing" in text
 
 
 def test_what_is_quoted_is_words_and_no_markdown():

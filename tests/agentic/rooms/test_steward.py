@@ -295,7 +295,7 @@ async def test_a_closed_room_has_its_card_and_its_contest_and_is_archived():
     world.becomes(status="closed", why="turn_limit", turn_number=2)
     await attended(world)
     assert world.archived
-    assert "**Convinced most**: Ada, 2 votes (Grok 0)." in world.thread[0]
+    assert "**Most convincing**: Ada, 2 votes (Grok 0)." in world.thread[0]
     (contest,) = world.notes
     assert isinstance(contest, ContestNote)
     assert (contest.id, contest.kind, contest.question) == (f"room-{THREAD}", "room", ROOM.topic)

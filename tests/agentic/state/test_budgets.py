@@ -240,8 +240,8 @@ async def test_the_owner_is_told_once_when_four_fifths_are_spent(desk):
     await one.take("m4", 0.1)
     await one.settle("m4", 0.05)
     assert one.state.limits.budgets.notices() == [
-        "80% of the daily budget (1.00 USD) is spent",
-        "80% of the daily budget of claude (1.00 USD) is spent",
+        "80% of today's budget ($1.00) is spent",
+        "80% of today's budget for claude ($1.00) is spent",
     ]
     await other.take("m5", 0.1, agent="grok")
     await other.settle("m5", 0.05, agent="grok")
@@ -366,11 +366,11 @@ async def test_after_a_raise_the_notice_is_about_the_new_cap_and_what_is_used_up
     for turn in ("m1", "m2"):
         await one.take(turn, 0.5)
         await one.settle(turn, 0.48)
-    assert one.state.limits.budgets.notices() == ["80% of the daily budget (1.00 USD) is spent"]
+    assert one.state.limits.budgets.notices() == ["80% of today's budget ($1.00) is spent"]
     assert await one.state.limits.budgets.used_up("claude", 1, DAY) == ["all"]
     await one.state.limits.budgets.raise_cap("all", 1.0, DAY, "x")
     assert await one.state.limits.budgets.used_up("claude", 1, DAY) == []
-    for turn, sum_, notices in (("m3", 0.5, []), ("m4", 0.2, ["80% of the daily budget (2.00 USD) is spent"])):
+    for turn, sum_, notices in (("m3", 0.5, []), ("m4", 0.2, ["80% of today's budget ($2.00) is spent"])):
         await one.take(turn, 0.5)
         await one.settle(turn, sum_)
         assert one.state.limits.budgets.notices() == notices

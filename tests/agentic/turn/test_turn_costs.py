@@ -130,17 +130,17 @@ async def test_an_ignored_person_calls_nobody(stage):
 async def test_a_budgets_notice_goes_to_the_owners_channel(stage, caplog):
     scene = await stage(env={"OWNER_CHANNEL_ID": str(ELSEWHERE)}, all=0.0125)
     await scene.ask()
-    assert scene.texts(ELSEWHERE) == ["⚠️ 80% of the daily budget (0.01 USD) is spent."]
+    assert scene.texts(ELSEWHERE) == ["⚠️ 80% of today's budget ($0.01) is spent."]
     await scene.ask()
     assert len(scene.texts(ELSEWHERE)) == 1
-    assert "80% of the daily budget" in caplog.text
+    assert "80% of today's budget" in caplog.text
 
 
 async def test_an_owners_channel_that_is_not_there_leaves_the_log(stage, caplog):
     scene = await stage(env={"OWNER_CHANNEL_ID": "999"}, all=0.0125)
     await scene.ask()
     assert scene.texts() == ["Hello."]
-    assert "80% of the daily budget" in caplog.text
+    assert "80% of today's budget" in caplog.text
 
 
 async def test_an_agent_whose_provider_refuses_it_backs_off_and_says_so_once(stage):

@@ -134,7 +134,7 @@ class Day:
         lines = [(f"person-{self.rng.randrange(PEOPLE)}", agent, channel) for agent, channel in asked]
         answered = await self.stage.mention(lines, within=WITHIN)
         if missing := sum(not each.answers for each in answered):
-            raise Broken(f"{missing} of {len(lines)} mentions of hour {number} were not answered")
+            raise Broken(f"{missing} of {len(lines)} mentions of hour {number} went unanswered")
         for person, _, channel in lines[:REACTIONS]:
             await self.stage.discord.ask("react", person=person, channel=channel, emoji="🔥")
         for person, _, channel in lines[:DELETIONS]:

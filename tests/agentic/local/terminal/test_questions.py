@@ -18,7 +18,7 @@ WHO = {
         {"value": "sc", "label": "The Sceptic"},
     ],
 }
-TOPIC = {"type": 4, "label": "Topic", "max_length": 20, "placeholder": "what it is about"}
+TOPIC = {"type": 4, "label": "Topic", "max_length": 20, "placeholder": "what it's about"}
 RULES = {"type": 4, "label": "Rules", "max_length": 100, "required": False, "value": "Be brief."}
 NOTE = {"type": 4, "label": "Note", "max_length": 100, "required": False}
 
@@ -80,7 +80,7 @@ async def test_a_form_is_asked_field_after_field_and_an_empty_line_keeps_or_skip
     notes: list[str] = []
     sender = Sender(Answer())
     form = dialog(notes, sender, TOPIC, RULES, NOTE)
-    assert notes[-1] == "Topic (required; what it is about)"
+    assert notes[-1] == "Topic (required; what it's about)"
     assert form.take("") is None
     assert "Topic is required" in notes[-1]
     assert form.take("x" * 21) is None
