@@ -47,7 +47,7 @@ async def test_an_option_holds_at_once_where_it_was_set_and_is_taken_back():
         assert again.startswith("/config no longer sets max_messages for Grok in this channel.")
         assert "`max_messages` 40: .env" in await shown(place)
         nothing = await place.use("config set", option="max_messages", value="default")
-        assert nothing == "max_messages was not set by /config for all bots in this channel."
+        assert nothing == "/config hadn't set max_messages for all bots in this channel, so nothing changed."
 
 
 async def test_all_agents_of_a_server_have_it_and_a_thread_has_its_channels():

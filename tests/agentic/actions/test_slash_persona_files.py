@@ -118,8 +118,8 @@ async def test_what_a_file_was_before_is_shown(desk, tmp_path):
     )
     assert "first" in await desk.show("claude", "soul.md", HERE, 2)
     assert "before the last 3 changes:\n```md\nnothing" in await desk.show("claude", "soul.md", HERE, 3)
-    assert "its history has 3 changes" in await desk.show("claude", "soul.md", HERE, 4)
-    assert "its history has 0 changes" in await desk.show("claude", "user.md", HERE, 1)
+    assert "its history has only 3 changes" in await desk.show("claude", "soul.md", HERE, 4)
+    assert "its history has only 0 changes" in await desk.show("claude", "user.md", HERE, 1)
 
 
 def test_the_command_goes_as_far_back_as_the_history() -> None:

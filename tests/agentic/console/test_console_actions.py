@@ -170,7 +170,7 @@ async def test_a_channel_is_stopped_and_speaks_again_and_a_pause_is_over_all():
         assert here.parts.silence.check(ChannelRef(11))
         refused = (409, "The bots are stopped in #debate. Use “Resume” there first.")
         assert await here.act("start", channel="11") == refused
-        assert await here.act("resume", channel="11") == (200, "The bots may speak in #debate again.")
+        assert await here.act("resume", channel="11") == (200, "The bots can speak in #debate again.")
         assert await here.act("pause") == (
             200,
             "All bots are paused in every channel. Use “Resume all bots” to let them speak again.",
@@ -235,7 +235,7 @@ async def test_a_stop_of_a_thread_is_lifted_with_its_channels_and_not_against_it
         )
         refused = (409, "The bots are stopped in all of #debate. Use “Resume” there.")
         assert await here.act("resume", channel="21") == refused
-        assert await here.act("resume", channel="11") == (200, "The bots may speak in #debate again.")
+        assert await here.act("resume", channel="11") == (200, "The bots can speak in #debate again.")
         assert here.parts.silence.stopped_channels() == {}
 
 
@@ -247,7 +247,7 @@ async def test_an_agent_is_muted_and_is_not_asked_to_speak_meanwhile():
         )
         assert await here.act("mute", agent="grok") == (200, line)
         assert await here.act("next", channel="11", agent="grok") == (409, "Grok is muted. Use “Unmute” first.")
-        assert await here.act("unmute", agent="grok") == (200, "Grok may speak again.")
+        assert await here.act("unmute", agent="grok") == (200, "Grok can speak again.")
         assert await here.act("unmute", agent="grok") == (200, "Grok wasn't muted.")
 
 
@@ -261,7 +261,7 @@ async def test_a_budget_is_raised_once_by_a_click_that_comes_twice_and_from_two_
         assert await there.act("raise_budget", id="the-same-click", dollars=1.5) == (200, line)
         assert (await here.parts.state.limits.budgets.uses(TODAY, ["all"]))["all"].raised == 1.5
         assert [note.detail for note in here.notes] == ["all +$1.50"]
-        assert (await there.act("raise_budget", dollars=1))[1].startswith("Today's limit is $7.50")
+        assert (await there.act("raise_budget", dollars=1))[1].startswith("Today's limit is now $7.50")
 
 
 @pytest.mark.parametrize(
