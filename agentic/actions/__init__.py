@@ -1,1 +1,1 @@
-"""What people may do; one implementation for every surface."""
+"""What people may do, implemented once for every surface."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Literal
 
 from agentic.agent.forgetting import IN_DISCORD
@@ -38,13 +39,13 @@ _PART = "part"  # of a text that is split into fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRequest:
-    """An action as a person wants it: "bots mute" with {"bot": "grok", "minutes": 5}. `id` is the id of the
-    interaction or message, or made from the time; if several processes hear of a request, it has the same `source` in
-    all of them.
+    """A person's request for an action: "bots mute" with {"bot": "grok", "minutes": 5}. `id` is the id of the
+    interaction or message, or made from the time. If several processes get a request, its `source` is the same in all
+    of them.
 
-    An action from a message's menu has the message's id as `message`. A form that was submitted is "form" with the
-    first part of the form's id; the values are its whole `id` and the texts of its fields. A choice from a menu is
-    "menu" in the same way, its values are `chosen`. A request from the console has no `place`.
+    An action from a message's menu has the message's id as `message`. A submitted form is "form" with the first part of
+    the form's id; its values are the whole `id` and the texts of its fields. A choice from a menu is "menu" in the same
+    way, and its values are `chosen`. A request from the console has no `place`.
     """
 
     id: int
@@ -69,7 +70,7 @@ class ActionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormField:
-    """A field of a form. `id` names its text in what comes back; it is never "id". `hint` is shown while it is
+    """A field of a form. `id` names its text in the answer and is never "id". `hint` is shown while the field is
     empty."""
 
     id: str
@@ -83,8 +84,6 @@ class FormField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """Up to five fields to fill in."""
-
     id: str
     title: str
     fields: tuple[FormField, ...]
@@ -96,7 +95,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An option of a menu. `value` comes back; `about` is a line below its label."""
+    """An option of a menu. The answer has its `value`; `about` is a line below its label."""
 
     value: str
     label: str
@@ -105,7 +104,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Menu:
-    """A line with choices below it, of which the person takes `fewest` to `most`."""
+    """A line with choices below it, of which the person picks `fewest` to `most`."""
 
     id: str
     text: str
@@ -117,7 +116,7 @@ class Menu:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A text that comes as an attachment."""
+    """A text that is sent as an attachment."""
 
     name: str
     text: str
@@ -125,8 +124,8 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of an action. `code` is a word for the record and the key of its text, which `fields` fill; `detail`
-    goes into the record. A form or menu is shown in place of the text, a file with it."""
+    """The result of an action. `code` goes into the record and is the key of the action's text, which `fields` fill.
+    `detail` goes into the record. A form or menu is shown instead of the text, a file together with it."""
 
     code: str
     ok: bool = True
@@ -153,7 +152,8 @@ def report(text: str = "", reply: Form | Menu | File | None = None) -> Outcome:
 
 
 class Place:
-    """What a surface knows of channels and their people; this one knows nothing, as on a service without servers."""
+    """What a surface knows about channels and their people; this class knows nothing, as on a service without
+    servers."""
 
     left_messages = IN_DISCORD  # what /forget me says of the messages themselves
 
@@ -162,7 +162,6 @@ class Place:
         return None
 
     def parent(self, channel_id: int) -> int | None:
-        """Return a thread's channel."""
         return None
 
     def may_see(self, here: int) -> MaySee:
@@ -179,7 +178,7 @@ class Place:
 
     @property
     def opener(self) -> RoomOpener | None:
-        """What opens rooms; None if no bot of this process is online."""
+        """Return what opens rooms; None if no bot of this process is online."""
         return None
 
 
@@ -202,7 +201,7 @@ class ActionContext:
         return ChannelRef(channel_id, self.place.parent(channel_id), guild_id)
 
     def is_here(self, channel_id: int, request: ActionRequest) -> bool:
-        """Whether the channel is in the request's server. The console is in all of them, and a channel that the bot
+        """Return whether the channel is in the request's server. The console is in all servers. A channel that the bot
         can't see may be in another one."""
         if request.place is None:
             return True
@@ -212,8 +211,13 @@ class ActionContext:
         return guild_id == request.guild_id
 
 
+def today_of(services: Services) -> str:
+    """Return the owner's date, YYYY-MM-DD."""
+    return f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
+
+
 def text_form(form_id: str, title: str, text: str) -> Form:
-    """Return a form to edit one text, split into fields between lines. Raises ValueError if it does not fit."""
+    """Return a form to edit one text, split into fields between lines. Raises ValueError if the text is too long."""
     parts = tuple(_parts(text)) or ("",)
     if len(parts) > MAX_FIELDS:
         raise ValueError(f"a form has at most {MAX_FIELDS} fields of {FIELD_CHARACTERS} characters")

@@ -1,4 +1,4 @@
-"""Choices that are offered while a person types an option."""
+"""The choices that are offered while a person types an option."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentic.context.options import LIVE, Options
 
 
 async def complete(context: ActionContext, request: ActionRequest, option: str, typed: str) -> Sequence[Choice]:
-    """Return the choices that fit. Raises StateUnavailable if rooms can't be read."""
+    """Return the matching choices. Raises StateUnavailable if rooms can't be read."""
     roster = context.services.agents.roster
     if option == "option":  # /config show takes all options
         letters = typed.strip().casefold().replace(" ", "_").replace("-", "_")
@@ -39,7 +39,7 @@ def _agents(typed: str, entries: Iterable[RosterEntry]) -> Sequence[Choice]:
 
 
 def _fitting(typed: str, choices: Iterable[Choice]) -> Sequence[Choice]:
-    """Return the choices that contain the typed letters, with those that begin with them first."""
+    """Return the choices that contain the typed letters, starting with the choices that begin with them."""
     letters = typed.casefold()
     found = [choice for choice in choices if letters in choice.label.casefold()]
     return sorted(found, key=lambda choice: not choice.label.casefold().startswith(letters))[:MAX_CHOICES]

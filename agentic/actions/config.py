@@ -48,8 +48,8 @@ class SetOption(Values):
 def format_options(
     shown: str, options: Options, sources: Mapping[str, OptionSource], only: str | None = None
 ) -> Outcome:
-    """The options of an agent in a channel: those that something sets, then the built-in ones; or one alone. If they do
-    not fit into a message they come as a file."""
+    """Return an agent's options in a channel: first the options that something sets, then the built-in ones; or just
+    the option `only`. If they don't fit into a message, they are in a file."""
 
     def line(name: str) -> str:
         source = sources.get(name, OptionSource("built_in"))
@@ -68,7 +68,7 @@ def format_options(
 
 
 def format_value(name: str, value: Any) -> str:
-    """A value in words, shortened."""
+    """Return a value in words, shortened."""
     if name == HIDDEN:
         return f"{len(value)} fields" if value else "none"
     if value is None or value == ():
@@ -81,7 +81,7 @@ def format_value(name: str, value: Any) -> str:
 
 
 def describe_source(source: OptionSource) -> str:
-    """ "built in", ".env", "identity.md", "config/bots/claude.yaml", "/config set, this server", "a pin"."""
+    """Return "built in", ".env", "identity.md", "config/bots/claude.yaml", "/config set, this server", or "a pin"."""
     match source.kind:
         case "env":
             return ".env"
@@ -101,7 +101,7 @@ def describe_source(source: OptionSource) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommandPlace:
-    """The channel of a command, as options see it."""
+    """The channel of a command, for looking up options."""
 
     channel_id: int
     guild_id: int | None
@@ -144,7 +144,7 @@ async def set_option(context: ActionContext, request: ActionRequest, values: Set
             return refused("option_not_changed", why=_sentence(read_options({name: None})[1][0]))
         if not await live.unset(where, who, name):
             return done("option_was_not_set", option=name, whom=whom)
-        log.info("option %s was taken back by a person, %s", name, whom)
+        log.info("a person removed the option %s %s", name, whom)
         return done("option_unset", detail=detail, option=name, whom=whom)
     if name in Options.model_fields.keys() - LIVE:
         return refused("option_not_changed", why=f"Only the owner can set {name}, in the files in config/.")
@@ -154,7 +154,7 @@ async def set_option(context: ActionContext, request: ActionRequest, values: Set
     value = layer[name]
     if await live.set(where, who, name, list(value) if isinstance(value, tuple) else value) == "full":
         return refused("too_many_options")
-    log.info("option %s was set by a person, %s", name, whom)
+    log.info("a person set the option %s %s", name, whom)
     above = _above(context, request, name, agent, f"{where.partition('@')[0]}:{who}")
     shown = {"option": name, "value": format_value(name, value), "whom": whom, "above": above}
     return done("option_set", detail=detail, **shown)
@@ -163,8 +163,8 @@ async def set_option(context: ActionContext, request: ActionRequest, values: Set
 def _read_words(
     context: ActionContext, values: SetOption, agent: RosterEntry | None
 ) -> tuple[str, str, RosterEntry | None]:
-    """The option, its value and the agent. People also type the agent's name before the option, or next to a value
-    that is none with that name in it."""
+    """Return the option, its value, and the agent. People also type the agent's name before the option, or next to a
+    value that makes no sense with that name in it."""
     name, written = values.setting.strip(), values.value.strip()
     named = context.services.agents.roster.named
     if agent is None and _option_named(name) not in Options.model_fields and (agent := named(name)) is not None:
@@ -181,8 +181,8 @@ def _read_words(
 
 
 def _above(context: ActionContext, request: ActionRequest, name: str, agent: RosterEntry | None, now_set: str) -> str:
-    """A note if something else decides in this channel all the same: a pinned `.config`, or what was set for a
-    narrower place or for one agent. `now_set`: the live entry's place and agent, as in OptionSource."""
+    """Return a note if something else still decides in this channel: a pinned `.config`, or a value for a narrower
+    place or for one agent. `now_set`: the live entry's place and agent, as in OptionSource."""
     place, agents = _place(context, request), [agent.key] if agent else list(context.services.agents.names)
     sources = [context.services.agents.options.sources(each, place).get(name) for each in agents]
     if any(source is not None and source.kind == "pin" for source in sources):
@@ -210,7 +210,7 @@ def _place(context: ActionContext, request: ActionRequest) -> CommandPlace:
 
 
 def _option_named(written: str) -> str:
-    """The option's name for what was typed, such as `Always-Search`; the same text if no option has that name."""
+    """Return the option's name for typed text such as `Always-Search`; the text itself if no option has that name."""
     name = written.strip().strip("`").lower().replace("-", "_").replace(" ", "_")
     return name if name in Options.model_fields else written
 
@@ -224,7 +224,7 @@ def _fits(option: str, written: str) -> bool:
 
 
 def _value_of(written: str) -> object:
-    """The value as a line of a file would have it: `60`, `true`, `[a, b]`; a text where it is no YAML."""
+    """Return the value as a line of a file would have it: `60`, `true`, `[a, b]`; the text itself if it isn't YAML."""
     try:
         return yaml.safe_load(written[:MAX_VALUE])
     except (yaml.YAMLError, ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Conversations of the bots: start, next, end; the day's schedule and budget; `/ask` and `/arena`.
+"""Conversations: start, next, end; today's schedule and budget; `/ask` and `/arena`.
 
-What concerns conversations and the schedule goes to the coordinator as a Command; the word of its CommandOutcome is the
-code of the Outcome.
+Everything about conversations and the schedule goes to the coordinator as a Command. The word in its CommandOutcome is
+the code of the Outcome.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, time, timedelta
 from typing import Any
 
-from agentic.actions.base import ActionContext, ActionRequest, Outcome, done, refused
+from agentic.actions.base import ActionContext, ActionRequest, Outcome, done, refused, today_of
 from agentic.actions.silence import OfBot
 from agentic.actions.values import Snowflake, Values, option
 from agentic.chat.formatting import MAX_QUESTION, question_text
@@ -87,14 +87,14 @@ async def end(context: ActionContext, request: ActionRequest, values: InChannel)
 
 
 def _channel(request: ActionRequest, values: InChannel) -> int | None:
-    """Return the channel that is meant; None on the console: the coordinator takes a free one."""
+    """Return the requested channel; None on the console, where the coordinator picks a free one."""
     if values.channel is not None or request.place is None:
         return values.channel
     return request.place.parent_id or request.place.channel_id
 
 
 async def _order(context: ActionContext, request: ActionRequest, command: Command, detail: str = "") -> Outcome:
-    """Give the coordinator a command about the conversation of a channel."""
+    """Give the coordinator a command about a channel's conversation."""
     services, channel_id = context.services, command.channel_id
     agent = context.name_of(command.agent_name or "")
     if channel_id is None:
@@ -113,7 +113,7 @@ def silenced_refusal(silenced: Silenced, channel_id: int, agent: str = "") -> Ou
 
 
 async def give(context: ActionContext, command: Command, detail: str = "", **fields: Any) -> Outcome:
-    """Give the coordinator a command; its word is the code. Raises StateUnavailable."""
+    """Give the coordinator a command; its answer is the code. Raises StateUnavailable."""
     outcome = await context.services.bus.orders.give(command)
     code = SPECIAL.get((command.command, outcome), outcome)
     if code == "started" and command.channel_id is None:
@@ -138,7 +138,7 @@ async def add(context: ActionContext, _: ActionRequest, values: NewTime) -> Outc
 
 
 def _next_moment(context: ActionContext, written: str) -> float:
-    """Return the next moment at which the owner's clock shows that time, in unix seconds."""
+    """Return the next moment, in unix seconds, when the owner's clock shows that time."""
     now = datetime.fromtimestamp(context.services.clock(), context.services.settings.timezone)
     moment = datetime.combine(now.date(), time.fromisoformat(written), now.tzinfo)
     return (moment if moment > now else moment + timedelta(days=1)).timestamp()
@@ -152,7 +152,7 @@ def format_time(context: ActionContext, at: float) -> str:
 
 
 async def raise_budget(context: ActionContext, request: ActionRequest, values: RaiseBudget) -> Outcome:
-    """Raise today's limit of all bots, of an agent, or of a channel."""
+    """Raise today's limit of all bots, an agent, or a channel."""
     services, scope = context.services, values.scope
     kind, _, of = scope.partition(":")
     known: Mapping[str, set[str]] = {
@@ -161,16 +161,15 @@ async def raise_budget(context: ActionContext, request: ActionRequest, values: R
     }
     if scope != "all" and of not in known.get(kind, ()):
         return refused("unknown_scope", scope=scope)
-    today = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
     try:
-        limit = await services.state.limits.budgets.raise_cap(scope, values.dollars, today, request.source)
+        limit = await services.state.limits.budgets.raise_cap(scope, values.dollars, today_of(services), request.source)
     except ValueError:
         return refused("no_limit")
     return done("raised", limit=limit, detail=f"{scope} +${values.dollars:.2f}")
 
 
 async def ask(context: ActionContext, request: ActionRequest, values: Ask) -> Outcome:
-    """Post the question for everyone to see; it then counts as a message that mentions the agent."""
+    """Post the question for everyone to see; the bot treats the post as a mention."""
     if not values.prompt.strip():
         return refused("empty_question")
     if (refusal := _refuse_question(context, request)) is not None:
@@ -183,7 +182,7 @@ async def ask(context: ActionContext, request: ActionRequest, values: Ask) -> Ou
 
 
 async def arena(context: ActionContext, request: ActionRequest, values: ArenaValues) -> Outcome:
-    """Two hidden agents answer, within the limits on their calls and costs."""
+    """Let two hidden agents answer, within the limits on their calls and costs."""
     if (refusal := _refuse_question(context, request)) is not None:
         return refusal
     question, arenas, place = values.prompt.strip(), context.services.state.coordination.arenas, request.place
@@ -205,7 +204,7 @@ async def arena(context: ActionContext, request: ActionRequest, values: ArenaVal
 
 
 def _refuse_question(context: ActionContext, request: ActionRequest) -> Outcome | None:
-    """Say why nobody may ask the bots here, or not this person; None if they may."""
+    """Say why nobody, or not this person, may ask the bots here; None if they may."""
     services, place = context.services, request.place
     silenced = services.silence.check(place) if place is not None else None
     if silenced is not None and place is not None:

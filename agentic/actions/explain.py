@@ -1,17 +1,16 @@
 """/why and /why-not: explain why a bot posted a message, or why it is silent, from turn records and current state.
 
-Texts have at most 2,000 characters and quote nobody. They show people as mentions, so a caller must post them with
-pings off.
+The texts have at most 2,000 characters and quote nobody. They mention people, so a caller must post them with pings
+off.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from urllib.parse import quote
 
-from agentic.actions.base import REPLY_CHARACTERS, ActionContext, ActionRequest, Outcome, refused, report
+from agentic.actions.base import REPLY_CHARACTERS, ActionContext, ActionRequest, Outcome, refused, report, today_of
 from agentic.actions.rights import may_moderate
 from agentic.actions.silence import OfBot
 from agentic.actions.status import proactive_waits
@@ -55,7 +54,7 @@ class OfMessage(Values):
 
 
 async def explain_post(context: ActionContext, request: ActionRequest, values: OfMessage) -> Outcome:
-    """Say why a bot posted a message, to those who may read it."""
+    """Say why a bot posted a message, if this person may read it."""
     written = values.message.strip()
     if not written and request.surface == "text":
         return refused("nothing_posted")
@@ -80,7 +79,6 @@ async def explain_post(context: ActionContext, request: ActionRequest, values: O
 
 
 async def explain_silence(context: ActionContext, request: ActionRequest, values: OfBot) -> Outcome:
-    """Say why a bot is silent in the channel."""
     services = context.services
     assert request.place is not None
     return report(await why_not(services, values.agent, request.place, services.clock()))
@@ -122,7 +120,7 @@ def unasked_text(sent: UnaskedNote, names: Mapping[str, str]) -> str:
 
 
 def turn_link(console: str, record: TurnRecord) -> str:
-    """The address of the turn's page in the console at this address."""
+    """Return the address of the turn's page in the console at this address."""
     return f"{console}/#/turn/{quote(record.agent, safe='')}/{quote(record.id, safe='')}"
 
 
@@ -184,9 +182,9 @@ async def why_not(services: Services, agent: str, place: ChannelRef, now: float)
 
 
 async def _obstacles(services: Services, agent: str, place: ChannelRef) -> list[str]:
-    """What keeps the agent from any turn in the channel now."""
+    """Return what keeps the agent from taking any turn in the channel now."""
     state, found = services.state, list[str]()
-    date = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
+    date = today_of(services)
     if agent not in await state.coordination.presence.online([agent]):
         found.append("it's offline")
     reasons = services.silence.reasons(place, agent)
@@ -205,8 +203,7 @@ async def _obstacles(services: Services, agent: str, place: ChannelRef) -> list[
 async def _conversation(
     services: Services, agent: str, channel_id: int, names: Mapping[str, str], *, is_member: bool
 ) -> list[str]:
-    """What the running conversation has to do with it, and the last choice of a speaker by scores, if it fell on
-    another agent."""
+    """Return what the running conversation says about the agent, and why another agent was chosen last, if one was."""
     coordination, found = services.state.coordination, list[str]()
     running, scores = await coordination.conversations.read(channel_id), await coordination.scores.last(channel_id)
     if running is not None:
@@ -226,7 +223,7 @@ async def _conversation(
 
 
 def _score(score: SpeakerScore) -> str:
-    """Its strength and parts: 1.24 (named by Ada 1.00, has said less than its share 0.24)."""
+    """Return its strength and parts: 1.24 (named by Ada 1.00, has said less than its share 0.24)."""
     parts = sorted(score.parts, key=lambda part: -part.amount)
     shown = ", ".join(f"{_word(part.why)} {part.amount:.2f}" for part in parts)
     weakened = f", times {score.channel:.2f} after silence" if score.channel < 1 else ""
@@ -238,10 +235,10 @@ def _reason(reason: str) -> str:
 
 
 def _word(text: str) -> str:
-    """A value of a record, without characters that Discord would format."""
+    """Return a value of a record without characters that Discord would format."""
     return "".join(letter for letter in text if letter.isalnum() or letter in "-_./:, ")[:MAX_WORD]
 
 
 def _when(at: float) -> str:
-    """A Discord timestamp, shown as "3 minutes ago" or "in 3 minutes"."""
+    """Return a Discord timestamp, shown as "3 minutes ago" or "in 3 minutes"."""
     return f"<t:{at:.0f}:R>"

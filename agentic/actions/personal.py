@@ -1,4 +1,4 @@
-"""What a person sees and changes of their own data: `/profile`, `/privacy`, `/forget me`."""
+"""What people see and change of their own data: `/profile`, `/privacy`, `/forget me`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def delete_profile(context: ActionContext, request: ActionRequest, _: Valu
 
 
 async def privacy(context: ActionContext, request: ActionRequest, values: Consent) -> Outcome:
-    """Say what is kept and who reads here, send it, or set whether bots may write unprompted."""
+    """Say what is stored and who reads here, export it, or set whether bots may write unprompted."""
     services, who = context.services, request.who.user_id
     answer = await services.record.own_memory.set_unasked(who, values.unasked == "on") if values.unasked else ""
     if answer and not values.export:
@@ -93,7 +93,7 @@ async def privacy(context: ActionContext, request: ActionRequest, values: Consen
 
 
 async def forget_me(context: ActionContext, request: ActionRequest, values: Confirmation) -> Outcome:
-    """Remove everything that is kept about the person. In a text command they have to confirm it."""
+    """Delete everything that is stored about the person. A text command needs a confirmation."""
     if request.surface == "text" and not values.yes:
         return refused("confirm_forget")
     forgotten = await context.services.record.forgetting.forget(request.who.user_id)

@@ -1,13 +1,13 @@
 """`/agent` and `/agent-file`: list, show, create, edit, and delete personas and the files of agents.
 
-A persona is an agent without a bot of its own: a folder of files (docs/personas.md). Its form has what a person decides
-about one: its name, who it is (soul.md), model, interests, and further lines of identity.md's front matter as they
-stand there. A deleted persona is moved aside, where the owner finds it.
+A persona is an agent without a bot account: a folder of files (docs/personas.md). Its form has its name, who it is
+(soul.md), its model, its interests, and the remaining lines of identity.md's front matter. A deleted persona is moved
+aside, where the owner can find it.
 
-An edit is parsed before it is saved: a text with problems is given back with the reasons. The version before stays in
-the persona's history. A form's id carries a digest of the text it was made from, so that an edit never overwrites one
-made in the meantime. Managers of one server have no rights in another: only the entries of a memory that readers of
-this channel may see are shown, and a memory with other entries can't be edited from here.
+An edit is parsed before it is saved: a text with problems is given back with the reasons. The old version stays in the
+persona's history. A form's id carries a digest of the text it was made from, so an edit never overwrites a newer one.
+Managers of one server have no rights in another: only the memory entries that this channel's readers may see are shown,
+and a memory with other entries can't be edited from here.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ FURTHER_HINT = "avatar: https://… · temperature: 0.8 · max_output_tokens: 80
 
 
 def _file_name(written: object) -> object:
-    """People also write a file's name without its ending or in capitals."""
+    """Accept a file's name without its ending, or in capitals."""
     return f"{written.strip().lower().removesuffix('.md')}.md" if isinstance(written, str) else written
 
 
@@ -102,7 +102,7 @@ class OfPersona(Values):
 
 
 def problems_of(name: str, text: str) -> tuple[str, ...]:
-    """One line for each part of the file that would not be understood."""
+    """Return one line for each part of the file that couldn't be parsed."""
     return tuple(problem for parse in _CHECKS.get(name, ()) for problem in parse(text)[1])
 
 
@@ -122,7 +122,7 @@ async def show_file(context: ActionContext, request: ActionRequest, values: Show
 
 
 async def edit_file(context: ActionContext, request: ActionRequest, values: OfFile) -> Outcome:
-    """Show a form with the file's text; a file to download if it is too long for a form."""
+    """Show a form with the file's text, or the file itself if it is too long for a form."""
     name, shown = values.file, context.name_of(values.agent)
     try:
         text, elsewhere = await _visible_text(context, request, values)
@@ -167,7 +167,8 @@ async def save_file(context: ActionContext, request: ActionRequest, _: Values) -
 async def _visible_text(
     context: ActionContext, request: ActionRequest, values: OfFile, back: int = 0
 ) -> tuple[str, bool]:
-    """The part of a file that may be shown in a channel, and whether anything was left out. Raises PersonaError."""
+    """Return the part of a file that may be shown in the channel, and whether anything was left out. Raises
+    PersonaError."""
     folder = context.services.settings.persona_folder(values.agent)
     if back:
         versions = await asyncio.to_thread(versions_of, folder, values.file)
@@ -234,7 +235,6 @@ async def edit(context: ActionContext, _: ActionRequest, values: OfPersona) -> O
 
 
 async def save(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
-    """Save the persona of a submitted form."""
     values = {name: str(value) for name, value in request.values.items()}
     key, digest = (*values.get("id", "").split(":", 2)[1:], "", "")[:2]
     try:
@@ -262,12 +262,12 @@ async def delete(context: ActionContext, _: ActionRequest, values: OfPersona) ->
     except PersonaError as error:
         return refused("persona_not_deleted", agent=entry.shown, why=error)
     await context.services.agents.roster.look()
-    log.info("%s: persona deleted from Discord, kept as %s/%s", entry.key, DELETED, kept)
+    log.info("%s: persona deleted from Discord; its files are in %s/%s", entry.key, DELETED, kept)
     return done("persona_deleted", detail=entry.shown, agent=entry.shown, folder=f"{DELETED}/{kept}")
 
 
 async def _create(context: ActionContext, values: Mapping[str, str]) -> str:
-    """The key of the new persona. Raises PersonaError, NoModel, and ValueError with what is wrong."""
+    """Return the key of the new persona. Raises PersonaError, NoModel, and ValueError."""
     name = " ".join(values.get("name", "").split())
     key = key_of(name)
     _check_name(context, name, key)
@@ -300,7 +300,7 @@ async def _change(context: ActionContext, key: str, digest: str, values: Mapping
 
 
 def _files(context: ActionContext, key: str, name: str, values: Mapping[str, str], identity: str) -> tuple[str, str]:
-    """soul.md and identity.md. Raises NoModel, and ValueError for what would not be understood."""
+    """Return soul.md and identity.md. Raises NoModel, and ValueError for values that make no sense."""
     fields = {"display_name": name, "model": values.get("model", ""), "interests": values.get("interests", "")}
     text = with_front_matter(identity, fields, values.get("further", ""))
     card, problems = parse_identity(text)
@@ -314,7 +314,7 @@ def _files(context: ActionContext, key: str, name: str, values: Mapping[str, str
 
 
 def _check_name(context: ActionContext, name: str, key: str, own: RosterEntry | None = None) -> None:
-    """Raises ValueError for a name that is too much like another one."""
+    """Raise ValueError for a name that is too similar to another one."""
     if not name:
         raise ValueError("the name is empty")
     if not KEY.fullmatch(key):
@@ -345,8 +345,8 @@ def _persona(context: ActionContext, written: str) -> RosterEntry | Outcome:
 
 
 def key_of(name: str) -> str:
-    """The folder of a persona: "Ada the Ünlikely" → "ada-the-unlikely". A name without Latin letters gets a number that
-    follows from it; "" for one without any letter or digit."""
+    """Return the folder of a persona: "Ada the Ünlikely" → "ada-the-unlikely". A name without Latin letters gets a
+    number that follows from it; a name without any letter or digit gets ""."""
     plain = unicodedata.normalize("NFKD", name.casefold()).encode("ascii", "ignore").decode()
     key = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MAX_NAME].strip("-")
     if key or not re.search(r"\w", name):

@@ -1,8 +1,8 @@
-"""Everything that people may do, in one table, and the one way to do it.
+"""Everything people may do, in one table, and the one way to do it.
 
 A new action is a function, a row here, and a text for each of its outcomes in texts.py. It then works on every surface
-that its row names: Discord registers it, /help lists it in chats without slash commands, the console takes it.
-`Actions.perform` checks the right and the values, carries it out, and records what moderators and owners did.
+that its row names: Discord registers it, /help lists it in chats without slash commands, the console accepts it.
+`Actions.perform` checks rights and values, carries the action out, and records what moderators and owners did.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ SLASH: frozenset[Surface] = frozenset({"slash"})
 TEXT: frozenset[Surface] = frozenset({"text"})
 CONSOLE: frozenset[Surface] = frozenset({"console"})
 CHATS = SLASH | TEXT
+NO_CHAT: frozenset[Surface] = frozenset()
 
 Handler = Callable[[ActionContext, ActionRequest, Any], Awaitable[Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What people may do. `name` is what they type, without the slash; `about` is one line for lists and help.
+    """An action. `name` is what people type, without the slash; `about` is one line for lists and help.
 
     People type it in `chats`, and `button` starts it on the console. `record` is its name in the record, if it has one,
     and in the console's address. The annotation of `run` names its options.
@@ -72,7 +73,6 @@ class Action:
 
 @cache
 def options_of(run: Handler) -> type[Values]:
-    """Return the third parameter's type of a handler."""
     _, _, kind, *_ = get_type_hints(run).values()
     return cast("type[Values]", kind)
 
@@ -86,18 +86,11 @@ TABLE: tuple[Action, ...] = (
     Action("bots next", conversations.next_speaker, "Choose which bot speaks next", "manager", "next", "Next speaker"),
     Action("bots end", conversations.end, "End the running conversation", "manager", "end", "End"),
     # silence
-    Action(
-        "bots pause",
-        silence.pause,
-        "Pause all bots in this server, or everywhere if you're the owner",
-        "manager",
-        "pause",
-        "Pause all",
-    ),
+    Action("bots pause", silence.pause, "Pause all bots", "manager", "pause", "Pause all"),
     Action(
         "bots resume",
         silence.resume_all,
-        "Resume all bots after a pause",
+        "Resume all bots",
         "manager",
         "resume_all",
         "Resume all bots",
@@ -114,24 +107,17 @@ TABLE: tuple[Action, ...] = (
         "owner",
         "end_order",
         "Undo",
-        chats=frozenset(),
+        chats=NO_CHAT,
     ),
     Action("stop", silence.stop, "Stop the bots here, or cancel their answers to you", record="stop", button="Stop"),
     Action("resume", silence.resume, "Resume the bots here after a stop", "moderator", "resume", "Resume"),
     Action("ask", conversations.ask, "Ask a bot a question that everyone here can see"),
     Action("arena", conversations.arena, "Have two hidden bots answer a question, and vote for the better answer"),
     Action(
-        "reset", silence.reset, "Start fresh: the bots no longer read earlier messages here", "message_manager", "reset"
+        "reset", silence.reset, "Start over: the bots no longer read earlier messages here", "message_manager", "reset"
     ),
     # rooms
-    Action(
-        "room create",
-        room_create.create,
-        "Open a room (leave out the topic to get a form)",
-        "manager",
-        "open_room",
-        "Open a room",
-    ),
+    Action("room create", room_create.create, "Open a room", "manager", "open_room", "Open a room"),
     Action(room_create.FORM_NAME, room_create.from_form, right="manager", record="open_room"),
     Action(room_create.MENU_NAME, room_create.from_menu, right="manager", record="open_room"),
     Action("room stop", rooms.pause, "Pause a room", "manager", "pause_room", "Pause"),
@@ -160,19 +146,14 @@ TABLE: tuple[Action, ...] = (
     Action(
         "profile show",
         personal.show_profile,
-        "Show the topics the bots noted about you, and where they come from",
+        "Show the topics the bots noted about you",
         aliases=("profile",),
         chats=CHATS,
     ),
     Action("profile edit", personal.edit_profile, "Change the topics the bots noted about you", chats=CHATS),
     Action(personal.SAVE_PROFILE, personal.save_profile),
     Action("profile delete", personal.delete_profile, "Delete the topics the bots noted about you", chats=CHATS),
-    Action(
-        "privacy",
-        personal.privacy,
-        "See who reads this and what's stored about you; turn unprompted messages on or off",
-        chats=CHATS,
-    ),
+    Action("privacy", personal.privacy, "See who reads this channel and what's stored about you", chats=CHATS),
     Action("forget me", personal.forget_me, "Delete what the bots have stored about you", chats=CHATS),
     # explanations
     Action("why", explain.explain_post, "See why a bot posted a message", aliases=("Why?",), chats=CHATS),
@@ -185,34 +166,37 @@ TABLE: tuple[Action, ...] = (
         "owner",
         "raise_budget",
         "Raise today",
-        chats=frozenset(),
+        chats=NO_CHAT,
     ),
-    Action("move", conversations.move, "Move a scheduled conversation", "owner", "move", "Move", chats=frozenset()),
-    Action("skip", conversations.skip, "Skip a scheduled conversation", "owner", "skip", "Skip", chats=frozenset()),
-    Action("add", conversations.add, "Add a conversation to today", "owner", "add", "Add a time", chats=frozenset()),
+    Action("move", conversations.move, "Move a scheduled conversation", "owner", "move", "Move", chats=NO_CHAT),
+    Action("skip", conversations.skip, "Skip a scheduled conversation", "owner", "skip", "Skip", chats=NO_CHAT),
+    Action("add", conversations.add, "Add a conversation to today", "owner", "add", "Add a time", chats=NO_CHAT),
 )
 
 
 class Actions:
-    """Carries out what people want on one surface, which `context.place` belongs to."""
+    """Carries out actions on one surface, which `context.place` belongs to."""
 
     def __init__(self, context: ActionContext, table: Iterable[Action] = TABLE) -> None:
         self.context = context
         self._by_name = {name: action for action in table for name in (action.name, *action.aliases)}
 
     def on(self, surface: Surface) -> Mapping[str, Action]:
-        """Return the actions of a surface by the names that people type."""
+        """Return the actions of a surface, by the names that people type."""
         return {name: action for name, action in self._by_name.items() if surface in action.surfaces}
 
     async def perform(self, request: ActionRequest) -> Outcome:
-        """Check the right and the values, do it, and record it. Raises nothing if Redis is unavailable."""
+        """Check the right and the values, carry the action out, and record it. Raises nothing if Redis is
+        unavailable."""
         action, context, place = self._by_name.get(request.name), self.context, request.place
         if request.surface == "slash" and place is not None:
             served = context.services.chats.scope.theme(place.channel_id, place.parent_id, place.guild_id)
             if served is None:
                 return refused("not_here")
         if action is None or request.surface not in action.surfaces:
-            log.warning("%s is unknown to this version, or not for %s", request.name, request.surface)
+            log.warning(
+                "refused %s: this version doesn't know it, or not on the surface %s", request.name, request.surface
+            )
             return refused("unknown_action")
         request = await with_rights(context, request)
         if (no_right := await refusal(context, action.right, request)) is not None:
@@ -224,20 +208,19 @@ class Actions:
         try:
             outcome = await action.run(context, replace(request, name=action.name), values)
         except StateUnavailable as away:
-            log.warning("%s was not carried out: Redis is unavailable (%s)", request.name, away)
+            log.warning("could not carry out %s: Redis is unavailable (%s)", request.name, away)
             return refused("redis_unavailable")
         if action.record and outcome.is_recorded and not isinstance(outcome.reply, Form | Menu):
             context.services.record.note(_note(context, action, request, values, outcome))
         return outcome
 
     async def complete(self, request: ActionRequest, option: str, typed: str) -> Sequence[Choice]:
-        """Return choices for an option of which `typed` is the beginning. Raises StateUnavailable if they can't be
-        read."""
+        """Return choices for an option that begins with `typed`. Raises StateUnavailable if they can't be read."""
         return await complete(self.context, request, option, typed)
 
 
 def _note(context: ActionContext, action: Action, request: ActionRequest, values: Any, outcome: Outcome) -> ActionNote:
-    """Return the note of what somebody did. Its only id of a person is the id of the one who acted."""
+    """Return the note of an action. The only person's id in it is the id of whoever acted."""
     room = str(getattr(values, "room", ""))
     channel = getattr(values, "channel", None) or (int(room) if room.isdecimal() else request.channel_id)
     return ActionNote(

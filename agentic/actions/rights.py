@@ -1,4 +1,4 @@
-"""Who may do what. Everything that an action asks about rights is decided here."""
+"""Who may do what: everything that an action asks about rights is decided here."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from agentic.state.silence import Kind, Scope
 
 
 async def with_rights(context: ActionContext, request: ActionRequest) -> ActionRequest:
-    """Return the request with the rights that its person has in the program: the bots' owner has all of them in each
-    server, whatever the server allows."""
+    """Return the request with the person's rights in the program: the bots' owner has all of them in every server."""
     who = request.who
     if request.surface != "slash" or (who.manages_guild and who.manages_messages) or not await is_owner(context, who):
         return request
@@ -21,7 +20,7 @@ async def with_rights(context: ActionContext, request: ActionRequest) -> ActionR
 
 
 async def refusal(context: ActionContext, right: Right, request: ActionRequest) -> Outcome | None:
-    """Return why the person may not do what needs this right; None if they may. The console is the owner's."""
+    """Return why the person lacks this right; None if they have it. The console is the owner's."""
     if right == "everyone" or request.surface == "console":
         return None
     if right == "moderator":
@@ -39,17 +38,17 @@ async def refusal(context: ActionContext, right: Right, request: ActionRequest) 
 
 
 def may_moderate(context: ActionContext, request: ActionRequest) -> bool:
-    """Whether the person may act for everybody in the channel. A private chat is its person's."""
+    """Return whether the person may act for everyone in the channel. A private chat belongs to its person."""
     if request.surface == "console" or request.guild_id is None:
         return True
     return may_stop(request.who, context.services.settings.moderators)
 
 
 async def acts_everywhere(context: ActionContext, request: ActionRequest) -> bool:
-    """Whether the person may change what all guilds share: files, options, orders for all bots.
+    """Return whether the person may change what all servers share: files, options, orders for all bots.
 
-    Managers of a guild may if the bots are in that guild alone. Otherwise their text would speak, and spend, in other
-    guilds, so only the owner may.
+    A server's managers may if the bots are in that server only. Otherwise their text would speak, and spend, in other
+    servers, so only the owner may.
     """
     who, settings, place = request.who, context.services.settings, context.place
     if request.surface == "console" or who.user_id in settings.owner_user_ids:
@@ -60,13 +59,13 @@ async def acts_everywhere(context: ActionContext, request: ActionRequest) -> boo
 
 
 async def scopes(context: ActionContext, request: ActionRequest, kind: Kind, subject: int | str = "") -> list[Scope]:
-    """Return the scopes that this person may silence and resume, the scope of a new order first: everywhere if the
-    person may act everywhere, otherwise the server of the request."""
+    """Return the scopes that this person may silence and resume, starting with the scope of a new order: everywhere if
+    they may act everywhere, otherwise the request's server."""
     everywhere = await acts_everywhere(context, request)
     guilds = (None, request.guild_id) if everywhere else (request.guild_id,)
     return [Scope(kind, subject, guild) for guild in dict.fromkeys(guilds)]
 
 
 async def is_owner(context: ActionContext, who: Person) -> bool:
-    """Whether the person is named in OWNER_USER_IDS, or owns the application."""
+    """Return whether the person is in OWNER_USER_IDS or owns the application."""
     return who.user_id in context.services.settings.owner_user_ids or who.user_id in await context.place.owners()

@@ -1,14 +1,13 @@
-"""`/room create`, and opening a room from the console: what is asked for, who takes part, and the opening.
+"""`/room create`, and opening a room from the console: its options, its members, and the opening.
 
-What is asked for comes by options or in a form; the form carries the options that it does not show in its id. Members
-come by names or from a menu. Nothing is made before they are known. What the menu continues is kept for as long as
-Discord takes answers to the command, and for the person who used it alone.
+The settings come from options or a form, which carries hidden options in its id. Members come from names or a menu.
+Nothing is created before they are known. The draft behind a menu is kept as long as Discord accepts answers to the
+command, and only for the person who used it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from agentic.actions.base import (
@@ -26,6 +25,7 @@ from agentic.actions.base import (
     give_back,
     refused,
     report,
+    today_of,
 )
 from agentic.actions.conversations import silenced_refusal
 from agentic.actions.texts import TEXTS
@@ -219,14 +219,13 @@ async def _refuse_members(context: ActionContext, draft: RoomDraft, chosen: Sequ
 
 async def _refuse_budget(context: ActionContext, draft: RoomDraft, chosen: Sequence[RosterEntry]) -> Outcome | None:
     services = context.services
-    date = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
     shown = {
         "all": "all bots",
         f"channel:{draft.channel_id}": f"<#{draft.channel_id}>",
         f"person:{draft.asked_by}": "you",
         **{f"agent:{entry.key}": entry.shown for entry in chosen},
     }
-    uses = await services.state.limits.budgets.uses(date, shown)
+    uses = await services.state.limits.budgets.uses(today_of(services), shown)
     for scope, name in shown.items():
         cap, used = uses[scope].cap, uses[scope].spent + uses[scope].reserved
         if cap is not None and used >= cap * (1 - CLOSING_SHARE):  # the rest of a budget is for mentions
@@ -235,7 +234,7 @@ async def _refuse_budget(context: ActionContext, draft: RoomDraft, chosen: Seque
 
 
 def _clean_draft(context: ActionContext, draft: RoomDraft) -> RoomDraft:
-    """Return the draft without secrets, and with the names of mentioned bots instead of their ids: Redis keeps it, and
+    """Return the draft without secrets, and with the names of mentioned bots instead of their ids: Redis stores it, and
     models read it."""
     redact, directory = context.services.chats.redact, context.services.chats.directory
 
@@ -285,7 +284,7 @@ def draft_from_form(context: ActionContext, request: ActionRequest, values: Mapp
 
 
 def build_form(draft: RoomDraft, names: str) -> Form:
-    """Return the form for a new room. Its id carries the options that it does not show."""
+    """Return the form for a new room. Its id carries the options that it doesn't show."""
     options = (draft.channel_id, draft.archive_minutes, draft.policy, round(draft.audience_seconds))
     return Form(
         id=":".join(map(str, (ROOM, *options, int(draft.goodbye_ends), draft.moderator or "", draft.theme))),

@@ -1,7 +1,7 @@
-"""Actions about rooms besides opening one: pause, resume, close and steer a room, show and export it.
+"""Actions about existing rooms: pause, resume, close, steer, show, and export.
 
-A room is named by its thread's link or id, or by its topic; by default it is the one of the thread in which the action
-is used. The coordinator carries out what changes a room; what shows one reads Redis, or the record.
+A room is named by its thread's link or id, or by its topic. By default it is the room of the current thread. The
+coordinator carries out changes; everything else reads Redis or the record.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def remove(context: ActionContext, request: ActionRequest, values: OfMembe
 
 
 async def _order_member(context: ActionContext, request: ActionRequest, values: OfMember, name: str) -> Outcome:
-    """Give an order about a member, even one whose persona was deleted since."""
+    """Give an order about a member, even if its persona has been deleted since."""
     room = await find_room(context, request, values)
     members = [Called(one.name, one.shown) for one in room.members] if room is not None else []
     member = find(members, context.without_mentions(values.agent))
@@ -107,7 +107,7 @@ async def _order(
 
 
 async def find_room(context: ActionContext, request: ActionRequest, values: OfRoom) -> Room | None:
-    """Return the room that the option names, or that of the thread; None if there is none that may be named here."""
+    """Return the named room, or the thread's room; None if there is none that may be named here."""
     wanted, rooms = values.room.strip(), context.services.state.coordination.rooms
     found = _THREAD.fullmatch(wanted)
     thread_id = found[1] if found is not None else wanted if request.place is None and wanted.isdecimal() else ""
@@ -122,7 +122,7 @@ async def find_room(context: ActionContext, request: ActionRequest, values: OfRo
 
 
 def may_be_named(context: ActionContext, room: Room, request: ActionRequest) -> bool:
-    """Whether the room is in this server and, unless for a manager, in a channel that all readers of this one read."""
+    """Return whether the room is in this server and, except for a manager, in a channel that everyone here can read."""
     if request.place is None:
         return True
     if room.guild_id != request.guild_id:
@@ -132,7 +132,7 @@ def may_be_named(context: ActionContext, room: Room, request: ActionRequest) -> 
 
 
 async def export(context: ActionContext, request: ActionRequest, values: OfRoom) -> Outcome:
-    """Give the room's page, from the record on this machine."""
+    """Return the room's page, from the record on this machine."""
     from agentic.record.export.render import room_page  # jinja2 takes 3 MB, and few export a room
 
     settings, room = context.services.settings, await find_room(context, request, values)
@@ -176,7 +176,7 @@ async def list_rooms(context: ActionContext, request: ActionRequest, _: Values) 
 
 
 def describe(room: Room) -> str:
-    """ "running, turn 3 of 20"; "paused after turn 3 of 20: a person paused it" """
+    """Return "running, turn 3 of 20" or "paused after turn 3 of 20: a person paused it"."""
     turns = f"turn {room.turn_number} of {room.turns}"
     if room.status == "active":
         return f"running, {turns}"

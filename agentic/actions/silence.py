@@ -1,4 +1,4 @@
-"""Silence the bots and let them speak again: stop, pause, mute, and ignore, each with what ends it; and reset."""
+"""Stop, pause, mute, and ignore, each with its opposite; and reset."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Reset(Values):
 
 
 async def stop(context: ActionContext, request: ActionRequest, values: Stop) -> Outcome:
-    """Silence the bots in a channel; without the right to do so, cancel their answers to the person."""
+    """Stop the bots in a channel; without the right to do so, cancel their answers to the person."""
     silence = context.services.silence
     if not may_moderate(context, request):
         await silence.cancel_replies(request.who.user_id, request.channel_id)
@@ -62,7 +62,6 @@ async def stop(context: ActionContext, request: ActionRequest, values: Stop) -> 
 
 
 async def resume(context: ActionContext, request: ActionRequest, values: ConsoleChannel) -> Outcome:
-    """End a stop of the channel and of its threads."""
     silence, place = context.services.silence, _place(context, request, values)
     if place is None:
         return refused("unknown_channel", channel=values.channel)
@@ -75,7 +74,7 @@ async def resume(context: ActionContext, request: ActionRequest, values: Console
 
 
 def _place(context: ActionContext, request: ActionRequest, values: ConsoleChannel) -> ChannelRef | None:
-    """Return the channel or thread that is meant; None if the bots don't speak there."""
+    """Return the requested channel or thread; None if the bots don't speak there."""
     if values.channel is None:
         return request.place
     place = context.ref(values.channel, request)
@@ -128,7 +127,7 @@ async def unignore(context: ActionContext, request: ActionRequest, values: OfPer
 
 
 async def end_order(context: ActionContext, _: ActionRequest, values: OfOrder) -> Outcome:
-    """End any order that is active, of the owner or of a server's people."""
+    """End any active order, the owner's or a server's."""
     scope, silence = Scope.parse(values.order), context.services.silence
     if scope is None:
         return refused("unknown_order", order=values.order)
@@ -151,7 +150,7 @@ def _done(context: ActionContext, code: str, detail: str = "", **fields: Any) ->
 
 
 async def reset(context: ActionContext, request: ActionRequest, values: Reset) -> Outcome:
-    """Start fresh in this channel: earlier messages are no longer context."""
+    """Start fresh in this channel: agents no longer read earlier messages."""
     agents = [values.agent] if values.agent else context.services.agents.names
     await reset_conversation(context.services, agents, request.channel_id, request.id)
     if request.guild_id is None:

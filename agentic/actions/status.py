@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
-from agentic.actions.base import ActionContext, ActionRequest, Outcome, report
+from agentic.actions.base import ActionContext, ActionRequest, Outcome, report, today_of
 from agentic.actions.rights import scopes
 from agentic.actions.values import Values
 from agentic.agent.services import Services
@@ -26,7 +25,7 @@ OWN_SILENCE: Mapping[str, str] = {
 
 
 async def status(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
-    """Show the state of all bots. People without the right to manage see only stopped channels that all may see."""
+    """Show the state of all bots. Only people who manage the server see stopped channels that not everyone can see."""
     services, place = context.services, request.place
     assert place is not None
     silence, coordination, now = services.silence, services.state.coordination, services.clock()
@@ -62,10 +61,10 @@ async def status(context: ActionContext, request: ActionRequest, _: Values) -> O
 
 
 async def _bots_today(context: ActionContext, place: ChannelRef) -> list[str]:
-    """Which bots are online, muted, or backing off, and the turns and costs of their day."""
+    """Return who is online, muted, or on a break, and today's turns and costs."""
     services, now = context.services, context.services.clock()
     state, silence, names = services.state, services.silence, services.agents.names
-    date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
+    date = today_of(services)
     online, backoffs, uses, turns, costs = await asyncio.gather(
         state.coordination.presence.online(names),
         state.coordination.backoffs.read(names),
@@ -76,7 +75,7 @@ async def _bots_today(context: ActionContext, place: ChannelRef) -> list[str]:
     muted, muted_here = silence.muted_agents(), silence.muted_agents(place.guild_id)
 
     def label(agent: str) -> str:
-        """ "Claude", "Grok (muted for 5 minutes)" """
+        """Return "Claude" or "Grok (muted for 5 minutes)"."""
         notes, until, until_here = list[str](), muted.get(agent, now), muted_here.get(agent, now)
         if until_here > now:
             notes.append(f"muted{' in this server' if until_here > until else ''} for {lasting(until_here - now)}")
@@ -113,10 +112,10 @@ def _shortened(shown: Sequence[str], most: int) -> str:
 
 
 async def own_status(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
-    """Say how an agent's day is, in its own words."""
+    """Describe an agent's day in its own words."""
     services, state, agent = context.services, context.services.state, request.agent
     now, silence, place = services.clock(), services.silence, request.place
-    date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
+    date = today_of(services)
     turns, cost = await state.limits.all(agent, date), await state.limits.costs.read(agent, date)
     lines = [f"Today: {counted(turns, 'turn')}, {dollars(cost.get('total_cost', 0.0))}."]
     silenced = silence.check(place, agent) if place is not None else None

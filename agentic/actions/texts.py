@@ -1,7 +1,7 @@
-"""What people read when an action has ended: one text per outcome, for every surface.
+"""The texts that people read after an action: one per outcome, for every surface.
 
-A text names what a surface shows in its own way by Discord's marks: `<#1>` a channel, `<@1>` a person, `<t:1:R>` a
-time, and `</room resume>` an action. The Style of a surface replaces them.
+A text marks what each surface shows in its own way: `<#1>` a channel, `<@1>` a person, `<t:1:R>` a time, and `</room
+resume>` an action. The surface's Style replaces these marks.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ _MARK = re.compile(r"<(?:#(\d+)|@!?(\d+)|t:(\d+)(?::\w)?)>")
 
 
 class Style:
-    """How a surface shows what a text names; this one is Discord's, whose client knows channels, people, and times."""
+    """How a surface shows marks in texts. This style is Discord's, whose client knows channels, people, and times."""
 
     def action(self, name: str) -> str:
         return f"/{name}"
@@ -259,7 +259,7 @@ class Style:
         return self.person(int(person)) if person else self.time(int(at), found[0])
 
     def text_of(self, outcome: Outcome) -> str:
-        """Return the text of an outcome. A word of the coordinator's that has none is shown as it is."""
+        """Return an outcome's text. If the coordinator's answer has no text, the answer itself is shown."""
         known = TEXTS.get(outcome.code, TEXTS["coordinator_refused"])
         text = _ACTION.sub(lambda found: self.action(found[1]), known)
         text = text.format_map({"outcome": outcome.code, **outcome.fields})

@@ -1,4 +1,4 @@
-"""What a person gives with an action: how an action declares its options, and the one check of them."""
+"""The values that people give with an action: how an action declares its options, and the one check of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_NAMED = 25  # values that are listed
 
 
 class Values(BaseModel):
-    """What a person gave with an action. A subclass declares the options, each by `option`."""
+    """The values given with an action. A subclass declares the options with `option`."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True, allow_inf_nan=False)
 
@@ -37,9 +37,9 @@ def option(
     most: int | None = None,
     **bounds: Any,
 ) -> Any:
-    """Declare an option: a line for people, its name if it differs from the field's, what its text names, and what it
-    may be (value → shown). `only` the surface has it; on the surface `needed` it has no default. `most` characters are
-    taken by forms, `bounds` are pydantic's."""
+    """Declare an option: a line for people, its name if it isn't the field's, what its text names, and its choices
+    (value → shown). `only` this surface has it; on the surface `needed` it has no default. Forms accept `most`
+    characters; `bounds` are pydantic's."""
     known = dict(choices) if isinstance(choices, Mapping) else {value: value for value in choices}
     extra: dict[str, Any] = {"kind": kind, "choices": known, "only": only, "needed": needed, "most": most}
     return Field(default, alias=name or None, description=about, json_schema_extra=extra, **bounds)
@@ -125,7 +125,7 @@ def _shown_choices(choices: Mapping[str, str]) -> list[str]:
 
 
 def agent_named(written: str, names: Mapping[str, str]) -> str | None:
-    """Return the key of the agent that a person wrote, by its key or as people call it; None if there is none."""
+    """Return the key of the agent that a person named, by key or by name; None if there is none."""
     if written in names:
         return written
     found = named(names, written)
@@ -133,7 +133,7 @@ def agent_named(written: str, names: Mapping[str, str]) -> str | None:
 
 
 def unknown_value(kind: str, written: str, known: Sequence[str], shown: Sequence[str] = ()) -> Outcome:
-    """Refuse a value that an option does not have: say what was meant perhaps, and what there is."""
+    """Refuse a value that an option doesn't have: suggest the closest one, and list the choices."""
     listed = shown or known
     close = nearest([Called(name, name) for name in known], written)
     meant = f" Did you mean {close}?" if close else ""

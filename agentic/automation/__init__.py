@@ -1,1 +1,1 @@
-"""Clock and outside events to turns."""
+"""Turns from the clock and from outside events."""

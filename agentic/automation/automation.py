@@ -47,7 +47,7 @@ Run = Callable[[TurnEvent, Cancellation], Awaitable[None]]  # takes the turn fro
 
 
 class Automation:
-    """One agent's automation. `ready` is set while it is online; `lease`: this process holds its lease."""
+    """One agent's automation. `ready` is set while it is online; `lease`: this process acts for it."""
 
     def __init__(
         self,
@@ -77,23 +77,23 @@ class Automation:
         self._clock = AutomationClock(agent, persona, services, queue, targets, lease=self._acting, sleep=sleep)
 
     async def run(self) -> None:
-        """From when the agent is online, until cancelled."""
+        """Run from when the agent is online, until cancelled."""
         async with asyncio.TaskGroup() as group:  # a guild that arrives late holds up nothing but its own hook
             group.create_task(self._start(), name=f"{self._agent}: startup hook")
             group.create_task(self._clock.run(), name=f"{self._agent}: clock")
 
     def stop(self) -> None:
-        """Begin nothing any more, and take no webhook events."""
+        """Begin nothing more, and accept no webhook events."""
         self._stopped = True
 
     async def shutdown(self) -> None:
-        """Run the shutdown hook, while the last turns end."""
+        """Run the shutdown hook while the last turns end."""
         if self._lease.is_held and self._ready.is_set():
             seconds = self._services.settings.shutdown_grace_seconds - SHUTDOWN_MARGIN
             await self.hooks.shutdown(_start_id(self._services.clock()), seconds)
 
     async def receive(self, event_id: str, payload: WebhookPayload) -> Outcome:
-        """Turn a payload into an event in the channel that it names. What is taken is saved until its turn."""
+        """Turn a payload into an event in the channel it names. An accepted event is saved until its turn."""
         if not self._is_here():
             return "standby"
         await self._channels.wait_for(payload.channel_id)
@@ -123,7 +123,7 @@ class Automation:
         return self._acting.is_held and self._ready.is_set()
 
     async def _start(self) -> None:
-        """Run the startup hook, as soon as the agent acts and the hook's channel is known."""
+        """Run the startup hook as soon as the agent acts and the hook's channel is known."""
         while not self._acting.is_held or self.hooks.is_pending("startup"):
             await self._sleep(LOOK_SECONDS)
         event = self.hooks.startup(_start_id(self._services.clock()), self._seconds)
@@ -140,7 +140,7 @@ class Automation:
 
 
 def _start_id(now: float) -> str:
-    """The id of a start or an end: an agent has no two in one millisecond."""
+    """Return the id of a start or an end: an agent has no two in one millisecond."""
     return f"{now * 1000:.0f}"
 
 
@@ -154,16 +154,16 @@ class LifecycleHooks(TurnHooks):
         self._shut = False
 
     async def before(self, event: TurnEvent) -> None:
-        """agent_begin: the event's turn is admitted and about to read its context."""
+        """Run agent_begin: the event's turn is admitted and about to read its context."""
         seconds = min(AROUND_SECONDS, (event.deadline - self._clock()) / BEGIN_SHARE)
         await self._run_hook(self._event("agent_begin", event.id, seconds, event))
 
     async def after(self, event: TurnEvent) -> None:
-        """agent_stop: the event's turn was admitted and has ended."""
+        """Run agent_stop: the event's turn was admitted and has ended."""
         await self._run_hook(self._event("agent_stop", event.id, AROUND_SECONDS, event))
 
     def startup(self, start_id: str, seconds: float) -> HookEvent | None:
-        """The event of this start; None if there is no such hook. Its turn has `seconds`."""
+        """Return the event of this start; None if there is no such hook. Its turn has `seconds`."""
         event = self._event("startup", start_id, seconds)
         return replace(event, seconds=seconds) if event is not None else None
 
@@ -178,7 +178,8 @@ class LifecycleHooks(TurnHooks):
         await self._run_hook(event)
 
     def _event(self, name: HookName, turn_id: str, seconds: float, around: TurnEvent | None = None) -> HookEvent | None:
-        """A hook's event; None if there is no such hook for the event that it runs around, or it may not speak."""
+        """Return a hook's event; None if there is no such hook for the event that it runs around, or it may not
+        speak."""
         hook = self._hooks().get(name)
         if hook is None or (around is not None and not hook.fires_for(around.kind)):  # hooks fire for no hook
             return None

@@ -3,10 +3,10 @@
     files → what is due → the tick is claimed, once over all processes (LastRuns) → an event in the inbox
 
 The task sleeps until the next tick is due, a minute at most, and reads the files again each time: an edit takes effect
-within a minute. The time of each last run is in Redis, so a restart neither repeats nor loses a tick. A check or job
-that is seen for the first time has missed nothing. A tick is claimed only when there is room for its event, whose turn
-is saved in the same step until it begins: what is due while the inbox is full, or a guild has not arrived, stays due.
-Only the process that holds the agent ticks; one that takes the agent over reads the last runs first.
+within a minute. Redis has the time of each last run, so a restart neither repeats nor loses a tick. A new check or job
+has missed nothing. A tick is claimed only if there is room for its event, whose turn is saved in the same step until it
+begins: a tick stays due while the inbox is full, or a server hasn't arrived. Only the process that acts for the agent
+ticks; when a process takes over the agent, it reads the last runs first.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ class TargetResolver:
         self._logged: dict[str, str] = {}  # task → why it was skipped
 
     def is_pending(self, channel: int | str | None) -> bool:
-        """Whether the channel may belong to a guild that has not arrived."""
+        """Return whether the channel may belong to a server that hasn't arrived."""
         wanted = self._output if channel is None else channel
         if wanted is None or not self._channels.arriving:
             return False
         return not any(wanted in (known.channel_id, known.name) for known in self._channels.known())
 
     def of(self, channel: int | str | None, task: str) -> ChannelInfo | None:
-        """The channel of `task` by id or name, else OUTPUT_CHANNEL_ID, else none; None if it may not speak there."""
+        """Return the channel of `task`, by id or name, or else OUTPUT_CHANNEL_ID; None if the agent may not speak
+        there."""
         wanted = self._output if channel is None else channel
         for known in self._channels.known():
             if wanted in (known.channel_id, known.name):
@@ -68,7 +69,7 @@ class TargetResolver:
 
 
 def next_look(task: Check | Job, last: float, now: float, zone: tzinfo) -> float:
-    """When to look again, in unix seconds. A check that is due outside of its hours is looked at with the files."""
+    """Return when to look again, in unix seconds. A check that is due outside its hours is looked at with the files."""
     moment = task.next_time(last, now) if isinstance(task, Check) else task.next_time(now, zone)
     return moment if moment is not None and moment > now else now + LOOK_SECONDS
 
@@ -96,7 +97,7 @@ class AutomationClock:
         self._held: dict[str, float] = {}  # field → the time of a run that is due and cannot be claimed yet
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run ticks, until cancelled."""
         while True:
             try:
                 seconds = await self.tick()
@@ -107,7 +108,7 @@ class AutomationClock:
             await self._sleep(seconds)
 
     async def tick(self) -> float:
-        """Run what is due; returns the seconds until the next look."""
+        """Run what is due; return the seconds until the next look."""
         if not self._lease.is_held:
             self._loaded = False
             self._held.clear()
@@ -123,7 +124,7 @@ class AutomationClock:
         return min(max(min(looks, default=now + LOOK_SECONDS) - now, MIN_SLEEP), LOOK_SECONDS)
 
     async def _look(self, task: Check | Job) -> float:
-        """Run it if it is due; returns when to look at it again."""
+        """Run it if it is due; return when to look at it again."""
         field = task.field
         now, last = self._clock(), self._last_runs.last(self._agent, field)
         if last is None:
@@ -154,15 +155,15 @@ class AutomationClock:
         return next_look(task, self._last_runs.last(self._agent, field) or at, now, self._timezone)
 
     def _hold(self, task: Check | Job, at: float, reason: str) -> float:
-        """Keep it due, also without catch-up; returns when to look at it again."""
+        """Keep it due, even for a job without catch-up. Returns when to look at it again."""
         if task.field not in self._held:
             log.info("%s: %s waits: %s", self._agent, _title(task), reason)
         self._held[task.field] = at
         return self._clock() + HELD_SECONDS
 
     def _event(self, task: Check | Job, at: float, now: float) -> TurnEvent | None:
-        """The run's event, with the same id in every process; None if the turn of the run before is still open, or the
-        agent may not speak there."""
+        """Return the run's event, with the same id in every process; None if the turn of the run before is still open,
+        or the agent may not speak there."""
         if self._queue.registry.is_open(self._latest.get(task.field, "")):
             log.info("%s: skipped %s: its last turn is still open", self._agent, _title(task))
             return None

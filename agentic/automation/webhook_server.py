@@ -48,8 +48,6 @@ log = logging.getLogger(__name__)
 
 
 class WebhookPayload(BaseModel):
-    """The JSON object of a request."""
-
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     channel_id: int = Field(gt=0, lt=2**63)
@@ -61,13 +59,13 @@ Receive = Callable[[str, WebhookPayload], Awaitable[Outcome]]  # with an id, mad
 
 
 def sign(secret: str, timestamp: str, agent: str, body: bytes) -> str:
-    """The X-Signature of a request to an agent."""
+    """Return the X-Signature of a request to an agent."""
     signed = f"v2:{timestamp}:POST:{PATH.format(agent=agent)}:".encode() + body
     return "v2=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
 
 
 class WebhookServer:
-    """Serves the requests. `receiver` finds what takes an agent's events, None if the agent does not run here."""
+    """Serves the requests. `receiver` returns what takes an agent's events, or None if the agent doesn't run here."""
 
     def __init__(
         self, secret: str, receiver: Callable[[str], Receive | None], replays: ReplayGuard, clock: Callable[[], float]
@@ -92,7 +90,7 @@ class WebhookServer:
         return web.json_response({"status": text}, status=status)
 
     def _log_refusal(self, reason: str) -> None:
-        """Log refused requests at most once a minute: anybody who finds the port can send them."""
+        """Log refused requests at most once a minute: anyone who finds the port can send them."""
         now = self._clock()
         if abs(now - self._logged_at) < LOG_EVERY:
             self._unlogged += 1
@@ -124,7 +122,7 @@ class WebhookServer:
         return _ANSWERS[outcome]
 
     def _refused(self, agent: str, signature: str, timestamp: str, body: bytes) -> str | None:
-        """The reason for refusing a signature; None if it is right."""
+        """Return the reason for refusing a signature; None if it is right."""
         if _TIMESTAMP.fullmatch(timestamp) and abs(self._clock() - int(timestamp)) <= GOOD_FOR:
             if _equal(sign(self._secret, timestamp, agent, body), signature):
                 return None
@@ -143,7 +141,7 @@ def _equal(expected: str, given: str) -> bool:
 async def serve_webhooks(server: WebhookServer, host: str, port: int, connections: Connections) -> AsyncIterator[int]:
     """Serve on the port while entered; 0 serves nothing. Yields the port.
 
-    A port that is in use (by another bot's process of the same .env) is a warning: the bots matter more.
+    If the port is in use (by another bot's process with the same .env), that is a warning: the bots matter more.
     """
     async with AsyncExitStack() as stack:
         if port:

@@ -1,7 +1,7 @@
-"""What people attach, as pictures and texts for a model.
+"""People's attachments, as pictures and texts for a model.
 
-A file's name and media type are its sender's claims: they only decide which files are worth a download
-(agentic.context.blocks). What a file is, its bytes decide, here.
+A file's name and media type are only its sender's claims: they decide which files are worth a download
+(agentic.context.blocks). The file's bytes decide what it really is.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 
 
 class Fetcher(Protocol):
-    """Reads what people attach, by its address. Each service has its own rules for addresses: Discord's are
-    agentic.net.images's. Raises FetchRefused."""
+    """Reads an attachment by its address. Each service has its own rules for addresses; Discord's are in
+    agentic.net.images. Raises FetchRefused."""
 
     async def fetch(self, url: str) -> Picture: ...
     async def fetch_bytes(self, url: str, max_bytes: int) -> bytes: ...
@@ -48,8 +48,8 @@ class Fetcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AttachmentLimits:
-    """How many pictures a model is shown, the newest first, and of what size and format; and how many characters of
-    text files."""
+    """How many pictures a model is shown, the newest first, of what size and format; and how many characters of text
+    files."""
 
     pictures: int = MAX_PICTURES
     fit: ImageLimits = ANY_MODEL
@@ -58,7 +58,7 @@ class AttachmentLimits:
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """The beginning of a file's text. `left_out` counts the characters after it that are not shown."""
+    """The beginning of a file's text. `left_out` counts the characters after it that aren't shown."""
 
     name: str
     text: str
@@ -98,7 +98,7 @@ class AttachmentReader:
         self._unreadable: LRUCache[int, bool] = LRUCache(MAX_UNREADABLE)
 
     async def read(self, entries: Sequence[Entry], limits: AttachmentLimits = DEFAULT_LIMITS) -> Attached:
-        """Read the newest attachments of the entries. Of files with the same text only the oldest is included."""
+        """Read the newest attachments of the entries. Of files with the same text, only the oldest is included."""
         files = [(entry.id, file) for entry in entries for file in entry.attachments if is_candidate(file)]
         likely = [pair for pair in files if pair[1].is_picture]
         others = [pair for pair in files if not pair[1].is_picture]
@@ -124,7 +124,7 @@ class AttachmentReader:
         try:
             return await self._fetcher.fetch(attachment.url)
         except FetchRefused as error:
-            log.info("picture %d could not be read (%s), it is not shown", attachment.id, error)
+            log.info("could not read picture %d: %s; leaving it out", attachment.id, error)
             return None
 
     async def fitted(self, picture: Picture, fit: ImageLimits) -> Picture | None:
@@ -132,7 +132,7 @@ class AttachmentReader:
         try:
             return await self._scaler.fit(as_picture(picture.data), fit)
         except FetchRefused as error:
-            log.info("a tool's picture cannot be converted (%s), it is left out", error)
+            log.info("could not convert a tool's picture: %s; leaving it out", error)
             return None
 
     async def _read_one(self, attachment: Attachment, fit: ImageLimits) -> Picture | _Text | None:
@@ -146,11 +146,11 @@ class AttachmentReader:
                 if media_type_of(data) is not None:
                     return await self._scaler.fit(as_picture(data), fit)
         except (FetchRefused, TimeoutError) as error:
-            log.info("file %d could not be read (%s), it is left out", attachment.id, error or "too slow")
+            log.info("could not read file %d: %s; leaving it out", attachment.id, error or "too slow")
             return None
         text = as_text(data)
         if text is None:
-            log.info("file %d is neither a picture nor a text, it is left out", attachment.id)
+            log.info("file %d is neither a picture nor a text; leaving it out", attachment.id)
             self._unreadable[attachment.id] = True
             return None
         kept = self._texts[attachment.id] = _Text(text[:MAX_TEXT], len(text))
@@ -161,7 +161,7 @@ _Read = Sequence[tuple[tuple[int, Attachment], Picture | _Text | None]]
 
 
 def _texts(read: _Read, characters: int) -> dict[int, TextFile]:
-    """Return the texts by attachment id. Those that were not said to be texts share the room that the others leave."""
+    """Return the texts by attachment id. Files that don't claim to be texts share the room that the others leave."""
     first: dict[_Text, Attachment] = {}
     for (_, file), one in read:
         if isinstance(one, _Text) and one.characters:
@@ -177,7 +177,8 @@ def _texts(read: _Read, characters: int) -> dict[int, TextFile]:
 
 
 def as_text(data: bytes) -> str | None:
-    """Decode UTF-8, UTF-16, UTF-32, else Windows' Latin letters, without control characters; None for binary data."""
+    """Decode UTF-8, UTF-16, UTF-32, or else Windows' Latin letters, without control characters; None for binary
+    data."""
     if data.startswith(b"%PDF-"):
         return None
     encoding = next((name for mark, name in _MARKS.items() if data.startswith(mark)), _encoding_of(data))
@@ -197,7 +198,7 @@ def as_text(data: bytes) -> str | None:
 
 
 def _encoding_of(data: bytes) -> str:
-    """Return UTF-16's form for bytes of which every second one is mostly zero, as in European texts, else UTF-8."""
+    """Return a UTF-16 encoding if every second byte is mostly zero, as in European texts, or else UTF-8."""
     sample = data[:SAMPLE]
     even, odd = sample[::2].count(0), sample[1::2].count(0)
     if len(data) % 2 == 0 and max(even, odd) > len(sample) * 0.3 and min(even, odd) <= len(sample) // 50:

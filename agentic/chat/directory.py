@@ -1,8 +1,8 @@
-"""Which user is which of our agents, which webhook posts are whose, and names that are harmless in a transcript.
+"""Which user is which of our agents, whose webhook posts are whose, and names that are harmless in a transcript.
 
-Users are learned at login, and from the presence of agents in other processes; posts from our own record of their ids.
-Nothing is learned from a name, since anybody can take one. Strangers choose names: before a model sees one, all is
-removed that could imitate the form of a transcript (`[msg:1 …] Name: `), hide text or turn it around.
+Users are learned at login and from the presence of agents in other processes; posts from our own record of their ids.
+Nothing is learned from a name, since anyone can take one. Strangers choose names: before a model sees a name,
+everything is removed that could imitate a transcript's form (`[msg:1 …] Name: `), hide text, or turn it around.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _SENTENCE_ENDS = re.compile(r"[ \t]*+(?:[,.;:!?\n]|\Z)")
 
 
 class Directory:
-    """Agents' keys ↔ user ids, webhook posts → agents, and who owns the bots, shared by all bots of a process. `names`
-    maps agents' keys to their shown names, `owners` are named in the settings."""
+    """Agents' keys ↔ user ids, webhook posts → agents, and the bots' owners, shared by all bots of a process. `names`
+    maps agents' keys to shown names; `owners` are named in the settings."""
 
     def __init__(self, names: Mapping[str, str] = MappingProxyType({}), owners: Iterable[int] = ()) -> None:
         self.know_names(names)
@@ -43,17 +43,17 @@ class Directory:
         self._post_listeners: list[Callable[[int, str], None]] = []
 
     def know_names(self, names: Mapping[str, str]) -> None:
-        """Notes the shown names of all agents, by key, in place of those that were known."""
+        """Replace the shown names of all agents, by key."""
         self._shown = dict(names)
         self._names = frozenset(map(skeleton, names.values()))
 
     def learn(self, agent: str, user_id: int) -> None:
-        """Notes that `user_id` is `agent`; listeners are notified of a change."""
+        """Note that `user_id` is `agent`; listeners are notified of a change."""
         self._ids[agent] = user_id
         self.learn_also(agent, user_id)
 
     def learn_also(self, agent: str, user_id: int) -> None:
-        """Notes that `user_id` is `agent` on another service: `id_of` stays as it is. Listeners are notified."""
+        """Note that `user_id` is `agent` on another service; `id_of` stays as it is. Listeners are notified."""
         if self._agents.get(user_id) == agent:
             return
         self._agents[user_id] = agent
@@ -78,25 +78,26 @@ class Directory:
         return self._ids.get(agent)
 
     def name_of(self, user_id: int) -> str | None:
-        """An agent's shown name, by its user id; None for other users."""
+        """Return an agent's shown name by its user id; None for other users."""
         return self._shown.get(self._agents.get(user_id, ""))
 
     def distinct_name(self, user_id: int, name: str, *, bot: bool = False) -> str:
-        """A user's name, with "a person" or "another bot" if it looks like an agent's or the program's and is not."""
+        """Return a user's name, with "a person" or "another bot" if it looks like an agent's or the program's name but
+        isn't."""
         if user_id in self._agents or not (poses(name, self._names) or reads_as_label(name)):
             return name
         return f"{name}, another bot" if bot else f"{name}, a person"
 
     def learn_owners(self, agent: str, user_ids: Iterable[int]) -> None:
-        """Notes who owns an agent's application, in place of those who did."""
+        """Replace the owners of an agent's application."""
         self._owners[agent] = frozenset(user_ids)
 
     def is_owner(self, user_id: int) -> bool:
-        """Whether a user owns the bots, and so has all rights in every server."""
+        """Return whether a user owns the bots, and so has all rights in every server."""
         return any(user_id in owners for owners in self._owners.values())
 
     def learn_post(self, message_id: int, agent: str) -> None:
-        """Notes that a webhook's message is `agent`'s; listeners are notified of a new one."""
+        """Note that a webhook's message is `agent`'s; listeners are notified of a new one."""
         if message_id in self._posts:
             return
         self._posts[message_id] = agent
@@ -109,16 +110,16 @@ class Directory:
         self._post_listeners.append(listener)
 
     def agent_of_post(self, message_id: int) -> str | None:
-        """None for a webhook post that is not ours."""
+        """Return the agent of a webhook post; None if the post isn't ours."""
         return self._posts.get(message_id)
 
 
 @lru_cache(maxsize=4096)
 def clean_name(name: str) -> str:
-    """A name that is harmless in a transcript: one line of at most 32 characters, never empty.
+    """Return a name that is harmless in a transcript: one line of at most 32 characters, never empty.
 
-    Colons, brackets, `@`, backticks and backslashes become spaces; control, bidirectional and invisible characters go,
-    and so do piles of combining marks.
+    Colons, brackets, `@`, backticks, and backslashes become spaces. Control, bidirectional, and invisible characters
+    are removed, and so are piles of combining marks.
     """
     kept: list[str] = []
     marks = 0
@@ -140,7 +141,7 @@ def clean_name(name: str) -> str:
 
 
 def strip_mention(text: str, mentions: Iterable[str]) -> str:
-    """The text without these mentions, with no gap where they were, and trimmed.
+    """Return the text without these mentions, without gaps where they were, and trimmed.
 
     A mention is `<@1>` as Discord sends it, or `@Claude` as the transcript has it.
     """

@@ -45,7 +45,7 @@ _OTHER_NAMES = {
 
 
 def reaction_emoji(text: str) -> str | None:
-    """Return the first emoji of a text that consists of emoji (or is one shortcode), as Discord takes it; else None.
+    """Return the first emoji of a text that consists of emoji (or is one shortcode), as Discord accepts it; else None.
 
     Quotation marks, formatting, and other signs around it don't matter.
     """
@@ -59,13 +59,13 @@ def reaction_emoji(text: str) -> str | None:
 
 
 def is_reaction_emoji(text: str) -> bool:
-    """Whether Discord takes the text, as it is, for a reaction with a Unicode emoji."""
+    """Return whether Discord accepts the text, as it is, for a reaction with a Unicode emoji."""
     return _by_characters().get(_SELECTORS.sub("", text)) == text
 
 
 def _emoji_sequence(text: str) -> list[str]:
-    """Return the emoji of a text of nothing else; [] if it has anything else. A sequence that Unicode does not know
-    loses its skin tones if Unicode knows it then (families), or falls into its parts."""
+    """Return the emoji of a text that has nothing else; [] if it has anything else. A sequence that Unicode doesn't
+    know loses its skin tones if Unicode knows it then (families), or is split into its parts."""
     table = _by_characters()
     rest = _SELECTORS.sub("", text[:200])
     if rest not in table and (toneless := _TONES.sub("", rest)) in table:
@@ -104,7 +104,7 @@ def _by_shortcode(name: str) -> str | None:
 
 @cache
 def _by_characters() -> dict[str, str]:
-    """Every emoji without its variation selectors → its fully qualified form."""
+    """Return every emoji without its variation selectors → its fully qualified form."""
     from emoji import EMOJI_DATA, STATUS  # 30 ms and 9 MB, not needed before the first reaction
 
     qualified = (one for one, data in EMOJI_DATA.items() if data["status"] == STATUS["fully_qualified"])
@@ -114,7 +114,7 @@ def _by_characters() -> dict[str, str]:
 
 @cache
 def _by_name() -> dict[str, str]:
-    """The shortcodes, without colons. Aliases are GitHub's and Discord's, and win over Unicode's names."""
+    """Return the emoji by shortcode, without colons. Aliases of GitHub and Discord win over Unicode's names."""
     from emoji import EMOJI_DATA
 
     table = _by_characters()

@@ -28,7 +28,7 @@ _STYLES = frozenset({"*", "**", "***", "_", "__", "___", "~~"})
 
 @dataclass(frozen=True, slots=True)
 class FormattedSpan:
-    """From `start` to `content` is the opening mark, from `content_end` to `end` the closing one."""
+    """A span: `start` to `content` is the opening mark, `content_end` to `end` the closing one."""
 
     mark: str
     start: int
@@ -42,7 +42,7 @@ class FormattedSpan:
 
 
 class Formatting:
-    """The formatting of a text. `growing`: more of the text will come, so that a spoiler may still be unclosed."""
+    """The formatting of a text. `growing`: more of the text will come, so a spoiler may still be unclosed."""
 
     def __init__(self, text: str, fences: Sequence[int], *, growing: bool = False) -> None:
         self._text, self._fences = text, fences
@@ -67,7 +67,7 @@ class Formatting:
         return self._open[bisect_right(self._places, place) - 1]
 
     def _tokens(self) -> Iterator[tuple[int, int] | FormattedSpan]:
-        """Yield the places of marks outside of code, and inline code as spans."""
+        """Yield the places of marks outside code, and inline code as spans."""
         text, at = self._text, 0
         runs = [match.span() for match in re.finditer("`+", text)]
         starts = [start for start, _ in runs]
@@ -137,7 +137,7 @@ class Formatting:
     def _spoilers(
         self, tokens: Sequence[tuple[int, int] | FormattedSpan], *, growing: bool
     ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-        """Yield the opening and the closing mark of each spoiler. Four bars in a row are no empty spoiler."""
+        """Yield the opening and the closing mark of each spoiler. Four bars in a row aren't an empty spoiler."""
         opening: tuple[int, int] | None = None
         for token in tokens:
             if isinstance(token, FormattedSpan) or self._text[token[0] : token[1]] != SPOILER:
@@ -155,11 +155,11 @@ MAX_QUESTION = 1900  # characters; the mention goes before it
 
 
 def question_text(agent_id: int, prompt: str) -> str:
-    """The message that shows a question, with the prompt exactly as it was given."""
+    """Return the message that shows a question, with the prompt exactly as it was given."""
     return f"<@{agent_id}> {prompt}"
 
 
 def read_question(text: str) -> tuple[int, str] | None:
-    """The agent's user id and the prompt in a message that shows a question; None for any other message."""
+    """Return the agent's user id and the prompt from a message that shows a question; None for any other message."""
     found = _QUESTION.fullmatch(text)
     return (int(found[1]), found[2]) if found else None

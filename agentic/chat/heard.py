@@ -1,4 +1,4 @@
-"""What is heard of a message, and bases for a service without servers, threads, and a past to read."""
+"""A received message, and base classes for a service without servers, threads, and a readable past."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from agentic.state.silence import ChannelRef, Silence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeardMessage:
-    """A message that somebody wrote in a chat: the facts about it, and what the transcript has of it. `who`: the author
-    of an order, where people have different rights."""
+    """A message that somebody wrote in a chat: its facts, and its entry in the transcript. `who`: the author of an
+    order, if people have different rights."""
 
     facts: IncomingMessage
     entry: Entry
@@ -47,7 +47,7 @@ class HeardView:
         """Return at once."""
 
     async def fetch_history(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
-        """Return the newest `messages` of this chat up to the last one of an interval, oldest first; None for another
+        """Return this chat's newest `messages` up to the last one of an interval, oldest first; None for another
         chat."""
         if interval.channel_id != self.channel_id:
             return None
@@ -58,21 +58,21 @@ class HeardView:
         return NOTHING_ATTACHED
 
     async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]:
-        """Return each of these reactions to one of the newest `count` messages: the message's id, author, and time
-        (unix seconds), and the emoji."""
+        """Return each of these reactions to one of the newest `count` messages: message id, author, time (unix
+        seconds), emoji."""
         known = self._transcripts.known(self.channel_id)
         newest = known.entries()[-count:] if known is not None and count > 0 else []
         signs = [(entry, given.emoji) for entry in newest for given in entry.reactions]
         return [(entry.id, entry.speaker.id, entry.created_at, sign) for entry, sign in signs if sign in emojis]
 
     async def givers(self, message_id: int, emoji: str) -> Sequence[Person]:
-        """Nobody: who gave a reaction before this process listened is not known."""
+        """Return nobody: who reacted before this process listened isn't known."""
         del message_id, emoji
         return ()
 
 
 class HeardChannels(ABC):
-    """The chats of one agent's account. All of them are known at once, and in scope."""
+    """The chats of one agent's account. All of them are known immediately, and in scope."""
 
     arriving = False
 
@@ -94,7 +94,7 @@ class HeardChannels(ABC):
         return self.make_outlet(channel_id, ConditionalLease(lambda: not self._silence.check(place), self.lease))
 
     def answering(self, channel_id: int) -> Outlet | None:
-        """Return the outlet for answers to commands, which are given in a stopped chat too."""
+        """Return the outlet for answers to commands, which are given even in a stopped chat."""
         return self.make_outlet(channel_id, self.lease)
 
     def place(self, channel_id: int) -> ChannelRef:

@@ -1,7 +1,7 @@
-"""The outlet that a turn speaks through: a channel of any service, as a view to read it by and a sink to write into.
+"""The outlet that a turn speaks through: a channel of any service, as a view to read it and a sink to write into it.
 
-Plain values go in and out. What each member promises is written at its implementation: agentic.services.discord.view
-and agentic.services.discord.sink. A silent outlet is for automation tasks that say nothing in a channel.
+Plain values go in and out. Each member's promises are described at its implementation: agentic.services.discord.view
+and agentic.services.discord.sink. A silent outlet is for automation tasks without output.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PLAIN = str.maketrans("[]", "()", "`")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceInfo:
-    """A chat service. The words for prompts complete a sentence, which the comment beside each quotes."""
+    """A chat service. The words for prompts complete a sentence, quoted in the comment beside each."""
 
     key: str  # in the record
     name: str
@@ -48,7 +48,7 @@ class ServiceInfo:
 
 class CannotPost(Exception):
     """Nothing was posted. `reason` is for the result: not_permitted, gone, unknown_channel, discord_failed,
-    signal_failed or not_ours."""
+    signal_failed, or not_ours."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -56,20 +56,20 @@ class CannotPost(Exception):
 
     @property
     def is_final(self) -> bool:
-        """Whether another try would fail too."""
+        """Return whether another try would fail, too."""
         return self.reason in ("not_permitted", "gone")
 
 
 @dataclass(frozen=True, slots=True)
 class TurnCost:
-    """The line about money below a post: a turn's usage and the agent's total of the day. `colour` is the agent's."""
+    """The cost line below a post: a turn's usage and the agent's total for the day. `colour` is the agent's."""
 
     usage: Usage
     day_total_usd: float
     colour: int
 
     def __str__(self) -> str:
-        """One line: model, cost, tokens in (of them cached) and out, the agent's total of the day."""
+        """Return one line: model, cost, tokens in (with cached ones) and out, the agent's total for the day."""
         usage = self.usage
         cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
         parts = [usage.model, f"${usage.cost_usd:.4f}"]
@@ -83,9 +83,9 @@ class TurnCost:
 class Post:
     """A text, a picture, or both. `ping` is the user id of the person who is answered, `asked` their message.
 
-    `after` is set if an earlier run of the program may have posted it, or some of it, behind that message.
-    `reply_to` is the message that it answers as a reply; `sources` are shown below the text.
-    `split_at` is the length of a message, in UTF-16 units, at which the next one begins; 2,000 at most.
+    `after` is set if an earlier run of the program may have posted it, or some of it, behind that message. `reply_to`
+    is the message it replies to; `sources` are shown below the text. `split_at` is a message's length, in UTF-16 units,
+    at which the next one begins; 2,000 at most.
     """
 
     text: str | None
@@ -113,12 +113,12 @@ def ignore_post(_: Posted) -> None:
 
 
 def is_unfinished(text: str) -> bool:
-    """Whether a message of ours is not complete, or never will be."""
+    """Return whether a message of ours isn't complete, or never will be."""
     return text.rstrip().endswith(UNFINISHED.strip())
 
 
 def without_mark(text: str) -> str:
-    """A complete text, which must not end as an unfinished one does."""
+    """Return a complete text, which must not end as an unfinished one does."""
     return text.rstrip(f"{UNFINISHED}\n") if is_unfinished(text) else text
 
 
@@ -129,7 +129,7 @@ class StreamingPost(Protocol):
 
 
 class CommandReplies(Protocol):
-    """Delete a command that a person wrote in the channel, and answer it."""
+    """Deletes a command that a person wrote in the channel, and answers it."""
 
     def discard(self, message_id: int) -> bool: ...
     async def reply(self, message_id: int, text: str, occasion: str, *, in_parent: bool = ...) -> bool: ...
@@ -195,7 +195,8 @@ class Outlet:
 
 
 def silent_outlet(agent: str, where: ChannelView | ServiceInfo) -> Outlet:
-    """Return an outlet that posts nothing. It reads a channel; with a service instead of a channel it reads nothing."""
+    """Return an outlet that posts nothing. It reads a channel; with a service instead of a channel, it reads
+    nothing."""
     view = EmptyView(agent, where) if isinstance(where, ServiceInfo) else where
     return Outlet(view, SilentSink(agent))
 
@@ -254,8 +255,8 @@ class SinkWithoutSigns:
 
 
 class TypingSign:
-    """Show typing beside a turn's work, after a moment and then every `refresh` seconds until stopped. `show` sends one
-    request and raises nothing; at the end it is called with False, if typing was shown."""
+    """Shows typing during a turn's work, after a moment and then every `refresh` seconds until stopped. `show` sends
+    one request and raises nothing; at the end it is called with False, if typing was shown."""
 
     def __init__(self, show: Callable[[bool], Awaitable[None]], background: BackgroundTasks, refresh: float) -> None:
         self._show, self._background, self._refresh, self._over = show, background, refresh, asyncio.Event()
@@ -299,16 +300,18 @@ class SilentSink(SinkWithoutSigns):
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignore_post) -> Posted:
         """Return the message id 0: the turn is recorded as posted, and nothing is in a channel."""
         length = len(post.text or "")
-        log.info("%s: %s said %d characters without a channel, they are not kept", self._agent, turn_id, length)
+        log.info(
+            "%s: %s wrote %d characters but has no channel to post them in; discarded", self._agent, turn_id, length
+        )
         return Posted(message_id=0)
 
 
 def pick_sources(text: str, sources: Sequence[Source]) -> list[Source]:
-    """Return the sources to show below a text: the first of them with a plain link that the text does not have."""
+    """Return the sources to show below a text: the first of them with a plain link that the text doesn't have."""
     return [source for source in sources if _LINK.fullmatch(source.url) and source.url not in text][:MAX_SOURCES]
 
 
 def title_of(source: Source) -> str:
-    """The page's title on one line, without marks of markdown; its host if it has no title."""
+    """Return the page's title on one line, without markdown's marks; its host if it has no title."""
     cleaned = " ".join(source.title.translate(_PLAIN).split())
     return cleaned[:MAX_TITLE] or source.url.split("/")[2]

@@ -17,8 +17,8 @@ from agentic.state.silence import ChannelRef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncomingMessage:
-    """A message without its text; ids of messages, users, roles, channels and guilds. Without a guild it is a direct
-    message, unless it is in a `group`: a chat of several people on a service without guilds."""
+    """A message without its text; ids of messages, users, roles, channels, and servers. Without a server it is a direct
+    message, unless it is in a `group`: a chat of several people on a service without servers."""
 
     message_id: int = 0
     author_id: int
@@ -34,7 +34,7 @@ class IncomingMessage:
 
     @property
     def is_private(self) -> bool:
-        """Whether it is in a chat of one person with the agent."""
+        """Return whether it is in a chat of one person with the agent."""
         return self.guild_id is None and not self.group
 
 
@@ -73,8 +73,8 @@ class ChannelInfo:
 
 
 class ReactionView(ChannelView, Protocol):
-    """A view of a channel in which reactions can be looked up. `readers_id` is of the server or group whose members
-    read it; None for a chat with one person."""
+    """A view of a channel in which reactions can be looked up. `readers_id` is the server or group whose members read
+    it; None for a chat with one person."""
 
     @property
     def readers_id(self) -> int | None: ...
@@ -97,25 +97,25 @@ class AgentChannels(Protocol):
 
 
 class ChatService(ABC):
-    """A chat service as the rest of the program asks it. A service overrides the methods that it has something to say
-    about. agentic.services.context adds how the runtime opens it."""
+    """A chat service, as the rest of the program asks it. A service overrides what it supports.
+    agentic.services.context adds how the runtime opens it."""
 
     info: ClassVar[ServiceInfo]
 
     @abstractmethod
     def owns(self, channel_id: int) -> bool:
-        """Whether this is a channel of the service."""
+        """Return whether this is a channel of the service."""
 
     @abstractmethod
     def channels_for(self, agent: str) -> AgentChannels | None:
-        """Return the channels of an agent; None if it is not on this service."""
+        """Return the channels of an agent; None if it isn't on this service."""
 
     def health(self) -> Mapping[str, bool]:
         """Return whether each account that this process listens to is connected, by agent."""
         return {}
 
     def chat_names(self) -> Mapping[int, str]:
-        """Return the names of chats, by channel id, that no bot in Discord sees."""
+        """Return the names of chats that no bot in Discord sees, by channel id."""
         return {}
 
     def other_ids(self, person: int) -> Collection[int]:
@@ -127,15 +127,15 @@ class ChatService(ABC):
         return ()
 
     async def forget(self, person: int) -> None:  # noqa: B027 - most services keep nothing of people
-        """Remove what the service keeps of a person. Raises StateUnavailable."""
+        """Delete what the service stores about a person. Raises StateUnavailable."""
 
     def export(self, person: int) -> Sequence[Mapping[str, str | None]]:
-        """Return what the service keeps of a person by this id, for their own eyes."""
+        """Return what the service stores about a person by this id, for their own eyes."""
         del person
         return ()
 
     async def knows_history(self, channel_id: int) -> bool:
-        """Wait for a read of the channel's history that runs; return whether the transcript is complete then."""
+        """Wait for a running read of the channel's history; return whether the transcript is complete then."""
         del channel_id
         return True
 
@@ -212,7 +212,7 @@ class ServiceRegistry:
 
 
 class JoinedChannels:
-    """The channels of an agent that is on several services: the service that owns a channel is asked about it."""
+    """The channels of an agent on several services: calls go to the service that owns the channel."""
 
     def __init__(self, services: ServiceRegistry, parts: Mapping[ChatService, AgentChannels]) -> None:
         self._services, self._parts, self._first = services, parts, next(iter(parts.values()))

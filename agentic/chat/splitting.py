@@ -40,15 +40,15 @@ JOINER = "\u200d"
 
 
 def length(text: str) -> int:
-    """The length in UTF-16 units."""
+    """Return the length in UTF-16 units."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def split_text(text: str, limit: int, *, growing: bool = False) -> list[str]:
-    """The text as messages of at most `limit` UTF-16 units, in order; [] for white space alone.
+    """Return the text as messages of at most `limit` UTF-16 units, in order; [] for white space alone.
 
-    No message is empty or has an odd number of fences. `growing`: more of the text will come, so a spoiler that is not
-    closed yet is one already. Raises ValueError for a limit under MIN_LIMIT.
+    No message is empty or has an odd number of fences. `growing`: more of the text will come, so an unclosed spoiler
+    already counts as one. Raises ValueError for a limit under MIN_LIMIT.
     """
     if limit < MIN_LIMIT:
         raise ValueError(f"limit must be at least {MIN_LIMIT}, not {limit}")
@@ -58,7 +58,7 @@ def split_text(text: str, limit: int, *, growing: bool = False) -> list[str]:
 
 
 def _without_half_marks(text: str) -> str:
-    """The text without a mark of a spoiler at its end that is half written, or has nothing behind it yet."""
+    """Return the text without a spoiler's mark at its end that is half written, or has nothing behind it yet."""
     text = text.rstrip()
     if (len(text) - len(text.rstrip("|"))) % 2:
         text = text[:-1].rstrip()
@@ -112,7 +112,7 @@ class _Splitter:
             end = max(at + 1, min(cut, end - excess))
 
     def _takes(self, at: int, end: int) -> int:
-        """The length of the chunk with all that it closes."""
+        """Return the length of the chunk with everything that it closes."""
         body = self._text[at:end].rstrip()
         return length(body) + len(self._closing(body, end))
 
@@ -161,7 +161,8 @@ class _Splitter:
         return not continues(after)
 
     def _before_empty_spans(self, at: int, cut: int) -> int:
-        """The cut, moved before a block and formatting that have just been opened: the next chunk has them whole."""
+        """Return the cut, moved before a block and formatting that have just been opened: the next chunk has them
+        whole."""
         if self._is_code(cut):
             opening = _OPENING.match(self._text, self._last_fence(cut))
             assert opening is not None, "code begins with a fence"
@@ -175,8 +176,7 @@ class _Splitter:
         return cut
 
     def _next(self, end: int) -> int:
-        """Return where the next chunk begins: behind white space, and behind the ends of what has been closed
-        already."""
+        """Return where the next chunk begins: behind white space, and behind the ends of what is already closed."""
         at = end
         if self._is_code(end):
             closing = _TO_CLOSING.match(self._text, end)
@@ -196,7 +196,7 @@ class _Splitter:
         return at
 
     def _opening(self, at: int) -> tuple[str, int]:
-        """What the chunk that begins at `at` reopens, and where its own text begins."""
+        """Return what the chunk that begins at `at` reopens, and where its own text begins."""
         spans = self._reopened(at)
         marks = "".join(span.mark for span in spans)
         quote, begin = self._quote(at), at
@@ -216,7 +216,7 @@ class _Splitter:
         return (f"{quote}{marks}", begin) if self._affords(quote, spans) else (marks, begin)
 
     def _quote(self, at: int) -> str:
-        """The mark of the quote in which this place is; none under a tiny limit."""
+        """Return the mark of the quote in which this place is; none under a tiny limit."""
         if self._limit < MIN_LIMIT_FOR_QUOTES:
             return ""
         if at > self._quoted_from:
@@ -229,7 +229,7 @@ class _Splitter:
         return self._lines[bisect_right(self._lines, place) - 1]
 
     def _reopened(self, place: int) -> tuple[FormattedSpan, ...]:
-        """The spans that are closed and reopened at this place; under a tiny limit spoilers alone."""
+        """Return the spans that are closed and reopened at this place; under a tiny limit spoilers alone."""
         spans = self._formatting.open_at(place)
         if any(span.is_code for span in spans):
             # A mark of inline code must not join a backtick: white space around a cut is dropped.
@@ -242,8 +242,8 @@ class _Splitter:
         return len(opening) + 2 * sum(len(span.mark) for span in spans) <= self._limit // 3
 
     def _closing(self, body: str, end: int) -> str:
-        """The ends of what is open; of a block on the same line after a single word, which would else be taken for a
-        language."""
+        """Return the ends of what is open. A block that has only a single word ends on the same line, since a lone word
+        there would be read as a language."""
         marks = "".join(span.mark for span in reversed(self._reopened(end)))
         if not self._is_code(end):
             return marks
@@ -260,7 +260,7 @@ class _Splitter:
         return self._fences[bisect_right(self._fences, place - len(FENCE)) - 1]
 
     def _fence_at(self, at: int) -> str:
-        """The fence that opens the block again in which this place is, with its language."""
+        """Return the fence, with its language, that reopens the block in which this place is."""
         match = _OPENING.match(self._text, self._last_fence(at))
         opening = FENCE + (match[1] if match and match[1] else "\n")
         return opening if len(opening) <= self._limit // 3 else FENCE + "\n"
@@ -286,7 +286,7 @@ def is_flag(char: str) -> bool:
 
 
 def continues(char: str) -> bool:
-    """Whether the character belongs to the one before it: marks, joiners, skin tones, tags, low surrogates."""
+    """Return whether the character belongs to the one before it: marks, joiners, skin tones, tags, low surrogates."""
     return (
         unicodedata.category(char) in ("Mn", "Mc", "Me")
         or char == JOINER

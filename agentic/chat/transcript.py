@@ -1,14 +1,13 @@
-"""The transcript of each channel: its messages and pins, kept true by gateway events, shared by all bots of the
-process.
+"""The transcript of each channel: its messages and pins, kept true by gateway events, shared by all bots of a process.
 
 For a complete transcript nothing is read and nothing awaited. Otherwise the history is read once for all bots, and a
-turn waits for it a short while (agentic.services.discord.history). Every bot of the process
-delivers the same gateway events, so each operation here may be repeated without harm, and in any order: a deletion
-leaves a mark, since another bot's event may bring the message later.
+turn waits for it a short while (agentic.services.discord.history). Every bot of the process delivers the same gateway
+events, so each operation here may be repeated without harm, in any order: a deletion leaves a mark, since another bot's
+event may bring the message later.
 
 Pinned messages are kept apart, since a pin may be older than the transcript. The gateway brings a message that is
-pinned, unpinned or edited as a whole. Besides, it sends only that a channel's pins have changed, not how. So each such
-event makes the list doubtful, and the next turn reads it again.
+pinned, unpinned, or edited as a whole. Apart from that, it only says that a channel's pins have changed, not how. So
+each such event makes the list stale, and the next turn reads it again.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Watcher = Callable[[int, int], None]  # a channel and a message of it
 
 
 class Pins:
-    """The pinned messages of one channel. `known` while they are all."""
+    """The pinned messages of one channel. `known` while the list is complete."""
 
     def __init__(self) -> None:
         self.known = False
@@ -41,7 +40,7 @@ class Pins:
         self.entries: dict[int, Entry] = {}
 
     def put(self, entry: Entry) -> None:
-        """Adds a pinned message, and removes one that is no longer pinned."""
+        """Add a pinned message, and remove one that is no longer pinned."""
         if entry.pinned:
             self.entries[entry.id] = entry
             if len(self.entries) > MAX_PINS:
@@ -50,14 +49,14 @@ class Pins:
             self.entries.pop(entry.id, None)
 
     def mark_stale(self) -> None:
-        """Marks the list as doubtful: something was pinned or unpinned."""
+        """Mark the list as stale: something was pinned or unpinned."""
         self.known = False
         self.changes += 1
 
 
 @dataclass(slots=True)
 class ReactionCount:
-    """The reactions with one emoji to one message, counted over events that come more than once. `base` counts those
+    """The reactions with one emoji to one message, counted over events that come more than once. `base` counts the ones
     that were there when the message was read, by people without known names."""
 
     base: int = 0
@@ -66,7 +65,7 @@ class ReactionCount:
     gone: set[int] = field(default_factory=set)  # of the base, removed since
 
     def add(self, user_id: int, name: str, *, bot: bool) -> bool:
-        """Whether that changed something."""
+        """Add one; return whether that changed something."""
         if bot:
             self.bots.add(user_id)
         if user_id in self.gone:
@@ -77,7 +76,7 @@ class ReactionCount:
         return known != name
 
     def remove(self, user_id: int) -> bool:
-        """Whether that changed something."""
+        """Remove one; return whether that changed something."""
         if self.named.pop(user_id, None) is not None:
             return True
         if user_id in self.gone or self.base <= len(self.gone):
@@ -97,9 +96,9 @@ class ReactionCount:
 class Transcript:
     """The messages of a channel, oldest first, and its pinned ones, however old.
 
-    At least the newest `depth` are kept. The oldest are dropped in steps: where they are part of a prompt (a prefix
-    before `.history`, a thread's beginning), one dropped with each message would change what the provider has cached.
-    `report` is called as `Transcripts.watch` says.
+    At least the newest `depth` are kept. The oldest are dropped in steps: if they are part of a prompt (a prefix before
+    `.history`, a thread's beginning), dropping one with each message would change the provider's cached text. `report`
+    is called as `Transcripts.watch` says.
     """
 
     def __init__(self, channel_id: int, depth: int = MAX_ENTRIES, report: Watcher | None = None) -> None:
@@ -126,21 +125,21 @@ class Transcript:
 
     @property
     def newest(self) -> int:
-        """The newest message's id, 0 for none."""
+        """Return the newest message's id, or 0."""
         return self._ids[-1] if self._ids else 0
 
     @property
     def deleted(self) -> Collection[int]:
-        """Ids of messages that were deleted, the newest `MAX_MARKS`."""
+        """Return the ids of deleted messages, the newest `MAX_MARKS`."""
         return self._deleted.keys()
 
     def person_spoke_after(self, message_id: int) -> bool:
-        """Whether a person has written since that message."""
+        """Return whether a person has written since that message."""
         newer = (self._entries[i] for i in self._ids[bisect_right(self._ids, message_id) :])
         return any(entry.speaker.kind == "person" for entry in newer)
 
     def deepen(self, depth: int) -> None:
-        """Raises the depth to this many messages; a transcript that is not that deep is no longer complete."""
+        """Raise the depth to this many messages; a transcript that isn't that deep is no longer complete."""
         depth = min(depth, MAX_DEPTH)
         if depth <= self.depth:
             return
@@ -149,7 +148,7 @@ class Transcript:
             self.is_complete = self.was_complete = False
 
     def note_gap(self) -> None:
-        """Notes that messages may be missing at the end."""
+        """Note that messages may be missing at the end."""
         if self.is_complete:
             self.was_complete, self.gap_after = True, self.newest
         self.is_complete = False
@@ -159,22 +158,22 @@ class Transcript:
         return entry if entry is None or not self._counts else self._with_reactions(entry)
 
     def entries(self) -> Sequence[Entry]:
-        """All entries, oldest first, with their present reactions. A turn asks several times."""
+        """Return all entries, oldest first, with their present reactions. Cached: a turn asks several times."""
         if self._listed is None:
             found = [self._entries[i] for i in self._ids]
             self._listed = list(map(self._with_reactions, found)) if self._counts else found
         return self._listed
 
     def speakers(self) -> Iterator[Speaker]:
-        """The author of each entry, oldest first."""
+        """Return the author of each entry, oldest first."""
         return (self._entries[i].speaker for i in self._ids)
 
     def last(self, count: int) -> list[Entry]:
-        """The newest entries, at most `count`, oldest first and without reactions."""
+        """Return the newest entries, at most `count`, oldest first and without reactions."""
         return [self._entries[i] for i in self._ids[-count:]] if count > 0 else []
 
     def note_answers(self, message_ids: Collection[int], answered: int) -> None:
-        """Notes that our posts answer a message, also where they do not show it as a reply."""
+        """Note that our posts answer a message, even if they don't show it as a reply."""
         for message_id in message_ids:
             if self._answered.get(message_id) != answered:
                 self._answered[message_id] = answered
@@ -183,15 +182,16 @@ class Transcript:
             self._answered.popitem(last=False)
 
     def parent_of(self, entry: Entry) -> int | None:
-        """The message that an entry replies to, or is known to answer."""
+        """Return the message that an entry replies to, or is known to answer."""
         return entry.reply_to if entry.reply_to is not None else self._answered.get(entry.id)
 
     def lacks_text(self, message_id: int) -> bool:
-        """Whether a message came through a bot without the message content intent; another bot may bring its text."""
+        """Return whether a message came through a bot without the message content intent; another bot may bring its
+        text."""
         return _is_empty(self._entries[message_id])
 
     def add(self, entry: Entry) -> None:
-        """Adds a new message. A known one stays as it is, a deleted one stays away."""
+        """Add a new message. A known one stays as it is, a deleted one stays away."""
         if entry.id in self._entries and self.lacks_text(entry.id):
             self._put(replace(entry, reactions=()))
             return
@@ -211,7 +211,7 @@ class Transcript:
             self.cut_back(self._ids[-self.depth])
 
     def revise(self, entry: Entry) -> None:
-        """Updates a message after an edit, a pin or an unpin. Its author and time stay."""
+        """Update a message after an edit, a pin, or an unpin. Its author and time stay."""
         known = self._entries.get(entry.id) or self.pins.entries.get(entry.id)
         if known is not None:
             entry = revised(known, entry)
@@ -221,7 +221,7 @@ class Transcript:
             self.pins.put(entry)
 
     def keep_pins(self, entries: Sequence[Entry]) -> None:
-        """Replaces the pinned messages by a complete list."""
+        """Replace the pinned messages with a complete list."""
         there = {entry.id for entry in entries}
         for message_id, entry in self._entries.items():
             if entry.pinned != (message_id in there):
@@ -236,11 +236,11 @@ class Transcript:
                 self.pins.entries[entry.id] = entry
 
     def pinned(self) -> list[Entry]:
-        """The pinned messages, oldest first."""
+        """Return the pinned messages, oldest first."""
         return [self.pins.entries[message_id] for message_id in sorted(self.pins.entries)]
 
     def cut_back(self, first: int) -> None:
-        """Drops the messages before `first`."""
+        """Drop the messages before `first`."""
         for message_id in self._ids[: bisect_left(self._ids, first)]:
             self._forget(message_id)
         self.begins = False
@@ -263,7 +263,7 @@ class Transcript:
             self._changed(message_id)
 
     def unreact(self, message_id: int, emoji: str, user_id: int, *, bot: bool = False) -> None:
-        """Remove a reaction. Of the marks that were there when the message was read, only people's are counted
+        """Remove a reaction. Of the reactions that were there when the message was read, only people's are counted
         (agentic.services.discord.view)."""
         count = self._counts.get(message_id, {}).get(emoji)
         counts = count is not None and (user_id in count.named or not (bot and is_mark(emoji)))
@@ -271,7 +271,7 @@ class Transcript:
             self._changed(message_id)
 
     def clear_reactions(self, message_id: int, emoji: str | None = None) -> None:
-        """Removes all reactions of a message, or those with one emoji."""
+        """Remove all reactions of a message, or only those with one emoji."""
         counts = self._counts.get(message_id, {})
         cleared = [*counts] if emoji is None else [emoji] if emoji in counts else []
         for each in cleared:
@@ -280,19 +280,18 @@ class Transcript:
             self._changed(message_id)
 
     def relabel(self, user_id: int, agent: str) -> None:
-        """Notes that a user is one of our agents."""
+        """Note that a user is one of our agents."""
         for entry in self._entries.values():
             if entry.speaker.id == user_id and entry.speaker.agent != agent:
                 self._put(replace(entry, speaker=replace(entry.speaker, kind="agent", agent=agent)))
 
     def relabel_post(self, message_id: int, agent: str) -> None:
-        """Notes that a webhook's message is ours."""
+        """Note that a webhook's message is ours."""
         entry = self._entries.get(message_id)
         if entry is not None and entry.speaker.webhook:
             self._put(replace(entry, speaker=replace(entry.speaker, kind="agent", agent=agent)))
 
     def _put(self, entry: Entry) -> None:
-        """Replaces a known message."""
         known, self._entries[entry.id] = self._entries[entry.id], entry
         self._listed = None
         if known != entry:
@@ -322,7 +321,8 @@ class Transcript:
 
 
 def revised(known: Entry, entry: Entry) -> Entry:
-    """The known entry with what an edit can change. An update without roles or rights keeps the known ones."""
+    """Return the known entry with everything an edit can change. An update without roles or rights keeps the known
+    ones."""
     said = known if _is_empty(entry) else entry
     rights = (entry if entry.speaker.roles or entry.speaker.may_manage else known).speaker
     return replace(
@@ -339,13 +339,13 @@ def revised(known: Entry, entry: Entry) -> Entry:
 
 
 def _is_empty(entry: Entry) -> bool:
-    """Whether a message may have lost its content: a bot without the message content intent gets nothing of it but
+    """Return whether a message may have lost its content: a bot without the message content intent gets only its
     stickers."""
     return not (entry.text or entry.attachments or any(not line.startswith("sticker:") for line in entry.extras))
 
 
 class Transcripts:
-    """The transcripts of all channels, each `depth` messages deep at first. Beyond `MAX_CHANNELS` the least recently
+    """The transcripts of all channels, each `depth` messages deep at first. Beyond `MAX_CHANNELS`, the least recently
     used ones are dropped."""
 
     def __init__(self, directory: Directory, depth: int = MAX_ENTRIES) -> None:
@@ -370,7 +370,7 @@ class Transcripts:
         return self._channels.get(channel_id)
 
     def on_change(self, listener: Callable[[int, Collection[int]], None]) -> None:
-        """`listener` is called for edited and deleted messages in all channels, with the channel's id and theirs."""
+        """Call `listener` for edited and deleted messages in all channels, with the channel's id and theirs."""
         self._on_change.append(listener)
 
     def changed(self, channel_id: int, message_ids: Collection[int]) -> None:
@@ -378,9 +378,9 @@ class Transcripts:
             listener(channel_id, message_ids)
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """`watcher` is called with each message that was added, changed or deleted, or whose reactions changed: once
-        for each change, although every bot delivers it. It must be quick and must not raise. Returns a function that
-        ends this."""
+        """Call `watcher` with each message that was added, changed, or deleted, or whose reactions changed: once for
+        each change, although every bot delivers it. It must be quick and must not raise. Returns a function that ends
+        this."""
         self._watchers.append(watcher)
         return lambda: self._watchers.remove(watcher)
 
@@ -389,7 +389,6 @@ class Transcripts:
             watcher(channel_id, message_id)
 
     def drop(self, channel_id: int) -> None:
-        """Drops a deleted channel or thread."""
         self._channels.pop(channel_id, None)
 
     def each(self, act: Callable[[Transcript], None]) -> None:

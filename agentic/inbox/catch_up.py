@@ -1,8 +1,8 @@
-"""Catch up on turns that a crash left open, and on mentions that were missed while the agent was away.
+"""Catch up on turns that a crash left open, and on mentions that the agent missed.
 
-Open turns are read from their index in Redis, every few seconds, by the process that holds the agent. Missed mentions
-are looked for in each channel's past after every new session, and when the agent comes to this process. An answered
-mention has a record, in whatever process; Redis knows since when the agent exists, and nothing older is answered.
+The process that acts for the agent reads open turns from their index in Redis every few seconds. It looks for missed
+mentions in each channel's past after every new session, and when it takes over the agent. An answered mention has a
+record, whichever process answered it. Redis knows when the agent was first seen; older mentions get no answer.
 """
 
 from __future__ import annotations
@@ -46,22 +46,24 @@ class CatchUp:
         self._lease = lease
         self._back = asyncio.Event()
         self._missed_some = False  # messages may have been missed
-        self._unread: set[int] = set()  # the channels whose past is still to be looked through
+        self._unread: set[int] = set()  # channels whose past hasn't been looked through yet
         self._since = 0.0
         self._people: set[int] = set()  # who gets an answer in this look at all channels
 
     def came_back(self) -> None:
-        """After each new session: messages may have been missed before it."""
+        """Note a new session: messages before it may have been missed."""
         self._missed_some = True
         self._missed_orders.came_back()
         self._back.set()
 
     def missed_message(self) -> None:
-        """A message may have come while it was not certain that this process acts for the agent, or nobody took it."""
+        """Note that a message may have come while it wasn't certain that this process acts for the agent, or nobody
+        took it."""
         self._missed_some = True
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Look for missed orders, open turns, and missed mentions every few seconds and after each reconnect, until
+        cancelled."""
         while True:
             self._back.clear()
             try:
@@ -69,7 +71,7 @@ class CatchUp:
                 await self.resume_open_turns()
                 await self._answer_missed()
             except StateUnavailable:
-                log.debug("%s: catch-up waits for Redis", self._agent)
+                log.debug("%s: catch-up is waiting for Redis", self._agent)
             except Exception:
                 # The outermost edge of this loop: a round that fails must not end the next ones.
                 log.exception("%s: catch-up round failed; will retry", self._agent)
@@ -89,10 +91,9 @@ class CatchUp:
     async def _answer_missed(self) -> None:
         services = self._services
         if not self._lease.is_held:
-            self._missed_some = True  # once this process takes the agent over, it has what came meanwhile to answer
+            self._missed_some = True  # if this process takes over the agent, it answers what came in the meantime
             return
         if self._missed_some and (limit := services.settings.mention_catchup_seconds):
-            # All channels are to be looked through.
             now = services.clock()
             since = max(now - limit, await services.state.coordination.presence.first_seen(self._agent) or now)
             self._since = min(self._since, since) if self._unread else since
@@ -108,8 +109,8 @@ class CatchUp:
                 self._unread.discard(channel.channel_id)
 
     async def _answer_missed_in(self, channel: ChannelInfo) -> None:
-        """Answer the mentions that have no result yet. Those that another answer makes superfluous get theirs here, so
-        that a later session does not find them again. Raises StateUnavailable."""
+        """Answer the mentions that have no result yet. Mentions that another answer makes superfluous get their result
+        here, so that a later session doesn't find them again. Raises StateUnavailable."""
         services, channel_id = self._services, channel.channel_id
         entries = visible(services.chats.transcripts.of(channel_id).entries())
         recent = (entry for entry in reversed(entries) if entry.created_at >= self._since)
@@ -127,10 +128,11 @@ class CatchUp:
                 continue
             how = {"to_all": call is Call.ROLE, "unaddressed": call is Call.ALL, "late": True}
             if self._queue.enqueue(services.mention(entry, channel_id, theme, **how)):
-                log.info("%s: answers message %d, which it may have missed", self._agent, entry.id)
+                log.info("%s: answering message %d, which it may have missed", self._agent, entry.id)
 
     def _pending_call(self, said: Entry, channel: ChannelInfo) -> Call | None:
-        """How a missed message calls the agent; None for an order, what came before one, or in a stopped channel."""
+        """Return how a missed message calls the agent; None for an order, a message before an order, or a stopped
+        channel."""
         heard = heard_of(said, channel.channel_id, channel.guild_id, channel.parent_id, group=channel.group)
         call, orders = self._calls.detect(heard), self._stop_orders
         if self._services.silence.check(self._channels.place(heard.channel_id)) is not None:
@@ -147,7 +149,7 @@ class CatchUp:
 def missed(calls: Sequence[tuple[Entry, Call]], people: set[int]) -> list[tuple[Entry, Call]]:
     """Choose from missed calls of the agent, newest first: three at most, one of each person.
 
-    `people` get an answer already, in any channel; those of the chosen calls are added.
+    `people` already get an answer, in any channel; the authors of the chosen calls are added.
     """
     found: list[tuple[Entry, Call]] = []
     for entry, call in calls:

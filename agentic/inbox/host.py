@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 
 
 class AgentHost:
-    """One agent at work. `lease` says whether this process holds its lease."""
+    """Runs one agent. `lease` says whether this process acts for it."""
 
     def __init__(self, agent: Agent, services: Services, channels: AgentChannels, *, lease: AnyLease) -> None:
         self.agent, self.name, self.ready = agent, agent.key, asyncio.Event()
@@ -85,24 +85,24 @@ class AgentHost:
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """The agent's channels can be reached: take instructions."""
+        """Take instructions: the agent's channels can be reached now."""
         self._services.bus.subscribe(keys.instructions(self.name), self.on_instruction)
         self._services.agents.cancels.on_cancel(self.name, self.on_cancel)
         self._services.record.readers.add(self.name, self.channel_reader)
         self.ready.set()
 
     async def run_catch_up(self) -> None:
-        """Continue the turns that were left open and answer what was missed, until cancelled."""
+        """Continue open turns and answer missed mentions, until cancelled."""
         await self.ready.wait()
         await self.catch_up.run()
 
     async def run_automation(self) -> None:
-        """Run heartbeats, cron jobs and the startup hook, until cancelled."""
+        """Run heartbeats, cron jobs, and the startup hook, until cancelled."""
         await self.ready.wait()
         await self.automation.run()
 
     def background_work(self, *, automation: bool = True) -> dict[str, Coroutine[Any, Any, None]]:
-        """The tasks that the agent has on every service, by name; the caller owns them."""
+        """Return the tasks that the agent needs on every service, by name; the caller owns them."""
         backoff, store = self.agent.models.main.backoff, self._services.state.coordination.backoffs
         work = {
             "catch-up": self.run_catch_up(),
@@ -111,7 +111,7 @@ class AgentHost:
         return work | ({"automation": self.run_automation()} if automation else {})
 
     def stop_listening(self) -> None:
-        """Take nothing more in; running turns continue."""
+        """Accept nothing new; running turns continue."""
         self._closing = True
         self._services.bus.unsubscribe(keys.instructions(self.name))
         self._services.agents.cancels.off(self.name, self.on_cancel)
@@ -119,12 +119,12 @@ class AgentHost:
         self.queue.close()
 
     async def drain(self) -> None:
-        """Return when the running turns and the shutdown hook have ended; what waited is saved."""
+        """Wait until the running turns and the shutdown hook have ended; waiting events are saved."""
         await self.queue.save_waiting()
         await asyncio.gather(self.queue.inbox.drain(), self.automation.shutdown())
 
     async def aclose(self) -> None:
-        """Take nothing more in and cancel what runs."""
+        """Accept nothing new and cancel what runs."""
         self.stop_listening()
         self._missed_orders.stop()
         self._stop_orders.stop()
@@ -138,17 +138,17 @@ class AgentHost:
 
     @property
     def holds_lease(self) -> bool:
-        """Whether this process acts for the agent, perhaps until it stops in a moment."""
+        """Return whether this process acts for the agent, perhaps until it stops in a moment."""
         return self._lease.is_held
 
     @property
     def acts(self) -> bool:
-        """Whether this process acts for the agent, and is not about to stop."""
+        """Return whether this process acts for the agent, and isn't about to stop."""
         return not self._closing and self._lease.is_held
 
     async def on_order(self, heard: HeardMessage, who: Person) -> bool:
-        """Carry out a person's stop or resume; False if the message is none for our bots. Needs no lease: silence is
-        never wrong, and the process that acts for the agent now may not have heard the order."""
+        """Carry out a person's stop or resume; False if the message isn't an order for our bots. Needs no lease:
+        silence is never wrong, and the process that acts for the agent may not have received the order."""
         facts, entry = heard.facts, heard.entry
         if entry.order is None:
             return False
@@ -156,7 +156,7 @@ class AgentHost:
         return await self._stop_orders.on_message(entry.order, facts, call, who, said_at=entry.created_at, late=late)
 
     async def on_reaction(self, reaction: PersonReaction) -> None:
-        """🛑 at one of our bots' messages is an order too, and so is 🔕 at one that nobody asked for."""
+        """Obey 🛑 on one of our bots' messages, and 🔕 on an unprompted message."""
         await self._stop_orders.on_reaction(reaction)
         await self._opt_outs.on_reaction(reaction)
 
@@ -165,15 +165,15 @@ class AgentHost:
             await self.bot_mentions.heard(channel_id, message_id, theme, edited=edited)
 
     def may_concern(self, heard: HeardMessage) -> bool:
-        """Whether the agent may have to do something about a person's message that another agent of the process hears
-        too: it is an order or a command, calls this agent, or may belong to a question that waits for its turn."""
+        """Return whether the agent may have to act on a person's message that another agent of the process also
+        receives: an order, a command, a call of this agent, or a part of a question that waits for its turn."""
         entry, facts = heard.entry, heard.facts
         if not self.acts or not facts.by_person or entry.order is not None or entry.hidden:
             return True
         return bool(self.queue.inbox.waiting(facts.channel_id)) or self._calls.detect(facts) is not None
 
     async def on_message(self, heard: IncomingMessage, theme: str) -> None:
-        """A person wrote something that is no order."""
+        """Act on a person's message that isn't an order."""
         channel_id, services = heard.channel_id, self._services
         if not (self.acts or (self.holds_lease and heard.is_private)):  # a private chat may have no past to read
             self.catch_up.missed_message()
@@ -186,7 +186,7 @@ class AgentHost:
             and heard.parent_id is not None
             and await services.state.coordination.rooms.may_exist(channel_id)
         ):
-            call = None  # in a room everybody has turns
+            call = None  # in a room everyone has turns
         asked, named = transcript.get(heard.message_id), None if call is Call.ALL else call
         if services.silence.check(self._channels.place(channel_id)) is not None:
             if named is not None or (asked is not None and commanded(asked, transcript.entries()) == self.name):
@@ -209,11 +209,11 @@ class AgentHost:
         if asked.order is None and asked.speaker.kind == "person":
             to_notice = call is None and self._replies_to_notice(asked, channel_id)
             services.agents.person_notices.note(asked, channel_id, calls=call is not None, to_notice=to_notice)
-        is_more = call is not None or can_merge(asked, services.chats.directory)  # of a question that waits
+        is_more = call is not None or can_merge(asked, services.chats.directory)  # of a waiting question
         if (is_more and self.queue.merge_into_pending(channel_id, asked, calls=call is not None)) or call is None:
             return
         event = services.mention(asked, channel_id, theme, to_all=call is Call.ROLE, unaddressed=call is Call.ALL)
-        if heard.is_private:  # it may wait for the answer before it, and has all its time then
+        if heard.is_private:  # it may wait for an earlier answer, and then has its full time
             event = replace(event, seconds=services.settings.turn_timeout_seconds)
         if self.queue.enqueue(event) or event.id in self.queue:
             return
@@ -221,23 +221,24 @@ class AgentHost:
             self._busy.reply(outlet.sink, event)
 
     def _replies_to_notice(self, asked: Entry, channel_id: int) -> bool:
-        """Whether it replies to a line of the program's in a thread, such as that a room waits for a name."""
+        """Return whether it replies to a notice of the program in a thread, such as "This room is waiting for a
+        person"."""
         if asked.reply_to is None or self._channels.place(channel_id).parent_id is None:
             return False
         replied = self._services.chats.transcripts.of(channel_id).get(asked.reply_to)
         return replied is not None and replied.hidden
 
     async def on_instruction(self, raw: str) -> None:
-        """Give every readable instruction exactly one result; one that is repeated gets the same."""
+        """Give every readable instruction exactly one result; a repeated instruction gets the same result again."""
         if self.acts and (read := read_instruction(raw)) is not None:
             await self.queue.enqueue_instruction(read)
 
     async def on_cancel(self, instruction_id: str) -> None:
-        """A person writes, so this turn of an idle task ends. Needs no lease: silence is never wrong."""
+        """End this turn of a background task, because a person wrote. Needs no lease: silence is never wrong."""
         await self.queue.cancel(instruction_id, "person_wrote")
 
     def channel_reader(self, channel_id: int) -> ChannelReader | None:
-        """The agent's options in a channel that it hears; None for another one."""
+        """Return the agent's options in a channel that it reads; None for other channels."""
         view = self._channels.view_of(channel_id)
         if view is None:
             return None
@@ -250,9 +251,9 @@ class AgentHost:
 
 @dataclass(frozen=True, slots=True)
 class HostedChannels:
-    """The channels in which a persona is hosted: the rooms that bots see, and with `is_heard` the chats of an account
-    of its own. People write to it there, so it has its clocks, and all limits apply. `lease` says whether this
-    process acts for it."""
+    """The channels in which a persona is hosted: the rooms that bots see, and with `is_heard` the chats of its own
+    account. People write to it there, so it has clocks, and all limits apply. `lease` says whether this process acts
+    for it."""
 
     channels: AgentChannels
     audience: ChannelAudience
@@ -280,7 +281,7 @@ class PersonaHost:
         self.host = AgentHost(agent, services, hosted.channels, lease=hosted.lease)
 
     def start(self) -> None:
-        """Take instructions, and continue the turns that were left open."""
+        """Take instructions, and continue open turns."""
         name, host = self.settings.name, self.host
         if self._is_heard:
             host.catch_up.missed_message()  # before there was this host, or while the one before it ended
@@ -294,7 +295,7 @@ class PersonaHost:
         return next((error for task in ended if (error := task.exception()) is not None), None)
 
     async def finish(self, seconds: float) -> None:
-        """Let the running turns end, for so many seconds at most, and close."""
+        """Let the running turns end, within this many seconds, and close."""
         self.host.stop_listening()
         try:
             with suppress(TimeoutError):
@@ -313,7 +314,7 @@ class PersonaHost:
 
 
 class PersonaHosts:
-    """Hosts every persona of the roster that can speak. `channels_of` says where one is hosted now, None for nowhere;
+    """Hosts every persona in the roster that can speak. `channels_of` returns where a persona is hosted now, or None;
     `prepare` is awaited before a persona's first turn."""
 
     def __init__(
@@ -351,12 +352,11 @@ class PersonaHosts:
             await wait_at_most(self._changed, LOOK_SECONDS)
 
     def stop_listening(self) -> None:
-        """Take nothing more in; running turns continue."""
         for hosted in self._hosts.values():
             hosted.host.stop_listening()
 
     def drains(self) -> Mapping[str, Coroutine[None, None, None]]:
-        """For each persona what ends with its running turns."""
+        """Return for each persona a coroutine that ends with its running turns."""
         return {name: hosted.host.drain() for name, hosted in self._hosts.items()}
 
     async def aclose(self) -> None:
@@ -371,20 +371,20 @@ class PersonaHosts:
         for key in {*wanted, *self._hosts} - self._changing:
             hosted = self._hosts.get(key)
             if hosted is not None and (error := hosted.failure) is not None:
-                log.error("%s failed and is started again", key, exc_info=error)
+                log.error("%s failed; restarting it", key, exc_info=error)
             elif (hosted.settings if hosted is not None else None) == wanted.get(key):
                 continue
             self._changing.add(key)
             self._tasks.start(self._change(key), f"{key}: its persona")
 
     def _wanted(self) -> dict[str, AgentSettings]:
-        """Those that can speak, and can be hosted somewhere. One that is hosted stays so."""
+        """Return the personas that can speak and can be hosted somewhere. A hosted persona stays hosted."""
         personas = self._services.agents.roster.personas
         able = {one.key: one.settings for one in personas if one.settings is not None and one.why_not is None}
         return {key: of for key, of in able.items() if key in self._hosts or self._channels_of(of) is not None}
 
     def _report(self) -> None:
-        """Log once why a persona is not hosted. An agent of the table without token, number, and key is not used."""
+        """Log once why a persona isn't hosted. An agent of the table without token, number, and key isn't in use."""
         settings = self._services.settings
         refused: dict[str, str | None] = {
             one.key: one.why_not
@@ -394,14 +394,14 @@ class PersonaHosts:
         for key, why in refused.items():
             if self._refused.get(key) != why:
                 if key in settings.account_agents:  # somebody writes to it, and gets no answer
-                    log.error("%s answers nobody, and takes no part in rooms: %s", key, why)
+                    log.error("%s can't answer anyone or join rooms: %s", key, why)
                 elif settings.on_discord:  # there are no rooms elsewhere
-                    log.warning("%s takes no part in rooms: %s", key, why)
+                    log.warning("%s can't join rooms: %s", key, why)
         self._refused = refused
 
     @or_default(None, "personas whose settings changed wait")
     async def _change(self, key: str) -> None:
-        """Close the persona's host, if there is one, and open what the roster wants by then."""
+        """Close the persona's host, if there is one, and open a new one if the roster wants it by then."""
         try:
             if (old := self._hosts.pop(key, None)) is not None:
                 await old.finish(self._services.settings.turn_timeout_seconds)

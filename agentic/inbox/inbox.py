@@ -69,7 +69,7 @@ class TurnQueue:
         self._saving, self._save_lock = BackgroundTasks(), asyncio.Lock()  # one after the other, in the order of events
 
     def _pause(self, event: TurnEvent) -> float:
-        """Return the seconds for which an event at the head of its lane still waits."""
+        """Return how many seconds an event at the head of its lane still waits."""
         if self._waits_for_redis(event):
             return OUTAGE_SECONDS
         seconds = debounce_left(event, self._services.settings.mention_debounce_seconds, self._services.clock())
@@ -84,11 +84,11 @@ class TurnQueue:
         await self._runner.run(event)
 
     def _is_in_private(self, event: TurnEvent) -> bool:
-        """Whether a person wrote it in a private chat: it is paced there, and never refused."""
+        """Return whether a person wrote it in a private chat: such messages are paced, and never refused."""
         return isinstance(event, MentionEvent) and self._runner.is_private(event.channel_id)
 
     def __contains__(self, turn_id: object) -> bool:
-        """Whether the event has come to this process before."""
+        """Return whether the event has already come to this process."""
         return turn_id in self.registry
 
     @property
@@ -96,7 +96,7 @@ class TurnQueue:
         return tuple({*self.inbox.channels, *self._runner.channels})
 
     def enqueue(self, event: TurnEvent) -> bool:
-        """Put an event into its lane; False when it came before, or there is no room for it."""
+        """Put an event into its lane; False if it has come before, or there is no room for it."""
         if self.registry.begin(event.id) != "new":
             return False
         is_in_private = self._is_in_private(event)
@@ -108,7 +108,7 @@ class TurnQueue:
         return True
 
     async def enqueue_instruction(self, read: Instruction | UnreadableInstruction) -> None:
-        """Give every instruction exactly one result; one that is repeated gets the same."""
+        """Give every instruction exactly one result; a repeated instruction gets the same result again."""
         if isinstance(read, UnreadableInstruction):
             await self._runner.refuse(read.instruction_id, read.reason)
             return
@@ -128,9 +128,10 @@ class TurnQueue:
             await self._runner.give_up(event, "busy")
 
     def merge_into_pending(self, channel_id: int, piece: Entry, *, calls: bool) -> bool:
-        """Add a message to its author's newest question that waits in the channel; False if none does, or it is full.
+        """Add a message to its author's newest question that waits in the channel; False if there is none, or it is
+        full.
 
-        With `calls` the message calls the agent itself: the turn is then about it, and the older ones become its
+        With `calls` the message itself calls the agent: the turn is then about it, and the older messages become its
         pieces.
         """
         for waiting in reversed(self.inbox.waiting(channel_id)):
@@ -152,14 +153,14 @@ class TurnQueue:
         return False
 
     async def stop(self, channels: Collection[int], which: Callable[[TurnEvent], bool]) -> None:
-        """End the turns of these channels that `which` picks, running and waiting ones."""
+        """End the turns of these channels that `which` picks, running and waiting."""
         self._runner.cancel_running(lambda event: event.channel_id in channels and which(event), "stopped")
         waited = [each for one in channels for each in self.inbox.cancel(one, which)]
         for event in waited:
             await self._runner.cancel_waiting(event, "stopped")
 
     async def cancel(self, turn_id: str, reason: str) -> None:
-        """End one turn, running or waiting. One that has not come yet is not taken when it comes."""
+        """End one turn, running or waiting. If it hasn't come yet, it is refused when it comes."""
         self._runner.cancel_running(lambda event: event.id == turn_id, reason)
         for lane in self.inbox.lanes:
             for event in self.inbox.cancel(lane, lambda event: event.id == turn_id):
@@ -167,7 +168,8 @@ class TurnQueue:
         self.registry.refuse_unknown(turn_id, reason)
 
     def close(self) -> None:
-        """Begin nothing more. What waits, and what is still written in a private chat, is for `save_waiting`."""
+        """Begin nothing more. `save_waiting` saves the waiting events, and messages that still come in private
+        chats."""
         self._is_closed = True
         self._left += self.inbox.close()
 
@@ -185,10 +187,10 @@ class TurnQueue:
                 self._report_dropped(event, reason)
         if saved:
             counts = ", ".join(f"{count} {kind}" for kind, count in saved.items())
-            log.info("%s: kept what waited for its turn until the next start: %s", self._runner.name, counts)
+            log.info("%s: saved waiting events for the next start: %s", self._runner.name, counts)
 
     async def _save_now(self, event: TurnEvent) -> None:
-        """Save an event that waits, in place of those that it has grown from. A turn that has begun saves itself."""
+        """Save a waiting event, in place of the events it has grown from. A turn that has begun saves itself."""
         async with self._save_lock:
             reason = await self._save(event)
             if reason is not None and self._is_closed:
@@ -196,10 +198,10 @@ class TurnQueue:
 
     def _report_dropped(self, event: TurnEvent, reason: str) -> None:
         name = self._runner.name
-        log.warning("%s: dropped %s %s, which waited for its turn: %s", name, event.kind, event.id, reason)
+        log.warning("%s: dropped the waiting %s %s: %s", name, event.kind, event.id, reason)
 
     async def _save(self, event: TurnEvent) -> str | None:
-        """Why the event is lost; None if it is saved, or comes again by itself."""
+        """Return why the event is lost; None if it is saved, or comes again by itself."""
         if event.reports:
             return None
         seconds = LATEST_DEADLINE
@@ -208,7 +210,7 @@ class TurnQueue:
             seconds = event.heard_at + settings.mention_catchup_seconds - self._services.clock()
             event = replace(event, late=True, seconds=settings.turn_timeout_seconds)
         if not (saved := save_event(event, 0)):
-            return "it belongs to this run of the program"
+            return "it can't outlive this run"
         if seconds <= 0:
             return "it is older than MENTION_CATCHUP_SECONDS"
         if not await self._services.state.turns.keep(self._runner.name, event.id, saved, seconds):
@@ -219,24 +221,25 @@ class TurnQueue:
 
 
 def can_merge(piece: Entry, directory: Directory) -> bool:
-    """Whether a message that calls nobody may belong to an earlier question: one to somebody else does not."""
+    """Return whether a message that calls nobody may belong to an earlier question: not if it is addressed to someone
+    else."""
     to_another_agent = any(directory.agent_of(mentioned) for mentioned in piece.addressees.mentions)
     return not to_another_agent and piece.addressees.replied_to in (None, piece.speaker.id)
 
 
 def debounce_left(event: TurnEvent, seconds: float, now: float) -> float:
-    """The time for which a question still waits, until `seconds` after its newest message; bounded by its deadline."""
+    """Return how long a question still waits, until `seconds` after its newest message; bounded by its deadline."""
     if not isinstance(event, MentionEvent) or event.continues:
         return 0.0
     return min(event.heard_at + seconds, event.deadline - LEFT_FOR_ANSWER) - now
 
 
 class PrivatePace:
-    """Remember when the turns of each private chat began.
+    """Remembers when the turns of each private chat began.
 
-    Nothing there has a cooldown, and no message is refused. So that a flood of messages doesn't become a flood of
-    turns, a chat has at most MENTIONS_PER_MINUTE turns a minute: the next one waits, and what the person writes
-    meanwhile joins it. `clock` gives unix seconds.
+    A private chat has no cooldown, and no message is refused. To keep a flood of messages from becoming a flood of
+    turns, a chat has at most MENTIONS_PER_MINUTE turns a minute: the next turn waits, and further messages join it.
+    `clock` gives unix seconds.
     """
 
     def __init__(self, a_minute: int, clock: Callable[[], float]) -> None:
@@ -251,7 +254,7 @@ class PrivatePace:
         return begun[0] + MINUTE - self._clock() if len(begun) >= self._a_minute else 0.0
 
     def _recent(self, channel_id: int) -> deque[float]:
-        """Return the beginnings of the last minute; a clock that was set back makes none of them last longer."""
+        """Return the beginnings of the last minute; if the clock is set back, none of them last longer."""
         now = self._clock()
         begun = deque(at for at in self._begun.get(channel_id, ()) if 0 <= now - at < MINUTE)
         self._begun[channel_id] = begun
@@ -259,12 +262,12 @@ class PrivatePace:
 
 
 class Inbox:
-    """Bounded lanes. `max_running` turns at a time over all lanes, `max_depth` events waiting beyond those; with 0 an
-    event that cannot begin immediately is refused. An event for which `always_fits` is true is never refused for lack
-    of room. `clock` gives unix seconds.
+    """Bounded lanes: at most `max_running` turns at a time over all lanes, and at most `max_depth` further events that
+    wait. With 0, an event that can't begin immediately is refused. An event for which `always_fits` is true is never
+    refused for lack of room. `clock` gives unix seconds.
 
-    `pause` says for how many more seconds the first event of a lane waits, and is asked again after them; other lanes
-    pass a paused one. An event for which `can_be_passed` is true lets the others of its lane begin first.
+    `pause` returns for how many more seconds the first event of a lane waits, and is asked again after them; other
+    lanes pass a paused one. An event for which `can_be_passed` is true lets the others of its lane begin first.
     """
 
     def __init__(
@@ -281,9 +284,9 @@ class Inbox:
         self._handle, self._pause, self._can_be_passed = handle, pause, can_be_passed
         self._clock = clock
         self._max_running, self._max_depth, self._always_fits = max_running, max_depth, always_fits
-        self._lanes: dict[Hashable, deque[TurnEvent]] = {}  # also those of which an event runs and none waits
+        self._lanes: dict[Hashable, deque[TurnEvent]] = {}  # including lanes with a running event and no waiting one
         self._running: dict[Hashable, asyncio.Task[None]] = {}
-        self._next: dict[Hashable, TurnEvent] = {}  # of lanes that have their place, until the turn's first step
+        self._next: dict[Hashable, TurnEvent] = {}  # of lanes with a place, until the turn's first step
         self._paused: dict[Hashable, asyncio.TimerHandle] = {}
         self._heads: list[tuple[int, Hashable]] = []  # number and name of lanes' first events; some are out of date
         self._waiting = 0
@@ -293,11 +296,11 @@ class Inbox:
         self._empty.set()
 
     def size(self) -> int:
-        """Events that wait and have no place yet. Above `max_depth` only by events that always fit."""
+        """Return how many events wait without a place. Only events that always fit can raise it above `max_depth`."""
         return self._backlog(self._waiting, len(self._lanes))
 
     def waiting(self, channel_id: int) -> tuple[TurnEvent, ...]:
-        """The channel's events whose turn has not begun, in their order."""
+        """Return the channel's events whose turn hasn't begun, in order."""
         first = self._next.get(channel_id)
         return (*(() if first is None else (first,)), *self._lanes.get(channel_id, ()))
 
@@ -317,7 +320,7 @@ class Inbox:
         return self._backlog(self._waiting + 1, lanes) <= self._max_depth
 
     def replace(self, event: TurnEvent, other: TurnEvent) -> None:
-        """Put another event in the place of one that waits. Raises ValueError when it does not wait any more."""
+        """Put another event in the place of a waiting one. Raises ValueError if that one no longer waits."""
         other, name = other.stamped(event.seq, event.at), event.lane
         if self._next.get(name) == event:
             self._next[name] = other
@@ -326,7 +329,7 @@ class Inbox:
         lane[lane.index(event)] = other
 
     def put(self, event: TurnEvent) -> TurnEvent | None:
-        """Add the event, with its number and time; None when the inbox is full or closed."""
+        """Add the event, with its number and time; None if the inbox is full or closed."""
         if not self.has_room(event):
             return None
         lane = event.lane
@@ -339,7 +342,7 @@ class Inbox:
         return stamped
 
     def cancel(self, name: Hashable, which: Callable[[TurnEvent], bool] = lambda _: True) -> list[TurnEvent]:
-        """Remove the events that wait in a lane and that `which` picks; the lane's running turn continues."""
+        """Remove the waiting events of a lane that `which` picks; the lane's running turn continues."""
         lane = self._lanes.get(name)
         if lane is None:
             return []
@@ -354,18 +357,18 @@ class Inbox:
         return gone
 
     async def drain(self) -> None:
-        """Take nothing more in and return when all lanes are empty."""
+        """Accept nothing new and return when all lanes are empty."""
         self._closed = True
         await self._empty.wait()
 
     def close(self) -> list[TurnEvent]:
-        """Take nothing more in and return what waits, in the order of arrival; running turns continue."""
+        """Accept nothing new and return the waiting events in the order of arrival; running turns continue."""
         self._closed = True
         waiting = [event for lane in tuple(self._lanes) for event in self.cancel(lane)]
         return sorted(waiting, key=lambda event: event.seq)
 
     async def aclose(self) -> None:
-        """Take nothing more in; cancel what runs, drop what waits."""
+        """Accept nothing new; cancel what runs, drop what waits."""
         self.close()
         running = list(self._running.values())
         for task in running:
@@ -375,7 +378,7 @@ class Inbox:
     # -- from the lanes to the turns ----------------------------------------------------------------------------------
 
     def _backlog(self, waiting: int, lanes: int) -> int:
-        """The number of events that wait beyond those with a place; a lane has at most one place."""
+        """Return how many events wait beyond those with a place; a lane has at most one place."""
         running = len(self._running)
         return waiting - min(lanes - running, self._max_running - running, waiting)
 

@@ -1,15 +1,15 @@
-"""Words and reactions by which people stop the bots, let them resume, or refuse unprompted messages.
+"""Words and reactions with which people stop the bots, resume them, or refuse unprompted messages.
 
 A person with the right to do so stops the bots in a channel with its threads, or in one thread; without it, only the
 turns that answer that person. In a private chat its person has the right. Every bot that sees the order obeys, since
-the bot that it is for may be offline; one of them shows that it was seen.
+the bot it is meant for may be offline; one of them shows that the order was seen.
 
-🔕 at an unprompted message: the person for whom it was wants no more of them. It counts from that person alone, and
+🔕 on an unprompted message: the person it was written for gets no more of them. Only that person's reaction counts. It
 takes effect immediately: the next agent that would post looks into Redis right before.
 
-Orders that people gave while nobody listened are looked for wherever a channel's past is read, before it is used, and
-after each new session among the reactions to the newest messages. No service says when a reaction was given: it counts
-as given with the message, so any order after the message undoes it. 🔕 undoes no order, and is looked for longer.
+Missed orders are looked for whenever a channel's past is read, before the past is used, and after each new session
+among the reactions to the newest messages. No service says when a reaction was given, so it gets the time of the
+message: any order after the message undoes it. 🔕 undoes no order, and is looked for longer.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from agentic.wire.entries import ActionNote
 STOP_SIGN, MUTE_SIGN, SEEN = "🛑", "🔕", "✅"
 MAX_SIGNED = 10  # messages of a channel's past whose stop reactions are looked up
 NEWEST = 25  # messages that are looked at after a new session
-MUTES_LAST = 7 * 86400.0  # seconds after its message; far less than 🔕 is known to have been obeyed once
+MUTES_LAST = 7 * 86400.0  # seconds after its message; Redis remembers far longer that 🔕 was obeyed
 
 
 class OptOutReactions:
-    """Obeys 🔕, for one agent."""
+    """Obeys 🔕 for one agent."""
 
     def __init__(self, services: Services, channels: AgentChannels) -> None:
         self._consents, self._notices, self._channels = services.record.consents, services.state.posts.notices, channels
@@ -49,7 +49,7 @@ class OptOutReactions:
             await self._end(sign.who.user_id, sign.channel_id, sign.message_id)
 
     async def on_missed(self, view: ReactionView, message_id: int) -> None:
-        """Obey a reaction to an old message, once: the person may have said something else since."""
+        """Obey a reaction to an old message, once: the person may have changed their mind since."""
         person_id = await self._person_of(message_id)
         if person_id is None or all(who.user_id != person_id for who in await view.givers(message_id, MUTE_SIGN)):
             return
@@ -57,7 +57,7 @@ class OptOutReactions:
             await self._end(person_id, view.channel_id, message_id)
 
     async def _person_of(self, message_id: int) -> int | None:
-        """The person whom an unprompted message was for. Of an old one only the record knows."""
+        """Return the person an unprompted message was written for. Of an old one, only the record knows."""
         sent = await self._proactive.read(message_id) or await self._memory.unasked(message_id)
         return sent.person_id if sent is not None else None
 
@@ -74,12 +74,13 @@ async def _acknowledge(channels: AgentChannels, channel_id: int, message_id: int
 
 
 def may_stop(who: Person, moderators: Collection[int]) -> bool:
-    """Whether the person may stop the bots in a channel for everybody. `moderators`: ids of people and roles."""
+    """Return whether the person may stop the bots in a channel for everyone. `moderators`: ids of people and roles."""
     return who.manages_messages or who.user_id in moderators or not who.roles.isdisjoint(moderators)
 
 
 def answers(event: TurnEvent, user_id: int, transcripts: Transcripts, before: float = math.inf) -> bool:
-    """Whether the turn answers what the person said before a time (unix seconds), or would write to them unprompted."""
+    """Return whether the turn answers something the person said before a time (unix seconds), or would write to them
+    unprompted."""
     if isinstance(event, MentionEvent):
         return event.person_id == user_id and event.asked.created_at <= before
     if is_proactive(event):
@@ -91,7 +92,7 @@ def answers(event: TurnEvent, user_id: int, transcripts: Transcripts, before: fl
 
 
 class StopOrders:
-    """Obeys stop orders for the agent that has these channels, and whose turns are in `queue`."""
+    """Obeys stop orders for the agent with these channels, whose turns are in `queue`."""
 
     def __init__(self, services: Services, channels: AgentChannels, queue: TurnQueue) -> None:
         self._channels, self._queue = channels, queue
@@ -105,7 +106,7 @@ class StopOrders:
         self._unsubscribe = services.silence.on_change(self._on_silence)
 
     def stop(self) -> None:
-        """Its agent has ended; another run of it obeys for itself."""
+        """Stop obeying: the agent has ended, and its next run obeys for itself."""
         self._unsubscribe()
 
     async def on_message(
@@ -118,7 +119,7 @@ class StopOrders:
         said_at: float,
         late: bool,
     ) -> bool:
-        """Carry out the order in a message; False if it is none for our bots, or the person may not give it.
+        """Carry out the order in a message; False if it isn't for our bots, or the person may not give it.
 
         `call`: how the message calls this bot. `late`: other processes may know of later orders.
         """
@@ -142,11 +143,11 @@ class StopOrders:
         return True
 
     def is_order(self, order: Order | None, heard: IncomingMessage, call: Call | None) -> bool:
-        """Whether an old message was an order to the bots; none of them answers it."""
+        """Return whether an old message was an order to the bots; none of them answers it."""
         return order is not None and heard.by_person and bool(self._addressed_bots(heard, call))
 
     async def on_missed(self, order: Order, heard: IncomingMessage, call: Call | None, who: Person, at: float) -> None:
-        """Carry out an old order. Without the right it ends what answers the person's earlier words."""
+        """Carry out an old order. Without the right, it ends what answers the person's earlier words."""
         if not self.is_order(order, heard, call):
             return
         channel_id, source = heard.channel_id, str(heard.message_id) if call is not None else ""
@@ -168,7 +169,7 @@ class StopOrders:
         return await self._silence.stop(scope, seconds, source=source, at=at, late=True, parent_id=parent) == "first"
 
     def is_overruled(self, said: Entry, heard: IncomingMessage) -> bool:
-        """Whether a later order, for the channel or by its author, ended what would answer this message."""
+        """Return whether a later order, for the channel or by its author, ended what would answer this message."""
         if said.created_at <= self._silence.answered_until(self._channels.place(heard.channel_id)):
             return True
         entries = self._transcripts.of(heard.channel_id).entries()
@@ -184,7 +185,7 @@ class StopOrders:
             await _acknowledge(self._channels, heard.channel_id, heard.message_id, STOP_SIGN)
 
     async def on_reaction(self, sign: PersonReaction, *, said_at: float | None = None) -> None:
-        """🛑 at a message of one of our bots is an order. `said_at`: the message's time, if 🛑 was found later."""
+        """Obey 🛑 on a message of one of our bots. `said_at`: the message's time, if 🛑 was found later."""
         if sign.emoji != STOP_SIGN or self._directory.agent_of(sign.author) is None:
             return
         source = f"{sign.message_id}:{sign.who.user_id}"
@@ -217,7 +218,7 @@ class StopOrders:
         at: float | None = None,
         late: bool = False,
     ) -> bool | None:
-        """Whether this is the first bot to obey; None if only turns for this person were ended."""
+        """Return whether this is the first bot to obey; None if only turns for this person were ended."""
         if self._may_stop(who, channel_id):
             scope = Scope.channel(channel_id)
             first = await self._silence.stop(scope, seconds, source=source, at=at, late=late) == "first"
@@ -232,7 +233,7 @@ class StopOrders:
         return (view is not None and view.is_private) or may_stop(who, self._moderators)
 
     def _note(self, action: str, who: Person, channel_id: int) -> None:
-        """Note the order in the record, by the bot that was the first to obey."""
+        """Record the order, by the first bot that obeyed."""
         note = ActionNote(
             id=secrets.token_hex(16), at=self._clock(), by=str(who.user_id), action=action, channel_id=channel_id
         )
@@ -249,7 +250,7 @@ class StopOrders:
         )
 
     async def _on_silence(self, change: SilenceChange) -> None:
-        """End what waits and runs where the bots were stopped, or what answers a person who wants no reply there."""
+        """End the turns in stopped channels, and the turns that answer a person who wants no reply there."""
         if change.person_id is not None:
             await self._cancel_replies(int(change.scope.subject), change.person_id)
         elif change.scope.kind in ("all", "channel"):
@@ -276,7 +277,7 @@ class MissedOrders:
         services.chats.directory.on_agent(self._meet)
 
     def stop(self) -> None:
-        """Its bot has ended; another run of it looks for itself."""
+        """Stop looking: the bot has ended, and its next run looks for itself."""
         for end in self._ends:
             end()
         self._services.chats.directory.off_agent(self._meet)
@@ -309,9 +310,9 @@ class MissedOrders:
             await self._obey_mute(view, entry.id, entry.created_at)
 
     async def check_after_reconnect(self) -> None:
-        """Look at the newest messages for both signs after each new session but the first, in which the whole past is
-        read. Read whole transcripts again where an agent was met since: what was said to it was not known to be an
-        order. Missing messages are read by what notices the gap."""
+        """Look at the newest messages for both reactions after each new session but the first, in which the whole past
+        is read. Reread whole transcripts if an agent was met since: messages to it weren't recognized as orders.
+        Missing messages are read by what notices the gap."""
         if self._met:
             self._met = False
             for channel in self._channels.known():
@@ -348,7 +349,7 @@ class MissedOrders:
 def heard_of(
     entry: Entry, channel_id: int, guild_id: int | None, parent_id: int | None, *, group: bool = False
 ) -> IncomingMessage:
-    """The facts of an old message; ids of users and roles are never the same."""
+    """Return the facts of an old message. Ids of users and roles never collide."""
     return IncomingMessage(
         message_id=entry.id,
         author_id=entry.speaker.id,

@@ -1,15 +1,15 @@
 """Which messages call an agent: people's, other agents', and the commands `m continue` and `m context`.
 
-People call an agent by mentioning it, by mentioning the bots' role, or by replying to one of its messages, in the
-channels in scope and their threads. With the option `answer_all` a person's message that is for nobody else calls one
-agent, too. Messages of other bots and webhooks call nobody.
+People call an agent by mentioning it, mentioning the bots' role, or replying to one of its messages, in the channels in
+scope and their threads. With the option `answer_all`, a person's message for nobody else calls one agent, too. Messages
+of other bots and webhooks call nobody.
 
-Another agent's message calls this one by a mention or a reply, until the chain ends. A message from an agent's turn in
-a running conversation calls nobody, since the coordinator gives everybody a turn there; one from a reactive turn does.
-The turn of a message is known by its record while it is open, and by a mark afterwards, in every process.
+Another agent's message calls this one with a mention or a reply, until the chain ends. A message from an agent's turn
+in a running conversation calls nobody, since the coordinator gives everyone a turn there; a message from a reactive
+turn does. While a message's turn is open, its record shows which kind it is; afterwards a mark does, in every process.
 
-In the thread of a room a member answers a person's mention or reply with its next turn, not beside it. A bot that is no
-member answers as in any other thread, and so does everybody while the room is paused or closed.
+In the thread of a room, a member answers a person's mention or reply with its next turn. A bot that isn't a member
+answers as in any other thread, and so does everyone while the room is paused or closed.
 """
 
 from __future__ import annotations
@@ -65,13 +65,14 @@ class Call(Enum):
 
 
 class CallDetector:
-    """Says whether and how people's messages call one agent."""
+    """Decides whether and how people's messages call one agent."""
 
     def __init__(self, agent: str, services: Services, channels: AgentChannels) -> None:
         self._agent, self._services, self._channels = agent, services, channels
 
     def detect(self, heard: IncomingMessage) -> Call | None:
-        """How the message calls the agent. One for no other agent calls the first agent with `answer_all`."""
+        """Return how the message calls the agent. If it is for no other agent, it calls the first agent with
+        `answer_all`."""
         services, me = self._services, self._channels.own_id(heard.channel_id)
         if me is None:
             return None
@@ -93,7 +94,7 @@ class CallDetector:
 
 
 def detect_call(heard: IncomingMessage, *, me: int, bots_role: int | None) -> Call | None:
-    """How the message calls the bot with user id `me`, None when it does not."""
+    """Return how the message calls the bot with user id `me`; None if it doesn't."""
     if not heard.by_person or heard.author_id == me:
         return None
     if heard.is_private:
@@ -108,8 +109,8 @@ def detect_call(heard: IncomingMessage, *, me: int, bots_role: int | None) -> Ca
 
 
 def says_nothing(asked: Entry, heard: IncomingMessage, call: Call | None) -> bool:
-    """Whether a message that needs no mention says nothing at all: spaces, characters that nobody sees, an empty quote.
-    A mention alone does say something: that somebody wants an answer to what was said before."""
+    """Return whether a message that needs no mention is empty: spaces, invisible characters, an empty quote. A mention
+    alone isn't: somebody wants an answer to what was said before."""
     needs_no_mention = heard.is_private or call is Call.ALL or (heard.group and call is Call.REPLY)
     if asked.attachments or asked.extras or not needs_no_mention:
         return False
@@ -124,7 +125,7 @@ def says_nothing(asked: Entry, heard: IncomingMessage, call: Call | None) -> boo
 
 @or_default(None, "threads count as no rooms")
 async def room_of_thread(services: Services, channel_id: int, parent_id: int | None) -> Room | None:
-    """The room of a thread, whatever its status; None for any other channel, and if Redis is unavailable."""
+    """Return the room of a thread, whatever its status; None for any other channel, and if Redis is unavailable."""
     if parent_id is None:
         return None
     return await services.state.coordination.rooms.read(channel_id)
@@ -132,7 +133,7 @@ async def room_of_thread(services: Services, channel_id: int, parent_id: int | N
 
 @or_default(False, "messages in rooms get no turn")
 async def request_room_turn(services: Services, agent: str, room: Room, asked: Entry) -> bool:
-    """Ask for the agent's next turn in the room to answer a message; False if it has to answer it by itself."""
+    """Ask for the agent's next turn in the room to answer a message; False if the agent has to answer it by itself."""
     if room.status != "active" or room.member(agent) is None:
         return False
     order = RoomOrder(message_id=asked.id)
@@ -187,7 +188,7 @@ class BotMentions:
             if not self._queue.enqueue(services.mention(entry, channel_id, theme, on_behalf=on_behalf)):
                 log.info("%s: skipped message %d of %s: the inbox is full", key, entry.id, entry.speaker.agent)
         elif verdict == "end":
-            log.info("%s: a chain of calls ends at message %d", key, entry.id)
+            log.info("%s: a chain of mentions ends at message %d", key, entry.id)
             # Show it once for all agents that it would have called.
             if await services.state.posts.notices.first(entry.id, CHAIN_END):
                 await outlet.sink.react(entry.id, CHAIN_END)
@@ -202,12 +203,12 @@ class BotMentions:
         if called_already(entry, before, me):
             return "no"
         if last_person(entry, entries) is None and not (transcript.is_complete or transcript.begins):
-            log.info("%s: skipped message %d: what came before it is not known", self._agent.key, entry.id)
+            log.info("%s: skipped message %d: the messages before it are unknown", self._agent.key, entry.id)
             return "no"
         return "call" if links(entry, before) < limit else "end"
 
     async def _was_its_turn(self, entry: Entry, channel_id: int, instructed: Mapping[int, bool]) -> bool:
-        """Whether the message is from its author's turn in a conversation."""
+        """Return whether the message is from its author's turn in a conversation."""
         author = entry.speaker.agent or ""
         if entry.id in instructed:
             return not instructed[entry.id]
@@ -219,7 +220,7 @@ class BotMentions:
 
     @or_default(None, "open turns of other bots are not known")
     async def _open_instruction(self, agent: str, channel_id: int) -> InstructionEvent | None:
-        """The instruction in the channel that the agent carries out now."""
+        """Return the instruction in the channel that the agent carries out now."""
         turns = self._services.state.turns
         for turn_id in await turns.open_ids(agent):
             event = read_saved_event(await turns.left(agent, turn_id)).event
@@ -229,21 +230,23 @@ class BotMentions:
 
 
 def calls(entry: Entry, user_id: int) -> bool:
-    """Whether an agent's message mentions a user or replies to one. Hidden messages and webhooks' call nobody."""
+    """Return whether an agent's message mentions a user or replies to one. Hidden messages and webhooks' call
+    nobody."""
     if entry.speaker.kind != "agent" or entry.speaker.webhook or entry.hidden or entry.speaker.id == user_id:
         return False
     return entry.addressees.has(user_id)
 
 
 def spoken_before(message: Entry, entries: Sequence[Entry], instructed: Collection[int]) -> list[Entry]:
-    """The agents' posts of their own accord since the last person's message, newest first; `entries` oldest first."""
+    """Return the agents' posts of their own accord since the last person's message, newest first; `entries` oldest
+    first."""
     earlier = (entry for entry in reversed(entries) if entry.id < message.id)
     among_agents = takewhile(lambda entry: entry.speaker.kind != "person", earlier)
     return [entry for entry in among_agents if entry.speaker.kind == "agent" and entry.id not in instructed]
 
 
 def links(message: Entry, before: Sequence[Entry]) -> int:
-    """The length of the chain of calls behind a message; `before` is what `spoken_before` found."""
+    """Return the length of the chain of calls behind a message; `before` is the result of `spoken_before`."""
     count, current = 0, message
     for entry in before:
         if entry.speaker.id != current.speaker.id and calls(entry, current.speaker.id):
@@ -252,13 +255,13 @@ def links(message: Entry, before: Sequence[Entry]) -> int:
 
 
 def called_already(message: Entry, before: Sequence[Entry], user_id: int) -> bool:
-    """Whether an earlier message of an unbroken row by the same agent called the user."""
+    """Return whether an earlier message in an unbroken row by the same agent called the user."""
     row = takewhile(lambda entry: entry.speaker.id == message.speaker.id, before)
     return any(calls(entry, user_id) for entry in row)
 
 
 def last_person(message: Entry, entries: Sequence[Entry]) -> Entry | None:
-    """The person's message that set off the chain of a message."""
+    """Return the person's message that set off the chain of a message."""
     return next(
         (entry for entry in reversed(entries) if entry.id < message.id and entry.speaker.kind == "person"), None
     )
@@ -268,9 +271,8 @@ def last_person(message: Entry, entries: Sequence[Entry]) -> Entry | None:
 
 
 class MessageCommands:
-    """Carries out the commands that are for `agent`. A command is for the agent that it mentions or replies to,
-    otherwise for the one that spoke last in the channel. The message is deleted in the background, if the bot may do
-    that."""
+    """Carries out the commands that are for `agent`. A command is for the agent it mentions or replies to, otherwise
+    for the agent that spoke last in the channel. The message is deleted in the background, if the bot may do that."""
 
     def __init__(
         self, agent: Agent, services: Services, channels: AgentChannels, queue: TurnQueue, busy: BusyReplies
@@ -319,19 +321,19 @@ class MessageCommands:
 
 
 def last_speaker(entries: Sequence[Entry], before: int) -> str | None:
-    """The agent that spoke last before a message, as agents see the channel."""
+    """Return the agent that spoke last before a message, as agents see the channel."""
     spoken = (entry for entry in reversed(entries) if entry.id < before and entry.speaker.agent is not None)
     return next((entry.speaker.agent for entry in spoken if is_visible(entry)), None)
 
 
 def commanded(asked: Entry, entries: Sequence[Entry]) -> str | None:
-    """The agent that a message command is for though it names none."""
+    """Return the agent that a message command is for if it names none."""
     bare = asked.hidden and asked.addressees == NOBODY_CALLED and parse_m(asked.text) is not None
     return last_speaker(entries, asked.id) if bare else None
 
 
 def format_request(prompt: Prompt, history: Sequence[Message]) -> str:
-    """A request to a model for people to read: each part under its role, with its pictures and cache markers."""
+    """Format a request to a model for people: each part under its role, with its pictures and cache markers."""
     parts = [("system", prompt.system or "")]
     for message in history:
         marks = f", {len(message.pictures)} pictures" if message.pictures else ""

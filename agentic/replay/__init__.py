@@ -1,1 +1,1 @@
-"""Recorded turns made again."""
+"""Recorded turns, made again."""

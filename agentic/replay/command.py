@@ -50,7 +50,7 @@ ASKS_FROM = 0.01  # US dollars: a replay that may cost more is confirmed first
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "replay",
-        help="make recorded turns again, with another model or persona",
+        help="replay recorded turns, with another model or persona",
         description="Make recorded turns again with the same inputs, and show old and new answers beside each other."
         " Nothing is posted and no tool is run. Calls cost what they cost, within the day's budget.",
     )
@@ -77,7 +77,7 @@ def _turn(text: str) -> tuple[str, str]:
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Return 0 if it is done; 1 if a turn could not be replayed, or its model failed; 2 for a wrong command line."""
+    """Return 0 if it is done; 1 if a turn couldn't be replayed, or its model failed; 2 for a wrong command line."""
     try:
         named = load_settings(process_environment(), local=options.local, model=options.model, fronts=read_fronts)
     except SettingsError as error:
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 
 async def replay(options: argparse.Namespace, settings: Settings) -> int:
-    """Replay by these settings, whose agents have the model that is asked; return the exit code."""
+    """Replay with these settings, whose agents have the requested model; return the exit code."""
     turns = await recorded_turns(settings.record_file, options)
     if not turns:
         print(f"The record has no such turn: {settings.record_file}", file=sys.stderr)
@@ -157,7 +157,7 @@ def plan_replays(turns: Sequence[RecordedTurn], replayer: Replayer) -> Plan:
 
 
 def _costs(plan: Plan) -> dict[str, float]:
-    """Return what each turn that can be replayed costs at most, in US dollars."""
+    """Return what each replayable turn costs at most, in US dollars."""
     return {f"{turn.turn.agent}/{turn.turn.id}": each.most_usd for turn, each in plan if isinstance(each, Prepared)}
 
 
@@ -216,7 +216,7 @@ async def open_state(settings: Settings, *, paid: bool) -> AsyncIterator[SharedS
 
 
 def show(console: Console, comparison: Comparison, name: str) -> None:
-    """Print both answers beside each other, or below each other if the terminal is narrow."""
+    """Print both answers side by side, or one below the other if the terminal is narrow."""
     round_number = f"round {comparison.round}" if comparison.round is not None else comparison.trigger
     title = f"{name} · {round_number} · {comparison.agent}/{comparison.turn_id}"
     console.rule(Text(title), align="left", characters="─")
@@ -250,7 +250,7 @@ def _answer(title: str, answer: Answer, *, other: Answer | None = None) -> Text:
 
 
 def _format_use(sums: dict[str, float]) -> str:
-    """ "1,200 + 80 tokens, $0.0012" """
+    """Return "1,200 + 80 tokens, $0.0012"."""
     return f"{sums['input_tokens']:,.0f} + {sums['output_tokens']:,.0f} tokens, {dollars(sums['cost_usd'])}"
 
 

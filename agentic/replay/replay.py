@@ -57,11 +57,11 @@ SCRIPTED = "scripted/"
 FORCED = ("mention", "continue", "call")  # triggers of a person who waits for words
 SETTLED_AFTER = 60.0  # seconds after the last call: a replay is settled by then, or its process is gone
 REFUSED = {
-    "budget": "the day's budget is used up (BUDGET_DAILY_USD)",
-    "agent_budget": "the agent's budget of the day is used up (BUDGET_AGENT_DAILY_USD)",
+    "budget": "today's budget is used up (BUDGET_DAILY_USD)",
+    "agent_budget": "the agent's budget for today is used up (BUDGET_AGENT_DAILY_USD)",
 }
 GONE = {
-    "forgotten": "a person had its words removed with /forget me",
+    "forgotten": "a person had its words deleted with /forget me",
     "deleted": "a message that its prompt quotes was deleted",
     "unreadable": "its words were recorded by another version",
 }
@@ -73,13 +73,13 @@ log = logging.getLogger(__name__)
 
 
 class NotReplayable(Exception):
-    """The turn cannot be made again. The text says why, in one line."""
+    """The turn can't be made again. The text says why, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedTurn:
     """A turn with its calls of a text model, in order, and the words of the first ones. `gone` says in one line why
-    there are no words, "" if there are."""
+    there are no words, or is ""."""
 
     turn: Turn
     calls: tuple[CallRecord, ...]
@@ -101,7 +101,7 @@ class RecordedTurn:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """A turn's answer: the last completion, and the tokens and US dollars of all its calls. `decision` has the fields
-    that it sets, None for no readable decision."""
+    that it sets; None if it couldn't be read."""
 
     model: str
     text: str
@@ -114,14 +114,14 @@ class Answer:
 
     @property
     def says(self) -> str:
-        """The words that it decided to post, "" for none; without a decision the completion."""
+        """Return the words that it decided to post, or ""; without a decision the completion."""
         return self.text if self.decision is None else str(self.decision.get("text") or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """`new` is None if the turn could not be replayed; `problem` says why, or what the new answer lacks, in one
-    line. `same`: the completions are equal to the byte."""
+    """`new` is None if the turn couldn't be replayed; `problem` says why, or what the new answer lacks, in one line.
+    `same`: the completions are equal to the byte."""
 
     agent: str
     turn_id: str
@@ -140,7 +140,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A turn that can be replayed. `most_usd`: what it costs at most. `call`: the most that one call consumes; `calls`:
+    """A turn that can be replayed. `most_usd`: its highest possible cost. `call`: the highest use of one call; `calls`:
     how many there are at most."""
 
     recorded: RecordedTurn
@@ -156,8 +156,8 @@ class Prepared:
 
 
 class Replayer:
-    """Replays turns by `models`, with the `persona` of a folder if it is given. `costs` is asked for money if a call
-    costs any. `clock` gives unix seconds."""
+    """Replays turns with `models`, and with the `persona` of a folder if one is given. `costs` is asked for money if a
+    call costs any. `clock` gives unix seconds."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class Replayer:
         return compare(prepared.recorded, answer, problem=problem, pictures_missing=prepared.pictures_missing)
 
     async def _reserve(self, agent: str, replay_id: str, date: str, prepared: Prepared) -> str:
-        """Return the line of a refusal, "" for none."""
+        """Return the line of a refusal, or ""."""
         if self._costs is None:
             raise StateUnavailable("no Redis")
         seconds = max(each.options.get("timeout", 0.0) for each in prepared.words)
@@ -223,12 +223,16 @@ class Replayer:
         try:
             await self._costs.settle(note, usage)
         except StateUnavailable as away:
-            log.error("%s: the cost of a replay is not charged, its reservation will be: %s", agent, away)
+            log.error(
+                "%s: could not charge the cost of a replay: %s; its reserved amount will be charged instead",
+                agent,
+                away,
+            )
 
 
 class AskedModels:
-    """Models, made once each. `settings` have the models of the agents. If a model was `named`, it is the model of all,
-    even of turns that were a script's or a coding agent's."""
+    """Models, each made once. `settings` have the agents' models. If a model was `named`, all turns use it, even those
+    of a script or a coding agent."""
 
     def __init__(self, settings: Settings, *, named: bool, make_model: MakeModel = provider_model) -> None:
         self._settings, self._named, self._make = settings, named, make_model
@@ -268,15 +272,13 @@ class AskedModels:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """`pictures_missing`: how many pictures the call had."""
-
     prompt: Prompt
     history: tuple[Message, ...]
     pictures_missing: int
 
 
 def inputs_of(words: CallWords, *, least_seconds: float) -> Inputs:
-    """Return the inputs of a call, with as much time as it had and at least so many seconds. Raises NotReplayable."""
+    """Return the inputs of a call, with as much time as it had and at least this many seconds. Raises NotReplayable."""
     options = words.options
     try:
         if not {message.role for message in words.history} <= set(get_args(Role)):
@@ -295,7 +297,7 @@ def inputs_of(words: CallWords, *, least_seconds: float) -> Inputs:
             **{name: options[name] for name in SAME if name in options},
         )
     except (TypeError, ValueError, KeyError) as error:
-        raise NotReplayable("its prompt was recorded in a form that this version cannot read") from error
+        raise NotReplayable("this version can't read its recorded prompt") from error
     pictures = sum(message.pictures for message in words.history) + int(options.get("pictures", 0))
     return Inputs(prompt, history, pictures)
 
@@ -324,7 +326,7 @@ def persona_in(folder: Path, recorded: Sequence[CallWords]) -> str:
 
 
 def with_persona(words: CallWords, persona: str) -> CallWords:
-    """Return the call with another persona in the place of its own; all else is the same, the agent's notes too.
+    """Return the call with another persona instead of its own; everything else stays, including the agent's notes.
 
     Raises NotReplayable.
     """
@@ -341,8 +343,8 @@ def with_persona(words: CallWords, persona: str) -> CallWords:
 
 @dataclass(slots=True)
 class Replaying:
-    """A turn that is made again. `recorded`: the words of its calls, in order. `usage` grows with each call that has
-    answered; `asking`: a call is under way."""
+    """A turn that is made again. `recorded`: the words of its calls, in order. `usage` grows with each answered call;
+    `asking`: a call is running."""
 
     model: Model
     recorded: Sequence[CallWords]
@@ -352,9 +354,9 @@ class Replaying:
     asking: bool = field(default=False, init=False)
 
     async def answer(self) -> tuple[Answer, str]:
-        """Return the answer, and what it lacks in one line ("" for nothing). Raises NotReplayable.
+        """Return the answer, and what it lacks in one line, or "". Raises NotReplayable.
 
-        If it is canceled during a call, that call's cost is not in `usage`.
+        If it is canceled during a call, that call's cost isn't in `usage`.
         """
         inputs = inputs_of(self.recorded[0], least_seconds=self.least_seconds)
         results = RecordedResults(self.recorded)
@@ -419,15 +421,15 @@ class Replaying:
 
 
 def _wants(names: Sequence[str]) -> str:
-    return f"it wants {', '.join(dict.fromkeys(names))}, and no such call is recorded; tools are not run"
+    return f"it wants {', '.join(dict.fromkeys(names))}, and no such call is recorded (a replay runs no tools)"
 
 
 class RecordedResults:
-    """The results by their calls. Each is given once, so a replay makes at most one call of the model more than there
-    are results."""
+    """The results by their calls. Each is given once, so a replay makes at most one call more than there are
+    results."""
 
     def __init__(self, recorded: Sequence[CallWords]) -> None:
-        """`recorded`: the turn's calls of a model, in order. Raises NotReplayable."""
+        """Take the turn's calls of a model, in order. Raises NotReplayable."""
         self._results: dict[Key, ToolResult] = {}
         self._blocks: dict[Key, str] = {}  # of prefill mode, where calls and results are text
         for words in recorded:
@@ -445,7 +447,7 @@ class RecordedResults:
         return len(self._results) + len(self._blocks)
 
     def round_of(self, calls: Sequence[ToolCall], text: str, echo: object) -> ToolRound | None:
-        """Return the step in which these calls got their results; None if one of them is not recorded."""
+        """Return the step in which these calls got their results; None if one of them isn't recorded."""
         wanted = [_key(call.name, call.arguments) for call in calls]
         if not self._results.keys() >= set(wanted) or len(set(wanted)) < len(wanted):
             return None
@@ -457,17 +459,17 @@ class RecordedResults:
         return ToolRound(tuple(calls), tuple(results), text, echo)
 
     def lacks(self, calls: Sequence[ToolCall]) -> list[str]:
-        """Return the names of the tools whose results are not recorded for these calls, or were given before."""
+        """Return the names of the tools whose results aren't recorded for these calls, or were already given."""
         return [call.name for call in calls if _key(call.name, call.arguments) not in self._results]
 
     def prefill_after(self, prefill: str, call: TextCall) -> str | None:
-        """Return the text from which the model continues after the call's result; None if it is not recorded."""
+        """Return the text from which the model continues after the call's result; None if it isn't recorded."""
         block = self._blocks.pop(_key(call.name, call.arguments or {}), None)
         return None if block is None else f"{_text_up_to(prefill, call)}{block}"
 
 
 def _text_up_to(prefill: str, call: TextCall) -> str:
-    """Return what agentic.tools.prefill_tools.continued_prefill begins with."""
+    """Return the beginning of agentic.tools.prefill_tools.continued_prefill."""
     return f"{prefill}{call.before}{call.text}{CALL_STOP}\n"
 
 
@@ -513,7 +515,6 @@ def old_answer(recorded: RecordedTurn) -> Answer:
 
 
 def _set(decision: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields that the decision sets."""
     return {name: value for name, value in decision.items() if value not in (None, False, "")}
 
 

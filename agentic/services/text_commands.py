@@ -142,7 +142,7 @@ class TextCommands(ABC):
         try:
             posted = await outlet.sink.post(Post(text=text), f"c{heard.facts.message_id}{part}")
         except CannotPost as error:
-            log.warning("%s: a command in chat %d was not answered: %s", self._agent, heard.facts.channel_id, error)
+            log.warning("%s: could not answer a command in chat %d: %s", self._agent, heard.facts.channel_id, error)
         else:
             for each in posted.message_ids:
                 outlet.view.transcript.delete(each)

@@ -102,7 +102,7 @@ async def test_the_status_is_for_everyone_and_only_where_the_bots_are(tmp_path):
         async with f.running() as runtime:
             await ready(f)
             status = await use(f, "bots status", "Bob")
-            assert status.startswith("**Online**: ChatGPT, Claude, Gemini and Grok")
+            assert status.startswith("**Online**: ChatGPT, Claude, Gemini, and Grok")
             assert "no conversation is running" in status
             assert await use(f, "bots status", channel="offices") == TEXTS["not_here"]
             await runtime.coordinator.start_conversation(f.channel("casual"))
@@ -312,7 +312,7 @@ async def test_what_takes_longer_is_announced_and_holds_no_secret_and_pings_nobo
         outcome = CommandOutcome(command_id=asked[0].command_id, outcome=text)
         await services.bus.publish(keys.COORDINATOR_OUTCOMES, outcome)
         answer = await told(f, used)
-        assert answer.startswith("The coordinator refused: [redacted] @everyone")
+        assert answer.startswith("The coordinator refused this: [redacted] @everyone")
         assert len(answer) == MAX_MESSAGE
         sent = next(r for r in reversed(f.discord.requests) if "/messages/@original" in r.path)
         assert sent.payload["allowed_mentions"] == {"parse": []}

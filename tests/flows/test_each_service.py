@@ -278,7 +278,7 @@ async def test_why_explains_a_post_and_is_no_context(tmp_path: Path, service: st
         await s.answered()
         told = await s.command("why", s.posts()[0])
         assert told.startswith("**Claude** answered " + ("<@" if service == "discord" else "Anna."))
-        assert "Model anthropic/" in told
+        assert "It used anthropic/" in told
         await s.ask("again")
         await s.wait(lambda: len(s.models.requests) == 2)
         assert not any("answered" in text or "/why" in text for text in s.models.requests[-1].texts)

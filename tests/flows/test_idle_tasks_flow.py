@@ -168,7 +168,7 @@ async def test_who_has_not_agreed_is_not_written_to(tmp_path, monkeypatch):
         await clock.nobody_writes_for(IDLE_AFTER, runtime, lambda: recorded(tmp_path, "SELECT 1 FROM profiles"))
 
         def both_wait():
-            return all("agreed" in _why(runtime, task) for task in ("follow_up", "discover"))
+            return all("turned on" in _why(runtime, task) for task in ("follow_up", "discover"))
 
         await clock.nobody_writes_for(DISCOVER_AT_LAST, runtime, both_wait)
         assert model.tasks == ["summarise", "profile"]

@@ -199,7 +199,7 @@ async def test_a_persona_that_was_deleted_while_its_room_was_paused_is_gone_with
         await pause()
         shutil.rmtree(tmp_path / "personas" / "the-sceptic")
         await f.discord.wait_for(lambda: "the-sceptic" not in runtime.personas.names, 30)
-        assert "continues" in await use("room resume")
+        assert "has resumed" in await use("room resume")
         await f.discord.wait_for(lambda: any("The Sceptic" in line for line in lines(f, thread)))
         assert (await runtime.services.state.coordination.rooms.read(thread.id)).names == ("sceptic", "claude")
         await pause()

@@ -99,7 +99,7 @@ async def test_a_manager_mutes_and_ignores_in_the_own_server(tmp_path):
             alice = f.world.user("Alice").id
             assert "Claude is muted in this server" in await use(f, "Bob", "north", "bots mute", bot="claude")
             assert await answered_in(f) == ["south", "debate"]
-            assert "Claude may speak again" in await use(f, "Bob", "north", "bots unmute", bot="claude")
+            assert "Claude can speak again" in await use(f, "Bob", "north", "bots unmute", bot="claude")
             assert "in this server" in await use(f, "Bob", "north", "bots ignore", user=alice)
             await f.discord.say("Alice", "north", f"<@{f.user_id('claude')}> do you hear me?")
             assert [await is_answered(f, channel, "Alice") for channel in ("south", "debate")] == [True, True]

@@ -80,7 +80,7 @@ async def test_a_person_sees_and_changes_on_signal_what_is_kept_of_them(tmp_path
             await f.say(order)
             await f.answered(number)
         about, refused, saved, shown, deleted = f.said()
-        assert "Read here by** Claude" in about
+        assert "Who reads this channel**: Claude" in about
         assert refused.startswith("Bots no longer write to you on their own.")
         assert saved == "Saved. Your profile now has 2 topics."
         assert "• tea\n• Tall ships 2027\n" in shown
@@ -146,7 +146,7 @@ async def test_a_quote_of_a_post_in_anothers_chat_tells_nothing_of_it(tmp_path: 
         await f.answered(1, ANNA)
         post = f.signal.sent[0].timestamp
         assert "answered Anna" in await told(f, "/why", ANNA, quote=quoting(ACCOUNT, post))
-        assert "There is no record" in await told(f, "/why", BEN, quote=quoting(ACCOUNT, post), who=BEN)
+        assert "I have no record" in await told(f, "/why", BEN, quote=quoting(ACCOUNT, post), who=BEN)
 
 
 @pytest.mark.promise(493)
@@ -157,7 +157,7 @@ async def test_why_a_message_came_unasked_is_known_from_the_record_to_those_in_i
         said = await told(f, "/why", ANNA, quote=quoting(ACCOUNT, post))
         assert "followed up on a conversation while nobody was writing. Why: Anna was not answered." in said
         assert "🔕" in said
-        assert "There is no record" in await told(f, "/why", BEN, quote=quoting(ACCOUNT, post), who=BEN)
+        assert "I have no record" in await told(f, "/why", BEN, quote=quoting(ACCOUNT, post), who=BEN)
 
 
 async def _posted_unasked(f: SignalFlow, runtime: Runtime) -> int:

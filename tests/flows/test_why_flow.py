@@ -25,7 +25,7 @@ async def test_a_mention_and_a_conversations_turns_leave_records_that_explain_th
         question, *parts = f.discord.messages("casual")
         told = [await explained(services, part) for part in parts]
         assert len(told) == 3
-        assert told[0].startswith(f"**Claude** answered <@{question['author']['id']}>.\nModel anthropic/")
+        assert told[0].startswith(f"**Claude** answered <@{question['author']['id']}>.\nIt used anthropic/")
         assert ", 1 message read, " in told[0]
         assert told[1:] == [told[0]] * 2
         opening, *others = [await explained(services, message) for message in f.discord.messages("debate")]
@@ -61,6 +61,6 @@ async def test_a_rest_goes_on_after_a_restart_and_no_model_is_asked(tmp_path):
                 report = await runtime.coordinator.start_conversation(f.channel("casual"))
                 assert (report.messages, report.counts.total.absences, len(f.models.requests)) == (1, 1, asked + 1)
                 text = await why_not(runtime.services, "claude", ChannelRef(f.channel("casual")), time.time())
-                assert "is silent here: its AI provider rejects its requests" in text
+                assert "is silent here: its AI provider is rejecting requests" in text
                 ttl = await runtime._link.call(lambda link: link.ttl(keys.bench("claude")))
                 assert 0 < ttl <= 600

@@ -142,7 +142,7 @@ async def test_why_a_persona_takes_no_part_is_logged_once(tmp_path, caplog):
         with caplog.at_level(logging.WARNING):
             await s.look()
             await s.look()
-        assert caplog.messages == ["poet takes no part in rooms: XAI_API_KEY isn't set, and xai/grok-4.7 needs it"], (
+        assert caplog.messages == ["poet can't join rooms: XAI_API_KEY isn't set, and xai/grok-4.7 needs it"], (
             "and nothing of the bots without token and key"
         )
 
@@ -174,7 +174,7 @@ async def test_a_persona_whose_task_fails_starts_again(tmp_path, monkeypatch, ca
         assert s.hosts._hosts["poet"] is not first
         assert s.hosts._hosts["poet"].failure is None
         assert [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == [
-            "poet failed and is started again"
+            "poet failed; restarting it"
         ]
 
 
