@@ -77,7 +77,7 @@ class Automation:
         self._clock = AutomationClock(agent, persona, services, queue, targets, lease=self._acting, sleep=sleep)
 
     async def run(self) -> None:
-        """Run from when the agent is online, until cancelled."""
+        """Run from when the agent is online, until canceled."""
         async with asyncio.TaskGroup() as group:  # a guild that arrives late holds up nothing but its own hook
             group.create_task(self._start(), name=f"{self._agent}: startup hook")
             group.create_task(self._clock.run(), name=f"{self._agent}: clock")
@@ -226,5 +226,5 @@ class LifecycleHooks(TurnHooks):
             try:
                 await asyncio.wait({task})
             finally:
-                task.cancel()  # it has ended, unless this was cancelled once more
+                task.cancel()  # it has ended, unless this was canceled once more
             raise

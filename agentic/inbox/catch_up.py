@@ -63,7 +63,7 @@ class CatchUp:
 
     async def run(self) -> None:
         """Look for missed orders, open turns, and missed mentions every few seconds and after each reconnect, until
-        cancelled."""
+        canceled."""
         while True:
             self._back.clear()
             try:

@@ -92,12 +92,12 @@ class AgentHost:
         self.ready.set()
 
     async def run_catch_up(self) -> None:
-        """Continue open turns and answer missed mentions, until cancelled."""
+        """Continue open turns and answer missed mentions, until canceled."""
         await self.ready.wait()
         await self.catch_up.run()
 
     async def run_automation(self) -> None:
-        """Run heartbeats, cron jobs, and the startup hook, until cancelled."""
+        """Run heartbeats, cron jobs, and the startup hook, until canceled."""
         await self.ready.wait()
         await self.automation.run()
 

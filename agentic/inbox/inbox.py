@@ -429,7 +429,7 @@ class Inbox:
 
     def _ended(self, name: Hashable, _: object) -> None:
         del self._running[name]
-        self._next.pop(name, None)  # of a task that was cancelled before its first step
+        self._next.pop(name, None)  # of a task that was canceled before its first step
         self._tidy(name)
         self._schedule(name)
         self._start_ready()
