@@ -26,7 +26,7 @@ async def test_a_mention_and_a_conversations_turns_leave_records_that_explain_th
         told = [await explained(services, part) for part in parts]
         assert len(told) == 3
         assert told[0].startswith(f"**Claude** answered <@{question['author']['id']}>.\nIt used anthropic/")
-        assert ", 1 message read, " in told[0]
+        assert ", read 1 message, " in told[0]
         assert told[1:] == [told[0]] * 2
         opening, *others = [await explained(services, message) for message in f.discord.messages("debate")]
         assert "started a conversation among the bots" in opening

@@ -261,7 +261,7 @@ async def test_an_errand_without_a_channel_is_a_line_in_the_log_without_its_word
     await settle()
     run.cancel()
     assert asked(scene) == ["startup"]
-    assert "said 10 characters without a channel" in caplog.text
+    assert "wrote 10 characters but has no channel" in caplog.text
     assert "I am here." not in caplog.text
     assert scene.state.recorded[0].reason is None
     await scene.aclose()

@@ -145,7 +145,7 @@ async def test_mentions_that_waited_when_the_program_ended_are_answered_by_the_n
     await settle()
     assert {record.asked_message_id for record in later.state.recorded} >= set(asked), "also beyond three of a channel"
     assert len(later.texts()) == len(asked)
-    assert "until the next start: 5 message" in caplog.text
+    assert "saved waiting events for the next start: 5 message" in caplog.text
     await later.aclose()
 
 
@@ -158,7 +158,7 @@ async def test_a_mention_that_is_too_old_for_an_answer_is_named(caplog: pytest.L
     await later.cog.host.catch_up.resume_open_turns()
     await settle()
     assert later.texts() == []
-    assert f"claude: dropped message m{asked}, which waited for its turn: it is older" in caplog.text
+    assert f"claude: dropped the waiting message m{asked}: it is older" in caplog.text
     await later.aclose()
 
 
@@ -245,7 +245,7 @@ async def test_an_instruction_that_waited_is_left_to_the_coordinator(caplog: pyt
     await settle()
     assert later.texts() == []
     assert (await later.instruct("i1")) is not None, "it is asked again, and has its turn"
-    assert "until the next start: 1 instruction" in caplog.text
+    assert "saved waiting events for the next start: 1 instruction" in caplog.text
     await later.aclose()
 
 
@@ -260,8 +260,8 @@ async def test_what_cannot_be_kept_is_named(caplog: pytest.LogCaptureFixture) ->
     scene.state.away = True
     await scene.cog.host.drain()
     scene.state.away = False
-    assert "claude: dropped hook startup-1, which waited for its turn: it belongs to this run" in caplog.text
-    assert "claude: dropped cron cron:plan:1, which waited for its turn: Redis is unavailable" in caplog.text
+    assert "claude: dropped the waiting hook startup-1: it can't outlive this run" in caplog.text
+    assert "claude: dropped the waiting cron cron:plan:1: Redis is unavailable" in caplog.text
     await scene.aclose()
 
 

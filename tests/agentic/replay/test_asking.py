@@ -50,7 +50,7 @@ async def test_a_model_that_makes_the_recorded_call_gets_its_result_and_the_same
 async def test_a_call_whose_result_is_not_recorded_ends_the_replay_and_names_its_tool(calls):
     answer, problem, requests = await replayed(searched(), ChatAnswer(text="", calls=calls, finish="tool_calls"))
     assert (len(requests), answer.decision) == (1, None)
-    assert problem == f"it wants {calls[0][0]}, and no such call is recorded; tools are not run"
+    assert problem == f"it wants {calls[0][0]}, and no such call is recorded (a replay runs no tools)"
 
 
 async def test_a_model_that_makes_the_same_call_for_ever_is_asked_no_more_often_than_there_are_results():

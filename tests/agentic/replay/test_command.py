@@ -77,7 +77,7 @@ async def test_old_and_new_answers_stand_beside_each_other_and_are_booked_as_rep
     assert "speaks, reacts ☕" in shown
     assert any("Tea." in line and "Coffee, at this hour." in line for line in shown.splitlines())
     assert "Both: llamacpp/local · speaks" in shown, "Grok's"
-    assert "not replayed: its prompt was recorded in a form" in shown
+    assert "not replayed: this version can't read its recorded prompt" in shown
     assert "2 turns replayed: 1 with the same answer to the byte" in shown
     assert [request.messages[0]["content"] for request in models.requests] == [SYSTEM, SYSTEM]
     costs = await booked(known, "claude")
@@ -104,7 +104,7 @@ async def test_what_may_cost_more_than_a_cent_is_confirmed_first(settings, model
 
 @pytest.mark.promise(144)
 @pytest.mark.parametrize(
-    ("budget", "refused"), [("BUDGET_DAILY_USD", "the day's budget"), ("BUDGET_AGENT_DAILY_USD", "the agent's budget")]
+    ("budget", "refused"), [("BUDGET_DAILY_USD", "today's budget"), ("BUDGET_AGENT_DAILY_USD", "the agent's budget")]
 )
 async def test_a_used_up_budget_refuses_and_nothing_is_called(settings, models, capsys, budget, refused):
     assert await replay(options("--turn", "claude/i1", "--yes", "--json"), settings(**{budget: "0.01"})) == 1
