@@ -1,8 +1,9 @@
 """The themes of channels: one for each table of themes.toml.
 
-A theme says how the bots behave in a channel (`rules`, put into the prompt word for word), how much of the context
-window that kind of talk needs, whether answers gain from a web search, and whether pictures belong there. `topic_hints`
-are openings for a starter that has no idea of its own. Nothing here knows Discord, models or Redis.
+A theme says how the bots behave in a channel (`rules`, put into the prompt word for word), how long their messages are
+in conversations (`length`), how much of the context window they need, whether answers gain from a web search, and
+whether pictures belong there. `topic_hints` are openings for a starter without an idea of its own. Nothing here knows
+Discord, models, or Redis.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ class Theme:
     """How to behave in a channel. `summary` says in a few words what it is, for the owner who chooses one.
 
     `window_share` is the part of the context window (0 to 1) that this talk needs: a joke stands by itself, a debate or
-    a story does not. `search`: look things up before speaking. `always_draw`: every post carries a picture where the
+    a story does not. `search`: look things up before speaking. `always_draw`: every post carries a picture if the
     provider can draw; `maybe_draw`: a picture now and then is welcome.
     """
 
     name: str
     summary: str
+    length: str
     rules: str
     window_share: float
     topic_hints: tuple[str, ...]
