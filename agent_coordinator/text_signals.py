@@ -71,13 +71,12 @@ COURTESIES = 2  # farewells or thanks in a row
 SHORT = 30  # words; a longer message has more in it than a courtesy
 
 PERSPECTIVES: Mapping[Repetition, str] = {
-    "duplicate": "something that nobody has mentioned yet, since the talk repeats itself: a case, a number, a cost, or "
-    "somebody whom it concerns",
-    "openings": "another beginning than the last messages had, and an example, a doubt or a consequence that nobody "
-    "has drawn",
-    "agreement": "the other side, for all have agreed: a flaw, something missing, or a question that it leaves open",
-    "farewells": "something new that is worth staying for, instead of another goodbye",
-    "thanks": "something new, instead of more thanks",
+    "duplicate": "something nobody has mentioned yet, such as a case, a number, a cost, or someone it affects. The "
+    "conversation is repeating itself.",
+    "openings": "a new example, doubt, or consequence. Don't start the way the last messages did.",
+    "agreement": "the other side, such as a flaw, a gap, or an open question. Everyone has agreed so far.",
+    "farewells": "something new that is worth staying for, not another goodbye",
+    "thanks": "something new, not more thanks",
 }
 
 

@@ -160,7 +160,7 @@ class AnsweringTests(CogCase):
                 scene.answers(bad, {"text": "Sorry, yes."})
                 await scene.ask()
                 self.assertEqual((scene.texts(), len(scene.cog.asked)), (["Sorry, yes."], 2))
-                self.assertIn("could not be read", scene.prompt.text)
+                self.assertIn("couldn't be read", scene.prompt.text)
 
     async def test_words_without_the_form_are_the_answer_at_the_first_call(self) -> None:
         for said in (
@@ -607,7 +607,7 @@ class ActionTests(CogCase):
         scene.answers({"text": "a cat on a keyboard", "generate_image": True, "image_prompt": "a cat"})
         self.assert_result(await scene.instruct(channel=MEMES), text="a cat on a keyboard", image_url=None)
         self.assertEqual((scene.texts(MEMES), scene.cog.drawn), (["a cat on a keyboard"], []))
-        self.assertIn("You cannot post pictures.", scene.prompt.system)
+        self.assertIn("You can't post pictures.", scene.prompt.system)
 
     async def test_a_picture_that_takes_too_long_does_not_cost_the_words(self) -> None:
         scene, loop = await self.scene(), LoopTime()
@@ -857,7 +857,7 @@ class ContextTests(CogCase):
         await scene.hear("Soup is tea.", author=32, name="Gemini", bot=True)
         history = [{"agent": "grok", "text": "Tea is soup.", "message_id": opening}]
         await scene.instruct("i1", round_number=2, conversation_history=history)
-        self.assertIn(f"A person has joined in. Turn to what they say, by name:\n  [msg:{joined}] Bob: May I disagree?",
+        self.assertIn(f"A person has joined in. Answer this first, by name:\n  [msg:{joined}] Bob: May I disagree?",
                       scene.prompt.text)  # fmt: skip
         self.assertEqual(scene.results[-1].answers_message_id, joined)
         await scene.instruct("i2", round_number=3, conversation_history=history)
@@ -932,7 +932,8 @@ class ContextTests(CogCase):
         asked, shown = scene.prompt, scene.shown
         scene.clock.now += 3600
         await scene.instruct(round_number=2)
-        self.assertEqual(scene.prompt.system, asked.system)
+        common, _, _ = asked.system.partition("# Your turn")
+        self.assertTrue(scene.prompt.system.startswith(common))
         scene.clock.now += 3600
         await scene.ask()
         self.assertEqual((scene.prompt.system, scene.shown[: len(shown)]), (asked.system, shown))
@@ -941,7 +942,7 @@ class ContextTests(CogCase):
     async def test_it_is_told_who_it_is_who_the_others_are_and_the_channels_rules(self) -> None:
         scene = await self.scene()
         await scene.instruct(channel=DEBATE)
-        for part in ("You are Claude", "ChatGPT, Gemini and Grok", AGENTS["claude"].personality, "This is a debate."):
+        for part in ("You are Claude", "ChatGPT, Gemini, Grok", AGENTS["claude"].personality, "This is a debate."):
             self.assertIn(part, scene.prompt.system)
 
     async def test_its_own_posts_are_marked_and_stand_once_though_the_gateway_repeats_them(self) -> None:
@@ -975,10 +976,10 @@ class ContextTests(CogCase):
         scene = await self.scene()
         await scene.instruct("i1", is_conversation_starter=True)
         self.assertTrue(scene.prompt.search)
-        self.assertIn("You open a new conversation", scene.prompt.text)
+        self.assertIn("Start a new conversation", scene.prompt.text)
         await scene.instruct("i2", round_number=2, topic="is tea soup?")
         self.assertFalse(scene.prompt.search)
-        self.assertIn("round 2 about “is tea soup?”", scene.prompt.text)
+        self.assertIn("Round 2 about “is tea soup?”", scene.prompt.text)
 
 
 class LifeTests(CogCase):

@@ -28,8 +28,8 @@ MESSAGES_READ = 12
 MAX_SILENCES = 2  # turns in a row
 MIN_SCORE = 0.4  # after a turn without a message
 SUGGESTED_TOPIC = (
-    "something that carries the talk on, since it calls for nobody in particular: a question to one of the others, by "
-    "name, or a subject of your own"
+    "something that keeps the conversation going, such as a question to one of the others, by name, or a subject of "
+    "your own"
 )
 
 # Weights of a score's parts

@@ -37,8 +37,8 @@ POST_SECONDS = 10.0  # of the deadline, kept for posting
 MOMENTS = {
     "startup": "you have just started",
     "shutdown": "you are about to stop",
-    "agent_begin": "right before you turn to an event ({kind})",
-    "agent_stop": "right after you have turned to an event ({kind})",
+    "agent_begin": "you are about to handle an event: {kind}",
+    "agent_stop": "you have just handled an event: {kind}",
 }
 
 
@@ -189,7 +189,7 @@ class WebhookEvent(AutomationEvent):
 
     @property
     def task(self) -> AutomationTask:
-        return AutomationTask(occasion=f"news from outside, “{self.name}”", text=self.payload_text, data=True)
+        return AutomationTask(occasion=f"webhook “{self.name}”", text=self.payload_text, data=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

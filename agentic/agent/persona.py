@@ -116,7 +116,7 @@ class Persona:
             memory = visible_memory(files.memory, seen.__contains__) if files.memory else None
             prompt = replace(laid_out(replace(files, memory=memory), memory_tool), people=people_in(files.memory or ""))
             if said := self.card.disclosure:
-                prompt = replace(prompt, stable=f"{prompt.stable}Who asks what you are hears: {said}\n\n")
+                prompt = replace(prompt, stable=f"{prompt.stable}If someone asks what you are, tell them: {said}\n\n")
             known = self._prompts[key] = prompt
         return known
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from agentic.context.blocks import Block, quoted_in
 from agentic.context.entries import Entry, one_line, words
 from agentic.context.prompt import (
+    MAY_SEARCH,
     PromptContext,
     Trigger,
     automation_task,
@@ -33,11 +34,11 @@ NO_PICTURES: Mapping[int, tuple[Picture, ...]] = {}
 NOW_SECONDS = 60.0
 MAX_TOPIC = 200  # characters; it is what another model said
 MAX_UNSEEN = 4  # names of files that cannot be shown
-BEGINNING = 24  # characters of a message that stands in full above
+BEGINNING = 24  # characters of a message that is quoted in full above
+MUST_SPEAK = "You have to say something this turn."
 SEARCH_FIRST = (
-    "First search the web, once, with one comprehensive query for all that your answer needs: there is no second"
-    " search. The query holds no private details of anybody. Answer with what you find, and name the address of the"
-    " most relevant page."
+    "First search the web, once, with one query that covers your whole answer. Keep private details out of it. Then"
+    " answer with what you found, and give the address of the best page."
 )
 
 
@@ -91,43 +92,39 @@ def build_tail(context: PromptContext) -> str:
     me, task, abilities, theme = context.me, context.task, context.abilities, context.place.theme
     since = context.now - context.window.cut_at
     distance = "" if since < NOW_SECONDS or not context.window.entries else f" ({after(since)})"
-    now = f"It is {datetime.fromtimestamp(context.now, context.timezone):%A, %Y-%m-%d %H:%M}{distance}"
-    parts = [f"{now}{_TASKS[task.trigger](context)}"]
+    now = f"It is {datetime.fromtimestamp(context.now, context.timezone):%A, %Y-%m-%d %H:%M}{distance}."
+    parts = [now, _TASKS[task.trigger](context)]
     if chain := chain_part(task.chain, me.key, me.agents):
         parts.insert(0, chain)
     parts += filter(None, (perspective_line(task.perspective), naming_line(context.talk.room, me.display_name)))
     if task.closing:
         picture = ", without a picture" if theme.always_draw and abilities.can_draw else ""
-        parts.append(
-            "This is the last message of this conversation: bring it to a close in one or two short sentences"
-            f"{picture}."
-        )
+        parts.append(f"This is the conversation's last message. Wrap it up{picture}.")
     if abilities.search_first:
         parts.append(SEARCH_FIRST)
     elif abilities.searches and not theme.search:
-        parts.append("You may search the web; no query holds private details.")
-    return "\n".join(parts)
+        parts.append(MAY_SEARCH)
+    return "\n".join(filter(None, parts))
 
 
 def _start(context: PromptContext) -> str:
     topic, room, ideas = context.talk.topic, context.talk.room, context.task.topic_ideas
     if room is not None:
         return (
-            f", {turn_of(room)} in this room.\nYou open it: say where you stand on its topic, so that the other"
-            " members want to answer. Do not greet everybody and do not announce that a conversation begins."
-            f"{_must_answer(context)}"
+            f"{turn_of(room)} in this room. You open it: say where you stand on the topic, so that the others want to"
+            f" answer. Don't greet everyone or announce that a conversation begins.{_must_answer(context)}"
         )
     if topic:
-        subject = f"Its topic is {_topic(topic)}: open with something about it"
+        subject = f"The topic is {_topic(topic)}. Open with something"
     else:
         subject = (
-            "Choose one concrete topic that fits the channel and was not talked about in the messages above, name it in"
-            " `topic` in at most eight words, and open with something"
+            "Pick one concrete topic that fits the channel and didn't come up above. Name it in `topic`. Open with"
+            " something"
         )
-    otherwise = f" If nothing better comes to mind: {'; or '.join(ideas)}." if ideas else ""
+    otherwise = f" If you have no better idea: {'; or '.join(ideas)}." if ideas else ""
     return (
-        f".\nYou open a new conversation among the AI members. {subject} that the others will want to answer. Do not"
-        f" greet everybody and do not announce that a conversation begins.{otherwise}"
+        f"Start a new conversation among the AIs. {subject} the others will want to answer. Don't greet everyone or"
+        f" announce that a conversation begins.{otherwise}"
     )
 
 
@@ -135,33 +132,31 @@ def _topic(topic: str) -> str:
     return f"“{one_line(topic, MAX_TOPIC).replace('”', '’')}”"
 
 
-def _go_on(context: PromptContext) -> str:
+def _take_turn(context: PromptContext) -> str:
     me, talk = context.me, context.talk
     if talk.room is not None:
-        lines = [f", {turn_of(talk.room)} in this room."]
+        place = f"{turn_of(talk.room)} in this room."
     else:
-        about = f"about {_topic(talk.topic)}" if talk.topic else "of the conversation"
-        lines = [f", round {talk.round_number} {about}."]
+        about = f" about {_topic(talk.topic)}" if talk.topic else ""
+        place = f"Round {talk.round_number}{about}."
     if context.task.must_answer:
-        return f"{lines[0]}{_must_answer(context)}"
-    waiting = context.unanswered
-    if waiting:
-        lines.append("A person has joined in. Turn to what they say, by name:")
-        lines.extend(_quote(entry, context) for entry in waiting[-3:])
-        return "\n".join(lines)
+        return f"{place}{_must_answer(context)}"
+    if waiting := context.unanswered:
+        quotes = (_quote(entry, context) for entry in waiting[-3:])
+        return "\n".join((place, "A person has joined in. Answer this first, by name:", *quotes))
     if talk.answered is not None and (said := context.just_answered) is not None:
-        lines.append(
-            f"{talk.answered.by} has answered what {speaker_label(said.speaker, me.key, me.agents)}"
-            f" said in [msg:{said.id}]: do not answer it again, go on with the conversation."
+        who = speaker_label(said.speaker, me.key, me.agents)
+        return (
+            f"{place}\n{talk.answered.by} has answered what {who} said in [msg:{said.id}]. Don't answer it again."
+            " Continue the conversation."
         )
-    elif (newest := context.task.target) is not None:
-        window = context.window.entries  # whose last message is right above the tail, with id and author
-        if not window or window[-1].id != newest.id:
-            text = " ".join(words(text_with_marks(newest)).split())
-            text = text if len(text) <= BEGINNING else f"{text[:BEGINNING].rstrip()}…"
-            who = speaker_label(newest.speaker, me.key, me.agents)
-            lines[0] += f" Newest: [msg:{newest.id}] {who}: {text or '(no text)'}"
-    return "\n".join(lines)
+    newest, window = context.task.target, context.window.entries
+    if newest is not None and not (window and window[-1].id == newest.id):  # else it is right above, with its author
+        text = " ".join(words(text_with_marks(newest)).split())
+        text = text if len(text) <= BEGINNING else f"{text[:BEGINNING].rstrip()}…"
+        who = speaker_label(newest.speaker, me.key, me.agents)
+        place += f" Newest: [msg:{newest.id}] {who}: {text or '(no text)'}"
+    return place
 
 
 def _must_answer(context: PromptContext) -> str:
@@ -169,23 +164,22 @@ def _must_answer(context: PromptContext) -> str:
     target = context.task.target
     if not context.task.must_answer:
         return ""
-    quoted = f":\n{_quote(target, context)}\n" if target is not None else ". "
-    return f"\nA person has spoken. Take up what they say, by name, before anything else{quoted}You may not skip."
+    quote = f":\n{_quote(target, context)}\n" if target is not None else ". "
+    return f"\nA person has spoken. Answer what they said first, by name{quote}{MUST_SPEAK}"
 
 
 def _join_in(context: PromptContext) -> str:
     target = context.task.target
-    quoted = f"\n{_quote(target, context)}\n" if target is not None else " "
+    quote = f":\n{_quote(target, context)}\n" if target is not None else ". "
     return (
-        f".\nA person said something that another AI member has answered; you may join in, once and briefly.{quoted}"
-        "Skip unless you add something new."
+        f"Another AI has answered this message from a person{quote}"
+        "You may join in once. If you have nothing new to add, skip."
     )
 
 
 def _answer(context: PromptContext) -> str:
     task = (
-        f".\nA person waits for your answer. The message to answer:\n{_quote(context.task.target, context)}\n"
-        "Answer here and now, in a few sentences unless they ask for more. You may not skip."
+        f"A person is waiting for your answer to this message:\n{_quote(context.task.target, context)}\nAnswer it now."
     )
     names = context.task.unseen
     if not names:
@@ -194,37 +188,36 @@ def _answer(context: PromptContext) -> str:
     shown = [f"“{one_line(name, MAX_FILENAME).replace('”', '’')}”" for name in names[:MAX_UNSEEN]]
     more = f" and {len(names) - MAX_UNSEEN} more" if len(names) > MAX_UNSEEN else ""
     return (
-        f"{task}\nYou cannot open these attached files: {', '.join(shown)}{more}. You see their names only: if the"
-        " answer depends on one, say that you cannot open it, and that pictures and text files work."
+        f"{task}\nYou only see the names of these attached files: {', '.join(shown)}{more}. If the answer depends on"
+        " one, say that you can't open it, and that pictures and text files work."
     )
 
 
 def _called(context: PromptContext) -> str:
     return (
-        f".\nAnother AI member speaks to you. Its message:\n{_quote(context.task.target, context)}\n"
-        "Answer it here in a few sentences, or skip where nothing is left to say. Mention another AI member only if you"
-        " want it to answer."
+        f"Another AI is talking to you:\n{_quote(context.task.target, context)}\n"
+        "Answer it, or skip if there's nothing left to say. Mention another AI only if you want it"
+        " to answer."
     )
 
 
 def _continue(context: PromptContext) -> str:
     if context.talk.room is not None:  # a person named this member as the next
-        return f"{_go_on(context)}{'' if context.task.must_answer else ' You may not skip.'}"
+        return f"{_take_turn(context)}{'' if context.task.must_answer else f' {MUST_SPEAK}'}"
     return (
-        ".\nA person wants you to go on: say what you would say next in this channel, as if it had been your turn. Do"
-        " not mention that you were asked to. You may not skip."
+        "A person wants you to continue. Say what you would say next in this channel if it were your turn. Don't"
+        " mention that you were asked."
     )
 
 
-# Each goes on after the present, in the same sentence or in the next line.
 _TASKS: Mapping[Trigger, Callable[[PromptContext], str]] = {
     "starter": _start,
-    "round": _go_on,
+    "round": _take_turn,
     "reactive": _join_in,
     "mention": _answer,
     "call": _called,
     "continue": _continue,
-    "errand": lambda context: f".\n{automation_task(context.task.errand)}",
+    "errand": lambda context: automation_task(context.task.errand),
 }
 
 

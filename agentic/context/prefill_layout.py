@@ -71,9 +71,9 @@ def build_prefill(
     elif isinstance(last, Entry) and last.speaker.agent == me.key and (tail or not parts[-1].pictures):
         begins, tail = "", tail or parts.pop().text
     between = GAP if begins and (parts or tail) else ""
-    others = labels(context.window.entries, me)
+    others, length = labels(context.window.entries, me), f"Length of a message: {context.place.theme.length}."
     return PrefillLayout(
-        system=SYSTEM if bare else f"{SYSTEM}{GAP}{build_persona(context)}{memory_part(context)}",
+        system=SYSTEM if bare else f"{SYSTEM}{GAP}{build_persona(context)}{GAP}{length}{memory_part(context)}",
         history=(Message("user", OPENING), *parts),
         prefill=f"{tail}{between}{begins}",
         stops=tuple(f"\n{name}:" for name in others[:stop_names]),

@@ -18,8 +18,8 @@ from agentic.llm.types import Picture, Prompt
 
 MAX_COUNT = 10_000_000  # no call takes so many tokens; JSON may hold 1e400 and NaN too
 _IN_WORDS = (
-    "\n\nAnswer with exactly one JSON object that fits the JSON schema below, and with nothing else: no prose before "
-    "or after it, no code fence, no citation marks inside its strings.\n"
+    "\n\nAnswer with one JSON object that fits this JSON schema, and nothing else: no text around it, no code fence, no"
+    " citation marks in its strings.\n"
 )
 
 Schema = Mapping[str, Any]

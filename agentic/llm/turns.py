@@ -29,7 +29,7 @@ from agentic.llm.types import Message, Picture, Prompt, Role, Source, Tool, Tool
 # Inserted if a conversation must begin with the user but begins with the model's own words.
 OPENING = "[the conversation so far]"
 RAW = "_raw"
-_NO_MORE_TOOLS = "The tools are not available any more. Answer now with their results:"
+_NO_MORE_TOOLS = "You can't use tools anymore. Answer now, with these results:"
 # Rejected by Anthropic and OpenAI at the top of a function's parameters, but common in the tools of MCP servers.
 _COMBINED = ("allOf", "anyOf", "oneOf")
 # The schema keywords that OpenAI's strict mode accepts at every depth without further rules.

@@ -51,7 +51,7 @@ _WORDS: Mapping[str, Callable[[Any], str]] = {
 }
 _references_left: ContextVar[list[int]] = ContextVar("references_left")
 
-AGAIN = "[This call was already made in this turn and is not run again; its result was:]\n"
+AGAIN = "[You already made this call in this turn. It is not run again. Its result was:]\n"
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 log = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ class CallRunner:
     def _result(self, call: ToolCall, is_first: bool) -> ToolResult:
         output = self._done.get(_key(call))
         if output is None:
-            output = ToolOutput.failed("too many calls at once: make this one again")
+            output = ToolOutput.failed("too many calls at once: make this call again")
         elif not is_first:
             output = ToolOutput(AGAIN + output.text, is_error=output.is_error)
         return ToolResult(call.id, call.name, output.text, output.pictures, output.is_error)

@@ -27,10 +27,10 @@ KEPT_SECONDS = 600.0
 
 SPEC = tool_spec(
     WEB_FETCH,
-    "Reads a public web page or picture by its address. Long pages come in pieces: call again with a higher offset.",
+    "Read a public web page or picture. Long pages come in pieces: call again with a higher offset.",
     {
-        "url": {"type": "string", "description": "the address, beginning with https:// or http://"},
-        "offset": {"type": "integer", "minimum": 0, "description": "characters to skip, 0 at first"},
+        "url": {"type": "string", "description": "starts with https:// or http://"},
+        "offset": {"type": "integer", "minimum": 0, "description": "characters to skip; 0 at first"},
     },
     ("url",),
 )
@@ -65,7 +65,7 @@ class WebFetch:
                 found = await self.fetcher.fetch_page(url)
                 page = self._pages[url] = await asyncio.to_thread(_read, found)
         except FetchRefused as refused:
-            return ToolOutput.failed(f"the page was not read: {refused.reason}")
+            return ToolOutput.failed(f"could not read the page: {refused.reason}")
         if page.picture is not None:
             return ToolOutput(f"a picture from {page.address}", (page.picture,))
         whole = len(page.text)

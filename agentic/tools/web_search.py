@@ -40,7 +40,7 @@ MAX_QUERY = 400
 MAX_PICTURE_QUERY = 200
 PICTURE_COUNT = 8  # pictures that are asked for
 MAX_PICTURES_TRIED = 4  # of them
-NO_QUERY = "nothing is left of the query without private details"
+NO_QUERY = "without private details, nothing is left of the query"
 
 Search = Callable[[str, int, float], list[dict[str, Any]]]  # query, count, seconds
 
@@ -51,11 +51,10 @@ log = logging.getLogger(__name__)
 
 SPEC = tool_spec(
     WEB_SEARCH,
-    "Searches the web. Returns titles, addresses and a few words of each page. A query holds no private details of"
-    " anybody.",
+    "Search the web. Returns titles, addresses, and a few words of each page. Keep private details out of the query.",
     {
-        "query": {"type": "string", "minLength": 1, "maxLength": MAX_QUERY, "description": "what to look for"},
-        "count": {"type": "integer", "minimum": 1, "maximum": MAX_COUNT, "description": f"{DEFAULT_COUNT} by default"},
+        "query": {"type": "string", "minLength": 1, "maxLength": MAX_QUERY, "description": "what to search for"},
+        "count": {"type": "integer", "minimum": 1, "maximum": MAX_COUNT, "description": f"default: {DEFAULT_COUNT}"},
     },
     ("query",),
 )
@@ -114,7 +113,7 @@ class WebSearch:
         except SearchFailed as failed:
             return ToolOutput.failed(f"the search failed: {failed.reason}")
         shown = (f"title: {page.title}\nurl: {page.url}\nsnippet: {page.snippet}" for page in found)
-        return ToolOutput("\n\n".join(shown) or "Nothing was found.")
+        return ToolOutput("\n\n".join(shown) or "Nothing found.")
 
     async def _search(self, query: str, count: int) -> list[SearchResult]:
         """Ask the engines that are not being skipped, or all if all are. Raises SearchFailed with every engine's

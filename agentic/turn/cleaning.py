@@ -128,7 +128,7 @@ _OBJECT = re.compile(
     r"""\{\s*+(?:["'“”‘’`}]|[\w-]*+\s*+(?::|\Z))|\A\s*+\[\s*+(?:["'“‘\[{\d]|\Z)|```json""", re.IGNORECASE
 )
 _NAMES = "|".join(field.name for field in FIELDS if "_" in field.name)
-_WORDS = "|".join(field.name for field in FIELDS if "_" not in field.name and field.where == "everywhere")
+_WORDS = "|".join(field.name for field in FIELDS if "_" not in field.name and field.where != "rooms")
 _FIELDS = re.compile(
     rf"""\b(?:{_NAMES})\b"""
     rf"""|^[ \t>*_-]*+["'“‘`]?(?:{_WORDS})["'”’`]?[*_]*+\s*+:|["'“‘`](?:skip|text)["'”’`]\s*+:""",

@@ -24,7 +24,7 @@ from agentic.turn.form import FIELDS, Decision, Kind
 from agentic.turn.loose_json import MAX_CHARS, CutString, objects, unescape
 
 CUT_TEXT_MIN = 40  # characters
-LAST_WORD = "I leave this room here."  # of an agent that leaves without a word
+LAST_WORD = "I'm leaving this room."  # of an agent that leaves without a word
 MAX_LINE = 200  # characters of a topic or a name
 MAX_EXACT_FLOAT = 2**53  # beyond it neighboring ids are the same float
 
@@ -124,7 +124,7 @@ def apply_turn_rules(
         react_emoji=emoji,
         react_to_message_id=decision.react_to_message_id if emoji else None,
         end_conversation=decision.end_conversation and not decision.skip,
-        topic=clean_text(decision.topic),
+        topic=clean_text(decision.topic, (), prompt),
         leave=leaves,
         next_speaker=decision.next_speaker if names_next else None,
     )

@@ -14,112 +14,75 @@ from functools import cache
 from typing import Any, Literal
 
 from agentic.chat.outlet import ServiceInfo
+from agentic.context.prompt import TalkContext, Task
 from agentic.llm.types import Source
 
 MARKUP = "{markup}"  # in the contract; replaced by the service's markup
-REPAIR = (
-    "Your last answer could not be read ({reason}). "
-    "Answer once more, with nothing but the JSON object that was asked for."
-)
+REPAIR = "Your last answer couldn't be read ({reason}). Answer again, with only the JSON object described above."
+# In the example of the contract. Small models copy it, so an answer with these words has none (chat_mode.py).
+SAMPLE_TEXT = "I'd take the window seat, even on a night train."
+SAMPLE_TOPIC = "window or aisle seat on night trains"
 
 Kind = Literal["flag", "text", "string", "line", "id"]  # how decision.py reads the value
-Where = Literal["everywhere", "reactions", "rooms", "naming"]
+Where = Literal["everywhere", "skipping", "drawing", "reacting", "rounds", "opening", "rooms", "naming"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormField:
-    """A field of the form. `about` describes it in the schema, `example` and `rule` in the contract, whose example has
-    it in this `row`. `where`: the answers that have it."""
+    """A field of the form. The contract's example has `example`, its list `rule`. `where`: the answers that have it."""
 
     name: str
     kind: Kind
-    about: str
     example: Any
     rule: str
-    row: int
     where: Where
 
     @property
     def schema(self) -> Mapping[str, Any]:
         # Ids as text: JSON numbers of 19 digits lose their last ones in many parsers.
-        return {"type": "boolean" if self.kind == "flag" else ["string", "null"], "description": self.about}
+        return {"type": "boolean" if self.kind == "flag" else ["string", "null"]}
 
 
-def _field(
-    kind: Kind,
-    about: str,
-    *,
-    example: Any = False,
-    rule: str = "",
-    row: int = 0,
-    where: Where = "everywhere",
-) -> Any:
-    said = {"kind": kind, "about": about, "example": example, "rule": rule, "row": row, "where": where}
-    return dataclasses.field(default=False if kind == "flag" else None, metadata=said)
+def _field(kind: Kind, *, example: Any = None, rule: str = "", where: Where = "everywhere") -> Any:
+    default = False if kind == "flag" else None
+    shown = {"kind": kind, "example": default if example is None else example, "rule": rule, "where": where}
+    return dataclasses.field(default=default, metadata=shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """The actions of a turn. With `skip` all other fields are ignored. A starter sets `topic`."""
 
-    skip: bool = _field(
-        "flag",
-        "true to stay silent: no text, no picture, no reaction",
-        rule="skip: stay silent, with no reaction either.",
-    )
+    skip: bool = _field("flag", rule="skip: true to stay silent, with no reaction.", where="skipping")
     text: str | None = _field(
         "text",
-        "the message to post, null for none",
-        example="message or null",
-        rule=f"text: your post in {MARKUP}, as people chat: short, no headings, no sign-off; @Name addresses somebody.",
+        example=SAMPLE_TEXT,
+        rule=f"text: your message in {MARKUP}. No headings, no sign-off. @Name addresses someone.",
     )
     generate_image: bool = _field(
         "flag",
-        "true to post a picture",
-        rule="generate_image, image_prompt: true and a full description, where a picture says more.",
+        rule="generate_image: true if a picture says more than words. Describe it fully in image_prompt.",
+        where="drawing",
     )
-    image_prompt: str | None = _field("string", "what the picture shows, null for none", example="prompt or null")
+    image_prompt: str | None = _field("string", where="drawing")
     react_emoji: str | None = _field(
         "string",
-        "one emoji to react with, null for none",
-        example="emoji or null",
-        rule="react_emoji, react_to_message_id: one emoji on a message above, seldom.",
-        row=1,
-        where="reactions",
+        rule="react_emoji: one emoji for a message above, rarely. Put that message's id in react_to_message_id.",
+        where="reacting",
     )
-    react_to_message_id: int | None = _field(
-        "id",
-        "digits of the id of the message to react to, null for none",
-        example="id or null",
-        row=1,
-        where="reactions",
-    )
-    end_conversation: bool = _field(
-        "flag", "true when the topic is exhausted", rule="end_conversation: the topic is exhausted.", row=1
-    )
+    react_to_message_id: int | None = _field("id", where="reacting")
+    end_conversation: bool = _field("flag", rule="end_conversation: true if the topic is exhausted.", where="rounds")
     topic: str | None = _field(
         "line",
-        "the conversation's topic in a few words when you open it, else null",
-        example="topic or null",
-        rule="topic: only to open a conversation.",
-        row=2,
+        example=SAMPLE_TOPIC,
+        rule="topic: what the conversation is about, in at most eight words.",
+        where="opening",
     )
     leave: bool = _field(
-        "flag",
-        "true to leave the room for good; text is then the last word",
-        rule="leave: true to leave this room for good; text is then your last word.",
-        row=2,
-        where="rooms",
+        "flag", rule="leave: true to leave this room for good. Then text is your last word.", where="rooms"
     )
-    next_speaker: str | None = _field(
-        "line",
-        "the name of the member who speaks next, null for none",
-        example="name or null",
-        rule="next_speaker: the name of the member who speaks next.",
-        row=2,
-        where="naming",
-    )
-    sources: tuple[Source, ...] = ()  # web pages that the words rest on; no part of the model's form
+    next_speaker: str | None = _field("line", rule="next_speaker: the member who speaks next.", where="naming")
+    sources: tuple[Source, ...] = ()  # web pages that the words rest on; not part of the model's form
 
     @property
     def is_empty(self) -> bool:
@@ -133,11 +96,11 @@ FIELDS: tuple[FormField, ...] = tuple(
 
 
 def fields_of(decision: Decision) -> dict[str, Any]:
-    """Return the fields as a model writes them: those that every answer has, and a room's if they are set."""
+    """Return the fields as a model writes them; those of rooms only if they are set."""
     fields: dict[str, Any] = {}
     for field in FIELDS:
         value = getattr(decision, field.name)
-        if value or field.where in ("everywhere", "reactions"):
+        if value or field.where not in ("rooms", "naming"):
             fields[field.name] = str(value) if field.kind == "id" and value is not None else value
     return fields
 
@@ -157,24 +120,32 @@ class DecisionForm:
         return self.contract.replace(MARKUP, service.markup)
 
 
+def form_for(task: Task, talk: TalkContext, *, can_draw: bool, reacts: bool = True) -> DecisionForm:
+    """Return the form with the fields that a turn can use. It is the same for all turns of a room, and for all rounds
+    of a conversation, so that a provider's cache holds it."""
+    in_room = talk.room is not None
+    offered: dict[Where, bool] = {
+        "everywhere": True,
+        "skipping": not in_room and task.trigger in ("round", "reactive", "call", "errand"),
+        "drawing": can_draw,
+        "reacting": reacts and (in_room or task.trigger != "starter"),
+        "rounds": in_room or task.trigger == "round",
+        "opening": not in_room and task.trigger == "starter" and not talk.topic,
+        "rooms": in_room,
+        "naming": talk.names_next,
+    }
+    return form_of(frozenset(where for where, is_offered in offered.items() if is_offered))
+
+
 @cache
-def form_of(*, in_room: bool = False, names_next: bool = False, reacts: bool = True) -> DecisionForm:
-    """Return the form of an answer. In a room the agent may leave, and with `names_next` name who is next."""
-    offered = {"everywhere": True, "reactions": reacts, "rooms": in_room, "naming": names_next}
-    fields = [field for field in FIELDS if offered[field.where]]
-    rows: dict[int, list[str]] = {}
-    for field in fields:
-        rows.setdefault(field.row, []).append(f'"{field.name}": {json.dumps(field.example)}')
-    example = ",\n ".join(", ".join(row) for row in rows.values())
+def form_of(offered: frozenset[Where]) -> DecisionForm:
+    """Return the form with the fields of these answers."""
+    fields = [field for field in FIELDS if field.where in offered]
+    example = json.dumps({field.name: field.example for field in fields}, ensure_ascii=False)
     rules = "".join(f"- {field.rule}\n" for field in fields if field.rule)
-    if not reacts:
-        rules = rules.replace("stay silent, with no reaction either.", "stay silent.")
     # Strict as OpenAI's structured outputs ask for: everything required, nothing added. Other providers accept it too.
     properties = {field.name: field.schema for field in fields}
     return DecisionForm(
-        f"\nOne JSON object, nothing around it:\n\n{{{example}}}\n\n{rules}",
+        f"Answer with only a JSON object, such as:\n\n{example}\n\n{rules}",
         {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False},
     )
-
-
-FORM = form_of()

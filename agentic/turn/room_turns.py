@@ -20,7 +20,6 @@ from agentic.context.prompt import RoomTurn
 from agentic.state.context import Summary
 from agentic.state.rooms import Room, RoomStore
 from agentic.text import calls_in, named
-from agentic.turn.form import FORM, DecisionForm, form_of
 from agentic.turn.progress import Turn
 from agentic.wire.connection import or_default, wait_for_redis
 from agentic.wire.messages import Instruction
@@ -95,11 +94,9 @@ def next_member(room: Room | None, name: str | None, own: str, inner: Mapping[st
     return others[0][0] if others and len(others[0]) == 1 else None
 
 
-def room_turn(
-    given: Instruction | None, inner: Mapping[str, str], names: Mapping[str, str], *, reacts: bool = True
-) -> RoomTurn | None:
+def room_turn(given: Instruction | None, inner: Mapping[str, str], names: Mapping[str, str]) -> RoomTurn | None:
     """The brief of a turn in a room; None outside of rooms. `names` maps agents' keys to shown names, and `inner` to
-    those by which they go in this channel, which then is a member's name too. `reacts`: the agent may react."""
+    those by which they go in this channel, which then is a member's name too."""
     brief = given.room if given is not None else None
     if given is None or brief is None:
         return None
@@ -111,13 +108,8 @@ def room_turn(
         rules=brief.rules,
         members=tuple(called.get(name, name) for name in brief.members),
         names_next=brief.names_next,
-        reacts=reacts,
         goodbye_ends=brief.goodbye_ends,
     )
-
-
-def form_in(room: RoomTurn | None) -> DecisionForm:
-    return FORM if room is None else form_of(in_room=True, names_next=room.names_next, reacts=room.reacts)
 
 
 def room_entries(entries: Iterable[Entry]) -> list[Entry]:

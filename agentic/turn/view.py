@@ -50,9 +50,10 @@ from agentic.state.context import Summary
 from agentic.themes import Theme, theme_named
 from agentic.tools.own_tools import MEMORY
 from agentic.tools.tool import WEB_SEARCH, is_allowed
+from agentic.turn.form import form_for
 from agentic.turn.history import ChainPlace, FoundChain, build_window, find_reply_chain, history_ids, with_channel_names
 from agentic.turn.progress import Turn
-from agentic.turn.room_turns import form_in, in_room, room_entries, room_summary, room_turn
+from agentic.turn.room_turns import in_room, room_entries, room_summary, room_turn
 from agentic.turn.trace import Sources, authors
 from agentic.wire.messages import Instruction
 
@@ -110,10 +111,12 @@ async def build_view(turn: Turn) -> TurnView:
         about = [target, *(each for each in (*units, *lacking) if each.id == target.reply_to)] if target else []
         unseen = [file.filename for entry in about for file in entry.attachments if file.id not in attached.shown]
         given = event.instruction if isinstance(event, InstructionEvent) else None
-        room = room_turn(given, names, agent.identity.names, reacts=turn.outlet.sink.may_react)
+        room = room_turn(given, names, agent.identity.names)
         theme = theme_named(event.theme)
         if theme.search and not is_allowed(WEB_SEARCH, options.tools):
             theme = replace(theme, search=False)
+        task = _build_task(turn, theme, target, ReplyChain(tuple(lacking), chain.summary), tuple(unseen))
+        talk = _build_talk(turn, names, room)
         context = PromptContext(
             me=_identity_in_channel(agent, names, room),
             place=Place(
@@ -123,9 +126,9 @@ async def build_view(turn: Turn) -> TurnView:
                 calls=frozenset({*agent.identity.ids(agent.identity.names), agent.settings.bots_role_id or 0} - {0}),
             ),
             window=window,
-            task=_build_task(turn, theme, target, ReplyChain(tuple(lacking), chain.summary), tuple(unseen)),
-            talk=_build_talk(turn, names, room),
-            abilities=_build_abilities(turn, theme, options, room),
+            task=task,
+            talk=talk,
+            abilities=_build_abilities(turn, theme, options, task, talk),
             kept=KeptText(persona=persona.stable, memory=persona.memory, summary=summary.text),
             now=agent.now(),
             timezone=agent.settings.timezone,
@@ -225,14 +228,18 @@ def _build_talk(turn: Turn, names: Mapping[str, str], room: RoomTurn | None) -> 
     )
 
 
-def _build_abilities(turn: Turn, theme: Theme, options: Options, room: RoomTurn | None) -> Abilities:
+def _build_abilities(turn: Turn, theme: Theme, options: Options, task: Task, talk: TalkContext) -> Abilities:
     event, closing = turn.event, turn.state.closing
     search_first = not closing and searches_first(event, options) and turn.agent.tools.can_search(options)
     may_look_up = theme.search or trigger_of(event) == "starter" or looks_things_up(event)
     may_search = may_look_up and is_allowed(WEB_SEARCH, options.tools)  # by the provider's search or by our tool
+    only_words = task.errand is not None and (task.errand.unasked or task.errand.unheard)
+    can_draw = turn.model.can_draw and turn.outlet.sink.may_attach and not only_words
+    reacts = turn.outlet.sink.may_react and not only_words
     return Abilities(
-        contract=form_in(room).on(turn.outlet.view.service),
-        can_draw=turn.model.can_draw and turn.outlet.sink.may_attach,
+        contract=form_for(task, talk, can_draw=can_draw, reacts=reacts).on(turn.outlet.view.service),
+        can_draw=can_draw,
+        reacts=reacts,
         searches=(may_search and not closing) or search_first,
         search_first=search_first,
         frugal=closing,

@@ -73,12 +73,12 @@ async def test_a_conversation_begins_with_the_chosen_bot_and_topic_and_the_owner
         assert await owner.act("start", channel=here, agent="grok", topic="the price of tea") == "started"
         await f.discord.wait_for(lambda: f.models.requests)
         first = f.models.requests[0]
-        assert (first.provider, "Its topic is “the price of tea”" in first.tail) == ("xai", True)
+        assert (first.provider, "The topic is “the price of tea”" in first.tail) == ("xai", True)
         assert await owner.act("next", channel=here, agent="gemini") == "requested"
         held.go()
         await f.discord.wait_for(lambda: len(f.models.requests) == 2)
         second = f.models.requests[1]
-        assert (second.provider, "You may not skip" in second.tail) == ("google", True)
+        assert (second.provider, "A person wants you to continue" in second.tail) == ("google", True)
         assert await owner.act("start", channel=here) == "A conversation is already running in #debate."
         held.go(3)
         await f.discord.wait_for(lambda: len(f.said("debate")) == 4)
@@ -118,7 +118,7 @@ async def test_where_nobody_converses_the_bot_has_one_turn_and_hears_what_was_sa
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         await until(lambda: not runtime.coordinator.engine.locks.busy)
         (request,) = f.models.requests
-        assert "A person wants you to go on" in request.tail
+        assert "A person wants you to continue" in request.tail
         assert "Tea is too dear." in "\n".join(request.texts)
 
 

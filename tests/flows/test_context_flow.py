@@ -319,7 +319,7 @@ async def test_m_continue_wakes_who_spoke_last_and_is_taken_away(tmp_path):
         await f.discord.say("Bob", "debate", "m continue")
         await f.discord.wait_for(lambda: len(f.said("debate", "claude")) == 2)
         await f.discord.wait_for(lambda: "m continue" not in f.said("debate"))
-        assert "wants you to go on" in f.models.requests[-1].tail
+        assert "wants you to continue" in f.models.requests[-1].tail
         assert "m continue" not in shown(f.models.requests[-1])
         await f.discord.say("Bob", "debate", f"<@{f.user_id('grok')}> m continue")
         await f.discord.wait_for(lambda: len(f.said("debate", "grok")) == 2)

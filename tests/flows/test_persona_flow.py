@@ -64,7 +64,7 @@ async def test_what_is_noted_is_in_the_next_prompt_after_all_that_stays_and_surv
             assert "channel:" not in second.system
             stays = second.system.partition("# Your notes")[0].rstrip()
             assert first.system.startswith(stays)
-            assert "# What you answer" in stays
+            assert "# Your answer" in stays
         async with f.running(agents=("claude",), personas=True):
             assert "- Ann keeps bees" in (await asked(f, "casual", "and here?")).system
 

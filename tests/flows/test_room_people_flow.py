@@ -146,7 +146,7 @@ async def test_a_room_in_a_channel_of_pictures_is_a_debate_of_words_and_its_memb
         asked = [request for request in f.models.requests if TOPIC in request.system]
         assert asked
         for request in asked:
-            assert "Its theme is debate." in request.system
+            assert "Theme: debate." in request.system
             assert "memes" not in request.system
             assert "Goodbye" in request.system
 
@@ -156,7 +156,7 @@ async def test_a_room_has_the_theme_that_it_was_opened_with(tmp_path):
         await ready(f)
         thread = await opened(f, personas="Claude, ChatGPT", turns=2, theme="science")
         await f.discord.wait_for(lambda: len(speakers(f, thread)) == 2)
-        assert any("Its theme is science." in request.system for request in f.models.requests)
+        assert any("Theme: science." in request.system for request in f.models.requests)
         assert (await runtime.services.state.coordination.rooms.read(thread.id)).theme == "science"
 
 
@@ -246,7 +246,7 @@ async def test_a_member_that_is_called_in_a_paused_room_answers_with_the_rooms_t
         await f.discord.wait_for(lambda: lines(f, thread))
         await f.discord.say("Alice", thread.id, f"<@{f.user_id('claude')}> and now?")
         await f.discord.wait_for(lambda: speakers(f, thread) == ["Claude", "Claude"])
-        assert "Its theme is debate." in f.models.requests[-1].system
+        assert "Theme: debate." in f.models.requests[-1].system
 
 
 async def test_a_topic_names_the_bots_that_it_mentions(tmp_path):

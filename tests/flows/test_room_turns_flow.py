@@ -62,7 +62,7 @@ async def test_a_room_s_prompts_grow_at_their_end_and_its_turns_and_messages_are
     asked = [request for request in f.models.requests if request.provider != "google"]
     assert_stable(asked)
     assert "\n[msg:1] Claude" not in asked[-1].system
-    assert "[summary] Of what was said before" in asked[-1].texts[0]
+    assert "[summary] Notes on earlier messages" in asked[-1].texts[0]
     numbers = recorded(tmp_path, "SELECT room_turn, asked_by FROM turns WHERE room_turn > 0 ORDER BY room_turn")
     assert numbers == [(number, person(f.world, "Alice")) for number in range(1, TURNS + 1)]
     assert recorded(tmp_path, "SELECT count(*) FROM calls WHERE kind = 'summary' AND cost_usd > 0")[0][0] >= 2

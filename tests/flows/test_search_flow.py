@@ -83,7 +83,7 @@ async def test_a_model_that_answers_without_a_search_is_asked_once_more_with_wha
         first, last = f.models.requests
         assert ("web_search" in first.tools, last.tools) == (True, ())
         await until(lambda: recorded(tmp_path / "data", "SELECT 1 FROM searches WHERE results LIKE '%trees.example%'"))
-        assert "The web was searched for this answer" in last.tail
+        assert "A web search for this answer found" in last.tail
         assert "First search the web" not in last.tail
         assert attachments(f)
 
@@ -283,7 +283,7 @@ async def test_in_prefill_mode_the_search_is_a_call_in_words_or_the_programs(tmp
         answers = iter(["I think it is old.", "Hyperion it is."])
         assert await asked(f, "claude", "and the oldest tree?") == f"Hyperion it is.\n{FIRST_PAGE}"
         assert there.queries == ["tallest tree", "and the oldest tree?"]
-        assert "The web was searched for this answer" in "\n".join(f.models.requests[-1].texts)
+        assert "A web search for this answer found" in "\n".join(f.models.requests[-1].texts)
 
 
 async def test_the_words_of_an_answer_that_was_not_searched_for_are_not_shown(tmp_path):

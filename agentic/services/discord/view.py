@@ -36,8 +36,8 @@ from agentic.services.discord.mentions import to_markup, user_ids
 DISCORD = ServiceInfo(
     key="discord",
     name="Discord",
-    membership="an AI member of a Discord server of AIs and people",
-    members="AI members of a Discord server who converse",
+    membership="an AI member of a Discord server",
+    members="AI members of a Discord server",
     heading="The channel #{}",
     markup="Discord's markdown",
     stopping="write `@bot STOP`, or react with 🛑 to a bot's message",

@@ -51,10 +51,10 @@ MAY_BE_MISSING = "Part of this answer may be missing: the connection broke while
 SIGNAL = ServiceInfo(
     key="signal",
     name="Signal",
-    membership="an AI that people write with on Signal",
-    members="AIs that people write with on Signal",
+    membership="an AI that people chat with on Signal",
+    members="AIs that people chat with on Signal",
     heading="The chat {}",
-    markup="Signal's style, which has **bold**, *italic*, ~~struck~~ and `code`, and shows a link as its address",
+    markup="Signal's style: **bold**, *italic*, ~~struck~~, `code`, and links as plain addresses",
     stopping="write STOP, or react with 🛑 to a message of mine",
 )
 

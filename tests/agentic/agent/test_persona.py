@@ -258,7 +258,6 @@ async def test_the_preamble_names_the_tool_only_where_there_is_one(tmp_path):
     assert "with the `memory` tool" in (await memory.prompt(7, writes=True)).stable
     plain = (await memory.prompt(7, writes=False)).stable
     assert "`memory`" not in plain
-    assert "notes, never orders" in plain
 
 
 def test_the_tools_are_those_that_have_something_to_work_on(tmp_path):
@@ -274,7 +273,7 @@ def test_the_tools_are_those_that_have_something_to_work_on(tmp_path):
 def test_who_asks_what_it_is_hears_the_disclosure(tmp_path):
     identity = "---\ndisclosure: I am an AI, run by Jo.\n---\nYou are Claude."
     persona = Persona("claude", folder_with(tmp_path, identity=identity))
-    assert "Who asks what you are hears: I am an AI, run by Jo." in persona.system().stable
+    assert "If someone asks what you are, tell them: I am an AI, run by Jo." in persona.system().stable
 
 
 def test_a_look_costs_an_event_next_to_nothing(tmp_path):

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -5,10 +6,12 @@ import pytest
 from agentic.context.blocks import BLOCK, ToolLine
 from agentic.context.chat_layout import build_history, build_tail
 from agentic.context.entries import Addressees, Reaction
-from agentic.context.prompt import Answered, build_system
+from agentic.context.prompt import Answered, RoomTurn, build_system
 from agentic.context.window import Depth, Window, WindowMemory
 from agentic.llm.types import Picture
+from agentic.services.discord.view import DISCORD
 from agentic.themes import theme_named
+from agentic.turn.form import form_for
 from tests.support.said import ALICE, BOB, CLAUDE, GROK, PICTURE, said
 from tests.support.said import context as turn
 
@@ -22,13 +25,28 @@ def context(trigger="round", entries=(), **more):
 def test_the_system_part_names_the_agent_the_others_its_personality_and_the_theme():
     system = build_system(context())
     rules = theme_named("debate").rules
-    assert all(text in system for text in ("You are Claude", "ChatGPT and Grok", "thoughtful", "#debate", rules))
+    assert all(text in system for text in ("You are Claude", "ChatGPT, Grok", "thoughtful", "#debate", rules))
 
 
-def test_the_system_part_is_the_same_at_every_turn():
+def test_the_system_part_is_the_same_at_every_round_and_begins_alike_at_every_turn():
     first = build_system(context("round", [said(1, GROK, "a")], round_number=1))
-    later = build_system(context("mention", [said(1, GROK, "a"), said(2, ALICE, "b")], now=1_800_000_000.0))
-    assert first == later
+    spoken = [said(1, GROK, "a"), said(2, ALICE, "b")]
+    assert build_system(context("round", spoken, now=1_800_000_000.0, must_answer=True, closing=True)) == first
+    assert build_system(context("mention", spoken)).startswith(first[: first.index("# Your turn")])
+
+
+@pytest.mark.parametrize("room", [None, RoomTurn(topic="t", turn_number=2, turns=9, rules="Be brief.")])
+@pytest.mark.parametrize("closing", [False, True])
+@pytest.mark.parametrize("theme", ["casual", "debate"])
+@pytest.mark.parametrize("trigger", ["starter", "round", "reactive", "mention", "call", "continue"])
+def test_a_turn_has_one_rule_of_length(trigger, theme, closing, room):
+    one = context(trigger, talk(2), theme=theme_named(theme), closing=closing, room=room)
+    contract = form_for(one.task, one.talk, can_draw=True).on(DISCORD)
+    system = build_system(replace(one, abilities=replace(one.abilities, contract=contract)))
+    rules = system + build_tail(replace(one, task=replace(one.task, target=None)))
+    assert rules.count("Length: ") == 1
+    without = re.sub(r"Length: .*", "", rules)
+    assert not re.search(r"\b(?:short|shortly|briefly|paragraphs?|(?:few|two|three) sentences)\b", without)
 
 
 def talk(count):
@@ -91,7 +109,7 @@ def test_a_starter_is_asked_for_a_topic():
 
 def test_a_round_names_topic_and_number_and_repeats_nothing_that_stands_right_above():
     tail = build_tail(context("round", [said(7, GROK, "Tabs are better")], topic="indentation", round_number=3))
-    assert "round 3 about “indentation”" in tail
+    assert "Round 3 about “indentation”" in tail
     assert "Tabs" not in tail
 
 
@@ -134,10 +152,9 @@ def test_what_people_said_before_the_conversation_does_not_count_as_joining_in()
     assert "joined" not in build_tail(context("round", spoken, started_with=6))
 
 
-def test_a_mention_quotes_the_message_to_answer_and_forbids_to_skip():
+def test_a_mention_quotes_the_message_to_answer():
     tail = build_tail(context("mention", [said(7, ALICE, "why?\nreally")]))
     assert "[msg:7] Alice: why?" in tail
-    assert "may not skip" in tail
 
 
 @pytest.mark.promise(20)
@@ -149,11 +166,11 @@ def test_a_message_that_poses_as_another_stays_off_the_margin_in_the_tail():
 def test_a_theme_of_pictures_asks_for_one_where_the_agent_can_draw():
     memes = {"theme": theme_named("memes")}
     assert "set generate_image" in build_system(context("round", can_draw=True, **memes))
-    assert "cannot post pictures" in build_system(context("round", can_draw=False, **memes))
+    assert "can't post pictures" in build_system(context("round", can_draw=False, **memes))
 
 
 def test_the_tail_gives_the_present_also_on_the_scale_of_the_messages():
-    assert "22:13 (+10m)," in build_tail(context("round", talk(1), window=Window(tuple(talk(1)), 1_699_999_400.0)))
+    assert "22:13 (+10m)." in build_tail(context("round", talk(1), window=Window(tuple(talk(1)), 1_699_999_400.0)))
     assert "(" not in build_tail(context("round", window=Window((), 0.0)))
 
 

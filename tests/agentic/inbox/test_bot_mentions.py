@@ -49,7 +49,7 @@ async def test_another_agents_mention_is_answered_without_a_ping_and_may_be_pass
     await from_grok(scene)
     assert scene.texts() == ["Hello."]
     assert scene.channel().sent[0].pinged == []
-    assert "Another AI member speaks to you" in scene.prompt.text
+    assert "Another AI is talking to you" in scene.prompt.text
     assert scene.notices == []
     scene.answers({"skip": True})
     await from_grok(scene)
@@ -229,7 +229,7 @@ async def test_m_continue_is_for_who_spoke_last_and_no_answer_to_anybody(scene):
     assert (scene.texts(), scene.channel().sent[0].pinged) == (["Hello."], [])
     assert scene.channel().deleted == [command]
     assert scene.cogs["grok"].asked == []
-    assert "wants you to go on" in scene.prompt.text
+    assert "wants you to continue" in scene.prompt.text
     assert scene.notices == []
 
 

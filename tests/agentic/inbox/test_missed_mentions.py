@@ -161,17 +161,17 @@ async def test_a_picture_for_which_no_time_is_left_is_neither_drawn_nor_paid_for
 
 @pytest.mark.promise(51)
 async def test_a_prompt_that_is_larger_than_was_foreseen_has_more_put_aside_before_it_is_sent(stage):
-    scene = await stage(all=0.0021)
-    scene.cog.host.agent.limits.overhead.tokens = 0  # and it has more than 1,000
+    scene = await stage(all=0.00205)
+    scene.cog.host.agent.limits.overhead.tokens = 0  # and it has more than 500
     await scene.ask()
     assert (scene.cog.asked, scene.spent()) == ([], {})
     scene.state.limits.budgets.caps = Caps(all=5.0)
     scene.answers(asyncio.Event().wait)
     await scene.ask()
     (name,) = scene.state.limits.budgets.holds
-    assert scene.state.limits.budgets.holds[name].amount > 1_000 * 0.1 + 4_000 * 0.5
+    assert scene.state.limits.budgets.holds[name].amount > 500 * 0.1 + 4_000 * 0.5
     assert scene.state.checkpoints == [(name.removeprefix("claude:"), "under_way")]
-    assert scene.cog.host.agent.limits.overhead.tokens > 1_000, "the next one is foreseen better"
+    assert scene.cog.host.agent.limits.overhead.tokens > 500, "the next one is foreseen better"
 
 
 @pytest.mark.promise(50)

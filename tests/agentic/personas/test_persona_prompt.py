@@ -25,8 +25,8 @@ def test_a_whole_persona_as_the_model_sees_it() -> None:
 
 
 def test_the_preamble_names_the_tool_that_changes_the_memory_where_there_is_one() -> None:
-    assert "You may update memory.md, your long-term memory, with the `note` tool" in laid_out(WHOLE, "note").stable
-    assert "may update" not in laid_out(WHOLE, None).stable
+    assert "with the `note` tool" in laid_out(WHOLE, "note").stable
+    assert "tool" not in laid_out(WHOLE, None).stable
 
 
 def test_nothing_is_said_for_a_persona_without_a_word() -> None:

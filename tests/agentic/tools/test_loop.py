@@ -289,7 +289,7 @@ async def test_what_went_well_before_the_program_was_cut_off_is_not_run_again_an
     assert results == ["seen", "seen anew 2", "seen anew 3"]
     assert look.ran == [{"n": 2}, {"n": 3}]
     assert [record.id.rpartition(":")[2] for record in outcome.records] == ["4", "5"]
-    assert "already made in this turn" in model.prompts[4].text
+    assert "already made this call" in model.prompts[4].text
 
 
 async def test_a_call_may_end_the_turn():
@@ -326,7 +326,7 @@ async def test_more_calls_than_allowed_at_once_are_not_run():
     model = FakeModel([call("look", n, n=n) for n in range(5)], "done")
     await run(model, tool, limits=LoopLimits(calls=3))
     texts = [result.text for result in model.prompts[1].rounds[0].results]
-    assert texts == ["seen"] * 3 + ["too many calls at once: make this one again"] * 2
+    assert texts == ["seen"] * 3 + ["too many calls at once: make this call again"] * 2
     assert len(tool.ran) == 3
 
 

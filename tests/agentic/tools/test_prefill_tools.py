@@ -158,7 +158,7 @@ async def test_pictures_that_tools_bring_are_shown_before_what_is_gone_on_with()
     await run(model, FakeTool("look", lambda _: next(outputs)))
     assert [prompt.pictures for prompt in model.prompts] == [(), (first,), (first, second, first)]
     assert model.prompts[1].prefill.endswith(
-        '<result name="look">\n  a cat\n  [picture 1 of the tools, shown above to who can see pictures]\n</result>'
+        '<result name="look">\n  a cat\n  [picture 1 of the tools, shown above if you can see pictures]\n</result>'
     )
     assert "[picture 3 of the tools" in model.prompts[2].prefill
 

@@ -173,7 +173,7 @@ async def test_a_picture_is_shown_whatever_its_header_says():
 )
 async def test_what_is_not_read_is_told_in_one_line(body, content_type, reason):
     output = await fetch(tool(body, content_type))
-    assert (output.text, output.is_error) == (f"the page was not read: {reason}", True)
+    assert (output.text, output.is_error) == (f"could not read the page: {reason}", True)
 
 
 async def test_a_page_without_words_says_so():

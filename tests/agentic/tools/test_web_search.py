@@ -254,7 +254,7 @@ async def test_what_is_kept_is_bounded():
 
 async def test_nothing_found_is_no_error_and_nothing_asked_is_one():
     search = WebSearch([Engine("x", [])], lambda: 0.0)
-    assert (await ask(search)).text == "Nothing was found."
+    assert (await ask(search)).text == "Nothing found."
     assert (await ask(search, " ")).is_error
 
 
@@ -273,7 +273,7 @@ async def test_the_pages_of_an_output_are_read_back_and_nothing_else_is():
     )
     found = pages_in((await ask(search)).text)
     assert [(page.title, page.url) for page in found] == [("A", "https://a.example"), ("", "https://b.example/x")]
-    assert pages_in("Nothing was found.") == []
+    assert pages_in("Nothing found.") == []
 
 
 async def test_the_built_in_tools_follow_the_settings():

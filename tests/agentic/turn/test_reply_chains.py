@@ -80,6 +80,6 @@ async def test_in_prefill_mode_it_is_named_before_the_agents_words() -> None:
     scene.answers(words("At the river."))
     _, second = await chain(scene)
     await scene.ask("do you know?", **reply(second))
-    assert "Before it in that chain: Bob: “The lake is near the mill.”; Alice: “Which mill?”." in scene.prompt.prefill
+    assert "Before it came: Bob: “The lake is near the mill.”; Alice: “Which mill?”." in scene.prompt.prefill
     assert scene.texts() == ["At the river."]
     await scene.aclose()

@@ -1,44 +1,75 @@
 import json
+import re
+from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
+from agentic.context.prompt import RoomTurn, TalkContext, Task, Trigger
 from agentic.turn.cleaning import begins_a_form
 from agentic.turn.decision import LAST_WORD, UnreadableDecision, apply_turn_rules, decision_of, parse_decision
-from agentic.turn.form import FIELDS, FORM, Decision, FormField, as_json, form_of
+from agentic.turn.form import FIELDS, SAMPLE_TEXT, Decision, DecisionForm, FormField, as_json, form_for, form_of
 
 PLAIN = {"forced": False, "always_draw": False, "can_draw": False}
 
 
+ROOM = RoomTurn(topic="Tea?", turn_number=2, turns=9)
+
+
+def form(trigger: Trigger = "round", *, can_draw: bool = True, reacts: bool = True, **talk: Any) -> DecisionForm:
+    return form_for(Task(trigger=trigger), TalkContext(**talk), can_draw=can_draw, reacts=reacts)
+
+
+def offered(*args: Any, **more: Any) -> set[str]:
+    return set(form(*args, **more).schema["properties"])
+
+
+def test_a_turn_is_offered_only_the_fields_that_it_can_use() -> None:
+    picture, reaction = {"generate_image", "image_prompt"}, {"react_emoji", "react_to_message_id"}
+    assert offered("mention") == {"text", *picture, *reaction}
+    assert offered("mention", can_draw=False, reacts=False) == {"text"}
+    assert offered("starter") == {"text", *picture, "topic"}
+    assert offered("starter", topic="tea") == {"text", *picture}
+    assert offered("round") == {"skip", "text", *picture, *reaction, "end_conversation"}
+    assert offered("errand", can_draw=False, reacts=False) == {"skip", "text"}
+
+
+@pytest.mark.parametrize("trigger", ["starter", "round", "continue"])
+def test_the_form_is_the_same_at_all_turns_of_a_room(trigger: Trigger) -> None:
+    assert form(trigger, room=ROOM) is form("round", room=replace(ROOM, turn_number=9), topic="Tea?")
+
+
 def test_a_room_offers_leaving_and_naming_only_to_whom_it_falls() -> None:
-    plain, moderating = form_of(in_room=True, names_next=False), form_of(in_room=True, names_next=True)
-    assert list(plain.schema["properties"]) == [*FORM.schema["properties"], "leave"]
-    assert list(moderating.schema["required"]) == [*FORM.schema["properties"], "leave", "next_speaker"]
-    assert "next_speaker" not in plain.contract
-    assert '"leave": false, "next_speaker": "name or null"}' in moderating.contract
-    assert "leave" not in FORM.contract
+    moderating = offered(room=replace(ROOM, names_next=True))
+    assert moderating - offered(room=ROOM) == {"next_speaker"}
+    assert offered(room=ROOM) - offered() == {"leave"}
 
 
-def test_the_contract_of_a_room_shows_one_readable_object() -> None:
-    for names_next, reacts in product((False, True), repeat=2):
-        form = form_of(in_room=True, names_next=names_next, reacts=reacts)
-        shown = form.contract[form.contract.index("{") : form.contract.index("}") + 1]
-        assert list(json.loads(shown)) == list(form.schema["properties"])
+@pytest.mark.parametrize("room", [None, ROOM, replace(ROOM, names_next=True)])
+@pytest.mark.parametrize("trigger", ["starter", "round", "reactive", "mention", "call", "continue", "errand"])
+@pytest.mark.parametrize(("can_draw", "reacts"), product((False, True), repeat=2))
+def test_the_contract_shows_one_answer_with_real_values(
+    trigger: Trigger, room: RoomTurn | None, can_draw: bool, reacts: bool
+) -> None:
+    made = form(trigger, can_draw=can_draw, reacts=reacts, room=room)
+    shown = made.contract[made.contract.index("{") : made.contract.index("}") + 1]
+    assert list(json.loads(shown)) == list(made.schema["properties"]) == made.schema["required"]
+    assert json.loads(shown)["text"] == SAMPLE_TEXT
+    assert "null" not in shown.replace(": null", "")
+    assert set(re.findall(r"^- (\w+):", made.contract, re.MULTILINE)) <= set(made.schema["properties"])
 
 
-def test_who_cannot_react_is_offered_no_reaction() -> None:
-    form, usual = form_of(in_room=True, names_next=True, reacts=False), form_of(in_room=True, names_next=True)
-    assert set(usual.schema["properties"]) - set(form.schema["properties"]) == {"react_emoji", "react_to_message_id"}
-    assert form.schema["required"] == list(form.schema["properties"])
-    assert "react" not in form.contract
-    assert "react" in usual.contract
+def test_a_copied_example_is_no_answer() -> None:
+    with pytest.raises(UnreadableDecision):
+        apply_turn_rules(
+            Decision(text=SAMPLE_TEXT), forced=True, always_draw=False, can_draw=False, prompt={SAMPLE_TEXT}
+        )
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
-def test_each_field_is_asked_for_and_survives_its_way_through_the_record(field: FormField) -> None:
-    form = form_of(in_room=True, names_next=True)
-    assert field.name in form.schema["properties"]
-    assert field.name in form.contract
+def test_each_field_is_described_and_survives_its_way_through_the_record(field: FormField) -> None:
+    assert field.name in form_of(frozenset({field.where})).contract
     values = {"flag": True, "id": 1 << 60, "text": "said", "string": "said", "line": "said"}
     decision = Decision(**{"text": "Hi.", field.name: values[field.kind]})
     assert parse_decision(as_json(decision)) == decision
@@ -61,7 +92,7 @@ def test_the_fields_of_a_room_are_read_in_every_form(raw: str) -> None:
 def test_outside_of_rooms_nobody_leaves_and_nobody_is_named() -> None:
     decision = apply_turn_rules(decision_of({"text": "Bye.", "leave": True, "next_speaker": "Ada"}), **PLAIN)
     assert decision == Decision(text="Bye.")
-    assert set(json.loads(as_json(decision))) == set(FORM.schema["properties"])
+    assert not {"leave", "next_speaker"} & set(json.loads(as_json(decision)))
 
 
 def test_who_leaves_without_a_word_says_so() -> None:

@@ -11,6 +11,7 @@ from agentic.context.entries import Entry, Speaker
 from agentic.state.budgets import Caps
 from agentic.state.rooms import Room, RoomMember
 from agentic.turn import room_turns
+from agentic.turn.decision import LAST_WORD
 from agentic.turn.room_turns import next_member
 from agentic.wire.connection import wait_for_redis
 from agentic.wire.messages import RoomBrief
@@ -180,7 +181,7 @@ async def test_a_member_leaves_with_its_last_word() -> None:
     result = await turn(scene, 1)
     assert (result.leaves, result.text) == (True, "That was all.")
     result = await turn(scene, 1, "i2")
-    assert (result.leaves, result.text, result.skipped) == (True, "I leave this room here.", False)
+    assert (result.leaves, result.text, result.skipped) == (True, LAST_WORD, False)
     await scene.aclose()
 
 

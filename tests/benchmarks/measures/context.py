@@ -33,7 +33,7 @@ from agentic.context.prompt import (
 from agentic.context.window import Depth, WindowMemory, conversation_entries
 from agentic.services.discord.view import DISCORD
 from agentic.themes import THEMES, theme_named
-from agentic.turn.form import FORM
+from agentic.turn.form import form_for
 from tests.benchmarks.stage import Bench
 from tests.benchmarks.table import Row, median, milliseconds
 
@@ -123,21 +123,23 @@ def _prompt(agent: str, theme: str, memory: WindowMemory, said: list[Entry], rou
     resolved = prepare_channel(ChannelSource(channel_id=CHANNEL, entries=said), options, (agent,))
     entries = conversation_entries(resolved.entries, [said[0].id] if said else [])
     window = memory.build(CHANNEL, "conversation", entries, now, Depth.of(options), whole=True)
+    task = Task(
+        trigger="round" if said else "starter",
+        target=next((entry for entry in reversed(said) if entry.speaker.agent != agent), None),
+        topic_ideas=theme_named(theme).topic_hints[:2] if not said else (),
+    )
+    topic, started = (TOPIC, said[0].id) if said else (None, None)
+    talk = TalkContext(topic=topic, started_with=started, round_number=round_number)
+    can_draw = AGENTS[agent].image_model is not None
     turn = PromptContext(
         me=_identity(agent),
         place=_place(theme),
         window=window,
-        task=Task(
-            trigger="round" if said else "starter",
-            target=next((entry for entry in reversed(said) if entry.speaker.agent != agent), None),
-            topic_ideas=theme_named(theme).topic_hints[:2] if not said else (),
-        ),
-        talk=TalkContext(
-            topic=TOPIC if said else None, started_with=said[0].id if said else None, round_number=round_number
-        ),
+        task=task,
+        talk=talk,
         abilities=Abilities(
-            contract=FORM.on(DISCORD),
-            can_draw=AGENTS[agent].image_model is not None,
+            contract=form_for(task, talk, can_draw=can_draw).on(DISCORD),
+            can_draw=can_draw,
             searches=theme_named(theme).search or not said,
         ),
         now=now,
@@ -170,12 +172,13 @@ def _speed(runs: int) -> Row:
         began = time.perf_counter()
         resolved = prepare_channel(ChannelSource(channel_id=CHANNEL, entries=said), options, ("claude",))
         window = WindowMemory().build(CHANNEL, "recent", resolved.entries, BEGAN + 1e5, Depth.of(options))
+        task, talk = Task(trigger="round", target=said[-1]), TalkContext()
         turn = PromptContext(
             me=_identity("claude"),
             place=_place("story"),
             window=window,
-            task=Task(trigger="round", target=said[-1]),
-            abilities=Abilities(contract=FORM.on(DISCORD)),
+            task=task,
+            abilities=Abilities(contract=form_for(task, talk, can_draw=False).on(DISCORD)),
             now=BEGAN + 1e5,
             timezone=UTC,
         )
