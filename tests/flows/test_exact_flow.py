@@ -19,7 +19,7 @@ async def test_m_context_is_what_the_model_is_sent_next_to_the_byte_up_to_the_ta
         sections = parts_of(await context_file(f))
         f.models.answer = lambda r: decision("Again.")
         request = await ask(f, text="and now?")
-        assert sections[0] == ("system", request.system)
+        assert sections[0][1].partition("# Your turn")[0] == request.system.partition("# Your turn")[0]
         users = [text for head, text in sections if head.startswith("user")]
         window, now = "\n".join(users[:-1]), "\n".join(request.texts[:-1])
         assert re.fullmatch(r"\n\[msg:\d+( \+\d+s)?\] Alice: @Claude and now\?", now.removeprefix(window))

@@ -67,7 +67,7 @@ async def test_a_follow_up_is_searched_for_and_replies_without_a_ping_until_the_
         assert post["content"].startswith(NEWS)
         assert "trees.example" in post["content"], "the page that it rests on is named"
         assert (int(post["message_reference"]["message_id"]), post["mentions"]) == (asked, [])
-        assert "Nothing new: skip." in f.models.requests[-1].tail
+        assert "If nothing is new, skip." in f.models.requests[-1].tail
 
         await f.discord.react("Bob", "debate", result.message_id, "🔕")
         await f.discord.react("Alice", "debate", result.message_id, "🔕")

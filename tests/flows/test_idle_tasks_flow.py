@@ -33,11 +33,11 @@ DISCOVERY = "Alice, a lighthouse on the coast of Brittany opens its doors to vis
 
 def kind_of(request):
     """The task that a request is for."""
-    if "You write notes on a talk" in request.system:
+    if "You take notes on a conversation" in request.system:
         return "summarise"
     if "You keep a list of the subjects" in request.system:
         return "profile"
-    if "that nobody took up" in request.tail:
+    if "Nobody answered the last message" in request.tail:
         return "follow_up"
     return "discover" if "likes to talk about the subjects" in request.tail else "answer"
 

@@ -46,9 +46,9 @@ def kind_of(request: ChatRequest) -> str:
     """The task that a request is for."""
     said = "\n".join(str(message.get("content", "")) for message in request.messages)
     marks = {
-        "summarise": "You write notes on a talk",
+        "summarise": "You take notes on a conversation",
         "profile": "You keep a list of the subjects",
-        "follow_up": "that nobody took up",
+        "follow_up": "Nobody answered the last message",
         "discover": "likes to talk about the subjects",
     }
     return next((kind for kind, mark in marks.items() if mark in said), "answer")

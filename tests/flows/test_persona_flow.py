@@ -86,7 +86,7 @@ async def test_a_person_cannot_flood_a_memory(tmp_path):
     async with flow(tmp_path, MEMORY_WRITES_PER_DAY="1") as f, f.running(agents=("claude",), personas=True):
         f.models.answer = noting("spam")
         assert (await asked(f, "debate", "note this")).results[0][1] == "noted"
-        assert "the limit is reached" in (await asked(f, "debate", "note that")).results[0][1]
+        assert "limit of memory changes is reached" in (await asked(f, "debate", "note that")).results[0][1]
 
 
 async def test_a_coding_agent_is_told_of_no_tool_but_its_own_and_its_memory(tmp_path):

@@ -40,7 +40,7 @@ async def test_a_room_s_prompts_grow_at_their_end_and_its_turns_and_messages_are
     said, noted = itertools.count(1), itertools.count(1)
 
     def answer(request):
-        if "keep the notes" in request.system:
+        if "You take notes" in request.system:
             return f"Notes, version {next(noted)}."
         return decision(f"Point {next(said)}.")
 
