@@ -39,7 +39,7 @@ RULES = {
     "write 'budget'": r"\bday's money\b|\bno money\b|\bon the account of\b|\bon the books\b",
     "write 'unavailable' or 'unreachable'": r"\b(?:is|are|was|were|be) away\b",
     'write "isn\'t a"': r"(?<!there )\b(?:is|are|was|were) no (?!longer\b|more\b|one\b)[a-z]+",
-    "write American English": r"\b(?:colour|licence|behaviour|summaris|recognis|organis|sceptic|favour)\w*|"
+    "write American English": r"\b(?:colour|licence|behaviour|summaris(?!e[,`])|recognis|organis|sceptic|favour)\w*|"
     r"\b(?:for ever|under way|inside of|anew|whoever|amongst|whilst)\b|\d %(?![\w(.])",
     "say how many, how long, or how far": r"\bso (?:many|long|much) (?:seconds|turns|times|at most|as)\b|\bas far as\b",
     "write 'expensive', 'only', or 'other'": r"\b(?:dear|mere|foreign) (?:models?|goodbyes?|bots?|webhooks?|marks?)\b",
