@@ -78,7 +78,6 @@ def process_environment() -> Mapping[str, str]:
 
 
 def names_in(settings: type[Keys]) -> list[str]:
-    """Return the names of the settings in a class."""
     return [str(info.validation_alias) for info in settings.model_fields.values() if info.validation_alias]
 
 
@@ -159,7 +158,6 @@ def _read(
     problems: list[str],
     odd_names: list[str],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the texts of .env and of the environment, by name."""
     names = {*_own_names(agents), *OTHER_NAMES.values()}
 
     def is_ours(name: str) -> bool:

@@ -1,6 +1,6 @@
-"""What agents may do while nobody writes, by priority. A new task begins with a row here.
+"""The background tasks of agents while nobody writes, by priority. To add a task, start with a row here.
 
-What each is about is in agent_coordinator/idle/tasks.py, what its agent is told in agentic/context/prompt.py.
+agent_coordinator/idle/tasks.py chooses a task's subject; agentic/context/prompt.py has the texts for its agent.
 """
 
 from __future__ import annotations

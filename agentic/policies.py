@@ -1,6 +1,6 @@
-"""The policies of conversations: who speaks next, in words for people. A new one begins with a row here.
+"""The policies that decide who speaks next, in words for people. To add a policy, start with a row here.
 
-Its class is in agent_coordinator/policies/, by_name.py makes it.
+Its class is in agent_coordinator/policies/, where by_name.py makes it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Format counts, money, durations, and lists for people; find agents' names in texts; compare texts.
 
-Names. A name matches as it was given first. After that come spellings that people use for it: another case, without
-accents, spaces, hyphens, emoji or quotation marks, with "ue" for "ü", and last without its article. The closest
-spelling wins: "The Sceptic" is not "Sceptic" if there are both. A spelling that fits two agents equally well names
-both, and the caller decides. Bots and the coordinator use the same rule.
+Names. An exact match of a name is tried first, then spellings that people use: another case, no accents, spaces,
+hyphens, emoji, or quotation marks, "ue" for "ü", and last without the article. The closest spelling wins: if there are
+both "The Sceptic" and "Sceptic", they are different. If a spelling fits two agents equally well, both match, and the
+caller decides. Bots and the coordinator use the same rule.
 
-Similarity. A shingle is a run of SHINGLE words. Texts are compared by the share of the newer one's shingles that an
-earlier one has, so a long answer to a short one repeats nothing, and a text within a longer one repeats it.
+Similarity. A shingle is a run of SHINGLE words. A text repeats an earlier text if that text has enough of its shingles:
+a long answer doesn't repeat a short text, but a part of a longer text repeats it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ARTICLES = frozenset(
 MIN_LETTERS = 3  # a name with symbols and fewer letters is found with its symbols
 MIN_JOINED = 6  # letters of a name that a text may write in two words
 MIN_PART = 2  # letters of each of these words
-MIN_WITHOUT_ARTICLE = 4  # letters; "one" is no short form of "The One" in running text
+MIN_WITHOUT_ARTICLE = 4  # letters; "one" in running text isn't "The One"
 
 _AROUND = " \t\n\"'`*_~@<>()[]“”„‟‘’‚«»‹›「」『』"
 _PUNCTUATION = ".,;:!?…"
@@ -42,8 +42,8 @@ _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "æ": "ae", "œ": "oe
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "å": "aa", "Å": "Aa"})
 
 SHINGLE = 3  # words
-SAID_BEFORE = 0.5  # of the text's shingles, in one earlier text
-MIN_SHINGLES = 4  # a shorter text repeats nothing
+SAID_BEFORE = 0.5  # the share of the text's shingles in an earlier text
+MIN_SHINGLES = 4  # a shorter text never repeats another
 
 # Scripts without spaces: Thai, Burmese, Khmer, Japanese, Chinese
 _SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
@@ -55,7 +55,7 @@ Shingles = frozenset[tuple[str, ...]]
 
 
 def lasting(seconds: float) -> str:
-    """ "40 seconds", "1 minute", "90 minutes", "3 hours", "2 days"; rounded, never 0."""
+    """Return "40 seconds", "1 minute", "90 minutes", "3 hours", or "2 days": rounded, never 0."""
     for least, unit, name in _UNITS:
         if seconds >= least:
             return counted(round(seconds / unit), name)
@@ -63,26 +63,26 @@ def lasting(seconds: float) -> str:
 
 
 def dollars(amount: float) -> str:
-    """ "$1.50", "$0.0042"; small sums keep more digits."""
+    """Return "$1.50", or "$0.0042": small amounts keep more digits."""
     if 0 < amount < 0.00005:
         return "less than $0.0001"
     return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.4f}"
 
 
 def counted(number: int, name: str) -> str:
-    """ "1 turn", "2 turns" """
+    """Return "1 turn" or "2 turns"."""
     return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def listed(names: Sequence[str], nothing: str = "nobody") -> str:
-    """ "a", "a and b", "a, b, and c" """
+    """Return "a", "a and b", or "a, b, and c"."""
     if len(names) < 3:
         return " and ".join(names) or nothing
     return f"{', '.join(names[:-1])}, and {names[-1]}"
 
 
 def finite_number(text: str) -> float | None:
-    """The number that a text is; None if it isn't one, or an infinite one."""
+    """Parse a finite number. Returns None for other texts."""
     try:
         number = float(text)
     except ValueError:
@@ -91,13 +91,12 @@ def finite_number(text: str) -> float | None:
 
 
 def folded(text: str) -> str:
-    """The text as it is compared: without differences of case and of width."""
+    """Return the text for comparisons, without differences in case and width."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
 def named(names: Mapping[str, str], given: str) -> tuple[str, ...]:
-    """The agents that are called `given`: one, several if the name is ambiguous, none if nobody is. `names` maps
-    agents' keys to shown names."""
+    """Return the agents called `given`; several if the name is ambiguous. `names` maps agents' keys to shown names."""
     for form in (_exact, _unwrapped, _any_case, letters_of, _without_article):
         wanted = form(given)
         known = names.items()
@@ -108,13 +107,15 @@ def named(names: Mapping[str, str], given: str) -> tuple[str, ...]:
 
 
 def names_in(text: str, shown: Mapping[str, str]) -> tuple[str, ...]:
-    """The agents whose shown names, or keys, are in the text as whole words, in the order of the text. `shown` maps
-    agents' keys to shown names."""
+    """Return the agents whose shown names or keys are in the text as whole words, in the text's order.
+
+    `shown` maps agents' keys to shown names.
+    """
     return tuple(dict.fromkeys(agent for group in calls_in(text, shown) for agent in group))
 
 
 def calls_in(text: str, shown: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """The names in the text, in order: for each the agents that it fits equally well, mostly one."""
+    """Return, for each name in the text in order, the agents that it fits equally well (usually one)."""
     plain = _plain(text)
     words = [found.span() for found in _WORD.finditer(plain)]
     letters = "".join([plain[start:end] for start, end in words])
@@ -141,17 +142,17 @@ class _Match:
     agent: str
     start: int
     end: int
-    is_full: bool  # the name as it is, not without its article
+    is_full: bool  # including its article
 
     def beats(self, other: _Match) -> bool:
-        """Whether this is a closer reading of the same words, as another agent's name."""
+        """Whether this is a closer match of the same words than another agent's name."""
         if self.agent == other.agent or self.start >= other.end or other.start >= self.end:
             return False
         return (self.is_full, self.end - self.start) > (other.is_full, other.end - other.start)
 
 
 def _matches(plain: str, words: Sequence[tuple[int, int]], letters: str, agent: str, shown: str) -> list[_Match]:
-    """Where the agent is named in the text. `letters`: those of its words, joined."""
+    """Return where the text names the agent. `letters` are the joined letters of the text's words."""
     found: list[_Match] = []
     for form, parts, is_full in _forms(agent, shown):
         if not parts:
@@ -165,7 +166,7 @@ def _matches(plain: str, words: Sequence[tuple[int, int]], letters: str, agent: 
         for first, (start, _) in enumerate(words):
             if plain[start] != form[0] or (end := _end_of_name(plain, words, first, form, parts)) is None:
                 continue
-            # "a doctor" is somebody else than The Doctor; with its own article the name is a full one.
+            # "a doctor" isn't The Doctor.
             has_article = first > 0 and plain[slice(*words[first - 1])] in ARTICLES
             if is_full or not has_article:
                 found.append(_Match(agent, start, end, is_full))
@@ -175,7 +176,7 @@ def _matches(plain: str, words: Sequence[tuple[int, int]], letters: str, agent: 
 def _end_of_name(
     plain: str, words: Sequence[tuple[int, int]], first: int, form: str, parts: tuple[str, ...]
 ) -> int | None:
-    """Where a name that begins with this word ends in the text; None if it isn't there."""
+    """Return where a name that starts with this word ends in the text, or None if it isn't there."""
     read: list[str] = []
     for at in range(first, len(words)):
         start, end = words[at]
@@ -193,13 +194,13 @@ def _end_of_name(
 
 @lru_cache(maxsize=1024)
 def _forms(agent: str, shown: str) -> tuple[tuple[str, tuple[str, ...], bool], ...]:
-    """The spellings to look for: letters, the words that they are in, whether it is the full name."""
+    """Return the spellings to look for: letters, their words, and whether it is the full name."""
     forms: dict[str, tuple[tuple[str, ...], bool]] = {}
     for name in (shown, agent, _spelled_out(shown)):
         plain = " ".join(_plain(name).split())
         words = tuple(_WORD.findall(plain))
         letters = "".join(words)
-        # No row of words between spaces: an emoji, "C++", a script without spaces.
+        # Not words separated by spaces: an emoji, "C++", a script without spaces.
         has_few = len(letters) < MIN_LETTERS and letters != plain
         if plain and (has_few or any(_IS_SPACELESS.match(end) for end in (plain[0], plain[-1]))):
             forms.setdefault(plain, ((), True))
@@ -213,12 +214,12 @@ def _forms(agent: str, shown: str) -> tuple[tuple[str, tuple[str, ...], bool], .
 
 
 def _spelled_out(name: str) -> str:
-    """The name as people write it who have no umlauts."""
+    """Return the name as people without umlauts on their keyboard write it."""
     return unicodedata.normalize("NFC", name).translate(_UMLAUTS)
 
 
 def letters_of(name: str) -> str:
-    """The letters and digits of a name alone; of a name without any, its symbols."""
+    """Return only the letters and digits of a name, or its symbols if it has none."""
     plain = _plain(name)
     return "".join(_WORD.findall(plain)) or "".join(plain.split())
 
@@ -241,19 +242,19 @@ def _without_article(name: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text without differences of case, width and accents."""
+    """Return the text without differences in case, width, and accents."""
     plain = unicodedata.normalize("NFKD", _INVISIBLE.sub("", text)).casefold()
     return unicodedata.normalize("NFC", _ACCENTS.sub("", plain)).translate(_LETTERS)
 
 
 def runs(text: str) -> Iterator[tuple[str, bool]]:
-    """Runs of letters and digits, casefolded, without addresses and marks, and whether the script has no spaces."""
+    """Yield casefolded runs of letters and digits, without addresses and marks, and if their script lacks spaces."""
     for run in _RUN.findall(folded(_MARKS.sub(" ", text))):
         yield run, _IS_SPACELESS.match(run) is not None
 
 
 def tokens(text: str) -> list[str]:
-    """All words in order; a character of a script without spaces is one by itself."""
+    """Return all words in order. In scripts without spaces, each character is a word."""
     found: list[str] = []
     for run, spaceless in runs(text):
         found.extend(run if spaceless else (run,))
@@ -266,7 +267,7 @@ def shingles(text: str) -> Shingles:
 
 
 def says_again(text: str, earlier: Iterable[str]) -> bool:
-    """Whether the text says nearly what one of the earlier ones said."""
+    """Whether the text nearly repeats an earlier text."""
     own = shingles(text)
     if len(own) < MIN_SHINGLES:
         return False

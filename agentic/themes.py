@@ -1,4 +1,4 @@
-"""The themes of channels: one for each table of themes.toml.
+"""The themes of channels, one for each table in themes.toml.
 
 A theme says how the bots behave in a channel (`rules`, put into the prompt word for word), how long their messages are
 in conversations (`length`), how much of the context window they need, whether answers gain from a web search, and
@@ -17,11 +17,11 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """How to behave in a channel. `summary` says in a few words what it is, for the owner who chooses one.
+    """How the bots talk in a channel. `summary` describes it briefly for the owner who chooses a theme.
 
-    `window_share` is the part of the context window (0 to 1) that this talk needs: a joke stands by itself, a debate or
-    a story does not. `search`: look things up before speaking. `always_draw`: every post carries a picture if the
-    provider can draw; `maybe_draw`: a picture now and then is welcome.
+    `window_share` is the part of the context window (0 to 1) that it needs: a joke needs little, a debate or a story
+    much. `search`: look things up before speaking. `always_draw`: every post has a picture if the provider can draw;
+    `maybe_draw`: an occasional picture is welcome.
     """
 
     name: str
@@ -43,5 +43,5 @@ DEFAULT_THEME = "casual"
 
 
 def theme_named(name: str) -> Theme:
-    """The theme of that name, in any case and with blanks around it; an unknown one is casual."""
+    """Return the theme with this name, in any case and with surrounding spaces; for an unknown name, casual."""
     return THEMES.get(name.strip().lower(), THEMES[DEFAULT_THEME])

@@ -100,7 +100,6 @@ async def _check_model(models: _ModelList, model: ModelSettings, found: Findings
 
 
 def _configured_name(agent: AgentSettings, model: ModelSettings) -> str:
-    """Return the model's name as it is in the settings."""
     return model.model if model.provider == agent.spec.provider else model.name
 
 

@@ -232,7 +232,6 @@ def automation_turns_a_day(
 
 
 def hooks_of_a_mention(folder: Path) -> int:
-    """Return the number of hook turns around each mention."""
     hooks, _ = parse_hooks(read_persona(folder).agents)
     return sum(hook.fires_for("message") for name, hook in hooks.items() if name in AROUND)
 
@@ -253,7 +252,6 @@ def _moments(job: Job, now: float, end: float, zone: tzinfo) -> Iterator[float]:
 
 
 def check_options(settings: Settings, found: Findings) -> None:
-    """Report wrong options as warnings: the bots start without them."""
     files = OptionFiles(settings.config_files_dir, tuple(settings.agents))
     files.refresh()
     for problem in files.problems():

@@ -66,7 +66,7 @@ _ADMINISTRATOR = discord.Permissions(administrator=True).value
 
 
 class TokenRefusedError(Exception):
-    """Discord rejects the token."""
+    pass
 
 
 class NoAnswerError(Exception):
@@ -75,8 +75,6 @@ class NoAnswerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """A channel's permission overwrite for a role or a member."""
-
     allow: int
     deny: int
 
@@ -253,13 +251,11 @@ def _is_out_of_place(channel: ChannelView, settings: Settings, found: Findings) 
 
 
 def report_channels(settings: Settings) -> Mapping[str, int]:
-    """Return the channels for reports and other output, by setting."""
     named = {"OWNER_CHANNEL_ID": settings.owner_channel_id, "OUTPUT_CHANNEL_ID": settings.output_channel_id}
     return {key: channel_id for key, channel_id in named.items() if channel_id is not None}
 
 
 def _check_report_channels(view: BotView, settings: Settings, found: Findings) -> None:
-    """Check that the bot can write in the channels of report_channels."""
     for key, channel_id in report_channels(settings).items():
         channel = view.channels.get(channel_id)
         missing_here = [] if channel is None else missing(view.bits_in(channel), WRITING)
@@ -375,7 +371,6 @@ async def read_bot_view(
 
 
 async def _read_guild(http: HTTPClient, view: BotView, guild_id: int) -> None:
-    """Add the guild, if the bot is in it."""
     try:
         guild = await http.get_guild(guild_id, with_counts=False)
         member = await http.get_member(guild_id, view.user_id)

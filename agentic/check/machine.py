@@ -17,7 +17,6 @@ from agentic.wire.server import MIN_VERSION, RedisPlace, locate_redis
 
 
 def taken_ports(settings: Settings) -> Findings:
-    """Warn about ports that are already in use."""
     found = Findings()
     ports = {
         "HEALTH_PORT": ("127.0.0.1", settings.health_port),

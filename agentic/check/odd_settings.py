@@ -102,7 +102,6 @@ def _warn_of_models(settings: Settings, found: Findings) -> None:
 
 
 def _warn_of_memory(settings: Settings, found: Findings) -> None:
-    """Warn about options that need the record if nothing is recorded."""
     if settings.records:
         return
     speaking = {agent.name: agent.display_name for agent in settings.agents.values() if agent.token is not None}

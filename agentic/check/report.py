@@ -33,7 +33,6 @@ _COLORS = {Level.OK: "green", Level.NOTE: "dim", Level.WARNING: "yellow", Level.
 
 
 def show(sections: Sequence[ReportSection], console: Console, settings: Settings) -> None:
-    """Print invite links, findings by section, and a summary line."""
     redact = Redactor(settings.secrets())
     marks = _MARKS if can_show("".join(_MARKS.values()), console.encoding) else _PLAIN_MARKS
 

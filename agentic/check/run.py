@@ -129,7 +129,6 @@ async def _check_agent(
 
 
 async def _guarded(check: Awaitable[T], found: Findings, subject: str, seconds: float) -> T | None:
-    """Run a check; an error becomes a finding."""
     try:
         async with asyncio.timeout(seconds):
             return await check

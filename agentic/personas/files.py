@@ -41,7 +41,7 @@ _NO_LINK = (errno.ELOOP, errno.EMLINK)
 
 
 class PersonaError(Exception):
-    """An error about a persona's files."""
+    pass
 
 
 class OutOfBounds(PersonaError):
@@ -112,8 +112,6 @@ FileText = tuple[str | None, PersonaError | None]
 
 
 class FileCache:
-    """Caches the texts of files."""
-
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock, self._kept = clock, dict[str, tuple[tuple[int, int, int], str]]()  # path → file's mark, its text
         self._seen: dict[str, tuple[float, int, FileText]] = {}  # path → time of the last check, number of writes then

@@ -147,7 +147,6 @@ def further_lines(text: str, without: Collection[str]) -> str:
 
 
 def _split(text: str) -> tuple[str | None, str]:
-    """Split the front matter (None if there is none) from the rest."""
     lines = text.split("\n")
     if not _FENCE.fullmatch(lines[0]):
         return None, text

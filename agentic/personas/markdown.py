@@ -28,8 +28,6 @@ _FIELD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line without its comments."""
-
     number: int
     text: str
     level: int = 0  # of a heading: 1 to 6
@@ -37,7 +35,6 @@ class Line:
 
     @property
     def title(self) -> str:
-        """The heading's text, with single spaces."""
         match = _HEADING.fullmatch(self.text)
         words = (match[2] or "").split() if match and self.level else []
         if words and not words[-1].strip("#"):  # marks that close the heading

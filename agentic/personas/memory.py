@@ -143,7 +143,6 @@ def origins(text: str) -> frozenset[int]:
 
 @lru_cache(maxsize=32)
 def people_in(text: str) -> frozenset[int]:
-    """Return the people who caused the entries."""
     return frozenset(person for block in blocks_of(text) for person in block.people) - {UNKNOWN}
 
 

@@ -83,7 +83,6 @@ class Check:
 
     @property
     def field(self) -> str:
-        """The key of its last run."""
         return f"heartbeat:{_short(self.name)}"
 
     @property

@@ -82,8 +82,6 @@ class BootConfig:
 
 @dataclass(frozen=True, slots=True)
 class BootReport:
-    """Files that were read, files that were created, and problems for the log."""
-
     loaded: tuple[str, ...]
     made: tuple[str, ...]
     problems: tuple[str, ...] = ()
@@ -143,7 +141,6 @@ def hide_notes(folder: Path) -> tuple[str, ...]:
 
 
 def parse_boot(text: str | None) -> tuple[BootConfig, tuple[str, ...]]:
-    """Parse boot.md. Returns problems with file and line."""
     problems = Problems(FILE, text)
     if text is None:
         return BootConfig(), ()

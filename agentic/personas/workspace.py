@@ -122,7 +122,6 @@ class Workspace:
         return tuple(hits)
 
     def _make_room(self, root: int, path: str, size: int) -> None:
-        """Reject a write that would exceed the limits."""
         others = [found for name, found in _walk(root, "", MAX_DEPTH) if name != path]
         if len(others) >= MAX_FILES:
             raise TooLarge(f"the workspace has {MAX_FILES} files, which is the limit")

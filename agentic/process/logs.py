@@ -37,8 +37,6 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(PlainFormatter):
-    """Formats a record as a JSON object on one line."""
-
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),

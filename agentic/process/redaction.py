@@ -139,6 +139,5 @@ def _paths_in(folder: str) -> str:
 
 
 def own_folders(data_dir: Path) -> tuple[Path, ...]:
-    """Return the program's folders: code, data, and virtual environment."""
     environment = (Path(sys.prefix),) if sys.prefix != sys.base_prefix else ()
     return (ROOT, data_dir, *environment)

@@ -45,7 +45,6 @@ class BackgroundTasks:
         task.add_done_callback(self._finished)
 
     async def finish(self) -> None:
-        """Wait until all tasks are done."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def cancel(self) -> None:
@@ -68,7 +67,6 @@ class BackgroundResult(Generic[T]):
         self._task: asyncio.Task[T | None] | None = None
 
     def start(self, work: Coroutine[Any, Any, T | None], name: str) -> None:
-        """Drop earlier work, and start this work."""
         self.drop()
         self._task = asyncio.create_task(work, name=name)
 

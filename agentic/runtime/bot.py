@@ -248,7 +248,6 @@ class RunEnd:
 
 
 def end_of(error: Exception, token_setting: str) -> RunEnd:
-    """Translate the error that ended a run."""
     match error:
         case (
             discord.LoginFailure() | discord.ConnectionClosed(code=4004)
@@ -408,7 +407,6 @@ class BotSupervisor:
         await self._release()
 
     async def _release(self) -> None:
-        """Release the lease, so that another process can take over the agent."""
         try:
             await self.lease.release()
         except Exception as error:  # perhaps the same error that ended the run

@@ -227,7 +227,6 @@ def _settings(*, local: bool = False, model: str | None = None) -> Settings | No
 
 
 def _log_start(settings: Settings) -> None:
-    """Log the version and the warnings about odd settings."""
     log.info("%s", version_line())
     from agentic.check.odd_settings import setting_warnings_here  # slow to import
 

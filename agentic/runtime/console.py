@@ -247,8 +247,6 @@ class ConsolePlace(Place):
 
 
 class AgentColours(Mapping[str, int]):
-    """The color (0xRRGGBB) of each agent in the roster, which changes."""
-
     def __init__(self, services: Services) -> None:
         self._services = services
 

@@ -43,8 +43,6 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The state of a process."""
-
     bots: tuple[str, ...]  # online
     bus: bool  # whether Redis is connected
     stopping: bool = False

@@ -193,7 +193,6 @@ class Runtime:
         return standby
 
     def _stop_without_bots(self, _: object = None) -> None:
-        """Stop the process once no bot is left running."""
         if not self._bots_started or self.stop.is_set() or not all(self._tasks[name].done() for name in self.bots):
             return
         if self.accounts:  # they keep running without bots
@@ -321,7 +320,6 @@ class Runtime:
             self._idle_memory = None
 
     async def aclose(self) -> None:
-        """Close the coordinator, then all bots concurrently."""
         self.stop.set()
         await self._end_coordinator()
         closing = [bot.aclose(self._tasks.pop(name)) for name, bot in self.bots.items()]
@@ -393,7 +391,6 @@ def spans_to(endpoint: str, settings: Settings) -> Spans | None:
 
 
 def metrics_routes(runtime: Runtime) -> Sequence[web.RouteDef]:
-    """Return GET /metrics if this process has metrics."""
     return (runtime.metrics.route(),) if runtime.metrics is not None else ()
 
 

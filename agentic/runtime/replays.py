@@ -81,7 +81,6 @@ class ConsoleReplays:
 
         @table.post("/api/turns/{agent}/{id}/replay")
         async def replay_turn(request: web.Request) -> web.Response:
-            """Return the estimate, or both answers."""
             change = await read_body(request, ReplayRequest)
             if change.model and change.persona:
                 raise Refused(400, "change either the model or the persona")
@@ -99,7 +98,6 @@ class ConsoleReplays:
         return sorted(each.name for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
 
     async def _run(self, parts: ConsoleContext, turn: WholeTurn, change: ReplayRequest) -> Mapping[str, Any]:
-        """Replay the turn, and write that to the record."""
         task = self._running = asyncio.create_task(self.replay(turn, change), name="replay")
         outcome = "failed"
         try:

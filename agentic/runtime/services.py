@@ -164,8 +164,6 @@ class ModelMakers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebAccess:
-    """The parts of the web that tools can reach."""
-
     picture_origins: tuple[str, ...] = ()  # besides Discord's
     pages: Callable[[], PublicFetcher] = PublicFetcher
     keyless: Keyless = KEYLESS  # search engines without a key

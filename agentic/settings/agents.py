@@ -210,7 +210,6 @@ class AgentSettings:
 
     @property
     def usable(self) -> tuple[ModelSettings, ...]:
-        """The models whose keys are set."""
         return tuple(model for model in self.models if model.lacks is None)
 
     @property

@@ -73,7 +73,6 @@ class EndpointSettings(_Written):
         return Rates(self.price_in or 0.0, self.price_out or 0.0)
 
     def over(self, known: Endpoint | None) -> Endpoint:
-        """Return the known endpoint with the owner's changes."""
         known = known or Endpoint(name=self.name, base_url="")
         changes = {"base_url", "api", "prefill", "stream_usage"}
         return replace(
@@ -274,7 +273,6 @@ def chosen_models(folder: Path, agents: Iterable[str], own: Iterable[str]) -> tu
     problems: list[str] = []
 
     def by_server(prefix: str) -> dict[int, tuple[str, ...]]:
-        """Return the models by guild id, from the files `<prefix><guild id>.yaml`."""
         ids = {path: path.name.removesuffix(".yaml").rpartition(".")[2] for path in folder.glob(f"{prefix}*.yaml")}
         files = {int(server): path for path, server in ids.items() if re.fullmatch(r"[1-9][0-9]{0,19}", server)}
         found = {server: _model_option(path, known, problems) for server, path in sorted(files.items())}

@@ -42,7 +42,6 @@ class ServiceSettings(Keys):
 
     @classmethod
     def of(cls, settings: object) -> Self:
-        """Return all settings as these."""
         assert isinstance(settings, cls)
         return settings
 
@@ -68,7 +67,6 @@ def service_keys() -> list[str]:
 
 
 def services_in_use(settings: Settings) -> Iterator[Any]:
-    """Import the classes of the chat services that the settings use."""
     yield from (load_class(row.service) for row in SERVICES if settings.is_on(row.key))
 
 
@@ -78,7 +76,6 @@ def service_settings() -> Mapping[str, type[ServiceSettings]]:
 
 
 def settings_class() -> type[Settings]:
-    """Return the class of all settings, including the settings of chat services."""
     return _mix(tuple(service_settings().values()))
 
 
@@ -88,7 +85,6 @@ def _mix(services: tuple[type[ServiceSettings], ...]) -> type[Settings]:
 
 
 def with_accounts(settings: Settings) -> Settings:
-    """Return the settings with the accounts on chat services."""
     found = {key: dict(getattr(settings, its.accounts_field)) for key, its in service_settings().items()}
     return settings.with_(accounts=found)
 

@@ -216,7 +216,6 @@ class Settings(Keys):
 
     @property
     def console_is_public(self) -> bool:
-        """Whether other machines can reach the console's address."""
         try:
             return not ip_address(self.console_host).is_loopback
         except ValueError:
@@ -250,7 +249,6 @@ class Settings(Keys):
 
     @property
     def record_file(self) -> Path:
-        """The record's file, which its writer creates."""
         return self.data_dir / "record.db"
 
     @property

@@ -80,7 +80,6 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _account_conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield conflicts of CHANNEL and of the accounts on other services."""
     if settings.channel not in (None, ALL, *service_keys()):
         yield ("CHANNEL",), f"CHANNEL: expected {', '.join(service_keys())} or {ALL}"
     for key, service in service_settings().items():

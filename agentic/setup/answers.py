@@ -79,7 +79,6 @@ class Answers:
     _settings: Settings | None = None  # with the answers so far
 
     def get(self, key: str) -> str:
-        """Return the text of a setting, or ""."""
         if key in self._given:
             return self._given[key]
         return self.in_environment(key) or self._first(self.in_file, key)
@@ -121,8 +120,6 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class FoundBot:
-    """The bot of a token."""
-
     id: int
     name: str
     application: Application
@@ -141,7 +138,6 @@ class Session:
     channels: dict[int, str] = field(default_factory=dict)
 
     def agents(self) -> list[AgentSettings]:
-        """Return all agents, as a start with these answers would have them."""
         return list(self.answers.settings().agents.values())
 
     def title(self, agent: str) -> str:
@@ -151,7 +147,6 @@ class Session:
         return ", ".join(self.title(agent) for agent in agents)
 
     def tokens(self) -> dict[str, str]:
-        """Return the checked tokens, by agent."""
         return {
             agent.name: agent.token.get_secret_value()
             for agent in self.agents()
@@ -180,13 +175,11 @@ def read_answers(path: Path, environ: Mapping[str, str]) -> tuple[Answers, list[
 
 
 def _in_capitals(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts with our settings' names in capitals."""
     known = ASKED.union(OTHER_NAMES.values())
     return {key.upper() if key.upper() in known else key: text for key, text in texts.items()}
 
 
 def _keys(problem: str) -> set[str]:
-    """Return the settings that a problem's line names."""
     return set(problem.partition(":")[0].split(", "))
 
 
@@ -206,8 +199,6 @@ def look_up_bot(token: str) -> FoundBot:
 
 
 def answers_on_signal(address: str) -> bool:
-    """Whether a signal-cli-rest-api answers at the address."""
-
     async def ask() -> bool:
         try:
             async with asyncio.timeout(SECONDS), SignalClient(address) as client:

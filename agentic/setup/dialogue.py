@@ -111,7 +111,6 @@ class Dialogue:
         return printable(line, self._console.encoding)
 
     def ask(self, question: str) -> str:
-        """Return the answer without surrounding spaces."""
         return self._answer(self._reader.line, question)
 
     def ask_hidden(self, question: str) -> str:
@@ -128,7 +127,6 @@ class Dialogue:
                 self.bad("That isn't UTF-8 text. Type it again.")
 
     def agrees(self, question: str, *, default: bool = True) -> bool:
-        """Ask for yes or no; Enter is the default."""
         return self.choose(question, ("yes", "no"), default="yes" if default else "no") == "yes"
 
     def choose(self, question: str, words: Sequence[str], *, default: str) -> str:
@@ -156,7 +154,6 @@ class Dialogue:
         return answer == ""
 
     def waiting(self, what: str) -> AbstractContextManager[object]:
-        """Show a spinner on a terminal."""
         return self._console.status(f"{self._clean(what)} ...")
 
 

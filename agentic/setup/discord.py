@@ -46,7 +46,6 @@ Servers = Mapping[str, Mapping[int, str]]  # by agent: id → name
 
 
 def set_up_bots(session: Session) -> None:
-    """Ask about every bot of the table."""
     for agent in session.agents():
         session.talk.heading(agent.display_name)
         kept = _set_up_bot(session, agent)
@@ -244,7 +243,6 @@ def _show_failures(session: Session, failed: Mapping[str, str]) -> None:
 
 
 def choose_channels(session: Session) -> None:
-    """Ask for channels and themes in the chosen servers."""
     talk = session.talk
     talk.heading("Channels")
     while True:

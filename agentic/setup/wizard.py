@@ -333,7 +333,6 @@ def _exists(name: str) -> bool:
 
 
 def _finish(session: Session, check: Callable[[], int]) -> int:
-    """Run the check, and tell the owner what to type next."""
     talk = session.talk
     talk.heading("Check")
     try:
