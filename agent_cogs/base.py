@@ -67,7 +67,7 @@ class TranscriptCog(discord.Cog):
         self._listener, self._agent = listener, agent
 
     def record(self, message: discord.Message) -> Entry | None:
-        """Add a new message to its transcript. Return its entry, or None for a message that nobody wrote."""
+        """Add a new message to its transcript. Return its entry, or None if nobody wrote it."""
         transcript = self._transcripts.of(message.channel.id)
         if message.id in transcript and not transcript.lacks_text(message.id):
             return transcript.get(message.id)

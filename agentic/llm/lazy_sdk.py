@@ -1,9 +1,9 @@
-"""Import the SDKs of OpenAI and Anthropic without the classes that no adapter uses.
+"""Imports the SDKs of OpenAI and Anthropic without the classes that no adapter uses.
 
-Both import at once whatever a caller may need: Anthropic's 3,200 modules take 50 MB and half a second. Nearly all of
-them are types of requests and answers, and the adapters use the clients alone (agentic.llm.http). So the names that a
-package of an SDK only passes on from its submodules are imported when they are first asked for, as Python can do by
-itself from 3.15 on (PEP 810). Every name stays importable; a package of another shape is imported as usual.
+Both SDKs import everything at once: Anthropic's 3,200 modules take 50 MB and half a second. Nearly all of them are
+types of requests and answers, but the adapters only use the clients (agentic.llm.http). So names that an SDK's package
+merely re-exports from its submodules are imported at their first use, as Python can do on its own from 3.15 on (PEP
+810). Every name stays importable, and packages of another shape are imported as usual.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 PACKAGES = ("openai.", "anthropic.")
-TOP = "anthropic"  # passes on its helpers too; what OpenAI's first module passes on is lazy by itself
+TOP = "anthropic"  # re-exports its helpers too; OpenAI's own re-exports are already lazy
 HELPERS = "lib."
 
 
@@ -39,12 +39,12 @@ class _Finder(MetaPathFinder):
 
 
 class _LazyPackage(SourceFileLoader):
-    """Runs the first module of a package without the imports that pass names on."""
+    """Runs a package's `__init__` without its re-exports."""
 
     def exec_module(self, module: ModuleType) -> None:
         try:
             self._run_lazily(module)
-        except Exception:  # a package of another shape; a real error comes again
+        except Exception:  # a package of another shape; a real error is raised again
             super().exec_module(module)
 
     def _run_lazily(self, module: ModuleType) -> None:

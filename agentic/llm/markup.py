@@ -1,14 +1,14 @@
-"""Marks that models write and people must never see: reasoning, tool calls, control tokens, citation marks.
+"""Removes marks that people must never see: reasoning, tool calls, control tokens, citation marks.
 
-    strip_reasoning   an answer as it came from the model, before its form is read: only reasoning goes, and nothing
-                      inside a JSON object is touched
-    strip_markup      words for people: everything in the tables below goes
+    strip_reasoning   for a model's raw answer, before its form is parsed: removes only reasoning, and nothing inside a
+                      JSON object
+    strip_markup      for text that people read: removes everything in the tables below
 
 The tables are collected from the chat templates of open models and from the parsers of vLLM and SGLang. To support
-another maker's format, add a line. One scanner reads them, in linear time. It leaves code alone, and marks that the
-text talks about in the middle of a sentence ("Use [THINK] tags?").
+another format, add a line. One scanner applies them in linear time. It keeps code, and marks that the text talks about
+in the middle of a sentence ("Use [THINK] tags?").
 
-With `growing` the text is still being written: what is returned ends before any mark that is not complete yet.
+`growing`: the text is still being written, so the result ends before any incomplete mark.
 """
 
 from __future__ import annotations
@@ -260,21 +260,20 @@ _decoder = json.JSONDecoder(strict=False)
 
 @dataclass(frozen=True, slots=True)
 class KnownSources:
-    """What an answer may link to. `sources`: the pages that it rests on. `texts`: words in which people named
-    addresses."""
+    """The pages that an answer may link to. `sources`: the pages it is based on. `texts`: people's texts with URLs."""
 
     sources: Sequence[Source] = ()
     texts: Sequence[str] = ()
 
     def link_to(self, label: str) -> str | None:
-        """Return the Markdown link for what a citation mark names: a source's number or host."""
+        """Return the Markdown link for a citation mark, which names a source's number or host."""
         for source in self.sources:
             if label.casefold() in (source.title.casefold(), _host(source.url)):
                 return f"[{label}](<{source.url}>)"
         return None
 
     def has_host(self, address: str) -> bool:
-        """Whether the address is on a site that the sources or the people have named."""
+        """Return whether the URL's site is one of the sources' or was named by people."""
         host = _host(address)
         named = (found[0] for text in self.texts for found in _ADDRESS.finditer(text))
         return bool(host) and any(host == _host(url) for url in (*(source.url for source in self.sources), *named))
@@ -284,7 +283,7 @@ NOTHING_KNOWN = KnownSources()
 
 
 def _host(address: str) -> str:
-    """Return the host of a web address, without "www."; "" for anything else."""
+    """Return a URL's host without "www.", or "" for anything else."""
     try:
         parts = urlsplit(address.replace("\\", "/"))  # as browsers read it
         return (parts.hostname or "").removeprefix("www.") if parts.scheme.lower() in ("http", "https") else ""
@@ -302,7 +301,7 @@ def strip_reasoning(text: str, *, growing: bool = False) -> str:
 
 
 def strip_markup(text: str, *, growing: bool = False, known: KnownSources = NOTHING_KNOWN) -> str:
-    """Return the words for people in a text, unchanged if there is nothing to remove."""
+    """Remove all marks from a text. Returns the same text if there are none."""
     for _ in range(MAX_ROUNDS):
         before, text = text, _final_answer(_final_channel(text), growing)
         text = _Scanner(text, growing=growing, removes=_EVERYTHING, known=known).run()
@@ -314,8 +313,7 @@ def strip_markup(text: str, *, growing: bool = False, known: KnownSources = NOTH
 
 
 def strip_additions(text: str, *, known: KnownSources = NOTHING_KNOWN) -> str:
-    """Remove what models add to words that are an answer all the same: citation marks, pictures by address, and control
-    tokens at the end."""
+    """Remove additions to an otherwise good answer: citation marks, pictures by URL, and control tokens at the end."""
     text = _Scanner(text, growing=False, removes=_ADDITIONS, known=known).run()
     begins = 0
     while (mark := _MARK.match(text, len(text) - len(text[begins:].lstrip()))) and (
@@ -332,7 +330,7 @@ def strip_additions(text: str, *, known: KnownSources = NOTHING_KNOWN) -> str:
 
 
 def _is_closing_tag(text: str, mark: re.Match[str], start: int = 0) -> bool:
-    """Whether a tag is HTML's or XML's, because its opening tag is in the text."""
+    """Return whether a tag belongs to HTML or XML, because its opening tag is in the text."""
     tag = mark[0].strip()
     return tag.startswith("</") and f"<{tag[2:]}" in text[start : mark.start()]
 
@@ -372,7 +370,7 @@ class _Scanner:
         return "".join((*self._kept, rest))
 
     def _step(self, at: int) -> int:
-        """Handle what begins here; return where to go on."""
+        """Handle the mark that begins here. Return the position to continue at."""
         text = self._text
         if not self._in_forms and text[at] == "{":
             return self._skip_object(at)
@@ -466,7 +464,7 @@ class _Scanner:
         return self._remove(start, closing.end())
 
     def _is_pair_mentioned(self, opening: re.Match[str], closing: re.Match[str], *, mentioned: bool) -> bool:
-        """Whether a sentence talks about both marks: "<think> and </think>", or "write <think>...</think> tags"."""
+        """Return whether a sentence is about both marks: "<think> and </think>", "write <think>...</think> tags"."""
         text, start = self._text, opening.start()
         after = text[closing.end() : closing.end() + 12]
         ends_line = after.startswith("\n") or (not after and not self._growing)
@@ -480,7 +478,6 @@ class _Scanner:
         return (quoted or not within) and bool(_WORDS_BEFORE.search(before) and _WORDS_AFTER.match(after))
 
     def _forget(self, at: int) -> int:
-        """Remove everything up to here."""
         self._kept.clear()
         self._copied, self.changes = at, True
         return at
@@ -494,8 +491,8 @@ class _Scanner:
         return found
 
     def _real_close(self, closing: re.Match[str], at: int, *, must_balance: bool) -> re.Match[str] | None:
-        """Return where reasoning ends: not at a mark that it talks about or has in code, and not where reasoning
-        inside it ends. If its marks don't match, it ends at the first closing mark, or nowhere if it must balance."""
+        """Return where reasoning ends: not at a mark that it talks about or has in code, and not at the end of nested
+        reasoning. If its marks don't match, it ends at the first closing mark, or nowhere if it must balance."""
         found: re.Match[str] | None
         for found in islice(closing.re.finditer(self._text, closing.start()), MAX_NESTING):
             if not (self._is_mentioned(found.start(), found.end()) or self._is_code(found.start())):
@@ -529,8 +526,8 @@ class _Scanner:
         return end + 3 if end >= 0 else mark.end()
 
     def _skip_object(self, at: int) -> int:
-        """Skip a JSON object. If it cannot be read strictly, the rest of the text is taken for it, unless reasoning
-        ends behind it and another object follows."""
+        """Skip a JSON object. If it isn't valid JSON, skip the rest of the text, unless reasoning ends after it and
+        another object follows."""
         if _FORM.match(self._text, at) is None:
             return at + 1
         try:
@@ -547,8 +544,8 @@ class _Scanner:
         return len(self._text)
 
     def _is_mentioned(self, start: int, end: int, *, opens: bool = False, ends_line: bool = False) -> bool:
-        """Whether a sentence talks about the mark: it goes on behind it as it came to it. `opens`: it is no closing
-        mark by itself, before which everything would be reasoning. `ends_line`: the sentence may end with it."""
+        """Return whether a sentence talks about the mark: there are words before and after it. `opens`: it isn't a lone
+        closing mark, before which everything would be reasoning. `ends_line`: the sentence may end with the mark."""
         before, after = self._text[max(0, start - 24) : start], self._text[end : end + 12]
         if _WORDS_BEFORE.search(before):
             return ends_line or _WORDS_AFTER.match(after) is not None
@@ -557,7 +554,7 @@ class _Scanner:
         return opens and bool(_WIDE_BEFORE.search(before) and (ends_line or _WIDE_AFTER.match(after)))
 
     def _cited(self, mark: str) -> str:
-        """Return what a citation mark becomes: its own words, a link to its source, or nothing."""
+        """Return a citation mark's replacement: its own words, a link to its source, or nothing."""
         if mark.startswith(("\ue200entity", "\ue200url")):
             parts = mark.strip("\ue200\ue201").split("\ue202")
             named = re.findall(r'"([^"\n]{1,200})"', parts[1])
@@ -587,7 +584,7 @@ _ACTION = re.compile(r"^[ \t*]{0,9}Action:[^\n]{1,200}\n{1,3}[ \t*]{0,9}Action I
 
 
 def _final_channel(text: str) -> str:
-    """Return the bodies of a harmony answer that are for people: `<|channel|>final<|message|>The answer is 4.`"""
+    """Return a harmony answer's texts for people: `<|channel|>final<|message|>The answer is 4.`"""
     if _MESSAGE not in text or not _HARMONY.search(_CODE.sub("", text)):
         return text
     shown, header = list[str](), text.partition(_MESSAGE)[0]
@@ -603,7 +600,7 @@ def _final_channel(text: str) -> str:
 
 
 def _final_answer(text: str, growing: bool) -> str:
-    """Return the answer in the form Thought, Action, Action Input, Observation, Final Answer."""
+    """Return the final answer of a text with Thought, Action, Action Input, Observation, and Final Answer."""
     step = _STEP.search(text)
     if step is None or text.count("```", 0, step.start()) % 2:
         return text

@@ -1,21 +1,21 @@
-"""The table of providers: PROVIDERS has a row for each one with an API of its own, ENDPOINTS for each address that
+"""The table of providers. PROVIDERS has a row for each provider with its own API, and ENDPOINTS for each address that
 speaks OpenAI's Chat Completions or Ollama's API.
 
-A new provider is a module in agentic/llm/providers, a row here, and a cog. Settings, prices, set-up, and checks read
-the row.
+A new provider is a module in agentic/llm/providers, a row here, and a cog. Settings, prices, setup, and checks read the
+row.
 
 A provider's rules say how its models' profiles differ. They apply from top to bottom; each has prefixes of model ids
 and the fields that it changes. A model on AWS Bedrock is the same Claude under a longer name, so Anthropic's rules
 apply to it before Bedrock's own. A model behind an OpenAI-compatible address is recognized by its maker's prefix, if it
 has one.
 
-Structured output together with web search: OpenAI, xAI and Gemini from 3 on take both. Anthropic refuses structured
-output together with citations, which its web search always gives, and Gemini 2 refuses it together with any tool. There
-the schema is given in words.
+Structured output together with web search: OpenAI, xAI, and Gemini 3 and later accept both. Anthropic rejects
+structured output together with citations, which its web search always adds, and Gemini 2 rejects it together with any
+tool. They get the schema in words.
 
-Which models continue a prefilled answer: Claude up to 4.5, and other makers' models by a documented prefix mode or by
-plain completions. Claude from 4.6 on and OpenAI's, Google's and xAI's own models do not. A model that the table does
-not know is tried; if its server refuses, PrefillMemory remembers that for the life of the process.
+Models that continue a prefilled answer: Claude up to 4.5, and other makers' models with a documented prefix mode or
+with plain completions. Claude from 4.6 on and the models of OpenAI, Google, and xAI don't. An unknown model is tried;
+if its server refuses, PrefillMemory remembers that for the life of the process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Rule = tuple[tuple[str, ...], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class PicturePrice:
-    """USD per million tokens in and out if the answer counts them, otherwise USD per picture."""
+    """US dollars per million tokens in and out if the answer counts them, otherwise per picture."""
 
     each: float
     input_mtok: float = 0.0
@@ -46,11 +46,11 @@ class PicturePrice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """A provider with an API of its own.
+    """A provider with its own API.
 
     `adapter` is "module:Class" of its ProviderModel, whose SDK takes about `import_seconds` to import; `cog` is the
-    class of its bots. `model` and `image_model` are its good and inexpensive ones, "" if it has none. `search_prices`
-    (USD for one search) and `picture_prices` are by prefix of the model; the first match counts. `price_list` and
+    class of its bots. `model` and `image_model` are the defaults (good and inexpensive), or "". `search_prices` (US
+    dollars per search) and `picture_prices` are by model prefix; the first match is used. `price_list` and
     `convention` are its names in genai-prices and in OpenTelemetry's conventions, if they differ.
     """
 

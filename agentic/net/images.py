@@ -123,7 +123,7 @@ def as_picture(data: bytes) -> Picture:
 
 
 def media_type_of(data: bytes) -> str | None:
-    """Return image/png, image/jpeg, image/gif, or image/webp, or None for anything else."""
+    """Return image/png, image/jpeg, image/gif, or image/webp, or None if it is none of these."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):

@@ -1,14 +1,14 @@
-"""A model whose turns are run by the Claude Agent SDK's `query()`: an agent with tools and sessions of its own.
+"""A model whose turns are run by the Claude Agent SDK's `query()`: an agent with its own tools and sessions.
 
 Each call starts the SDK's command-line program (a second, about 200 MiB). Its system prompt is the persona, its prompt
-the part of the channel that it has not read yet, and its last words are the reply. The program keeps sessions on the
-disk; an `AgentSessionStore` maps channels to sessions. If a session cannot be resumed it is dropped and the call fails
-with SessionLost; the next call starts a new one. Nothing is retried here: the program retries its own requests, and a
+is the unread part of the channel, and its last text is the reply. The program stores sessions on disk; an
+`AgentSessionStore` maps channels to sessions. If a session can't be resumed, it is dropped and the call fails with
+SessionLost; the next call starts a new session. Nothing is retried here: the program retries its own requests, and a
 query that was cut off may have written files.
 
-A tool named in Claude Code's `allowed_tools` is allowed everywhere: a plain "Read" reads any file of the machine, this
-program's `.env` included. So the configured tools become the list of available ones, and tools for files are allowed in
-the working folder only, which also covers links out of it. https://code.claude.com/docs/en/permissions
+A tool in Claude Code's `allowed_tools` is allowed everywhere: a plain "Read" reads any file on the machine, including
+this program's `.env`. So the configured tools become the list of available tools, and tools for files are allowed only
+in the working folder, which also covers links out of it. https://code.claude.com/docs/en/permissions
 """
 
 from __future__ import annotations
@@ -55,11 +55,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AgentSession:
-    """A channel's session, and how much of the channel's history it has read: `read` characters, whose digest is
-    `digest`.
-
-    It began after the message `since`.
-    """
+    """A channel's session, begun after the message `since`. It has read `read` characters of the channel's history,
+    whose digest is `digest`."""
 
     session_id: str
     read: int = 0
@@ -68,7 +65,7 @@ class AgentSession:
 
 
 class AgentSessionStore(Protocol):
-    """The sessions of an agent, by channel."""
+    """An agent's sessions by channel."""
 
     async def of(self, channel_id: int) -> AgentSession | None: ...
 
@@ -78,8 +75,7 @@ class AgentSessionStore(Protocol):
 
 
 class AgentSdkModel:
-    """The model of one agent. `free`: its address costs nothing. Without `sessions` every query is a session of its
-    own."""
+    """The model of one agent. `free`: its calls cost nothing. Without `sessions`, every query has its own session."""
 
     can_draw = False
 
@@ -106,14 +102,14 @@ class AgentSdkModel:
             raise errors.NotInstalled(hint, provider=PROVIDER, model=self.config.model) from None
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        """Run one query within `prompt.timeout` seconds. Raises ModelError only, with the cost so far in `usage` if the
+        """Run one query within `prompt.timeout` seconds. Raises only ModelError, with the cost so far in `usage` if the
         SDK reported it."""
         if prompt.prefill is not None:
             raise errors.PrefillRefused(provider=PROVIDER, model=self.config.model)
         sdk = await self.get_ready()
         try:
             async with asyncio.timeout(prompt.timeout):
-                # The agent's own messages are in the history at their places.
+                # The agent's own messages are in the history, too.
                 text = "\n\n".join(message.text for message in history if message.text)
                 reply = await self._converse(sdk, prompt, text)
         except TimeoutError:
@@ -163,12 +159,12 @@ class AgentSdkModel:
         return Reply(text=said, usage=usage, model=self.name)
 
     def _priced(self, counts: Mapping[str, Any], steps: int) -> Usage:
-        """Price the usage with our own table: the SDK's sum includes earlier queries of the session."""
+        """Price the usage with our own table, because the SDK's sum includes the session's earlier queries."""
         usage = usage_of({"usage": counts}, max(steps, 1))
         return replace(pricing.price(PROVIDER, self.config.model, usage, free=self.free), model=self.name)
 
     def worst_case(self) -> Usage:
-        """Return the most that a query costs, charged when it was cut off and nothing better is known."""
+        """Return a query's highest cost, which is charged if it is cut off and its cost is unknown."""
         return Usage(model=self.name, calls=1, text_cost_usd=0.0 if self.free else self.config.max_usd)
 
     def _cut_off(self, kind: type[ModelError], detail: str = "") -> ModelError:
@@ -192,7 +188,7 @@ class AgentSdkModel:
         raise errors.CannotDraw(provider=PROVIDER, model=self.config.model)
 
     async def aclose(self) -> None:
-        """Do nothing: between two queries nothing is open."""
+        """Do nothing: nothing is open between two queries."""
 
 
 def options_of(
@@ -203,10 +199,10 @@ def options_of(
     tools: Sequence[Tool] = (),
     call: RunCall | None = None,
 ) -> Any:
-    """Return the SDK's ClaudeAgentOptions. `session_id`: the session to resume, None for a new one.
+    """Return the SDK's ClaudeAgentOptions. `session_id`: the session to resume, or None to start a session.
 
-    No configuration of the owner or the folder is read, and the prompt is taken verbatim: an `@path` in a message opens
-    no file, a `/word` is not a command. Tools run by `call` are an MCP server in this process, and allowed.
+    The owner's and the folder's configurations aren't read, and the prompt is used verbatim: an `@path` in a message
+    opens no file, and a `/word` isn't a command. Tools run by `call` are an MCP server in this process, and allowed.
     """
     ours = tools if call is not None else ()
     env = {**dict.fromkeys(config.hidden, ""), **QUIET}
@@ -236,7 +232,7 @@ def options_of(
 
 
 def _tool_server(sdk: ModuleType, tools: Sequence[Tool], call: RunCall) -> Any:
-    """Return the tools as an MCP server of the SDK's in this process."""
+    """Return the tools as one of the SDK's MCP servers, in this process."""
 
     def sdk_tool(spec: Tool) -> Any:
         async def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -249,7 +245,7 @@ def _tool_server(sdk: ModuleType, tools: Sequence[Tool], call: RunCall) -> Any:
 
 
 def _kind_of(error: Exception, *, resumed: bool) -> type[ModelError]:
-    """Return the class of our error for one of the SDK's."""
+    """Return the class of our error for an SDK error."""
     name, said = type(error).__name__, str(error).lower()
     if resumed and any(words in said for words in _LOST):
         return errors.SessionLost
@@ -266,8 +262,8 @@ def _kind_of(error: Exception, *, resumed: bool) -> type[ModelError]:
 
 
 def unread(text: str, session: AgentSession | None) -> str:
-    """Return the part of a history that the session has not read. Between two cuts of the window the history only
-    grows; after a cut the session gets all of it, as a new one does."""
+    """Return the part of a history that the session hasn't read. Between two cuts of the window the history only grows;
+    after a cut the session gets all of it, like a new session."""
     if session is None or digest_of(text[: session.read]) != session.digest:
         return text
     return text[session.read :].lstrip("\n")

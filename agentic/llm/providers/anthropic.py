@@ -1,11 +1,11 @@
-"""Anthropic by its Messages API: https://docs.claude.com/en/api/messages
+"""Anthropic's Messages API: https://docs.claude.com/en/api/messages
 
-The answer is a list of blocks: thinking, text, server tool uses and their results. Text before the last search is about
-searching; the text after it is the answer. A turn may pause in the middle of searching and is then sent back unchanged
-to continue. The provider counts cached tokens beside the input tokens; our input tokens include them.
+The answer is a list of blocks: thinking, text, server tool uses, and their results. Text before the last search is
+about searching; the text after it is the answer. A turn may pause in the middle of searching, and continues when it is
+sent back unchanged. The provider's input tokens exclude cached tokens; our input tokens include them.
 
-In a stream blocks begin, grow by deltas and end; a call's arguments come as pieces of JSON. Counts of tokens are
-totals, sent at the beginning and again at the end. https://docs.claude.com/en/docs/build-with-claude/streaming
+In a stream, blocks begin, grow by deltas, and end; a call's arguments come as pieces of JSON. Token counts are totals,
+sent at the beginning and again at the end. https://docs.claude.com/en/docs/build-with-claude/streaming
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _GROWING = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta
 
 
 class AnthropicModel(ProviderModel):
-    """A Claude model. It draws nothing."""
+    """A Claude model. It can't draw."""
 
     provider = "anthropic"
 
@@ -95,7 +95,7 @@ class AnthropicModel(ProviderModel):
         await self._client.close()
 
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
-        """Return the fields of POST /v1/messages. The system prompt, which tools come before, gets the first cache
+        """Return the fields of POST /v1/messages. The system prompt, which follows the tools, gets the first cache
         marks."""
         profile = with_max_searches(self.profile, prompt.max_searches)
         built = build_turns(prompt, history, profile)
@@ -122,7 +122,7 @@ class AnthropicModel(ProviderModel):
         return request
 
     async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
-        """Make one call, and more while the turn pauses. The answers so far are sent back as one assistant message."""
+        """Make one call, and more if the turn pauses. The previous answers are sent back as one assistant message."""
         spent = Usage()
         said: list[Block] = []
 
@@ -231,7 +231,7 @@ class StreamedMessage:
 async def gather(
     chunks: AsyncIterator[bytes], listener: StreamListener, spent: Usage, said: Sequence[Block]
 ) -> Mapping[str, Any]:
-    """Return the whole message. The turn has `spent` so much and `said` these blocks before it.
+    """Return the whole message. `spent` and `said` are the turn's usage and blocks before it.
 
     Raises ConnectionFailed if the stream ends before the message does, and the error that an event reports.
     """
@@ -249,7 +249,7 @@ async def gather(
 
 
 def _reply(answer: Mapping[str, Any], usage: Usage, request_id: str | None, asked_by: str) -> Reply:
-    """Return the Reply in a message. `usage` is that of all the calls it took."""
+    """Return the Reply in a message. `usage` is the usage of all its calls."""
     stop = text(answer, "stop_reason")
     blocks = parts(answer, "content")
     if stop == "max_tokens" and blocks and blocks[-1].get("type") == "tool_use":
@@ -277,7 +277,7 @@ def _reply(answer: Mapping[str, Any], usage: Usage, request_id: str | None, aske
 
 
 def _find_answer(blocks: Sequence[Block]) -> list[Block]:
-    """Return the texts after the last search. Text beside a call of ours is kept."""
+    """Return the texts after the last search. Text next to our own tool calls is kept."""
     searching = (at for at, block in enumerate(blocks) if "tool" in text(block, "type") and block["type"] != "tool_use")
     return _texts(blocks[max(searching, default=-1) + 1 :])
 

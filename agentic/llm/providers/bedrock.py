@@ -1,8 +1,8 @@
-"""Claude on AWS Bedrock, by the anthropic package's [bedrock] extra. Requests and answers are Anthropic's own.
+"""Claude on AWS Bedrock, through the anthropic package's [bedrock] extra. Requests and answers are Anthropic's own.
 
 Bedrock has two APIs. Models up to Opus 4.6 have a version in their name (`anthropic.claude-sonnet-4-5-20250929-v1:0`,
-possibly after a region, or an ARN). They are invoked one by one, do not know the API version that the package sends,
-and want `bedrock-2023-05-31` in the body. Later models have no such suffix and are served by the Messages API.
+possibly after a region, or an ARN). They have their own addresses, don't accept the API version that the package sends,
+and require `bedrock-2023-05-31` in the body. Later models have no such suffix and use the Messages API.
 https://platform.claude.com/docs/en/build-with-claude/claude-on-amazon-bedrock-legacy
 
 Calls are signed with AWS keys, which needs boto3, or carry a Bedrock API key.
@@ -28,12 +28,12 @@ _VERSIONED = re.compile(r"-v\d+(:\d+)?(:\w+)?$")
 
 
 def is_invoked(model: str) -> bool:
-    """Whether a model uses the older API: its name ends in a version, or it is an ARN."""
+    """Return whether a model uses the older API: its name ends in a version, or it is an ARN."""
     return model.startswith("arn:") or _VERSIONED.search(model) is not None
 
 
 class BedrockModel(claude.AnthropicModel):
-    """A Claude model on AWS. Building it raises NotInstalled if its calls cannot be signed."""
+    """A Claude model on AWS. The constructor raises NotInstalled if calls can't be signed."""
 
     provider = "bedrock"
     doubts_schema = True
@@ -89,7 +89,7 @@ class BedrockModel(claude.AnthropicModel):
         return reply
 
     async def _look(self, seconds: float) -> None:
-        """Make the smallest completion: describing a model takes further rights on AWS."""
+        """Make the smallest completion, because describing a model requires more permissions on AWS."""
         smallest = Prompt(text="Hello", max_output_tokens=1)
         await http.post(self._client, "/v1/messages", self._request(smallest, ()), seconds, as_text=False)
 

@@ -2,10 +2,10 @@
 
 https://platform.openai.com/docs/api-reference/chat
 
-Such servers agree on little beyond the shape. What one lacks is in its `Endpoint`, in the profile "compatible", or
-learned when it refuses (structured output). Content is a plain string if it is only text, since many servers take
-nothing else. A streamed answer is put together into the answer as it would have come in one piece. ollama.py
-translates the requests and answers of this module for Ollama's own API.
+Such servers have little more in common than the shape. A server's limits are in its `Endpoint`, in the profile
+"compatible", or learned from a refusal (structured output). Content is a plain string if it is only text, because many
+servers accept nothing else. A streamed answer is assembled into the shape of a whole answer. ollama.py translates this
+module's requests and answers for Ollama's own API.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _STOPS: Mapping[str, StopReason] = {
 
 
 class CompatibleModel(OpenAIModel):
-    """A model behind an `Endpoint`, whose name is its provider. It draws nothing and has no search of its own."""
+    """A model behind an `Endpoint`, whose name is its provider. It can't draw or search."""
 
     provider = "compatible"
     draws = False
@@ -72,7 +72,7 @@ class CompatibleModel(OpenAIModel):
             return reply_of(await gather(pieces, listener), self.provider)
 
     async def _look(self, seconds: float) -> None:
-        """List the models, since not every server describes a single one."""
+        """List the models, because not every server describes a single model."""
         await http.get(self._client, "/models", seconds)
 
 
@@ -82,7 +82,7 @@ class CompatibleModel(OpenAIModel):
 def request_of(
     endpoint: Endpoint, prompt: Prompt, history: Sequence[Message], model: str, profile: Profile
 ) -> tuple[str, dict[str, Any]]:
-    """Return a request's path and body: /chat/completions, or /completions if a base model is to continue a text."""
+    """Return a request's path and body: /chat/completions, or /completions if a base model should continue a text."""
     body: dict[str, Any] = {"model": model, "max_tokens": prompt.max_output_tokens}
     body |= turns.sampling_of(prompt, profile)
     if prompt.prefill is not None and endpoint.prefill == "completions":
@@ -100,7 +100,7 @@ def request_of(
 
 
 def _plain_text(prompt: Prompt, history: Sequence[Message], profile: Profile) -> str:
-    """Return system, history and the prefilled answer as one text, with blank lines between roles."""
+    """Return system, history, and the prefilled answer as one text, with blank lines between roles."""
     built = build_turns(*turns.with_newest_pictures(prompt, history, 0), replace(profile, alternate=False))
     texts = ((turn.role, "".join(piece.text for piece in turn.parts)) for turn in built)
     by_role = groupby(((role, said) for role, said in texts if said), key=lambda turn: turn[0])
@@ -140,7 +140,7 @@ def _content(piece: Part) -> dict[str, Any]:
 
 
 def _round(step: ToolRound, place: int, asked_by: str, profile: Profile) -> list[dict[str, Any]]:
-    """Return the model's calls, their results, and the results' pictures, which a result cannot carry."""
+    """Return the model's calls, their results, and the results' pictures, which a result can't contain."""
     own = step.echo if isinstance(step.echo, Mapping) and step.echo.get("by") == asked_by else {}
     pairs = turns.calls_with_results(step, place, own=bool(own))
     calls = []
@@ -161,7 +161,7 @@ def _round(step: ToolRound, place: int, asked_by: str, profile: Profile) -> list
 
 
 def reply_of(answer: Mapping[str, Any], asked_by: str, request_id: str | None = None) -> Reply:
-    """Return the Reply in an answer of either path. Raises an error reported with status 200."""
+    """Return the Reply in an answer from either path. Raises an error reported with status 200."""
     choices = parts(answer, "choices")
     for each in (answer, *choices[:1]):
         if each.get("error"):  # gateways send 200 before they know that a model's server fails
@@ -202,7 +202,7 @@ def _text_in(message: Mapping[str, Any]) -> str:
 
 
 class StreamedCompletion:
-    """Collects the pieces. `answer` has the shape of a whole answer; `said` is the part of it that may be shown."""
+    """Collects the pieces. `answer` has the shape of a whole answer; `said` is its visible part."""
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
@@ -266,8 +266,8 @@ class StreamedCompletion:
 
 
 def _begins_another(call: Mapping[str, Any], so_far: Mapping[str, Any]) -> bool:
-    """Whether a piece at the place of a call is not a part of it: it has another id, or a name and arguments although
-    the call is complete."""
+    """Return whether a piece at a call's place begins another call: it has another id, or it has a name and arguments
+    although the call is complete."""
     named, before = text(call, "id"), text(so_far, "id")
     if named and before:
         return named != before
@@ -278,8 +278,8 @@ def _begins_another(call: Mapping[str, Any], so_far: Mapping[str, Any]) -> bool:
 
 
 async def gather(pieces: AsyncIterable[Mapping[str, Any]], on_text: Callable[[str], None]) -> dict[str, Any]:
-    """Return the whole answer. `on_text` gets the whole text so far as it grows: a long one in larger steps, since it
-    is read again each time.
+    """Return the whole answer. `on_text` gets the whole text so far as it grows: a long text in larger steps, because
+    it is read again each time.
 
     Raises ConnectionFailed if the stream ends before the answer does.
     """

@@ -1,13 +1,13 @@
-"""Google by google-genai's client: https://ai.google.dev/api/generate-content
+"""Google's API with google-genai's client: https://ai.google.dev/api/generate-content
 
-Requests and answers are plain JSON: the request goes as the SDK's `extra_body`, the answer is its raw response. The
-SDK's models cost 0.2 ms for each part of a history and fail on odd answers, so only its transport is used: address,
-authentication, connections and errors. The SDK uses aiohttp if it is installed, so connection errors are aiohttp's.
+Requests and answers are plain JSON: the request goes into the SDK's `extra_body`, and the answer is its raw response.
+The SDK's models cost 0.2 ms for each part of a history and fail on odd answers, so only its transport is used: address,
+authentication, connections, and errors. The SDK uses aiohttp if it is installed, so connection errors are aiohttp's.
 
-Parts marked `thought` are reasoning. A blocked prompt has no candidates. The provider counts thinking beside the
-candidates' tokens; our output tokens include it. A call's part carries the model's signature, which is sent back in the
-same place: https://ai.google.dev/gemini-api/docs/thought-signatures. Each event of a stream is an answer of its own
-with the next parts of the one candidate.
+Parts marked `thought` are reasoning. A blocked prompt has no candidates. The provider's output tokens exclude thinking;
+our output tokens include it. A call's part has the model's signature, which is sent back in the same place:
+https://ai.google.dev/gemini-api/docs/thought-signatures. Each event of a stream is a separate answer with the next
+parts of the one candidate.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class GeminiModel(ProviderModel):
 
     @property
     def _api(self) -> Any:
-        """The SDK's sender, with a session of ours: its own asks two threads for proxies and passwords at each
-        request."""
+        """The SDK's sender with our own session: the SDK's session uses two threads per request to look for proxies and
+        passwords."""
         import aiohttp
 
         api = self._client.aio.models._api_client
@@ -134,8 +134,8 @@ class GeminiModel(ProviderModel):
     async def _send(
         self, model: str, method: str, request: Mapping[str, Any], seconds: float, *, stream: bool = False
     ) -> Any:
-        """Do the last two steps of the SDK's `generate_content`, with its authentication and errors. The steps before
-        them walk every field of the request by its type."""
+        """Do the last two steps of the SDK's `generate_content`, with its authentication and errors. Its earlier steps
+        are slow, because they check every field of the request."""
         api = self._api
         path = model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
         # The SDK deep-copies its configuration at each call, with the whole conversation in it.
@@ -171,7 +171,7 @@ class GeminiModel(ProviderModel):
         await self._client.aio.models.get(model=self.access.model, config=config)
 
     def _explain(self, error: Exception) -> ModelError:
-        """Return our error. Google's 429 says "exceeded your quota" for limits of a minute and of a day; only the id
+        """Return our error. Google's 429 says "exceeded your quota" for limits per minute and per day; only the id
         differs."""
         from google.genai import errors
 
@@ -196,7 +196,7 @@ class GeminiModel(ProviderModel):
 
 
 class _Uncopied(dict[str, Any]):
-    """A dict that `deepcopy` does not copy."""
+    """A dict that `deepcopy` doesn't copy."""
 
     def __deepcopy__(self, _: dict[int, Any]) -> _Uncopied:
         return self
@@ -218,10 +218,8 @@ def _part(piece: Part) -> dict[str, Any]:
 
 
 def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list[dict[str, Any]]:
-    """Return the model's text and calls, then the user's responses: as many, in the same order.
-
-    A response has the id of its call, if the call has one.
-    """
+    """Return the model's text and calls, then the user's responses to them in the same order. A response has the id of
+    its call, if the call has one."""
     own, pairs = turns.own_round(step, place, asked_by)
     said: list[Mapping[str, Any]] = list(own)
     if not own:
@@ -250,10 +248,10 @@ def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list
 
 
 async def gather(chunks: AsyncIterator[bytes], listener: StreamListener) -> Mapping[str, Any]:
-    """Return the whole answer. It has no candidate if none has come, as for a blocked prompt.
+    """Return the whole answer, without a candidate if none has come, as for a blocked prompt.
 
-    After the end the stream is read for another moment, since counts and sources may come last. Raises ConnectionFailed
-    if the stream ends before the answer does, and ErrorWithin.
+    After the end the stream is read for another moment, because counts and sources may come last. Raises
+    ConnectionFailed if the stream ends before the answer does, and ErrorWithin.
     """
     answer, candidate, pieces = dict[str, Any](), dict[str, Any](), list[dict[str, Any]]()
     said, ended = "", False
@@ -293,7 +291,7 @@ def _add_piece(pieces: list[dict[str, Any]], piece: Mapping[str, Any]) -> None:
 
 
 class ErrorWithin(Exception):
-    """An error that came as an event. `details` is its object, in Google's usual shape."""
+    """An event reported an error. `details` is its object, in Google's usual shape."""
 
     def __init__(self, details: Mapping[str, Any]) -> None:
         super().__init__("an error within the stream")

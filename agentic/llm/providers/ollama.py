@@ -1,15 +1,15 @@
-"""Ollama's own API by its official client: https://github.com/ollama/ollama-python.
+"""Ollama's own API with its official client: https://github.com/ollama/ollama-python.
 
-Ollama's OpenAI-compatible address has no field for the context size, and the default of 4,096 tokens is less than a
-prompt of ours: what does not fit is cut off silently. So requests and answers of compatible.py are translated here.
-Thinking is off, or as short as the model allows, unless the owner's fields say otherwise, since it takes minutes on a
+Ollama's OpenAI-compatible address has no field for the context size, and the default of 4,096 tokens is shorter than
+our prompts, whose rest would be cut off silently. So this module translates the requests and answers of compatible.py.
+Thinking is off, or as short as the model allows, unless the owner's fields say otherwise, because it takes minutes on a
 small machine. https://docs.ollama.com/api/chat, https://docs.ollama.com/api/openai-compatibility
 
-The client has no retries, no limit of an answer's size and no time limit of its own; here its HTTP client gets the
-limit, and model.py the time. Its typed requests drop two things. Of a tool's parameters they send only type, items,
-description and enum of each property; the other keywords (a nested object's properties, anyOf, $ref) are added to the
-description as JSON, which models read as well. Fields of the owner's that `chat` does not take are left out with a
-warning. Its errors have no headers, so a `retry-after` cannot be honored.
+The client has no retries, no limit on an answer's size, and no time limit; here its HTTP client gets a size limit, and
+model.py limits the time. Its typed requests drop two things. Of a tool's parameters they only send each property's
+type, items, description, and enum; other keywords (a nested object's properties, anyOf, $ref) are added to the
+description as JSON, which models can read. The owner's fields that `chat` doesn't accept are left out with a warning.
+Its errors have no headers, so a `retry-after` can't be honored.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class OllamaModel(ProviderModel):
-    """A model of an `Endpoint` with `api` "ollama", whose name is its provider. It draws nothing and has no search of
-    its own."""
+    """A model of an `Endpoint` with `api` "ollama", whose name is its provider. It can't draw or search."""
 
     provider = "ollama"
     doubts_schema = True
@@ -89,7 +88,7 @@ class OllamaModel(ProviderModel):
         await self._client.close()  # type: ignore[no-untyped-call]
 
     async def pulled(self, seconds: float = 10.0) -> tuple[str, ...]:
-        """Return the names of the models that this server has. Raises ModelError only."""
+        """Return the names of this server's models. Raises only ModelError."""
 
         async def list_models(seconds: float) -> tuple[str, ...]:
             with _odd_answers():
@@ -99,11 +98,8 @@ class OllamaModel(ProviderModel):
         return await self._run(self.access.model, seconds, list_models)
 
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
-        """Return the client's method and its arguments.
-
-        Of the owner's fields a sampling parameter (top_k) belongs to the options; one that the client does not take is
-        named in the log, once.
-        """
+        """Return the client's method and its arguments. The owner's sampling parameters (top_k) go into the options;
+        fields that the client doesn't accept are logged once."""
         self._context = context_for(input_tokens(prompt, history), self._context)
         path, body = compatible.request_of(self.endpoint, prompt, history, self.access.model, self.profile)
         if path == "/completions":  # a text that the model continues, without a template
@@ -180,14 +176,14 @@ class OllamaModel(ProviderModel):
 
 
 async def _remove_key(request: httpx.Request) -> None:
-    """Remove the authorization header. It can only be OLLAMA_API_KEY of the environment, which the client would send to
+    """Remove the authorization header. It can only be the environment's OLLAMA_API_KEY, which the client would send to
     any address."""
     request.headers.pop("authorization", None)
 
 
 @contextmanager
 def _odd_answers() -> Iterator[None]:
-    """Translate what the client raises for an answer that is JSON, but no object."""
+    """Translate the client's errors for an answer that is JSON but not an object."""
     try:
         yield
     except (TypeError, AttributeError):
@@ -196,7 +192,7 @@ def _odd_answers() -> Iterator[None]:
 
 @cache
 def _parameters(method: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of the parameters of the client's method, and the options that it names."""
+    """Return the names of the method's parameters, and the options that it names."""
     import ollama
 
     taken = inspect.signature(getattr(ollama.AsyncClient, method)).parameters
@@ -207,8 +203,8 @@ def _parameters(method: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def context_for(input_tokens: int, at_least: int = MIN_CONTEXT) -> int:
-    """Return the context size for an input of so many tokens, one of few steps: Ollama loads the model again for each
-    size."""
+    """Return the context size for an input of this many tokens. There are only a few sizes, because Ollama reloads the
+    model for each."""
     size = max(at_least, MIN_CONTEXT)
     while size < min(input_tokens + ANSWER_TOKENS, MAX_CONTEXT):
         size *= 2
@@ -258,7 +254,7 @@ def _tool(tool: Json) -> dict[str, Any]:
 
 
 def _property(schema: Any) -> dict[str, Any]:
-    """Return a property's schema with what the client drops written into its description."""
+    """Return a property's schema, with the keywords that the client drops added to its description."""
     if not isinstance(schema, Mapping):
         return {}  # true: anything
     kept = {key: schema[key] for key in _SENT if key in schema}
@@ -273,7 +269,7 @@ def _property(schema: Any) -> dict[str, Any]:
 
 
 async def _pieces_of(stream: AsyncGenerator[Any]) -> AsyncGenerator[Json]:
-    """Translate the objects of a streamed answer. Calls are numbered, since each comes whole and without a number.
+    """Translate the objects of a streamed answer. Calls are numbered, because each comes whole and without a number.
     Closing this ends the request, and Ollama stops."""
     calls = 0
     async with aclosing(stream):

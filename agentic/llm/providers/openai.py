@@ -1,11 +1,11 @@
-"""OpenAI by its Responses API, and xAI, which speaks the same.
+"""OpenAI's Responses API, which xAI uses too.
 
 https://platform.openai.com/docs/api-reference/responses, https://docs.x.ai/docs/api-reference
 
-The answer is a list of output items (reasoning, web searches, messages). Only messages that are not commentary are the
-answer. A stream's last event carries the whole response; the events before it are only needed to follow the growing
-text. What xAI does differently is in its profile: the system prompt is a message, searches leave no marks in the text,
-pictures take no size.
+The answer is a list of output items (reasoning, web searches, messages). Only messages that aren't commentary are the
+answer. A stream's last event has the whole response; earlier events only serve to follow the growing text. xAI's
+differences are in its profile: the system prompt is a message, searches leave no marks in the text, and pictures have
+no size.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class GrokModel(OpenAIModel):
 
 
 async def _remove_key(request: httpx2.Request) -> None:
-    """Remove the authorization header: the SDK insists on a key, and a server on this machine needs none."""
+    """Remove the authorization header: the SDK requires a key, but a server on this machine doesn't."""
     del request.headers["Authorization"]
 
 
@@ -155,7 +155,7 @@ def _input(piece: Part, marked: bool) -> dict[str, Any]:
 
 
 def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list[dict[str, Any]]:
-    """Return the model's text and calls, each call's output, and the pictures that an output cannot carry."""
+    """Return the model's text and calls, each call's output, and the pictures that an output can't contain."""
     own, pairs = turns.own_round(step, place, asked_by)
     items: list[dict[str, Any]] = turns.with_ids(own, "function_call", "call_id", step.calls)
     if not own:
@@ -197,7 +197,7 @@ def _tools(prompt: Prompt, profile: Profile) -> dict[str, Any]:
 
 
 async def gather(chunks: AsyncIterator[bytes], listener: StreamListener) -> Mapping[str, Any]:
-    """Return the whole response. Raises ConnectionFailed if the stream ends before it has come."""
+    """Return the whole response. Raises ConnectionFailed if the stream ends before it."""
     items: dict[int, Mapping[str, Any]] = {}
     texts: dict[tuple[int, int], str] = {}
     answer: Mapping[str, Any] | None = None

@@ -47,7 +47,7 @@ def guild_id_of(channel: object) -> int | None:
 
 
 def parent_of(channel: object) -> int | None:
-    """Return the id of a thread's channel, or None for anything but a thread."""
+    """Return the id of a thread's channel, or None if it isn't a thread."""
     return getattr(channel, "parent_id", None)
 
 
@@ -193,7 +193,7 @@ def author_of(message: discord.Message, directory: Directory) -> Person:
 def person_reaction(
     event: discord.RawReactionActionEvent, channel: object, transcripts: Transcripts
 ) -> PersonReaction | None:
-    """Return a person's reaction, or None for a bot's and if the message's author is unknown."""
+    """Return a person's reaction, or None if a bot reacted or the message's author is unknown."""
     # Discord sends the message's author with the event, except for webhooks; py-cord has it only in the raw data.
     author = event.data.get("message_author_id")
     if not (isinstance(author, str) and author.isdecimal()):

@@ -52,7 +52,7 @@ class CommandQuestion:
 
 
 def command_question(message: discord.Message, directory: Directory) -> CommandQuestion | None:
-    """Return the question that one of our messages shows, or None for any other message."""
+    """Return the question that a message of ours shows, or None if it shows none."""
     used = message.interaction_metadata
     if used is None or directory.agent_of(message.author.id) is None or used.user.bot:
         return None

@@ -123,7 +123,7 @@ class DiscordView:
 
     @property
     def parent(self) -> DiscordView | None:
-        """The view of a thread's channel, or None for a channel and if the parent is unknown."""
+        """The view of a thread's channel, or None if this isn't a thread or the parent is unknown."""
         above = parent_in(self.channel)
         if above is None:
             return None

@@ -343,7 +343,7 @@ class Changes:
         await self._remove(chat, known.id if known is not None else message_id(who.base, timestamp))
 
     def note_timer(self, chat: Chat, seconds: float | None, message: int) -> None:
-        """Note the chat's timer as this message has it. `seconds`: until messages vanish, None for never."""
+        """Note the chat's timer as this message has it. `seconds`: until messages vanish, or None if they never do."""
         known, first = self._timers.get(chat.channel_id, (None, message))
         if seconds is None:
             self._timers.pop(chat.channel_id, None)

@@ -75,7 +75,7 @@ class MessageReader:
         received: float | None = None,
         former: Entry | None = None,
     ) -> Heard | None:
-        """Return the message, or None for an envelope without a message: a change of the group, a timer, a call.
+        """Return the message, or None if the envelope has none: a change of the group, a timer, a call.
 
         `received` is when Signal's server got it (unix seconds). If it is known it is used as the message's time,
         because a sender's clock may be wrong. An edit keeps the time of the `former` version, and the former files if

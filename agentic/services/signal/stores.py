@@ -19,7 +19,7 @@ SIGNAL_CHATS = "coordinator:signal_chats"  # hash: id → name and members of a 
 SIGNAL_VANISHING = "coordinator:signal_vanishing"  # sorted set: messages by the time at which they vanish
 KEEP_SECONDS = 90 * 86400  # after the last write; in Signal's apps messages vanish after at most four weeks
 MAX_ADDRESSES = 2_000  # of people, and of chats
-MAX_MESSAGES = 20_000  # if there are more, those that vanish first are kept
+MAX_MESSAGES = 20_000  # beyond that, messages that vanish first are kept
 
 # Adds an entry, and deletes others beyond the bound.
 _NOTE_ADDRESS = """
