@@ -107,10 +107,8 @@ def named(names: Mapping[str, str], given: str) -> tuple[str, ...]:
 
 
 def names_in(text: str, shown: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the agents whose shown names or keys are in the text as whole words, in the text's order.
-
-    `shown` maps agents' keys to shown names.
-    """
+    """Return the agents whose shown names or keys are in the text as whole words, in the text's order. `shown` maps
+    agents' keys to shown names."""
     return tuple(dict.fromkeys(agent for group in calls_in(text, shown) for agent in group))
 
 

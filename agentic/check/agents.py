@@ -28,10 +28,8 @@ MAX_NAMED = 12
 
 
 class _ModelList:
-    """An agent's models, everywhere or in one Discord server.
-
-    `setting` is where the owner sets them; `instead` is the alternative to setting a model's key.
-    """
+    """An agent's models, everywhere or in one Discord server. `setting` is where the owner sets them; `instead` is the
+    alternative to setting a model's key."""
 
     def __init__(self, agent: AgentSettings, server: int | None = None, account_setting: str = "") -> None:
         self.agent, self.server, self.alone = agent, server, len(agent.models) == 1
@@ -54,10 +52,8 @@ class _ModelList:
 
 
 async def check_key(agent: AgentSettings, found: Findings, account_setting: str = "") -> None:
-    """Check each model and its key, including models for single servers, and the picture model.
-
-    A problem is a warning if there is a fallback; else it is an error. A bot works without its picture model.
-    """
+    """Check each model and its key, including models for single servers, and the picture model. A problem is a warning
+    if there is a fallback; else it is an error. A bot works without its picture model."""
     known: dict[str, bool] = {}
     await _check_list(_ModelList(agent, account_setting=account_setting), known, found)
     for server, there in agent.servers.items():
@@ -164,10 +160,8 @@ def _address(model: ModelSettings) -> str:
 
 
 def check_personas(settings: Settings, found: Findings) -> list[RosterEntry]:
-    """Add a line for the personas that can join rooms, and one for each reason why others can't.
-
-    Returns all personas. Without Discord there are no rooms, so it adds nothing.
-    """
+    """Add a line for the personas that can join rooms, and one for each reason why others can't. Returns all personas.
+    Without Discord there are no rooms, so it adds nothing."""
     agents = listed(settings, PersonaFolders(settings.personas_dir).refresh())
     personas = [one for one in agents if one.key not in settings.agents]
     if not settings.on_discord:

@@ -55,11 +55,8 @@ class DayForecast:
 def forecast_day(
     settings: Settings, found: Findings, now: float, servers: Mapping[int, int | None] = MappingProxyType({})
 ) -> DayForecast:
-    """Forecast a day of the agents that can start; problems in their files become findings.
-
-    `now` is in unix seconds; `servers` maps channels to their known servers. Agents without a bot aren't part of the
-    conversations.
-    """
+    """Forecast a day of the agents that can start; problems in their files become findings. `now` is in unix seconds;
+    `servers` maps channels to their known servers. Agents without a bot aren't part of the conversations."""
     agents = [agent for agent in answering(settings).values() if agent.usable]
     bots = [agent for agent in agents if agent.token is not None]
     conversations = (settings.schedule_min + settings.schedule_max) / 2 if settings.channels else 0.0
@@ -181,11 +178,8 @@ def forecast(
 
 
 def mention_cost(prices: ModelPrices, hooks: int, searches: bool = False) -> float:
-    """Return US dollars for a mention in a casual channel, with its hooks.
-
-    If it `searches` first, a provider with its own search does so in the same call; any other model is called twice,
-    once to write the query.
-    """
+    """Return US dollars for a mention in a casual channel, with its hooks. If it `searches` first, a provider with its
+    own search does so in the same call; any other model is called twice, once to write the query."""
     plain = turn_cost(prices, theme_named(DEFAULT_THEME))
     if not searches:
         return (1 + hooks) * plain
@@ -209,10 +203,8 @@ def prices_in(server: int | None, agent: AgentSettings) -> ModelPrices:
 def automation_turns_a_day(
     folder: Path, instructions: float, now: float, zone: tzinfo
 ) -> tuple[float, tuple[str, ...]]:
-    """Return the turns a day that the folder's files cause, and the problems in them.
-
-    `instructions` is the number of the coordinator's turns a day.
-    """
+    """Return the turns a day that the folder's files cause, and the problems in them. `instructions` is the number of
+    the coordinator's turns a day."""
     files = read_persona(folder)
     checks, check_problems = parse_heartbeat(files.heartbeat)
     jobs, job_problems = parse_cron(files.agents)

@@ -119,10 +119,8 @@ class GuildView:
 
 @dataclass(slots=True)
 class BotView:
-    """The guilds and channels that a bot sees.
-
-    `hidden`: channels that it can't view and that none of its guilds lists; `unknown`: channels that don't exist.
-    """
+    """The guilds and channels that a bot sees. `hidden`: channels that it can't view and that none of its guilds lists;
+    `unknown`: channels that don't exist."""
 
     user_id: int
     name: str

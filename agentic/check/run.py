@@ -51,10 +51,8 @@ async def check_all(
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
 ) -> Sequence[ReportSection]:
-    """Run the checks, each for at most `seconds`. Returns a section for each agent and one that they share.
-
-    MCP servers see a part of `environment` (default: this process's environment).
-    """
+    """Run the checks, each for at most `seconds`. Returns a section for each agent and one that they share. MCP servers
+    see a part of `environment` (default: this process's environment)."""
     environment = process_environment() if environment is None else environment
     agents = {**settings.agents, **answering(settings)}
     sections = {name: ReportSection(agent.display_name) for name, agent in agents.items()}

@@ -88,10 +88,7 @@ class PersonaFiles:
 
 
 def read_persona(
-    folder: Path,
-    cache: FileCache | None = None,
-    may_be_missing: Collection[str] = MAY_BE_MISSING,
-    max_age: float = 0.0,
+    folder: Path, cache: FileCache | None = None, may_be_missing: Collection[str] = MAY_BE_MISSING, max_age: float = 0.0
 ) -> PersonaFiles:
     """Read the folder's files, as they were at most `max_age` seconds ago. Never raises: see `problems`."""
     cache = cache or FileCache()
@@ -137,7 +134,7 @@ class FileCache:
             mark = (found.st_mtime_ns, found.st_size, found.st_ino)
             if kept_mark == mark:
                 return kept_text, None
-            text = _read(place)
+            text = as_text(read_plain(place, MAX_FILE_BYTES, follow=True))
         except PersonaError as error:
             if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
                 self._kept.pop(place, None)
@@ -148,10 +145,6 @@ class FileCache:
         settled = self._clock() - found.st_mtime >= _SETTLED_SECONDS
         self._kept[place] = (mark if settled else (-1, -1, -1), text)
         return text, None
-
-
-def _read(path: str) -> str:
-    return as_text(read_plain(path, MAX_FILE_BYTES, follow=True))
 
 
 def read_plain(name: str, limit: int, folder: int | None = None, *, follow: bool = False) -> bytes:
@@ -228,10 +221,8 @@ def locked(folder: int, *, clock: Callable[[], float] = time.monotonic) -> Itera
 
 @contextlib.contextmanager
 def folder_at(place: Path | int, *parts: str, make: bool = False) -> Iterator[int]:
-    """Open a folder and then the folders in `parts`, one in another; with `make`, create missing folders.
-
-    `place` is an open folder, or a path from the owner, in which links are followed.
-    """
+    """Open a folder and then the folders in `parts`, one in another; with `make`, create missing folders. `place` is an
+    open folder, or a path from the owner, in which links are followed."""
     with os_errors():
         current = os.dup(place) if isinstance(place, int) else os.open(place, _FOLDER)
     try:
@@ -250,9 +241,7 @@ def folder_at(place: Path | int, *parts: str, make: bool = False) -> Iterator[in
 
 def hide_from_others(path: Path) -> None:
     """Make a file or folder private if everyone can read it. Links, and files open only to a group, stay as they are.
-
-    Raises PersonaError.
-    """
+    Raises PersonaError."""
     with os_errors(), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         found = path.lstat()
         if found.st_mode & 0o007 and not stat.S_ISLNK(found.st_mode):

@@ -126,10 +126,8 @@ def body_of(text: str) -> str:
 
 
 def with_front_matter(text: str, fields: Mapping[str, str], further: str) -> str:
-    """Return identity.md with these fields, further lines of front matter, and the body of `text`.
-
-    Empty fields are left out. Raises ValueError if a further line would end the front matter.
-    """
+    """Return identity.md with these fields, further lines of front matter, and the body of `text`. Empty fields are
+    left out. Raises ValueError if a further line would end the front matter."""
     if any(_END.fullmatch(line) for line in further.split("\n")):
         raise ValueError("expected further settings as lines such as `interests: ships, the sea`")
     lines: list[str] = []

@@ -124,10 +124,8 @@ def closes(line: str, fence: str) -> bool:
 
 
 def _uncommented(line: str, inside: bool) -> tuple[str, bool, bool]:
-    """Return the line without comments, whether a comment is still open after it, and whether it has a comment.
-
-    A comment mark in a code span (after an odd number of backticks) is text.
-    """
+    """Return the line without comments, whether a comment is still open after it, and whether it has a comment. A
+    comment mark in a code span (after an odd number of backticks) is text."""
     kept, commented, at = "", inside, 0
     while True:
         if inside:
@@ -196,9 +194,7 @@ def text_of(lines: Iterable[Line]) -> str:
 
 def fields_of(section: Section, readers: Mapping[str, Callable[[str], Any]], problems: Problems) -> Fields:
     """Parse the list right below a heading and the text after it. The first line that isn't a field ends the list.
-
-    `readers` parse the known fields and raise ValueError. Unknown and duplicate keys are reported and ignored.
-    """
+    `readers` parse the known fields and raise ValueError. Unknown and duplicate keys are reported and ignored."""
     found, body = Fields(), list(section.body)
     while body and not body[0].text.strip():
         del body[0]

@@ -22,14 +22,7 @@ from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
-from agentic.personas.files import (
-    MAX_FILE_BYTES,
-    Ambiguous,
-    FileCache,
-    NotFound,
-    OutOfBounds,
-    TooLarge,
-)
+from agentic.personas.files import MAX_FILE_BYTES, Ambiguous, FileCache, NotFound, OutOfBounds, TooLarge
 from agentic.personas.markdown import plain
 from agentic.personas.store import change, rewrite
 
@@ -155,10 +148,8 @@ def ensure_memory(folder: Path) -> bool:
 
 
 def append(folder: Path, text: str, origin: Origin | None, section: str | None = None) -> None:
-    """Add an entry at the end of a section, which is created if missing, or before the first section.
-
-    If the same channel has an equal entry, that entry is credited to both people instead. Raises PersonaError.
-    """
+    """Add an entry at the end of a section, which is created if missing, or before the first section. If the same
+    channel has an equal entry, that entry is credited to both people instead. Raises PersonaError."""
     entry, title = _entry(text, origin), _title(section) if section is not None else None
 
     def edit(old: str | None) -> str:
@@ -202,10 +193,8 @@ def replace_section(folder: Path, section: str, text: str, origin: Origin | None
 
 
 def forget(folder: Path, text: str, may_see: MaySee = everywhere) -> str:
-    """Remove the entry that contains these words (in any case) and that the writer can see. Returns its text.
-
-    Raises NotFound, Ambiguous if several entries match and none exactly, and other PersonaErrors.
-    """
+    """Remove the entry that contains these words (in any case) and that the writer can see. Returns its text. Raises
+    NotFound, Ambiguous if several entries match and none exactly, and other PersonaErrors."""
     wanted, removed = " ".join(text.split()).casefold(), list[MemoryBlock]()
     if len(wanted) < MIN_FORGET:
         raise OutOfBounds("give more of the words to forget")
@@ -261,10 +250,8 @@ def _title(section: str) -> str:
 
 
 def _span(blocks: list[MemoryBlock], title: str | None, *, make: bool = False) -> tuple[int, int]:
-    """Return where a section's own content starts and ends, without trailing blank lines.
-
-    Without a title, that is the content before the first section. `make` adds a missing section. Raises NotFound.
-    """
+    """Return where a section's own content starts and ends, without trailing blank lines. Without a title, that is the
+    content before the first section. `make` adds a missing section. Raises NotFound."""
     if title is None:
         start = 1 if blocks and blocks[0].level == 1 else 0
     else:
@@ -289,10 +276,8 @@ class Notes:
 
 
 def forget_person(folder: Path, user_id: int) -> Notes:
-    """Remove a person from the memory in this folder and from its versions. Returns the counts for the memory.
-
-    Raises PersonaError; earlier changes remain then, and the call can be repeated.
-    """
+    """Remove a person from the memory in this folder and from its versions. Returns the counts for the memory. Raises
+    PersonaError; earlier changes remain then, and the call can be repeated."""
     before = rewrite(folder, FILE, lambda text: without_person(text, user_id)[0])
     return without_person(before, user_id)[1]
 

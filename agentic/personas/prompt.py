@@ -44,10 +44,8 @@ class PersonaPrompt:
 
 
 def laid_out(files: PersonaFiles, memory_tool: str | None = "memory") -> PersonaPrompt:
-    """Return the sections in the order of SECTIONS, and the memory. Both are empty if all files are.
-
-    `memory_tool` is the name of the agent's memory tool, or None.
-    """
+    """Return the sections in the order of SECTIONS, and the memory. Both are empty if all files are. `memory_tool` is
+    the name of the agent's memory tool, or None."""
     contents = {section: shown(name, files.text(name)) for section, name in SECTIONS.items()}
     parts = {section: f"## {section}\n\n{content}\n\n" for section, content in contents.items() if content}
     memory = parts.pop(MEMORY_SECTION, "")

@@ -218,10 +218,8 @@ def _read_task(
     taken: Collection[str],
     problems: Problems,
 ) -> Fields | None:
-    """Return the fields of a check or job, or None after reporting its problems.
-
-    It needs the field in `example`, and a name that isn't in `taken` (in any case).
-    """
+    """Return the fields of a check or job, or None after reporting its problems. It needs the field in `example`, and a
+    name that isn't in `taken` (in any case)."""
     fields, line, name = fields_of(section, readers, problems), section.heading.number, section.title
     required = example.partition(":")[0]
     if required not in fields.lines:
@@ -339,9 +337,5 @@ HEARTBEAT_FIELDS: dict[str, Callable[[str], Any]] = {
     "channel": read_channel,
     "active_hours": read_hours,
 }
-CRON_FIELDS: dict[str, Callable[[str], Any]] = {
-    "cron": read_expression,
-    "channel": read_channel,
-    "catch_up": read_yes,
-}
+CRON_FIELDS: dict[str, Callable[[str], Any]] = {"cron": read_expression, "channel": read_channel, "catch_up": read_yes}
 HOOK_FIELDS: dict[str, Callable[[str], Any]] = {"when": read_event_types, "channel": read_channel}

@@ -96,10 +96,8 @@ class Version:
 
 
 def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootReport:
-    """Create the folder and the missing files that boot.md names, and make the agent's notes private. Never raises.
-
-    A file's initial content is from boot.md, `defaults` (of this agent), the built-in defaults, or else a heading.
-    """
+    """Create the folder and the missing files that boot.md names, and make the agent's notes private. Never raises. A
+    file's initial content is from boot.md, `defaults` (of this agent), the built-in defaults, or else a heading."""
     cache = FileCache()
     config, said = parse_boot(cache.read(folder / FILE)[0])
     loaded, missing, problems = list[str](), list[str](), list(said)

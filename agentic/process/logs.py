@@ -59,23 +59,19 @@ FORMATTERS: dict[str, Callable[[Redact], logging.Formatter]] = {"plain": PlainFo
 def set_up_logging(
     level: str, handlers: Sequence[logging.Handler] = (), *, style: str = "plain", redact: Redact = str
 ) -> None:
-    """Log to these handlers, or else to standard error. Replaces earlier handlers.
-
-    `style` is one of FORMATTERS; `redact` removes secrets from a text.
-    """
+    """Log to these handlers, or else to standard error. Replaces earlier handlers. `style` is one of FORMATTERS;
+    `redact` removes secrets from a text."""
     handlers = handlers or (logging.StreamHandler(),)
     for handler in handlers:
         handler.setFormatter(FORMATTERS[style](redact))
     logging.basicConfig(level=level, handlers=handlers, force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
-    logging.getLogger("aiohttp.server").addFilter(_is_http)
+    # Drop requests that aren't HTTP: strangers who reach a port could fill the log.
+    logging.getLogger("aiohttp.server").addFilter(
+        lambda record: record.exc_info is None or type(record.exc_info[1]).__module__ != NO_HTTP
+    )
     logging.getLogger("discord.utils").setLevel(logging.ERROR)  # it warns that voice support is missing
-
-
-def _is_http(record: logging.LogRecord) -> bool:
-    """Return False for requests that aren't HTTP: strangers who reach a port could fill the log."""
-    return record.exc_info is None or type(record.exc_info[1]).__module__ != NO_HTTP
 
 
 def program_version(project_file: Path = PROJECT_FILE) -> str:

@@ -268,11 +268,8 @@ def end_of(error: Exception, token_setting: str) -> RunEnd:
 
 
 class BotSupervisor:
-    """Runs a bot until canceled, and starts it again after failures.
-
-    `guild_models`: the models of guilds that have their own. `others`: the other chat services that the agent is on in
-    this process.
-    """
+    """Runs a bot until canceled, and starts it again after failures. `guild_models`: the models of guilds that have
+    their own. `others`: the other chat services that the agent is on in this process."""
 
     def __init__(
         self,

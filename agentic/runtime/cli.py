@@ -249,9 +249,8 @@ def _names(text: str) -> tuple[str, ...]:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     options = parser.parse_args(arguments)
-    if (
-        options.once or options.scripted or options.model is not None or options.room is not None
-    ) and not options.local:
+    needs_local = options.once or options.scripted or options.model is not None or options.room is not None
+    if needs_local and not options.local:
         parser.error("--once, --scripted, --room, and --model need --local")
     if options.room is not None and not 0 < len(options.room) <= MAX_TOPIC:
         parser.error(f"--room needs a topic of at most {MAX_TOPIC} characters: --room 'Is P equal to NP?'")

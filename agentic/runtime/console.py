@@ -208,10 +208,8 @@ def _message(channel_id: int, entry: Entry) -> Message:
 
 
 def model_prices(agent: AgentSettings, *, free_at_home: bool = True) -> Sequence[ModelPrice]:
-    """Return the text models in the order in which they are tried, then the picture model.
-
-    `free_at_home`: calls to a server in the owner's network are free.
-    """
+    """Return the text models in the order in which they are tried, then the picture model. `free_at_home`: calls to a
+    server in the owner's network are free."""
     found: list[ModelPrice] = []
     for model in agent.models:
         listed = list_price(model.provider, model.model, free=free_at_home and model.is_free, rates=model.rates)

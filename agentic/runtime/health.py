@@ -63,10 +63,8 @@ class Health:
 async def serving_health(
     port: int, read_health: Callable[[], Health], connections: Connections, *, routes: Iterable[web.RouteDef] = ()
 ) -> AsyncIterator[int]:
-    """Serve the checks and `routes` on `port` (0: don't) while entered; yield the port.
-
-    A port in use (such as by another bot's process with the same .env) is only a warning: the bots matter more.
-    """
+    """Serve the checks and `routes` on `port` (0: don't) while entered; yield the port. A port in use (such as by
+    another bot's process with the same .env) is only a warning: the bots matter more."""
     app = _app(read_health)
     app.add_routes(routes)
     async with AsyncExitStack() as stack:

@@ -211,10 +211,8 @@ class Runtime:
         self.stop.set()
 
     async def wait_online(self) -> set[str]:
-        """Wait until every active bot is online and subscribed, has failed, or can't reach Discord yet.
-
-        Returns the names of the bots that are online.
-        """
+        """Wait until every active bot is online and subscribed, has failed, or can't reach Discord yet. Returns the
+        names of the bots that are online."""
         await asyncio.gather(*(self._settled(bot) for bot in self.bots.values() if bot.lease.taken.is_set()))
         await self.services.bus.ready.wait()
         expected = set(self.setup.settings.bot_ids)
@@ -395,10 +393,8 @@ def metrics_routes(runtime: Runtime) -> Sequence[web.RouteDef]:
 
 
 async def serve(settings: Settings) -> int:
-    """Run the coordinator alone. Returns 0 after a signal, or 1 if one of its tasks fails.
-
-    Raises RedisAddressError, RedisStartError.
-    """
+    """Run the coordinator alone. Returns 0 after a signal, or 1 if one of its tasks fails. Raises RedisAddressError,
+    RedisStartError."""
     stopping = Shutdown()
     stopping.on_signals()
     async with AsyncExitStack() as stack:

@@ -91,21 +91,13 @@ def caps_of(settings: Settings) -> Caps:
 
 def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
     """Return the agent's models as a single model that falls back from each to the next. It needs a usable model.
-
-    `free_at_home`: calls to a server in the owner's network are free.
-    """
+    `free_at_home`: calls to a server in the owner's network are free."""
     usable = {model.name: model for model in agent.usable}
     if agent.coding is not None and agent.models[0].name in usable:
         return AgentSdkModel(agent.coding, free=free_at_home and agent.models[0].is_free)
     draws = next((name for name, model in usable.items() if model.provider == agent.image_provider), None)
-
     models = [
-        _lazy(
-            model,
-            (agent.image_model or "") if name == draws else "",
-            agent.retries,
-            free_at_home=free_at_home,
-        )
+        _lazy(model, (agent.image_model or "") if name == draws else "", agent.retries, free_at_home=free_at_home)
         for name, model in usable.items()
     ]
     return models[0] if len(models) == 1 else Fallbacks(models)

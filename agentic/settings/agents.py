@@ -142,10 +142,8 @@ AGENTS: Mapping[str, AgentSpec] = MappingProxyType({spec.name: spec for spec in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontMatter:
-    """A persona's front matter, known before the agent starts (agentic.personas.identity.IdentityCard).
-
-    None means not set. `models` are tried in order.
-    """
+    """A persona's front matter, known before the agent starts (agentic.personas.identity.IdentityCard). None means not
+    set. `models` are tried in order."""
 
     display_name: str | None = None
     avatar: str | None = None
@@ -284,9 +282,7 @@ class PersonaModels:
     @cached_property
     def _least_expensive(self) -> ModelSettings:
         """The least expensive default model of the providers with a key, by the price of a million tokens in and out.
-
-        Prices are compared once, because personas are read every few seconds.
-        """
+        Prices are compared once, because personas are read every few seconds."""
         defaults = [self._default_of(spec.provider) for spec in self.specs]
         if not defaults:
             raise NoModel("identity.md: provider: no bot is configured, so there's no default provider")

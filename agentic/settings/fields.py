@@ -90,10 +90,8 @@ def _read_folders(text: str) -> dict[str, str]:
 
 
 def _read_themes(text: str) -> dict[str, str]:
-    """Parse "1:debate, 2:Memes, 3" to {"1": "debate", "2": "memes", "3": "casual"}.
-
-    Raises ValueError for a missing id, an unknown theme, or a channel with two themes.
-    """
+    """Parse "1:debate, 2:Memes, 3" to {"1": "debate", "2": "memes", "3": "casual"}. Raises ValueError for a missing id,
+    an unknown theme, or a channel with two themes."""
     themes: dict[str, str] = {}
     for pair in split_list(text):
         channel, _, theme = (part.strip() for part in pair.partition(":"))
@@ -111,10 +109,8 @@ def _read_themes(text: str) -> dict[str, str]:
 
 
 def _read_policies(text: str) -> dict[str, str]:
-    """Parse "debate:pull, 123:round-robin" to {"debate": "pull", "123": "round-robin"}.
-
-    Raises ValueError for neither a theme nor an id, an unknown policy, or a place with two policies.
-    """
+    """Parse "debate:pull, 123:round-robin" to {"debate": "pull", "123": "round-robin"}. Raises ValueError for neither a
+    theme nor an id, an unknown policy, or a place with two policies."""
     policies: dict[str, str] = {}
     for pair in split_list(text):
         place, colon, policy = (part.strip() for part in pair.partition(":"))

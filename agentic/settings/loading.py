@@ -83,10 +83,8 @@ _SHORT_TEXT = re.compile(r"[\w.,:+/ -]{1,15}", re.ASCII)  # shorter than any tok
 def in_capitals(
     pairs: Iterable[tuple[str, str]], is_ours: Callable[[str], bool], place: str, warnings: list[str]
 ) -> dict[str, str]:
-    """Return the non-empty texts by name. If `is_ours(name in capitals)`, a text is also returned under that name.
-
-    If a name is set twice, the spelling in capitals wins, or else the last one. Different texts add a warning.
-    """
+    """Return the non-empty texts by name. If `is_ours(name in capitals)`, a text is also returned under that name. If a
+    name is set twice, the spelling in capitals wins, or else the last one. Different texts add a warning."""
     filled = [(key, text.strip()) for key, text in pairs if text.strip()]
     found: dict[str, str] = {}
     spellings: dict[str, list[str]] = {}
@@ -134,10 +132,8 @@ def _as_ours(other_name: str, both: Mapping[str, str]) -> str | None:
 
 
 def name_warnings(both: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each other or old name that is used or that differs from our key's text.
-
-    GOOGLE_API_KEY gets none: other programs use it, too.
-    """
+    """Yield a warning for each other or old name that is used or that differs from our key's text. GOOGLE_API_KEY gets
+    none: other programs use it, too."""
     for key, other_name in OTHER_NAMES.items():
         text = both.get(other_name)
         if text is None or key == "GEMINI_API_KEY":
@@ -158,9 +154,7 @@ def _same(one: str, other: str) -> bool:
 
 def typos(in_file: Collection[str], ours: Collection[str], agents: Collection[AgentSpec]) -> Iterator[str]:
     """Yield a warning for each likely mistake among the names in .env. (The environment has other programs' names.)
-
-    `ours` are all keys.
-    """
+    `ours` are all keys."""
     guesses: dict[str, str] = {}  # names that people try for a bot's token or key → our names
     for spec in agents:
         name = spec.name.upper()
@@ -181,10 +175,8 @@ def typos(in_file: Collection[str], ours: Collection[str], agents: Collection[Ag
 
 
 def env_file_lines(path: Path | None, problems: list[str]) -> list[tuple[str, str]]:
-    """Return the file's names with their non-empty values, in order.
-
-    `${NAME}` isn't expanded: that would read the process environment.
-    """
+    """Return the file's names with their non-empty values, in order. `${NAME}` isn't expanded: that would read the
+    process environment."""
     try:
         text = path.read_text(encoding="utf-8-sig") if path and path.exists() else ""
     except OSError as error:
@@ -405,10 +397,8 @@ def _agent(
 
 
 def _coding(agent: AgentSettings, settings: Settings, hidden: Collection[str]) -> QueryConfig | None:
-    """Return the coding configuration of an agent with an Anthropic model, if AGENT_RUNTIME is set.
-
-    Only the names of Claude Code's tools in ALLOWED_TOOLS, which start with a capital letter, apply here.
-    """
+    """Return the coding configuration of an agent with an Anthropic model, if AGENT_RUNTIME is set. Only the names of
+    Claude Code's tools in ALLOWED_TOOLS, which start with a capital letter, apply here."""
     if settings.agent_runtime is None or agent.provider != "anthropic":
         return None
     allowed = settings.allowed_tools if agent.allowed_tools is None else agent.allowed_tools

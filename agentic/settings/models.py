@@ -52,9 +52,7 @@ class ProfileSettings(_Written):
 
 class EndpointSettings(_Written):
     """An entry of config/endpoints.yaml. None keeps the known value. Prices are in US dollars per million tokens.
-
-    agentic.llm.profiles explains `api`, `prefill`, `fields`, and `stream_usage`.
-    """
+    agentic.llm.profiles explains `api`, `prefill`, `fields`, and `stream_usage`."""
 
     name: _Name
     base_url: HttpAddress | None = Field(default=None, repr=False)
@@ -145,10 +143,8 @@ class Sources:
         return provider in known_providers(self.endpoints)
 
     def split_model_name(self, name: str, own: str) -> tuple[str, str]:
-        """Return the provider and model of a name. Without a known provider, the agent's `own` provider is used.
-
-        A provider alone means its default model, if `agentic.llm.provider_table` has one.
-        """
+        """Return the provider and model of a name. Without a known provider, the agent's `own` provider is used. A
+        provider alone means its default model, if `agentic.llm.provider_table` has one."""
         provider, model = provider_and_model(name)
         return (provider, model) if model and self.knows(provider) else (own, name)
 

@@ -35,10 +35,8 @@ def _read_tasks(text: str) -> tuple[str, ...]:
 
 
 class Settings(Keys):
-    """All settings. Ids are Discord's, times are in seconds, and hours are local to `timezone`.
-
-    A persona's front matter overrides `idle_tasks` and `unasked` for its agent.
-    """
+    """All settings. Ids are Discord's, times are in seconds, and hours are local to `timezone`. A persona's front
+    matter overrides `idle_tasks` and `unasked` for its agent."""
 
     # Background tasks, and the data stored for them
     idle_tasks: Annotated[tuple[TaskName, ...], from_text(_read_tasks)] = setting(

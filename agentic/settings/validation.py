@@ -108,10 +108,8 @@ def shared_tokens(settings: Settings) -> list[tuple[str, ...]]:
 
 
 def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]:
-    """Yield a line for each setting that is dangerous or has no effect.
-
-    `own_models`: the agents use the models of the settings, not the model of the command line.
-    """
+    """Yield a line for each setting that is dangerous or has no effect. `own_models`: the agents use the models of the
+    settings, not the model of the command line."""
     for names in shared_tokens(settings):
         keys = ", ".join(settings.agents[name].spec.token_setting for name in names)
         yield f"{keys}: the same token, so none of these bots starts; each bot needs its own token"

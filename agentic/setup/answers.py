@@ -156,9 +156,7 @@ class Session:
 
 def read_answers(path: Path, environ: Mapping[str, str]) -> tuple[Answers, list[str]]:
     """Return the answers before the first question, and a line for each wrong setting that the setup asks for anyway.
-
-    Raises SettingsError for other problems.
-    """
+    Raises SettingsError for other problems."""
     problems: list[str] = []
     in_file, own = _in_capitals(dict(env_file_lines(path, problems))), _in_capitals(environ)
     wrong: list[str] = []
@@ -312,10 +310,8 @@ def ask_secret(talk: Dialogue, question: str, find_problem: Callable[[str], str 
 
 
 def ask_keys(session: Session, agent: str, *, kept: bool) -> None:
-    """Ask for the key of each of the agent's models, once per key.
-
-    `kept`: the owner keeps this bot as it is, so an existing key is only checked.
-    """
+    """Ask for the key of each of the agent's models, once per key. `kept`: the owner keeps this bot as it is, so an
+    existing key is only checked."""
     for model in session.answers.settings().agents[agent].models:
         if not model.needs_key or model.provider == "bedrock":  # Bedrock has its own credentials
             session.talk.good(f"{model.name} needs no API key")

@@ -158,10 +158,8 @@ class Dialogue:
 
 
 def read_numbers(text: str, count: int, names: Sequence[str] = ()) -> list[int]:
-    """Parse "1,3-5" to [1, 3, 4, 5], in the order typed and without duplicates.
-
-    Single-word `names` such as "#debate" can be used instead of numbers. Raises ChoiceError beyond 1 to `count`.
-    """
+    """Parse "1,3-5" to [1, 3, 4, 5], in the order typed and without duplicates. Single-word `names` such as "#debate"
+    can be used instead of numbers. Raises ChoiceError beyond 1 to `count`."""
     found: list[int] = []
     for part in re.split(r"[,\s]+", re.sub(r"(?<!\s)\s*+(?:-|–)\s*", "-", text.strip())):
         if not part:

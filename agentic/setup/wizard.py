@@ -53,10 +53,8 @@ def run_setup(
     reader: Reader | None = None,
     console: Console | None = None,
 ) -> int:
-    """Ask, write the folder's .env, and return the exit code of `check`, which reads it.
-
-    If nothing was written, returns 1, 2 if the existing settings can't be used, or 130 after Ctrl-C.
-    """
+    """Ask, write the folder's .env, and return the exit code of `check`, which reads it. If nothing was written,
+    returns 1, 2 if the existing settings can't be used, or 130 after Ctrl-C."""
     talk = Dialogue(reader, console or Console())
     # A signal from a service manager or a closed terminal ends the setup like Ctrl-C, which turns the echo on again.
     if threading.current_thread() is threading.main_thread():

@@ -87,8 +87,13 @@ def test_an_unchanged_file_is_not_opened_again_and_stays_the_same_text(
     filled(tmp_path)
     for name in PERSONA_FILES:
         aged(tmp_path / name)
-    read = files._read
-    monkeypatch.setattr(files, "_read", lambda path: (opened.append(Path(path).name), read(path))[1])
+    read = files.read_plain
+
+    def read_plain(path: str, limit: int, *, follow: bool) -> bytes:
+        opened.append(Path(path).name)
+        return read(path, limit, follow=follow)
+
+    monkeypatch.setattr(files, "read_plain", read_plain)
     first, second = read_persona(tmp_path, cache), read_persona(tmp_path, cache)
     assert sorted(opened) == sorted(PERSONA_FILES)
     assert first.soul is second.soul
