@@ -1,4 +1,4 @@
-"""Claude, through Anthropic's Messages API. Anthropic has no picture model."""
+"""Claude, through Anthropic's Messages API. Anthropic has no picture models."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from agent_cogs.base import ModelAgentCog
 
 
 class AnthropicAgentCog(ModelAgentCog):
-    """Claude."""
-
     provider = "anthropic"

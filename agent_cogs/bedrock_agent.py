@@ -1,4 +1,4 @@
-"""Claude on AWS Bedrock, which draws nothing."""
+"""Claude on AWS Bedrock, which can't draw."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from agent_cogs.base import ModelAgentCog
 
 
 class BedrockAgentCog(ModelAgentCog):
-    """An agent whose model runs on Bedrock."""
-
     provider = "bedrock"

@@ -1,4 +1,4 @@
-"""Any model behind an OpenAI-compatible address: gateways, and servers on an own machine; they draw nothing."""
+"""Any model behind an OpenAI-compatible address: gateways, and servers on the owner's machines. They can't draw."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from agent_cogs.base import ModelAgentCog
 
 
 class CompatibleAgentCog(ModelAgentCog):
-    """An agent whose model has such an address; its provider is the endpoint's name."""
-
     provider = "compatible"

@@ -1,4 +1,4 @@
-"""Gemini, through Google's Gemini API; draws with Gemini's picture models."""
+"""Gemini, through Google's Gemini API. It draws with Gemini's picture models."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from agent_cogs.base import ModelAgentCog
 
 
 class GeminiAgentCog(ModelAgentCog):
-    """Gemini."""
-
     provider = "google"

@@ -1,4 +1,4 @@
-"""Grok, through xAI's API; draws with xAI's picture models."""
+"""Grok, through xAI's API. It draws with xAI's picture models."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from agent_cogs.base import ModelAgentCog
 
 
 class GrokAgentCog(ModelAgentCog):
-    """Grok."""
-
     provider = "xai"

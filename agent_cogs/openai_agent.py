@@ -1,4 +1,4 @@
-"""ChatGPT, through OpenAI's Responses API; draws with OpenAI's picture models."""
+"""ChatGPT, through OpenAI's Responses API. It draws with OpenAI's picture models."""
 
 from __future__ import annotations
 
@@ -6,6 +6,4 @@ from agent_cogs.base import ModelAgentCog
 
 
 class OpenAIAgentCog(ModelAgentCog):
-    """ChatGPT."""
-
     provider = "openai"
