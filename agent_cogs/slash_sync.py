@@ -17,7 +17,7 @@ import discord
 
 from agent_cogs.slash_definitions import Json, direct_commands, is_ours, is_same
 from agent_config import Settings
-from agentic.services.discord.gate import REQUEST_ERRORS, Gate, in_full
+from agentic.services.discord.gate import REQUEST_ERRORS, Gate, error_text
 from agentic.services.discord.odd_payloads import answer_read
 from agentic.state.leases import ALWAYS_HELD, AnyLease
 from agentic.state.presence import CommandOwner
@@ -121,7 +121,7 @@ class CommandSync:
         try:
             changed = await self._replace(read, write, direct_commands(), direct_commands())
         except REQUEST_ERRORS as error:
-            log.warning("registering commands for direct messages failed: %s", in_full(error))
+            log.warning("registering commands for direct messages failed: %s", error_text(error))
             return False
         if changed:
             log.info("commands for direct messages registered")
@@ -148,7 +148,7 @@ class CommandSync:
                 log.warning(text, guild_id, SCOPE, link)
             return not wanted
         except REQUEST_ERRORS as error:
-            log.warning("server %d: updating commands failed: %s; trying again later", guild_id, in_full(error))
+            log.warning("server %d: updating commands failed: %s; trying again later", guild_id, error_text(error))
             return False
 
     async def _replace(

@@ -66,17 +66,17 @@ CONNECTION_ERRORS = (aiohttp.ClientError, OSError)  # aiohttp's error for a serv
 REQUEST_ERRORS = (discord.HTTPException, *CONNECTION_ERRORS, GateClosed, UnreadableAnswer)
 
 
-def kind(error: BaseException) -> str:
+def error_code(error: BaseException) -> str:
     """Describe an error for the log without its text, which may contain the request's content."""
     if isinstance(error, discord.HTTPException):
         return f"HTTP {error.status}, code {error.code}"
     return type(error).__name__
 
 
-def in_full(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Describe an error for the log with Discord's text. Only for requests without people's messages."""
     said = " ".join(error.text.split())[:MAX_ERROR_TEXT] if isinstance(error, discord.HTTPException) else ""
-    return f"{kind(error)}: {said}" if said else kind(error)
+    return f"{error_code(error)}: {said}" if said else error_code(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +218,7 @@ class Gate:
         except discord.HTTPException as error:
             if not may_be_the_file(error):
                 raise
-            log.warning("Discord refused a post with a file: %s; posting it without the file", kind(error))
+            log.warning("Discord refused a post with a file: %s; posting it without the file", error_code(error))
             text = with_file_note(text, attach, error)
         return await request(text, {})
 
@@ -269,14 +269,14 @@ class Gate:
         try:
             return await self._with_or_without_file(request, text, attach)
         except CONNECTION_ERRORS as error:
-            log.info("the connection to Discord broke during a post: %s; sending it again", kind(error))
+            log.info("the connection to Discord broke during a post: %s; sending it again", error_code(error))
         await asyncio.sleep(RETRY_PAUSE)
         try:
             return await self._with_or_without_file(request, text, attach)
         except CONNECTION_ERRORS as error:
             if attach is None:
                 raise
-            log.warning("the connection broke again during a post: %s; posting it without its file", kind(error))
+            log.warning("the connection broke again during a post: %s; posting it without its file", error_code(error))
             text = with_file_note(self.clean(text) if text is not None else None, attach, error)
         return await request(text, {})
 
@@ -301,7 +301,7 @@ class Gate:
         try:
             await channel.trigger_typing()
         except REQUEST_ERRORS as error:
-            log.debug("channel %d: showing typing failed: %s", channel_id, kind(error))
+            log.debug("channel %d: showing typing failed: %s", channel_id, error_code(error))
 
     async def start_thread(self, channel: discord.TextChannel, message_id: int, name: str, minutes: int) -> None:
         """Start a public thread at a message. Discord archives it after `minutes` without a message."""

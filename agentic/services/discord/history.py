@@ -19,7 +19,7 @@ from agentic.chat.service import HistoryListener
 from agentic.chat.transcript import Transcript, Transcripts
 from agentic.context.entries import Entry
 from agentic.context.history import Interval
-from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
+from agentic.services.discord.gate import REQUEST_ERRORS, Gate, error_code
 from agentic.services.discord.messages import to_entries
 from agentic.state.posts import WebhookPosts
 
@@ -168,7 +168,7 @@ class HistoryFetcher:
             level = logging.WARNING if failures == 1 else logging.DEBUG
             what = "pins" if transcript.is_complete else "history"
             text = "channel %d: reading its %s failed: %s; turns continue without it"
-            log.log(level, text, channel_id, what, kind(error))
+            log.log(level, text, channel_id, what, error_code(error))
 
     async def _read_history(self, transcript: Transcript, reader: Reader) -> None:
         directory, depth = self._transcripts.directory, transcript.depth
@@ -246,7 +246,7 @@ class HistoryCache:
             try:
                 self._found[key] = await asyncio.wait_for(gate.channel(guild, channel_id), PAGE_TIMEOUT)
             except (*REQUEST_ERRORS, discord.InvalidData, TimeoutError) as error:
-                log.info("channel %d in .history was not found: %s", channel_id, kind(error))
+                log.info("channel %d in .history was not found: %s", channel_id, error_code(error))
                 refused = isinstance(error, discord.Forbidden | discord.NotFound | discord.InvalidData)
                 self._found[key] = _REFUSED if refused else None
         return self._found.get(key)
@@ -283,7 +283,7 @@ class HistoryCache:
                     break
                 before = page[-1].id
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            log.info("channel %d: reading messages for .history failed: %s", interval.channel_id, kind(error))
+            log.info("channel %d: reading messages for .history failed: %s", interval.channel_id, error_code(error))
             return None
         return tuple(to_entries(reversed(found), self._transcripts.directory))
 

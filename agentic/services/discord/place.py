@@ -14,7 +14,7 @@ from agentic.chat.directory import Directory
 from agentic.personas.memory import MaySee
 from agentic.rooms.opening import RoomOpener
 from agentic.services.discord.channels import Audience, parent_of
-from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
+from agentic.services.discord.gate import REQUEST_ERRORS, Gate, error_code
 from agentic.services.discord.room_threads import DiscordRoomBot
 
 KEPT_SECONDS = 600.0
@@ -55,7 +55,7 @@ class DiscordPlace(Place):
             try:
                 self._owners = owners_in(await self._gate.request(http.application_info))
             except REQUEST_ERRORS as error:
-                log.warning("reading the application's owners failed: %s; using the last known ones", kind(error))
+                log.warning("reading the application's owners failed: %s; using the last known ones", error_code(error))
             else:
                 self._owners_until = self._clock() + KEPT_SECONDS
                 self._directory.learn_owners(self._room_bot.agent, self._owners)

@@ -35,7 +35,7 @@ from agentic.services.discord.gate import (
     Extras,
     Gate,
     Silenced,
-    kind,
+    error_code,
     nonce,
     without_file_note,
 )
@@ -293,7 +293,7 @@ def explain_failure(
         raise CannotPost("not_ours") from error
     except REQUEST_ERRORS as error:
         length = f" ({len(text):,} characters)" if text else ""
-        log.warning("%s channel %d failed%s: %s", what, channel_id, length, kind(error))
+        log.warning("%s channel %d failed%s: %s", what, channel_id, length, error_code(error))
         if isinstance(error, discord.Forbidden):
             raise CannotPost("not_permitted") from error
         raise CannotPost(not_found if isinstance(error, discord.NotFound) else "discord_failed") from error

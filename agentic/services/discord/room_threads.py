@@ -18,7 +18,7 @@ from agentic.chat.splitting import MAX_MESSAGE, length, split_text
 from agentic.context.entries import hidden_by_text
 from agentic.rooms.room_bot import VOTE, RoomPost, ThreadNow
 from agentic.services.discord.channels import Channel, GuildChannel, permissions_in, refusal_in
-from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind, nonce
+from agentic.services.discord.gate import REQUEST_ERRORS, Gate, error_code, nonce
 from agentic.services.discord.messages import is_said
 from agentic.services.discord.posts import explain_failure
 from agentic.state.leases import AnyLease
@@ -84,7 +84,7 @@ class DiscordRoomBot:
         except discord.NotFound:
             return ThreadNow(deleted=True)
         except REQUEST_ERRORS as error:
-            log.info("channel %d: reading a room's thread failed: %s", channel_id, kind(error))
+            log.info("channel %d: reading a room's thread failed: %s", channel_id, error_code(error))
             return None
         return ThreadNow(thread.archived, thread.locked) if isinstance(thread, discord.Thread) else None
 

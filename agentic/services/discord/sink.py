@@ -16,7 +16,16 @@ from agentic.chat.outlet import SPLIT_AT, UNFINISHED, CannotPost, Post, Posted, 
 from agentic.chat.splitting import MAX_MESSAGE, length
 from agentic.process.tasks import BackgroundTasks, wait_at_most
 from agentic.services.discord.channels import Channel, me_in, parent_in, permissions_in
-from agentic.services.discord.gate import NO_EXTRAS, REQUEST_ERRORS, TYPING_SECONDS, Extras, Gate, fit, kind, nonce
+from agentic.services.discord.gate import (
+    NO_EXTRAS,
+    REQUEST_ERRORS,
+    TYPING_SECONDS,
+    Extras,
+    Gate,
+    error_code,
+    fit,
+    nonce,
+)
 from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
 from agentic.services.discord.posts import (
     EarlierPosts,
@@ -156,7 +165,7 @@ class DiscordSink:
         try:
             await gate.react(self._channel.get_partial_message(message_id), emoji)
         except REQUEST_ERRORS as error:
-            log.info("reacting to message %d with %s failed: %s", message_id, emoji, kind(error))
+            log.info("reacting to message %d with %s failed: %s", message_id, emoji, error_code(error))
             return False
         transcript.react(message_id, emoji, me.id, clean_name(me.display_name), bot=True)
         return True

@@ -29,7 +29,7 @@ from agentic.services.discord.channels import (
     person_in,
     with_members,
 )
-from agentic.services.discord.gate import REQUEST_ERRORS, Gate, kind
+from agentic.services.discord.gate import REQUEST_ERRORS, Gate, error_code
 from agentic.services.discord.history import PAGE_TIMEOUT, HistoryCache, HistoryFetcher
 from agentic.services.discord.mentions import to_markup, user_ids
 
@@ -185,7 +185,7 @@ class DiscordView:
             async with asyncio.timeout(seconds):
                 return await self.read_page(count, None)
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            log.warning("channel %d: reading its newest messages failed: %s", self.channel_id, kind(error))
+            log.warning("channel %d: reading its newest messages failed: %s", self.channel_id, error_code(error))
             return ()
 
     async def newest_with(self, emojis: Collection[str], count: int) -> Sequence[tuple[int, int, float, str]]:
@@ -203,7 +203,7 @@ class DiscordView:
             people = [user for one in given for user in await self.gate.givers(one, MAX_GIVERS) if not user.bot]
         except REQUEST_ERRORS as error:
             text = "channel %d: reading who reacted with %s to message %d failed: %s"
-            log.warning(text, self.channel_id, emoji, message_id, kind(error))
+            log.warning(text, self.channel_id, emoji, message_id, error_code(error))
             return ()
         directory = self.transcripts.directory
         return [person_in(await self._member(user.id) or user, self.channel, directory) for user in people]
@@ -216,7 +216,7 @@ class DiscordView:
                 return await self.gate.givers(mark, MAX_GIVERS)
             except REQUEST_ERRORS as error:
                 text = "message %d: reading who hid it failed: %s; bots' reactions are counted too"
-                log.info(text, mark.message.id, kind(error))
+                log.info(text, mark.message.id, error_code(error))
                 return None
 
         return await with_marks_of_people(await with_members(messages, self._member), givers)
@@ -228,7 +228,7 @@ class DiscordView:
         try:
             return await self.gate.member(guild, user_id)
         except REQUEST_ERRORS as error:
-            log.info("user %d: reading their roles failed: %s; treating them as having none", user_id, kind(error))
+            log.info("user %d: reading their roles failed: %s; assuming none", user_id, error_code(error))
             return None
 
 

@@ -38,8 +38,8 @@ from agentic.services.discord.gate import (
     Extras,
     Gate,
     WebhookChannel,
+    error_code,
     fit,
-    kind,
     with_file_note,
 )
 from agentic.services.discord.history import PAGE, PAGE_TIMEOUT
@@ -114,7 +114,7 @@ class Webhooks:
         except CannotPost:
             return None
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            log.warning("webhook post to channel %d failed (%d characters): %s", channel.id, len(text), kind(error))
+            log.warning("webhook post to %d failed (%d characters): %s", channel.id, len(text), error_code(error))
             return None
 
     async def edit(self, gate: Gate, channel: Channel, message_id: int, text: str) -> bool:
@@ -125,7 +125,7 @@ class Webhooks:
         except CannotPost:
             return False
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            log.info("editing webhook post %d failed: %s", message_id, kind(error))
+            log.info("editing webhook post %d failed: %s", message_id, error_code(error))
             return False
         return True
 
@@ -229,9 +229,7 @@ class ToolDisplay:
 
     def show(self, view: ChannelView, event: ToolEvent) -> None:
         if len(self._tasks) >= MAX_WAITING:
-            log.warning(
-                "channel %d: a call of %s isn't shown: too many are waiting", view.channel_id, event.record.name
-            )
+            log.warning("channel %d: dropped a call of %s: too many are waiting", view.channel_id, event.record.name)
             return
         lock = self._locks.setdefault(view.channel_id, asyncio.Lock())
         self._tasks.start(self._show(lock, view.channel_id, event), f"showing a call of {event.record.name}")
@@ -291,7 +289,7 @@ class WebhookWriter:
 
     async def _find(self, text: str | None, after: int, problem: BaseException) -> discord.Message | None:
         """Find a post that may exist although its request failed."""
-        log.info("webhook post to channel %d is uncertain: %s; searching for it", self._channel.id, kind(problem))
+        log.info("webhook post to channel %d is uncertain: %s; searching for it", self._channel.id, error_code(problem))
         await asyncio.sleep(RETRY_PAUSE)
         return EarlierPosts(await self.since(after)).take(text, "")
 
@@ -317,7 +315,7 @@ class WebhookWriter:
                 ours = await self._webhooks.ours(self._gate, self._channel)
                 page = await self._gate.history(self._channel, PAGE, None)
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            log.warning("channel %d: searching for an earlier post failed: %s", self._channel.id, kind(error))
+            log.warning("channel %d: searching for an earlier post failed: %s", self._channel.id, error_code(error))
             raise CannotPost("not_ours" if not self._lease.is_held else "discord_failed") from error
         own = [one for one in page if one.id > after and one.webhook_id in ours and one.author.name == self._shown]
         for message in own:

@@ -288,8 +288,7 @@ class SignalChannels(HeardChannels):
         super().__init__(services.silence, lease)
         self._account, self._services = account, services
 
-    def own_id(self, channel_id: int) -> int | None:
-        del channel_id
+    def own_id(self, _: int) -> int | None:
         return self._account.me.person
 
     def known(self) -> Sequence[ChannelInfo]:
