@@ -44,6 +44,7 @@ MICRO = 1_000_000  # of a US dollar
 MINUTE = 60.0
 COST_SECONDS = 30 * 86400
 BUDGET_SECONDS = 48 * 3600
+READ_AGAIN_SECONDS = 10
 CLOSING_SHARE = 0.05
 NOTICE_SHARE = 0.8
 MAX_RAISE = 25.0  # US dollars at a time, so that a typo can't cost more
@@ -64,7 +65,9 @@ _KEY = re.compile(keys.cost(r"([^:]{1,100})", r"(\d{4}-\d\d-\d\d)"))
 # kind of scope that lacks the money. ARGV from `at` on: now and the reservation's end in unix seconds, its name, the
 # sum, the kind of turn, pairs of scope and cap ("-": none). A reservation is stored as "end sum scopes" and replaces
 # one of the same name. The end is "booked" if nobody settled it in time: book(…, 1) has charged it, and book(…, -1)
-# reverses that.
+# reverses that. Beside the reservations are their sums by scope, so that a turn needn't read hundreds of others: "#" is
+# how many reservations they are of, "@" when all are read again: after some seconds, or when one was not settled in
+# time. An earlier version keeps no sums, which their number shows.
 BOOK = f"""
 local function book(spent, sum, scopes, sign)
   for scope in string.gmatch(scopes, '%S+') do redis.call('HINCRBY', spent, scope, sign * sum) end
@@ -79,19 +82,39 @@ local function book(spent, sum, scopes, sign)
 end
 """
 RESERVE = f"""{BOOK}
-local function reserve(spent, at)
-  local now, till, name, sum, kind = tonumber(ARGV[at]), ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-  local holds = spent .. ':holds'
-  local amount, held, live = tonumber(sum), {{}}, redis.call('HGETALL', holds)
+local function add_up(spent, holds, held, name, now)
+  local sums, live, again = {{}}, redis.call('HGETALL', holds), now + {READ_AGAIN_SECONDS}
   for i = 1, #live, 2 do
     local ends, its_sum, scopes = string.match(live[i + 1], '^(%S+) (%S+) (.+)$')
-    if live[i] == name then
-      if ends == 'booked' then book(spent, its_sum, scopes, -1) end
-    elseif ends ~= 'booked' and tonumber(ends) <= now then
+    if ends ~= 'booked' and tonumber(ends) <= now and live[i] ~= name then
       book(spent, its_sum, scopes, 1)
       redis.call('HSET', holds, live[i], 'booked ' .. its_sum .. ' ' .. scopes)
     elseif ends ~= 'booked' then
-      for scope in string.gmatch(scopes, '%S+') do held[scope] = (held[scope] or 0) + tonumber(its_sum) end
+      if tonumber(ends) > now then again = math.min(again, tonumber(ends)) end
+      for scope in string.gmatch(scopes, '%S+') do sums[scope] = (sums[scope] or 0) + tonumber(its_sum) end
+    end
+  end
+  redis.call('DEL', held)
+  if #live == 0 then return end
+  for scope, sum in pairs(sums) do redis.call('HSET', held, scope, string.format('%.0f', sum)) end
+  redis.call('HSET', held, '#', #live / 2, '@', string.format('%.3f', again))
+  redis.call('EXPIRE', held, {BUDGET_SECONDS})
+end
+local function reserve(spent, at)
+  local now, till, name, sum, kind = tonumber(ARGV[at]), ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+  local holds, held, amount = spent .. ':holds', spent .. ':held', tonumber(sum)
+  local counted, again = unpack(redis.call('HMGET', held, '#', '@'))
+  local count, till_then = redis.call('HLEN', holds), tonumber(again or '0') - now
+  if count ~= tonumber(counted or '0') or (count > 0 and (till_then <= 0 or till_then > {READ_AGAIN_SECONDS})) then
+    add_up(spent, holds, held, name, now)
+  end
+  local before, its = redis.call('HGET', holds, name), {{}}
+  if before then
+    local ends, its_sum, scopes = string.match(before, '^(%S+) (%S+) (.+)$')
+    if ends == 'booked' then
+      book(spent, its_sum, scopes, -1)
+    else
+      for scope in string.gmatch(scopes, '%S+') do its[scope] = (its[scope] or 0) + tonumber(its_sum) end
     end
   end
   local scopes, fields = {{}}, {{}}
@@ -100,9 +123,10 @@ local function reserve(spent, at)
     fields[#fields + 1], fields[#fields + 2] = ARGV[i], 'raised:' .. ARGV[i]
   end
   local verdict, left, sums = 'ok', {{}}, redis.call('HMGET', spent, unpack(fields))
+  local others = redis.call('HMGET', held, unpack(scopes))
   for i, scope in ipairs(scopes) do
     local cap, what = tonumber(ARGV[at + 4 + 2 * i]), string.match(scope, '^%a+')
-    local total = tonumber(sums[2 * i - 1] or '0') + (held[scope] or 0) + amount
+    local total = tonumber(sums[2 * i - 1] or '0') + tonumber(others[i] or '0') - (its[scope] or 0) + amount
     if cap then cap = cap + tonumber(sums[2 * i] or '0') end
     if cap and amount > 0 then
       if total > cap then return what, {{}} end
@@ -117,6 +141,11 @@ local function reserve(spent, at)
   if amount > 0 then
     redis.call('HSET', holds, name, till .. ' ' .. sum .. ' ' .. table.concat(scopes, ' '))
     redis.call('EXPIRE', holds, {BUDGET_SECONDS})
+    for scope, its_sum in pairs(its) do redis.call('HINCRBY', held, scope, -its_sum) end
+    for _, scope in ipairs(scopes) do redis.call('HINCRBY', held, scope, sum) end
+    redis.call('HSET', held, '#', redis.call('HLEN', holds))
+    redis.call('HSETNX', held, '@', string.format('%.3f', now + {READ_AGAIN_SECONDS}))
+    redis.call('EXPIRE', held, {BUDGET_SECONDS})
   end
   return verdict, left
 end
@@ -128,13 +157,21 @@ MORE = f"{RESERVE} local verdict, left = reserve(KEYS[1], 1) return {{verdict, u
 # cap.
 SPEND = f"""{BOOK}
 local sum, scopes, caps, name = string.match(ARGV[#ARGV], '^(%d+)\\n([^\\n]*)\\n([^\\n]*)\\n(.*)$')
-local spent, holds, near = KEYS[3], KEYS[3] .. ':holds', {{}}
+local spent, holds, held, near = KEYS[3], KEYS[3] .. ':holds', KEYS[3] .. ':held', {{}}
 local reservation = redis.call('HGET', holds, name)
 if reservation then
   local ends, its_sum
   ends, its_sum, scopes = string.match(reservation, '^(%S+) (%S+) (.+)$')
   if ends == 'booked' then book(spent, its_sum, scopes, -1) end
   redis.call('HDEL', holds, name)
+  if redis.call('EXISTS', holds) == 0 then
+    redis.call('DEL', held)
+  elseif redis.call('EXISTS', held) == 1 then
+    redis.call('HINCRBY', held, '#', -1)
+    if ends ~= 'booked' then
+      for scope in string.gmatch(scopes, '%S+') do redis.call('HINCRBY', held, scope, -its_sum) end
+    end
+  end
 end
 if sum ~= '0' then
   for scope in string.gmatch(scopes, '%S+') do

@@ -236,7 +236,8 @@ class Allowance:
             self._counts = {key: n for key, n in self._counts.items() if key[0] != request.agent or key[1] in today}
         self._counts[request.agent, request.counted_on] = count
         if (mention := request.mention) is not None:
-            self._mentions = {key: at for key, at in self._mentions.items() if at > now - MINUTE}
+            while (oldest := next(iter(self._mentions), None)) is not None and self._mentions[oldest] <= now - MINUTE:
+                del self._mentions[oldest]
             self._mentions.setdefault(mention, now)
 
     def note_left(self, reservation: Reservation, left: Sequence[int | None]) -> None:

@@ -68,6 +68,7 @@ entries_counted: OfText = "{}:count".format  # how many entries a stream of the 
 # For a date
 budget: OfText = "coordinator:budget:{}".format
 budget_holds: OfText = "coordinator:budget:{}:holds".format
+budget_held: OfText = "coordinator:budget:{}:held".format
 schedule: OfText = "coordinator:schedule:{}".format
 channel_queue: OfText = "coordinator:channel_queue:{}".format
 # Set once the day's queue was filled: Redis has no empty lists, and the queue must not be filled twice.

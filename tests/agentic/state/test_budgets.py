@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from collections import Counter
 
 import pytest
 
@@ -294,10 +296,63 @@ async def test_every_key_of_money_has_an_end(desk, link):
     await one.take("m2")
     ends = {
         key: await link.call(lambda redis, key=key: redis.ttl(key))
-        for key in (keys.budget(DAY), keys.budget_holds(DAY), keys.mentions(11))
+        for key in (keys.budget(DAY), keys.budget_holds(DAY), keys.budget_held(DAY), keys.mentions(11))
     }
     assert 0 < ends[keys.mentions(11)] <= 60
     assert all(0 < end <= 48 * 3600 for end in ends.values())
+
+
+async def reserved_by_scope(link, date=DAY):
+    """What the reservations that wait say, added up."""
+    sums = Counter()
+    for text in (await link.call(lambda redis: redis.hgetall(keys.budget_holds(date)))).values():
+        ends, amount, *scopes = text.split()
+        sums.update(dict.fromkeys(scopes, int(amount)) if ends != "booked" else {})
+    return {scope: amount for scope, amount in sums.items() if amount}
+
+
+async def sums_kept(link, date=DAY):
+    kept = await link.call(lambda redis: redis.hgetall(keys.budget_held(date)))
+    return {scope: int(amount) for scope, amount in kept.items() if scope not in ("#", "@") and int(amount)}
+
+
+@pytest.mark.promise(46)
+async def test_the_sums_of_what_is_reserved_are_those_of_the_reservations(desk, clock, link):
+    one, rng = desk(all=50.0, person=30.0), random.Random(7)
+    for step in range(150):
+        turn, person = f"m{rng.randrange(12)}", rng.choice([11, 12, None])
+        match rng.randrange(4):
+            case 0:
+                await one.settle(turn, rng.choice([0.0, 0.5]), agent="claude")
+            case 1:
+                await one.state.limits.reserve_more("claude", turn, rng.choice([0.5, 2.0]))
+            case _:
+                await one.take(turn, rng.choice([0.0, 0.25, 1.0]), person=person, channel=rng.randrange(3))
+        clock.now += rng.choice([0.0, 1.0, 30.0])
+        if await link.call(lambda redis: redis.exists(keys.budget_held(DAY))):
+            assert await sums_kept(link) == await reserved_by_scope(link), step
+
+
+@pytest.mark.promise(46)
+async def test_reservations_of_an_earlier_version_count_too(desk, clock, link):
+    """It keeps no sums of them."""
+    one = desk(all=3.0)
+    assert await one.take("m1") == "ok"
+    holds, until = keys.budget_holds(DAY), clock() + 90
+    await link.call(lambda redis: redis.hset(holds, "grok:m2", f"{until} {millionths(1.5)} all agent:grok channel:2"))
+    assert await one.take("m3") == "budget"
+    await link.call(lambda redis: redis.hdel(holds, "grok:m2"))
+    assert await one.take("m4") == "ok"
+
+
+async def test_a_turn_among_hundreds_does_not_read_their_reservations(desk, link):
+    one = desk(all=1000.0)
+    for number in range(20):
+        await one.take(f"m{number}", channel=number)
+    before = await link.call(lambda redis: redis.info("commandstats"))
+    await one.take("m100")
+    after = await link.call(lambda redis: redis.info("commandstats"))
+    assert after["cmdstat_hgetall"]["calls"] == before["cmdstat_hgetall"]["calls"]
 
 
 def test_a_sum_that_is_not_zero_never_counts_as_nothing():
