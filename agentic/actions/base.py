@@ -116,8 +116,6 @@ class Menu:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A text that is sent as an attachment."""
-
     name: str
     text: str
 
@@ -158,7 +156,6 @@ class Place:
     left_messages = IN_DISCORD  # what /forget me says of the messages themselves
 
     def guild_of(self, channel_id: int) -> int | None:
-        """Return the server of a channel; None if it is not known."""
         return None
 
     def parent(self, channel_id: int) -> int | None:
@@ -193,7 +190,6 @@ class ActionContext:
         return self.services.agents.roster.names.get(agent, agent)
 
     def without_mentions(self, text: str) -> str:
-        """Return the text with the key of each mentioned bot instead of the mention."""
         return without_mentions(text, self.services.chats.directory.agent_of)
 
     def ref(self, channel_id: int, request: ActionRequest) -> ChannelRef:
@@ -230,7 +226,6 @@ def text_form(form_id: str, title: str, text: str) -> Form:
 
 
 def read_text(values: Mapping[str, object]) -> str:
-    """Return the text of a submitted text_form."""
     parts = (values.get(f"{_PART}{number}") for number in range(1, MAX_FIELDS + 1))
     return "\n".join(str(part) for part in parts if part is not None)
 

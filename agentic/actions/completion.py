@@ -11,7 +11,6 @@ from agentic.context.options import LIVE, Options
 
 
 async def complete(context: ActionContext, request: ActionRequest, option: str, typed: str) -> Sequence[Choice]:
-    """Return the matching choices. Raises StateUnavailable if rooms can't be read."""
     roster = context.services.agents.roster
     if option == "option":  # /config show takes all options
         letters = typed.strip().casefold().replace(" ", "_").replace("-", "_")

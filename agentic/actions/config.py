@@ -68,7 +68,6 @@ def format_options(
 
 
 def format_value(name: str, value: Any) -> str:
-    """Return a value in words, shortened."""
     if name == HIDDEN:
         return f"{len(value)} fields" if value else "none"
     if value is None or value == ():

@@ -94,7 +94,6 @@ def _channel(request: ActionRequest, values: InChannel) -> int | None:
 
 
 async def _order(context: ActionContext, request: ActionRequest, command: Command, detail: str = "") -> Outcome:
-    """Give the coordinator a command about a channel's conversation."""
     services, channel_id = context.services, command.channel_id
     agent = context.name_of(command.agent_name or "")
     if channel_id is None:
@@ -152,7 +151,6 @@ def format_time(context: ActionContext, at: float) -> str:
 
 
 async def raise_budget(context: ActionContext, request: ActionRequest, values: RaiseBudget) -> Outcome:
-    """Raise today's limit of all bots, an agent, or a channel."""
     services, scope = context.services, values.scope
     kind, _, of = scope.partition(":")
     known: Mapping[str, set[str]] = {

@@ -54,7 +54,6 @@ class OfMessage(Values):
 
 
 async def explain_post(context: ActionContext, request: ActionRequest, values: OfMessage) -> Outcome:
-    """Say why a bot posted a message, if this person may read it."""
     written = values.message.strip()
     if not written and request.surface == "text":
         return refused("nothing_posted")
@@ -120,7 +119,6 @@ def unasked_text(sent: UnaskedNote, names: Mapping[str, str]) -> str:
 
 
 def turn_link(console: str, record: TurnRecord) -> str:
-    """Return the address of the turn's page in the console at this address."""
     return f"{console}/#/turn/{quote(record.agent, safe='')}/{quote(record.id, safe='')}"
 
 

@@ -107,7 +107,6 @@ def problems_of(name: str, text: str) -> tuple[str, ...]:
 
 
 async def show_file(context: ActionContext, request: ActionRequest, values: ShowFile) -> Outcome:
-    """Show the file, or its version before the last `back` changes."""
     name, shown, back = values.file, context.name_of(values.agent), values.back
     try:
         text, elsewhere = await _visible_text(context, request, values, back)

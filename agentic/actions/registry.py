@@ -215,7 +215,6 @@ class Actions:
         return outcome
 
     async def complete(self, request: ActionRequest, option: str, typed: str) -> Sequence[Choice]:
-        """Return choices for an option that begins with `typed`. Raises StateUnavailable if they can't be read."""
         return await complete(self.context, request, option, typed)
 
 

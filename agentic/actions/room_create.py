@@ -118,7 +118,6 @@ async def from_form(context: ActionContext, request: ActionRequest, _: Values) -
 
 
 async def from_menu(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
-    """Open a room with the members that were chosen from the menu."""
     openings, roster = context.services.state.coordination.room_openings, context.services.agents.roster
     number = str(request.values.get("id", "")).partition(":")[2]
     opening_id = int(number) if number.isdecimal() else 0
@@ -163,7 +162,7 @@ async def _menu(context: ActionContext, request: ActionRequest, draft: RoomDraft
     menu = Menu(
         id=f"{ROOM}:{request.id}",
         text=f"Who takes part in “{draft.topic}”?{more}",
-        hint=f"{MIN_MEMBERS} to {MAX_MEMBERS}, in the order in which they speak",
+        hint=f"{MIN_MEMBERS} to {MAX_MEMBERS}, in speaking order",
         fewest=MIN_MEMBERS,
         most=MAX_MEMBERS,
         choices=tuple(choices),

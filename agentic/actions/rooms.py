@@ -132,7 +132,6 @@ def may_be_named(context: ActionContext, room: Room, request: ActionRequest) -> 
 
 
 async def export(context: ActionContext, request: ActionRequest, values: OfRoom) -> Outcome:
-    """Return the room's page, from the record on this machine."""
     from agentic.record.export.render import room_page  # jinja2 takes 3 MB, and few export a room
 
     settings, room = context.services.settings, await find_room(context, request, values)

@@ -127,7 +127,6 @@ async def unignore(context: ActionContext, request: ActionRequest, values: OfPer
 
 
 async def end_order(context: ActionContext, _: ActionRequest, values: OfOrder) -> Outcome:
-    """End any active order, the owner's or a server's."""
     scope, silence = Scope.parse(values.order), context.services.silence
     if scope is None:
         return refused("unknown_order", order=values.order)
@@ -150,7 +149,6 @@ def _done(context: ActionContext, code: str, detail: str = "", **fields: Any) ->
 
 
 async def reset(context: ActionContext, request: ActionRequest, values: Reset) -> Outcome:
-    """Start fresh in this channel: agents no longer read earlier messages."""
     agents = [values.agent] if values.agent else context.services.agents.names
     await reset_conversation(context.services, agents, request.channel_id, request.id)
     if request.guild_id is None:

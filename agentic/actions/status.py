@@ -61,7 +61,6 @@ async def status(context: ActionContext, request: ActionRequest, _: Values) -> O
 
 
 async def _bots_today(context: ActionContext, place: ChannelRef) -> list[str]:
-    """Return who is online, muted, or on a break, and today's turns and costs."""
     services, now = context.services, context.services.clock()
     state, silence, names = services.state, services.silence, services.agents.names
     date = today_of(services)
@@ -112,7 +111,6 @@ def _shortened(shown: Sequence[str], most: int) -> str:
 
 
 async def own_status(context: ActionContext, request: ActionRequest, _: Values) -> Outcome:
-    """Describe an agent's day in its own words."""
     services, state, agent = context.services, context.services.state, request.agent
     now, silence, place = services.clock(), services.silence, request.place
     date = today_of(services)

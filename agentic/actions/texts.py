@@ -24,7 +24,7 @@ TEXTS: Mapping[str, str] = {
     "not_here": "The bots only work in their own channels, and this isn't one of them.",
     "unknown_action": "I don't know that command. Your app may still show an old version of it. Try again in an hour.",
     "failed": "Something went wrong. The owner can find the details in the log.",
-    "too_slow": "That took too long and was canceled. Try again in a while.",
+    "too_slow": "That took too long, so I canceled it. Please try again later.",
     "form_has_secret": "This file contains a secret or a private path, so it can't be edited here. Edit it on disk.",
     "redis_unavailable": "The bots' shared storage (Redis) is unavailable, so nothing was done. Try again in a minute.",
     "nobody": "The coordinator didn't answer, so this probably wasn't done. Try again in a minute.",
@@ -104,8 +104,8 @@ TEXTS: Mapping[str, str] = {
     "no_limit": "There's no limit to raise here. To set one, see docs/costs.md.",
     "unknown_scope": "“{scope}” isn't a budget. Write all, agent:NAME, or channel:ID.",
     # /ask, /arena, /why
-    "empty_question": "The question is empty.",
-    "you_are_ignored": "The bots are set to ignore you.",
+    "empty_question": "The question is empty. Please write one.",
+    "you_are_ignored": "The bots are set to ignore you. Only a server manager or the owner can change that.",
     "no_arena_host": "Arenas need the main program (`run_all.py`), and it isn't running. Ask the owner to start it.",
     "arena_runs": "An arena is already running in this channel. You can start another when it's over.",
     "arena_opened": "Two hidden bots are answering. Vote with 🅰️ or 🅱️. You'll see who they are when time is up.",
@@ -149,7 +149,7 @@ TEXTS: Mapping[str, str] = {
     "room_exported": "Here's the room “{topic}” as a page:",
     # opening a room
     "no_bot": "No room was opened: a bot has to create its thread, and none is online here.",
-    "no_topic": "The topic is empty.",
+    "no_topic": "The topic is empty. Please write one.",
     "topic_too_long": (
         f"The topic is {{length}} characters long, and the limit is {MAX_TOPIC}. Shorten it and put the details into"
         " the rules. </room create> without a topic opens a form with a field for rules."

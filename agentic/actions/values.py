@@ -85,7 +85,9 @@ def read_values(context: ActionContext, kind: type[Values], request: ActionReque
                 return unknown_value("bot", value, [*agents.values()])
             changed[key] = agent
         elif extra["choices"] and value not in extra["choices"]:
-            return unknown_value(field.alias or key, value, [*extra["choices"]], _shown_choices(extra["choices"]))
+            choices = extra["choices"]
+            labels = [each if each == label else f"{each} ({label})" for each, label in choices.items()]
+            return unknown_value(field.alias or key, value, [*choices], labels)
     return values.model_copy(update=changed)
 
 
@@ -118,10 +120,6 @@ def _describe(field: FieldInfo) -> str:
     if low is not None and high is not None:
         return f"{'a' if field.annotation is float else 'a whole'} number from {low:g} to {high:g}"
     return "yes or no" if field.annotation is bool else "a text"
-
-
-def _shown_choices(choices: Mapping[str, str]) -> list[str]:
-    return [value if value == shown else f"{value} ({shown})" for value, shown in choices.items()]
 
 
 def agent_named(written: str, names: Mapping[str, str]) -> str | None:

@@ -77,7 +77,6 @@ class Automation:
         self._clock = AutomationClock(agent, persona, services, queue, targets, lease=self._acting, sleep=sleep)
 
     async def run(self) -> None:
-        """Run from when the agent is online, until canceled."""
         async with asyncio.TaskGroup() as group:  # a guild that arrives late holds up nothing but its own hook
             group.create_task(self._start(), name=f"{self._agent}: startup hook")
             group.create_task(self._clock.run(), name=f"{self._agent}: clock")
@@ -87,7 +86,6 @@ class Automation:
         self._stopped = True
 
     async def shutdown(self) -> None:
-        """Run the shutdown hook while the last turns end."""
         if self._lease.is_held and self._ready.is_set():
             seconds = self._services.settings.shutdown_grace_seconds - SHUTDOWN_MARGIN
             await self.hooks.shutdown(_start_id(self._services.clock()), seconds)
@@ -172,7 +170,6 @@ class LifecycleHooks(TurnHooks):
         return hook is not None and self._targets.is_pending(hook.channel)
 
     async def shutdown(self, end_id: str, seconds: float) -> None:
-        """Run the hook within that time, and only once."""
         event = None if self._shut else self._event("shutdown", end_id, seconds)
         self._shut = True
         await self._run_hook(event)

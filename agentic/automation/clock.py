@@ -97,7 +97,6 @@ class AutomationClock:
         self._held: dict[str, float] = {}  # field → the time of a run that is due and cannot be claimed yet
 
     async def run(self) -> None:
-        """Run ticks, until canceled."""
         while True:
             try:
                 seconds = await self.tick()

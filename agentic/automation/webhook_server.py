@@ -59,7 +59,6 @@ Receive = Callable[[str, WebhookPayload], Awaitable[Outcome]]  # with an id, mad
 
 
 def sign(secret: str, timestamp: str, agent: str, body: bytes) -> str:
-    """Return the X-Signature of a request to an agent."""
     signed = f"v2:{timestamp}:POST:{PATH.format(agent=agent)}:".encode() + body
     return "v2=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
 

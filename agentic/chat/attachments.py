@@ -120,7 +120,6 @@ class AttachmentReader:
         return Attached(by_message, texts, frozenset(shown))
 
     async def original(self, attachment: Attachment) -> Picture | None:
-        """Return the picture as it was posted; None if it can't be read."""
         try:
             return await self._fetcher.fetch(attachment.url)
         except FetchRefused as error:
@@ -128,7 +127,6 @@ class AttachmentReader:
             return None
 
     async def fitted(self, picture: Picture, fit: ImageLimits) -> Picture | None:
-        """Return a tool's picture scaled and converted to `fit`; None if that fails."""
         try:
             return await self._scaler.fit(as_picture(picture.data), fit)
         except FetchRefused as error:

@@ -43,7 +43,6 @@ class Directory:
         self._post_listeners: list[Callable[[int, str], None]] = []
 
     def know_names(self, names: Mapping[str, str]) -> None:
-        """Replace the shown names of all agents, by key."""
         self._shown = dict(names)
         self._names = frozenset(map(skeleton, names.values()))
 
@@ -78,7 +77,6 @@ class Directory:
         return self._ids.get(agent)
 
     def name_of(self, user_id: int) -> str | None:
-        """Return an agent's shown name by its user id; None for other users."""
         return self._shown.get(self._agents.get(user_id, ""))
 
     def distinct_name(self, user_id: int, name: str, *, bot: bool = False) -> str:
@@ -89,11 +87,9 @@ class Directory:
         return f"{name}, another bot" if bot else f"{name}, a person"
 
     def learn_owners(self, agent: str, user_ids: Iterable[int]) -> None:
-        """Replace the owners of an agent's application."""
         self._owners[agent] = frozenset(user_ids)
 
     def is_owner(self, user_id: int) -> bool:
-        """Return whether a user owns the bots, and so has all rights in every server."""
         return any(user_id in owners for owners in self._owners.values())
 
     def learn_post(self, message_id: int, agent: str) -> None:

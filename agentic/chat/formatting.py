@@ -63,7 +63,6 @@ class Formatting:
             self._open.append(current)
 
     def open_at(self, place: int) -> tuple[FormattedSpan, ...]:
-        """Return the spans whose content a cut at this place would divide, outermost first."""
         return self._open[bisect_right(self._places, place) - 1]
 
     def _tokens(self) -> Iterator[tuple[int, int] | FormattedSpan]:

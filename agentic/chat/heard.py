@@ -27,8 +27,6 @@ class HeardMessage:
 
 
 class HeardView:
-    """A chat as one account reads it. A subclass adds its names."""
-
     guild_id = None
     parent = None
     pins: tuple[tuple[Entry, ...], ...] = ()

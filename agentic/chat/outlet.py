@@ -20,6 +20,7 @@ from agentic.context.entries import Entry
 from agentic.context.history import Interval
 from agentic.llm.types import Picture, Source, Usage
 from agentic.process.tasks import BackgroundTasks, wait_at_most
+from agentic.text import counted
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,6 @@ class CannotPost(Exception):
 
     @property
     def is_final(self) -> bool:
-        """Return whether another try would fail, too."""
         return self.reason in ("not_permitted", "gone")
 
 
@@ -74,8 +74,8 @@ class TurnCost:
         cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
         parts = [usage.model, f"${usage.cost_usd:.4f}"]
         parts.append(f"{usage.input_tokens:,} in{cached} / {usage.output_tokens:,} out")
-        parts += [f"{usage.searches} searches"] if usage.searches else []
-        parts += [f"{usage.pictures} pictures"] if usage.pictures else []
+        parts += [f"{usage.searches} search{'es' if usage.searches > 1 else ''}"] if usage.searches else []
+        parts += [counted(usage.pictures, "picture")] if usage.pictures else []
         return " · ".join(part for part in (*parts, f"today ${self.day_total_usd:.2f}") if part)
 
 
@@ -123,8 +123,6 @@ def without_mark(text: str) -> str:
 
 
 class StreamingPost(Protocol):
-    """A post that is read while it is written."""
-
     def update(self, text: str) -> None: ...
 
 
@@ -202,8 +200,6 @@ def silent_outlet(agent: str, where: ChannelView | ServiceInfo) -> Outlet:
 
 
 class EmptyView:
-    """No channel: nothing is read."""
-
     channel_id = NO_CHANNEL
     is_private = False
     guild_id = None
@@ -279,15 +275,11 @@ class TypingSign:
 
 
 class UnreadPost:
-    """A streaming post that nobody reads."""
-
     def update(self, text: str) -> None:
         """Shows nothing."""
 
 
 class SilentSink(SinkWithoutSigns):
-    """A sink that shows nothing."""
-
     may_attach = False
     may_react = True
 

@@ -34,14 +34,11 @@ class IncomingMessage:
 
     @property
     def is_private(self) -> bool:
-        """Return whether it is in a chat of one person with the agent."""
         return self.guild_id is None and not self.group
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person with their roles and rights in a channel."""
-
     user_id: int
     roles: frozenset[int] = frozenset()
     manages_messages: bool = False
@@ -51,8 +48,6 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class PersonReaction:
-    """A person's reaction to a message of `author`."""
-
     who: Person
     channel_id: int
     message_id: int
@@ -62,8 +57,6 @@ class PersonReaction:
 
 @dataclass(frozen=True, slots=True)
 class ChannelInfo:
-    """A channel that the agent sees and may speak in; `parent_id` is set for a thread, `group` for a group."""
-
     channel_id: int
     name: str
     theme: str

@@ -40,7 +40,6 @@ JOINER = "\u200d"
 
 
 def length(text: str) -> int:
-    """Return the length in UTF-16 units."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 

@@ -49,7 +49,6 @@ class Pins:
             self.entries.pop(entry.id, None)
 
     def mark_stale(self) -> None:
-        """Mark the list as stale: something was pinned or unpinned."""
         self.known = False
         self.changes += 1
 
@@ -125,7 +124,6 @@ class Transcript:
 
     @property
     def newest(self) -> int:
-        """Return the newest message's id, or 0."""
         return self._ids[-1] if self._ids else 0
 
     @property
@@ -134,7 +132,6 @@ class Transcript:
         return self._deleted.keys()
 
     def person_spoke_after(self, message_id: int) -> bool:
-        """Return whether a person has written since that message."""
         newer = (self._entries[i] for i in self._ids[bisect_right(self._ids, message_id) :])
         return any(entry.speaker.kind == "person" for entry in newer)
 
@@ -148,7 +145,6 @@ class Transcript:
             self.is_complete = self.was_complete = False
 
     def note_gap(self) -> None:
-        """Note that messages may be missing at the end."""
         if self.is_complete:
             self.was_complete, self.gap_after = True, self.newest
         self.is_complete = False
@@ -165,7 +161,6 @@ class Transcript:
         return self._listed
 
     def speakers(self) -> Iterator[Speaker]:
-        """Return the author of each entry, oldest first."""
         return (self._entries[i].speaker for i in self._ids)
 
     def last(self, count: int) -> list[Entry]:
@@ -221,7 +216,6 @@ class Transcript:
             self.pins.put(entry)
 
     def keep_pins(self, entries: Sequence[Entry]) -> None:
-        """Replace the pinned messages with a complete list."""
         there = {entry.id for entry in entries}
         for message_id, entry in self._entries.items():
             if entry.pinned != (message_id in there):
@@ -236,11 +230,9 @@ class Transcript:
                 self.pins.entries[entry.id] = entry
 
     def pinned(self) -> list[Entry]:
-        """Return the pinned messages, oldest first."""
         return [self.pins.entries[message_id] for message_id in sorted(self.pins.entries)]
 
     def cut_back(self, first: int) -> None:
-        """Drop the messages before `first`."""
         for message_id in self._ids[: bisect_left(self._ids, first)]:
             self._forget(message_id)
         self.begins = False
@@ -271,7 +263,6 @@ class Transcript:
             self._changed(message_id)
 
     def clear_reactions(self, message_id: int, emoji: str | None = None) -> None:
-        """Remove all reactions of a message, or only those with one emoji."""
         counts = self._counts.get(message_id, {})
         cleared = [*counts] if emoji is None else [emoji] if emoji in counts else []
         for each in cleared:
@@ -280,13 +271,11 @@ class Transcript:
             self._changed(message_id)
 
     def relabel(self, user_id: int, agent: str) -> None:
-        """Note that a user is one of our agents."""
         for entry in self._entries.values():
             if entry.speaker.id == user_id and entry.speaker.agent != agent:
                 self._put(replace(entry, speaker=replace(entry.speaker, kind="agent", agent=agent)))
 
     def relabel_post(self, message_id: int, agent: str) -> None:
-        """Note that a webhook's message is ours."""
         entry = self._entries.get(message_id)
         if entry is not None and entry.speaker.webhook:
             self._put(replace(entry, speaker=replace(entry.speaker, kind="agent", agent=agent)))

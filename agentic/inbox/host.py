@@ -85,19 +85,16 @@ class AgentHost:
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take instructions: the agent's channels can be reached now."""
         self._services.bus.subscribe(keys.instructions(self.name), self.on_instruction)
         self._services.agents.cancels.on_cancel(self.name, self.on_cancel)
         self._services.record.readers.add(self.name, self.channel_reader)
         self.ready.set()
 
     async def run_catch_up(self) -> None:
-        """Continue open turns and answer missed mentions, until canceled."""
         await self.ready.wait()
         await self.catch_up.run()
 
     async def run_automation(self) -> None:
-        """Run heartbeats, cron jobs, and the startup hook, until canceled."""
         await self.ready.wait()
         await self.automation.run()
 
@@ -111,7 +108,6 @@ class AgentHost:
         return work | ({"automation": self.run_automation()} if automation else {})
 
     def stop_listening(self) -> None:
-        """Accept nothing new; running turns continue."""
         self._closing = True
         self._services.bus.unsubscribe(keys.instructions(self.name))
         self._services.agents.cancels.off(self.name, self.on_cancel)
@@ -124,7 +120,6 @@ class AgentHost:
         await asyncio.gather(self.queue.inbox.drain(), self.automation.shutdown())
 
     async def aclose(self) -> None:
-        """Accept nothing new and cancel what runs."""
         self.stop_listening()
         self._missed_orders.stop()
         self._stop_orders.stop()
@@ -356,11 +351,9 @@ class PersonaHosts:
             hosted.host.stop_listening()
 
     def drains(self) -> Mapping[str, Coroutine[None, None, None]]:
-        """Return for each persona a coroutine that ends with its running turns."""
         return {name: hosted.host.drain() for name, hosted in self._hosts.items()}
 
     async def aclose(self) -> None:
-        """Cancel what runs, and close the models."""
         await self._tasks.cancel()
         hosts, self._hosts = tuple(self._hosts.values()), {}
         await asyncio.gather(*(hosted.aclose() for hosted in hosts))

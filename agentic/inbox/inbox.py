@@ -88,7 +88,6 @@ class TurnQueue:
         return isinstance(event, MentionEvent) and self._runner.is_private(event.channel_id)
 
     def __contains__(self, turn_id: object) -> bool:
-        """Return whether the event has already come to this process."""
         return turn_id in self.registry
 
     @property
@@ -153,7 +152,6 @@ class TurnQueue:
         return False
 
     async def stop(self, channels: Collection[int], which: Callable[[TurnEvent], bool]) -> None:
-        """End the turns of these channels that `which` picks, running and waiting."""
         self._runner.cancel_running(lambda event: event.channel_id in channels and which(event), "stopped")
         waited = [each for one in channels for each in self.inbox.cancel(one, which)]
         for event in waited:
@@ -174,7 +172,6 @@ class TurnQueue:
         self._left += self.inbox.close()
 
     async def save_waiting(self) -> None:
-        """Save in Redis what waited when the inbox was closed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(SAVE_SECONDS):
                 await self._saving.finish()
@@ -300,7 +297,6 @@ class Inbox:
         return self._backlog(self._waiting, len(self._lanes))
 
     def waiting(self, channel_id: int) -> tuple[TurnEvent, ...]:
-        """Return the channel's events whose turn hasn't begun, in order."""
         first = self._next.get(channel_id)
         return (*(() if first is None else (first,)), *self._lanes.get(channel_id, ()))
 

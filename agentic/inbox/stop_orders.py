@@ -37,8 +37,6 @@ MUTES_LAST = 7 * 86400.0  # seconds after its message; Redis remembers far longe
 
 
 class OptOutReactions:
-    """Obeys 🔕 for one agent."""
-
     def __init__(self, services: Services, channels: AgentChannels) -> None:
         self._consents, self._notices, self._channels = services.record.consents, services.state.posts.notices, channels
         self._proactive, self._memory = services.state.posts.proactive, services.record.memory
@@ -106,7 +104,6 @@ class StopOrders:
         self._unsubscribe = services.silence.on_change(self._on_silence)
 
     def stop(self) -> None:
-        """Stop obeying: the agent has ended, and its next run obeys for itself."""
         self._unsubscribe()
 
     async def on_message(
@@ -277,7 +274,6 @@ class MissedOrders:
         services.chats.directory.on_agent(self._meet)
 
     def stop(self) -> None:
-        """Stop looking: the bot has ended, and its next run looks for itself."""
         for end in self._ends:
             end()
         self._services.chats.directory.off_agent(self._meet)

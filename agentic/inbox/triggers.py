@@ -56,8 +56,6 @@ log = logging.getLogger(__name__)
 
 
 class Call(Enum):
-    """How a person calls an agent."""
-
     MENTION = "mention"
     ROLE = "role"
     REPLY = "reply"
@@ -280,7 +278,6 @@ class MessageCommands:
         self._agent, self._services, self._channels, self._queue, self._busy = agent, services, channels, queue, busy
 
     async def on_message(self, asked: Entry, channel_id: int, theme: str, call: Call | None) -> None:
-        """Carry out the command that a message may be. `call`: how it calls this agent."""
         command, outlet = parse_m(asked.text), self._channels.outlet_of(channel_id)
         if command is None or outlet is None:
             return
@@ -327,7 +324,6 @@ def last_speaker(entries: Sequence[Entry], before: int) -> str | None:
 
 
 def commanded(asked: Entry, entries: Sequence[Entry]) -> str | None:
-    """Return the agent that a message command is for if it names none."""
     bare = asked.hidden and asked.addressees == NOBODY_CALLED and parse_m(asked.text) is not None
     return last_speaker(entries, asked.id) if bare else None
 

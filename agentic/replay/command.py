@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -51,19 +52,19 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "replay",
         help="replay recorded turns, with another model or persona",
-        description="Make recorded turns again with the same inputs, and show old and new answers beside each other."
-        " Nothing is posted and no tool is run. Calls cost what they cost, within the day's budget.",
+        description="Replay recorded turns with the same inputs, and show old and new answers side by side. Nothing is"
+        " posted and no tool runs. Calls cost money, within the daily budget.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--conversation", metavar="ID", help="all turns of this conversation")
-    what.add_argument("--last", action="store_true", help="those of the newest conversation with a post")
+    what.add_argument("--last", action="store_true", help="all turns of the newest conversation with a post")
     what.add_argument("--turn", metavar="AGENT/ID", type=_turn, help="this turn only, such as claude/m1234")
-    parser.add_argument("--agent", metavar="NAME", help="with --conversation and --last: the turns of this agent only")
+    parser.add_argument("--agent", metavar="NAME", help="with --conversation and --last: only this agent's turns")
     change = parser.add_mutually_exclusive_group()
     change.add_argument("--model", metavar="NAME", help="ask this model, such as ollama/llama3.3 (docs/models.md)")
     change.add_argument("--persona", metavar="FOLDER", type=Path, help="with the persona in this folder")
-    parser.add_argument("--estimate", action="store_true", help="say what it costs at most, and call no model")
-    parser.add_argument("--yes", action="store_true", help="do not ask, whatever it may cost")
+    parser.add_argument("--estimate", action="store_true", help="print the highest possible cost, and call no model")
+    parser.add_argument("--yes", action="store_true", help="don't ask, whatever it may cost")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--local", action="store_true", help="from the record of local mode (run_all.py --local)")
     parser.set_defaults(run=run)
@@ -94,7 +95,7 @@ async def replay(options: argparse.Namespace, settings: Settings) -> int:
     """Replay with these settings, whose agents have the requested model; return the exit code."""
     turns = await recorded_turns(settings.record_file, options)
     if not turns:
-        print(f"The record has no such turn: {settings.record_file}", file=sys.stderr)
+        print(f"The history has no such turn: {settings.record_file}", file=sys.stderr)
         return 1
     load_prices()
     persona = _persona_folder(options, settings)
@@ -133,13 +134,13 @@ async def _replay_all(
             for notice in state.limits.budgets.notices() if state else ():
                 print(notice, file=sys.stderr)
     except (StateUnavailable, RedisStartError, RedisAddressError) as away:
-        print(f"Redis does not answer, so no money can be reserved: {away}. No model is called", file=sys.stderr)
+        print(f"Redis is unavailable, so no budget can be reserved and no model was called: {away}", file=sys.stderr)
         return 1
     if options.json:
         replayed = [each for each in found if each.new is not None]
         sums = {"old": totals(each.old for each in replayed), "new": totals(each.new for each in replayed)}
         clean = Redactor(settings.secrets()).secrets
-        print(clean(json.dumps({"turns": [each.to_json() for each in found], "totals": sums}, ensure_ascii=False)))
+        print(clean(json.dumps({"turns": [asdict(each) for each in found], "totals": sums}, ensure_ascii=False)))
     else:
         console.rule(characters="─")
         print(summary(found))
@@ -157,7 +158,6 @@ def plan_replays(turns: Sequence[RecordedTurn], replayer: Replayer) -> Plan:
 
 
 def _costs(plan: Plan) -> dict[str, float]:
-    """Return what each replayable turn costs at most, in US dollars."""
     return {f"{turn.turn.agent}/{turn.turn.id}": each.most_usd for turn, each in plan if isinstance(each, Prepared)}
 
 
@@ -168,7 +168,7 @@ def _print_estimate(options: argparse.Namespace, plan: Plan) -> None:
         print(json.dumps({"most_usd": sum(costs.values()), "turns": costs, "problems": problems}))
         return
     for turn, problem in problems.items():
-        print(f"{turn} cannot be replayed: {problem}")
+        print(f"{turn} can't be replayed: {problem}")
     print(f"{counted(len(costs), 'turn')}, at most {dollars(sum(costs.values()))}. No model was called.")
 
 
@@ -185,7 +185,6 @@ def _is_confirmed(options: argparse.Namespace, plan: Plan) -> bool:
 
 
 async def recorded_turns(path: Path, options: argparse.Namespace) -> list[RecordedTurn]:
-    """Read the turns that the options name, in order. Raises RecordError."""
     async with connect(path) as db:
         if options.turn is not None:
             whole = await whole_turn(db, *options.turn)
@@ -216,7 +215,6 @@ async def open_state(settings: Settings, *, paid: bool) -> AsyncIterator[SharedS
 
 
 def show(console: Console, comparison: Comparison, name: str) -> None:
-    """Print both answers side by side, or one below the other if the terminal is narrow."""
     round_number = f"round {comparison.round}" if comparison.round is not None else comparison.trigger
     title = f"{name} · {round_number} · {comparison.agent}/{comparison.turn_id}"
     console.rule(Text(title), align="left", characters="─")

@@ -19,7 +19,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -94,7 +94,7 @@ class RecordedTurn:
         if not asked:
             gone = f"no model was called ({turn.reason or turn.outcome})"
         elif asked[0].words is None:
-            gone = GONE.get(asked[0].removed or "", "its prompt is not recorded, or no longer (RECORD_PROMPTS_DAYS)")
+            gone = GONE.get(asked[0].removed or "", "its prompt isn't recorded, or no longer (RECORD_PROMPTS_DAYS)")
         return cls(turn, tuple(call.record for call in asked), () if gone else tuple(words), gone)
 
 
@@ -114,7 +114,6 @@ class Answer:
 
     @property
     def says(self) -> str:
-        """Return the words that it decided to post, or ""; without a decision the completion."""
         return self.text if self.decision is None else str(self.decision.get("text") or "")
 
 
@@ -133,9 +132,6 @@ class Comparison:
     problem: str = ""
     pictures_missing: int = 0
     same: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +235,11 @@ class AskedModels:
         self._made: dict[tuple[str, int | None], tuple[Model, ModelPrices]] = {}
 
     def of(self, agent: str, guild_id: int | None, recorded_model: str) -> tuple[Model, ModelPrices]:
-        """Return the model, and its prices. Raises NotReplayable."""
         if recorded_model.startswith(SCRIPTED) and not self._named:
             return ScriptedVoice(agent, rng=random.Random()), ModelPrices("scripted", agent, None, free=True)
         configured = self._settings.agents.get(agent)
         if configured is None:
-            raise NotReplayable(f"there is no agent {agent} any more; name a model")
+            raise NotReplayable(f"the agent {agent} no longer exists; name a model")
         there = configured.elsewhere.get(guild_id or 0)
         key = (agent, guild_id if there is not None else None)
         if key not in self._made:
@@ -258,7 +253,7 @@ class AskedModels:
             raise NotReplayable(f"{agent.display_name} is a coding agent, whose tools act; name another model")
         if not agent.usable:
             lacks = ", ".join(dict.fromkeys(model.lacks for model in agent.models if model.lacks))
-            raise NotReplayable(f"{agent.display_name} has no usable model here: {lacks} is not set")
+            raise NotReplayable(f"{agent.display_name} has no usable model here: {lacks} isn't set")
         model = self._make(agent)
         return model, ModelPrices.of(agent, free=model.free)
 
@@ -321,7 +316,7 @@ def persona_in(folder: Path, recorded: Sequence[CallWords]) -> str:
     writes = any(preamble(MEMORY).strip() in words.persona for words in recorded)
     persona = Persona(folder.name, folder).system(memory_tool=MEMORY if writes else None).stable.strip()
     if not persona:
-        raise NotReplayable(f"{folder.name} has no file of a persona, such as soul.md")
+        raise NotReplayable(f"{folder.name} has no persona files, such as soul.md")
     return persona
 
 
@@ -376,7 +371,7 @@ class Replaying:
                 try:
                     return self._end(reply.text, parse_decision(reply.text))
                 except UnreadableDecision as error:
-                    return self._end(reply.text, problem=f"the answer cannot be read: {error.reason}")
+                    return self._end(reply.text, problem=f"the answer can't be read: {error.reason}")
             step = results.round_of(reply.tool_calls, reply.text, reply.echo)
             if step is None:
                 return self._end(reply.text, problem=_wants(results.lacks(reply.tool_calls) or ["a tool twice"]))
@@ -459,7 +454,6 @@ class RecordedResults:
         return ToolRound(tuple(calls), tuple(results), text, echo)
 
     def lacks(self, calls: Sequence[ToolCall]) -> list[str]:
-        """Return the names of the tools whose results aren't recorded for these calls, or were already given."""
         return [call.name for call in calls if _key(call.name, call.arguments) not in self._results]
 
     def prefill_after(self, prefill: str, call: TextCall) -> str | None:
@@ -469,7 +463,6 @@ class RecordedResults:
 
 
 def _text_up_to(prefill: str, call: TextCall) -> str:
-    """Return the beginning of agentic.tools.prefill_tools.continued_prefill."""
     return f"{prefill}{call.before}{call.text}{CALL_STOP}\n"
 
 

@@ -1,9 +1,9 @@
-"""Commands as text: what people do in Discord by slash commands, they write on a service that has none.
+"""Text commands: on a service without slash commands, people write them as messages.
 
-A command is all of a message and begins with a slash: "why" and "profile" alone are words that people say to an agent.
-Signs around its words don't matter: "/forget me." is one. STOP and RESUME need no slash
-(agentic.context.commands). A command and its answer are no context: they leave the transcript when the answer
-is sent. What there is to write, and what it does, is in the table of actions.
+A command is a whole message and begins with a slash: "why" and "profile" alone are words that people say to an agent.
+Punctuation doesn't matter: "/forget me." is a command. STOP and RESUME need no slash (agentic.context.commands). A
+command and its answer leave the transcript when the answer is sent, so models don't read them. The table of actions
+lists the commands.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RESUME – Let me speak again
 /help – Show this list"""
 ORDERS = {"stop": "STOP", "resume": "RESUME"}  # actions that are words without a slash
 ABOUT_DATA = ("forget", "privacy")
-"""A command that begins like this is not left to the model, which might claim that it was done."""
+"""A message that begins like this never goes to the model, which might claim that it has done it."""
 
 TAKE_OVER_SECONDS = 15.0  # within which another process takes an agent over
 LOOK_SECONDS = 0.1
@@ -71,7 +71,7 @@ class TextStyle(Style):
 
 
 class TextCommands(ABC):
-    """The commands of one agent on a service. `channels` are those in which it answers, also while it is stopped."""
+    """The commands of one agent on a service. It answers in `channels`, even while it is stopped."""
 
     left_messages: ClassVar[str]  # what /forget me says of the messages themselves
 
@@ -88,7 +88,7 @@ class TextCommands(ABC):
 
     @abstractmethod
     def name_of(self, person: int) -> str:
-        """Return the name of a person; empty if it is not known."""
+        """Return the name of a person, or "" if it is unknown."""
 
     @abstractmethod
     def is_mine(self, heard: HeardMessage) -> bool:
@@ -99,7 +99,7 @@ class TextCommands(ABC):
         """Answer with a file."""
 
     async def aclose(self) -> None:
-        """Cancel the commands that wait: another process takes over the agent."""
+        """Cancel the waiting commands: another process takes over the agent."""
         await self._waiting.cancel()
 
     async def handle(self, heard: HeardMessage) -> bool:
@@ -161,7 +161,9 @@ class TextCommands(ABC):
             return self._help(_wanted(words)), None, ""
         action, values = read
         if any(extra_of(field)["kind"] == "message" for field in action.values.model_fields.values()):
-            values = {**values, "message": str(self._meant_message(heard) or "")}
+            own = reversed(self._services.chats.transcripts.of(heard.facts.channel_id).entries())
+            newest = next((each.id for each in own if each.speaker.agent == self._agent), "")
+            values = {**values, "message": str(heard.entry.reply_to or newest)}
         request = ActionRequest(
             id=heard.facts.message_id,
             name=action.name,
@@ -177,7 +179,7 @@ class TextCommands(ABC):
         return self._style.text_of(outcome), outcome.reply if isinstance(outcome.reply, File) else None, outcome.more
 
     def _help(self, wanted: str) -> str:
-        """Return all commands, or those that begin like what somebody wrote."""
+        """Return all commands, or the ones that begin like `wanted`."""
         about, rows = wanted.partition(" ")[0], list[str]()
         for name, action in self._actions.on("text").items():
             if name == action.name and action.about and about in ("help", name.partition(" ")[0]):
@@ -208,11 +210,6 @@ class TextCommands(ABC):
                 words_of_name = r"[\W_]+".join(name.split())
                 return action, {option: re.sub(rf"(?i)\A\W*{words_of_name}[\W_]*", "", words)}
         return None
-
-    def _meant_message(self, heard: HeardMessage) -> int | None:
-        """Return the quoted message, else the newest one of the agent."""
-        newest = reversed(self._services.chats.transcripts.of(heard.facts.channel_id).entries())
-        return heard.entry.reply_to or next((each.id for each in newest if each.speaker.agent == self._agent), None)
 
 
 def _wanted(words: str) -> str:

@@ -77,7 +77,7 @@ async def test_in_prefill_mode_the_recorded_result_is_part_of_the_text_that_goes
 
 async def test_an_unreadable_answer_and_a_failed_call_are_problems_and_not_retried():
     unreadable, problem, _ = await replayed([recorded_call()], "I would say tea.")
-    assert (unreadable.text, problem) == ("I would say tea.", "the answer cannot be read: no JSON object")
+    assert (unreadable.text, problem) == ("I would say tea.", "the answer can't be read: no JSON object")
     _, problem, requests = await replayed([recorded_call()], ChatAnswer(status=503))
     assert (problem, len(requests)) == ("the provider's server failed (503)", 1)
 

@@ -116,7 +116,7 @@ async def test_a_used_up_budget_refuses_and_nothing_is_called(settings, models, 
 async def test_without_redis_nothing_that_costs_is_called(settings, models, redis, capsys):
     redis.kill()
     assert await replay(options("--turn", "claude/i1", "--yes"), settings()) == 1
-    assert "Redis does not answer" in capsys.readouterr().err
+    assert "Redis is unavailable" in capsys.readouterr().err
     assert models.requests == []
 
 
