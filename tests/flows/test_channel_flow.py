@@ -107,9 +107,9 @@ async def test_a_thread_that_is_deleted_while_a_bot_thinks_costs_one_failed_post
         thread = int((await f.discord.create_thread("Alice", "debate", "side talk"))["id"])
         async with thinking(f, lambda: f.discord.say("Alice", thread, f"<@{f.user_id('claude')}> hello")):
             await f.discord.delete_channel(thread)
-        await until(lambda: f"post to channel {thread} failed" in caplog.text)
+        await until(lambda: f"posting to channel {thread} failed" in caplog.text)
         await still_answers(f)
-        assert caplog.text.count(f"post to channel {thread} failed") == 1
+        assert caplog.text.count(f"posting to channel {thread} failed") == 1
 
 
 @pytest.mark.promise(71)

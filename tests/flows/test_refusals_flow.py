@@ -38,7 +38,7 @@ async def test_with_many_refusals_people_are_still_answered_and_with_more_nothin
             refused.count(403)
         posts = f.discord.counts["POST /channels/{channel_id}/messages"]
         await f.discord.say("Alice", "debate", hello)
-        await until(lambda: "post to channel" in caplog.text.rpartition("3000 REQUESTS")[2])
+        await until(lambda: "posting to channel" in caplog.text.rpartition("3000 REQUESTS")[2])
         assert f.discord.counts["POST /channels/{channel_id}/messages"] == posts > 0
 
 
@@ -69,6 +69,6 @@ async def test_a_post_that_discord_failed_on_is_made_again_as_often_as_the_owner
         assert (failing.hits, len(f.said("debate", "claude"))) == (6, 1)
         failing.times = 7
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> and again?")
-        await until(lambda: "post to channel" in caplog.text)
+        await until(lambda: "posting to channel" in caplog.text)
         assert failing.hits == 13
         assert ["anthropic saw" in text for text in f.said("debate", "claude")].count(True) == 1

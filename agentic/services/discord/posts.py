@@ -283,7 +283,7 @@ class MessageWriter:
 
 @contextmanager
 def explain_failure(
-    channel_id: int, text: str | None = None, *, what: str = "post to", not_found: str = "unknown_channel"
+    channel_id: int, text: str | None = None, *, what: str = "posting to", not_found: str = "unknown_channel"
 ) -> Iterator[None]:
     """Raise CannotPost with its reason if the request in the `with` block fails. Logs the length of `text`, not the
     text."""

@@ -92,7 +92,7 @@ class DiscordRoomBot:
         """Post the message that the thread will start at, without pings, and return its id. `request` is a message
         before it; `again`: the message may already exist."""
         channel = _text_channel(self._bot, channel_id)
-        with _explain(channel_id, what="message of a room in"):
+        with _explain(channel_id, what="posting a room's message in"):
             if again:
                 wanted, own_id = self._gate.clean(text).strip(), channel.guild.me.id
                 for each in await self._gate.history(channel, NEWEST, None):
@@ -104,7 +104,7 @@ class DiscordRoomBot:
     async def start_thread(self, channel_id: int, message_id: int, name: str, minutes: int) -> None:
         """Start the message's thread, unless it exists. It has the message's id."""
         channel = _text_channel(self._bot, channel_id)
-        with _explain(channel_id, what="thread of a room in"):
+        with _explain(channel_id, what="starting a room's thread in"):
             try:
                 await self._gate.start_thread(channel, message_id, name, minutes)
             except discord.HTTPException as error:
@@ -113,7 +113,7 @@ class DiscordRoomBot:
 
     async def edit_opening(self, channel_id: int, message_id: int, text: str) -> None:
         message = _text_channel(self._bot, channel_id).get_partial_message(message_id)
-        with _explain(channel_id, what="message of a room in"):
+        with _explain(channel_id, what="changing a room's message in"):
             await self._gate.edit_by_id(message, text)
 
     def sees(self, channel_id: int) -> bool:
@@ -134,7 +134,7 @@ class DiscordRoomBot:
         place = _text_channel(self._bot, channel_id) if thread_id is None else await self._thread(channel_id, thread_id)
         if length(self._gate.clean(text)) > MAX_MESSAGE:
             raise ValueError(f"a notice has {len(text)} characters")
-        with _explain(place.id, what="notice of a room in"):
+        with _explain(place.id, what="posting a room's notice in"):
             if since is not None and await self._posted_before(place, text, since):
                 return
             await self._gate.send(place, text, nonce=nonce(key, 0))
@@ -142,7 +142,7 @@ class DiscordRoomBot:
     async def is_gone(self, channel_id: int, thread_id: int) -> bool:
         """Ask Discord whether the thread was deleted, because its event may have been missed."""
         channel = _text_channel(self._bot, channel_id)
-        with _explain(thread_id, what="look at a room's thread in"):
+        with _explain(thread_id, what="reading a room's thread in"):
             try:
                 await self._gate.channel(channel.guild, thread_id)
             except discord.NotFound:
@@ -151,13 +151,13 @@ class DiscordRoomBot:
 
     async def lock(self, channel_id: int, thread_id: int, *, locked: bool) -> None:
         thread = await self._thread(channel_id, thread_id)
-        with _explain(thread.id, what="change of a room's thread in"):
+        with _explain(thread.id, what="changing a room's thread in"):
             await self._gate.edit_thread(thread, locked=locked)
 
     async def archive(self, channel_id: int, thread_id: int, *, archived: bool) -> None:
         thread = await self._thread(channel_id, thread_id)
         if thread.archived != archived:
-            with _explain(thread.id, what="change of a room's thread in"):
+            with _explain(thread.id, what="changing a room's thread in"):
                 await self._gate.edit_thread(thread, archived=archived)
 
     async def posts(self, channel_id: int, thread_id: int) -> Sequence[RoomPost]:
@@ -165,7 +165,7 @@ class DiscordRoomBot:
         thread, ours = await self._thread(channel_id, thread_id), await self._posts.read(thread_id)
         newest_first: list[discord.Message] = []
         found: list[RoomPost] = []
-        with _explain(thread_id, what="reading of a room's votes in"):
+        with _explain(thread_id, what="reading a room's votes in"):
             while len(newest_first) < MAX_READ:
                 page = await self._gate.history(thread, PAGE, newest_first[-1].id if newest_first else None)
                 newest_first += page
@@ -189,20 +189,20 @@ class DiscordRoomBot:
         """Post a message without pings, unless one made after `since` (unix seconds) exists, and return its id. A text
         that is too long is cut. The same `key` twice makes one message."""
         channel, text = self._channel(channel_id), split_text(self._gate.clean(text), MAX_MESSAGE)[0]
-        with _explain(channel_id, what="message of an arena in"):
+        with _explain(channel_id, what="posting an arena's message in"):
             there = await self._posted_before(channel, text, since)
             return there or (await self._gate.send(channel, text, nonce=nonce(key, 0))).id
 
     async def offer(self, channel_id: int, message_id: int, emojis: Sequence[str]) -> None:
         """Add reactions for people to press."""
         message = self._channel(channel_id).get_partial_message(message_id)
-        with _explain(channel_id, what="reactions of an arena in"):
+        with _explain(channel_id, what="adding an arena's reactions in"):
             for emoji in emojis:
                 await self._gate.react(message, emoji)
 
     async def voters(self, channel_id: int, message_id: int, emojis: Sequence[str]) -> Sequence[frozenset[int]]:
         """Return the people who gave each emoji, or nobody if the message is gone."""
-        with _explain(channel_id, what="votes of an arena in"):
+        with _explain(channel_id, what="reading an arena's votes in"):
             message = await self._gate.message(self._channel(channel_id), message_id)
             given = {str(one.emoji).rstrip("\ufe0f"): one for one in (message.reactions if message else ())}
             wanted = (given.get(emoji.rstrip("\ufe0f")) for emoji in emojis)
@@ -218,7 +218,7 @@ class DiscordRoomBot:
         channel, known = _text_channel(self._bot, channel_id), self._bot.get_channel(thread_id)
         if isinstance(known, discord.Thread):
             return known
-        with _explain(thread_id, what="look at a room's thread in"):
+        with _explain(thread_id, what="reading a room's thread in"):
             found = await self._gate.channel(channel.guild, thread_id)  # py-cord doesn't know archived threads
         if not isinstance(found, discord.Thread):
             raise CannotPost("gone")

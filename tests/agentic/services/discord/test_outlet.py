@@ -160,7 +160,7 @@ async def test_what_cannot_be_posted_has_its_reason_and_is_logged_with_channel_a
     with pytest.raises(CannotPost) as caught:
         await posting
     assert caught.value.reason == reason
-    assert f"post to channel {place.channel.id} failed (5 characters): " in caplog.text
+    assert f"posting to channel {place.channel.id} failed (5 characters): " in caplog.text
     assert "hello" not in caplog.text
 
 
