@@ -1,13 +1,12 @@
-"""The lines that a window sends, in blocks; and which attachments are shown with them (stages 7 and 8).
+"""Group a window's lines in blocks, and choose the attachments to show (stages 7 and 8).
 
-A line is an entry as first shown, a note of a later change, or a tool's call and result. Each block is one message to
-the model.
+A line is an entry as first shown, a note about a later change, or a tool's call and result. Each block is one message
+to the model.
 
-`choose` picks the newest attachments, up to a limit, without reading them. A file's name and media type are claims, and
-its bytes decide what it is (agentic/chat/attachments.py), so only files are left out that can't be shown whatever they
-are: too large, or known by name and type not to be a picture or a text. A shown attachment stays while there is room,
-since removing it rewrites the middle of the prompt and invalidates a provider's cache. If there is no more room, half
-of it is freed in one step.
+`choose` picks the newest attachments, up to a limit, without reading them. Names and media types may be wrong, and the
+bytes decide (agentic/chat/attachments.py), so it only leaves out files that can't be shown in any case: too large, or
+neither a picture nor a text by name and type. A shown attachment stays while there is room, since removing it rewrites
+the middle of the prompt and invalidates a provider's cache. When the room is used up, half of it is freed at once.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ _OTHER_NAMES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ToolLine:
-    """Stage 8: a tool's call and result, as one line of data after the message `after_id`. `asked_by`: the person for
-    whom it was called."""
+    """Stage 8: a tool's call and result, as one line of data after the message `after_id`. `asked_by`: the person it
+    was called for."""
 
     after_id: int
     text: str
@@ -74,7 +73,7 @@ Line = Entry | Note | ToolLine
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Lines that go to the model as one message. `texts`: a cache of renderings, by how they were rendered."""
+    """Lines that go to the model as one message. `texts`: a cache of renderings."""
 
     lines: tuple[Line, ...]
     closed: bool = False
@@ -98,7 +97,7 @@ def in_blocks(opened: tuple[Line, ...], lines: Sequence[Line], marker: int | Non
 
 
 def insert_tool_lines(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
-    """Insert each tool line after its message. Entries of one time keep their order."""
+    """Insert each tool line after its message."""
     lines: list[Entry | ToolLine] = list(entries)
     for tool in tools:
         ids = (line.id if isinstance(line, Entry) else line.after_id for line in lines)
@@ -107,7 +106,7 @@ def insert_tool_lines(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> li
 
 
 def with_tool_lines(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
-    """Return entries of any channels, in their order, each followed by its tool lines."""
+    """Return the entries, each followed by its tool lines."""
     lines: list[Line] = []
     for entry in entries:
         ids = {unit.id for unit in entry.units}
@@ -116,7 +115,7 @@ def with_tool_lines(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list
 
 
 def without_gone(blocks: Iterable[Block], units: Mapping[int, Entry]) -> list[Block]:
-    """Remove what is gone. Blocks of which nothing is gone stay the same objects."""
+    """Remove deleted and hidden messages. Blocks without any stay the same objects."""
 
     def line_left(line: Line) -> Line | None:
         if isinstance(line, ToolLine):
@@ -138,7 +137,7 @@ def without_gone(blocks: Iterable[Block], units: Mapping[int, Entry]) -> list[Bl
 
 
 def left_of(entry: Entry, units: Mapping[int, Entry]) -> Entry | None:
-    """Return what is left of a shown entry; the entry itself if nothing is gone."""
+    """Return the remaining part of a shown entry, or the entry itself if nothing is gone."""
     left = [unit for unit in entry.units if unit.id in units]
     if len(left) == len(entry.units):
         return entry
@@ -146,7 +145,7 @@ def left_of(entry: Entry, units: Mapping[int, Entry]) -> Entry | None:
 
 
 def quoted_in(block: Block, files: Mapping[int, str]) -> tuple[int, ...]:
-    """Return the attachments of the block whose text is shown; a file that lost its room must not stay in the cache."""
+    """Return the block's attachments whose text is shown. A file that is no longer shown must not stay in the cache."""
     if not files:
         return ()
     entries = [
@@ -157,7 +156,7 @@ def quoted_in(block: Block, files: Mapping[int, str]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Ids of the attachments to show: as pictures, quoted as text, and those of which only the bytes will tell."""
+    """Ids of the attachments to show: as pictures, as quoted text, and files whose bytes will tell."""
 
     pictures: frozenset[int] = frozenset()
     files: frozenset[int] = frozenset()
@@ -167,7 +166,7 @@ class Chosen:
         return bool(self.pictures or self.files or self.unclear)
 
     def of(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Return the entries that have chosen attachments, with only those attached: what has to be read."""
+        """Return the entries with chosen attachments, with only these attached."""
         wanted = self.pictures | self.files | self.unclear
         cut = (replace(e, attachments=tuple(a for a in e.attachments if a.id in wanted)) for e in entries)
         return [entry for entry in cut if entry.attachments]
@@ -177,8 +176,8 @@ NOTHING_CHOSEN = Chosen()
 
 
 def choose(entries: Sequence[Entry], options: Options, before: Chosen = NOTHING_CHOSEN) -> Chosen:
-    """Choose attachments. `before`: those shown last time. Text files together have at most `max_file_characters`,
-    counting a byte as a character; a single longer file is cut when read."""
+    """Choose attachments. `before`: those shown last time. Text files have at most `max_file_characters` together,
+    counting a byte as a character. A longer file is cut when read."""
     files = [file for entry in reversed(entries) for file in entry.attachments if is_candidate(file)]
     limit = options.max_file_characters if options.include_files else 0
     most = options.max_images if options.include_images else 0
@@ -204,13 +203,13 @@ def _chosen(candidates: Sequence[tuple[int, int]], limit: int, before: Collectio
 
 
 def is_candidate(attachment: Attachment) -> bool:
-    """Whether the file may be a picture or a text. A size of 0 is an unknown one."""
+    """Whether the file may be a picture or a text. A size of 0 means unknown."""
     known = _OTHER_TYPES.match(attachment.media_type) and _OTHER_NAMES.fullmatch(attachment.filename)
     return not known and attachment.size <= MAX_BYTES
 
 
 def is_text(attachment: Attachment) -> bool:
-    """Whether the file is said to be a text: by its media type, or by its name if its type does not contradict."""
+    """Whether the file's media type says it is a text, or its name does and its type doesn't contradict."""
     if attachment.is_picture or not is_candidate(attachment):
         return False
     if _TEXT_TYPES.match(attachment.media_type):

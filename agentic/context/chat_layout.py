@@ -1,4 +1,4 @@
-"""Chat mode (stage 9): the window as messages to the model, and the end of the prompt, which names the task."""
+"""Chat mode (stage 9): the window as messages to the model, and the task at the end of the prompt."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from agentic.llm.types import Message, Picture
 
 NO_PICTURES: Mapping[int, tuple[Picture, ...]] = {}
 NOW_SECONDS = 60.0
-MAX_TOPIC = 200  # characters; it is what another model said
-MAX_UNSEEN = 4  # names of files that cannot be shown
+MAX_TOPIC = 200  # characters; another model wrote it
+MAX_UNSEEN = 4  # names of files that can't be shown
 BEGINNING = 24  # characters of a message that is quoted in full above
 MUST_SPEAK = "You have to say something this turn."
 SEARCH_FIRST = (
@@ -47,8 +47,8 @@ def build_history(
     pictures: Mapping[int, tuple[Picture, ...]] = NO_PICTURES,
     files: Mapping[int, str] = NO_FILES,
 ) -> list[Message]:
-    """Return the window as messages to the model, one a block. `pictures` maps a message's id to its pictures, `files`
-    an attachment's id to its text."""
+    """Return the window as messages to the model, one per block. `pictures` maps message ids to pictures, `files` maps
+    attachment ids to texts."""
     window, me = context.window, context.me
     cached = cached_blocks(window.laid, window.marker)
     history = [Message("user", summary_text(context.kept.summary))] if context.kept.summary else []
@@ -62,8 +62,8 @@ def build_history(
 
 
 def pictures_of(block: Block, pictures: Mapping[int, tuple[Picture, ...]]) -> tuple[Picture, ...]:
-    """Return the pictures of the block's messages. A message with a known picture ends its block; one whose file turned
-    out to be a picture may stand anywhere."""
+    """Return the pictures of the block's messages. A message with a known picture ends its block, but a file may turn
+    out to be a picture anywhere in it."""
     if not pictures:
         return ()
     units = (unit for line in block.lines if isinstance(line, Entry) for unit in line.units)
@@ -71,8 +71,8 @@ def pictures_of(block: Block, pictures: Mapping[int, tuple[Picture, ...]]) -> tu
 
 
 def cached_blocks(blocks: Sequence[Block], marker: int | None) -> set[int]:
-    """Return the indices of the blocks after which a provider's cache may end: the one with the window's marker, which
-    is fixed from cut to cut, and the last full one, so that messages since the cut are cached as well."""
+    """Return the indices of the blocks after which a provider's cache may end: the block with the window's marker,
+    which is fixed from cut to cut, and the last full block, so that messages since the cut are cached too."""
     closed = [index for index, block in enumerate(blocks) if block.closed]
     if not closed:
         return {len(blocks) - 1} if blocks else set()
@@ -85,9 +85,9 @@ def cached_blocks(blocks: Sequence[Block], marker: int | None) -> set[int]:
 
 
 def build_tail(context: PromptContext) -> str:
-    """Return the end of the prompt: the reply chain, the present time, and the task.
+    """Return the end of the prompt: the reply chain, the time, and the task.
 
-    It changes from turn to turn and is billed in full, so it only names the task; the system part says how to do it.
+    It changes from turn to turn and is billed in full, so it only names the task. The system part says how to do it.
     """
     me, task, abilities, theme = context.me, context.task, context.abilities, context.place.theme
     since = context.now - context.window.cut_at

@@ -5,9 +5,9 @@
     first: link (optional)      options as YAML
     last: link
 
-Targets are inner names separated by spaces: only the named bots are addressed, or all if there is no target. The line
+Targets are inner names separated by spaces: only the named bots are addressed, or all bots without a target. The line
 of dashes is optional, and `.history` may be on one line (`.history claude last: link`). Permissions are checked
-elsewhere. A command that cannot be carried out becomes `Malformed`, with the reason in one line.
+elsewhere. A command that can't be carried out becomes `Malformed`, with the reason in one line.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MENTION = re.compile(r"<@[!&]?\d+>")
 _ORDER = re.compile(r"(stop|resume)(?:[ .,!]+\1)*(?: (\d{1,4}) ?(m|min|minutes?|h|hours?)?)?", re.IGNORECASE)
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]")  # of ASCII, without what is space
 _WORDS = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)  # from the first letter or digit to the last one
-_QUOTED = re.compile(r"\s*>")  # words of somebody else
+_QUOTED = re.compile(r"\s*>")  # someone else's words
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,6 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A command that cannot be carried out."""
-
     command: Literal["history", "config"]
     targets: frozenset[str]
     reason: str
@@ -108,7 +106,7 @@ class Order:
 
 @lru_cache(maxsize=1024)  # every turn reads the pins again, and YAML is slow
 def parse_command(text: str) -> Command | None:
-    """Return the command that a message is, None for any other message."""
+    """Return the command, or None if the message isn't one."""
     if "." not in text or (match := _HEAD.match("\n".join(text.splitlines()))) is None:
         return None
     name: Literal["history", "config"] = "history" if match[1] == "history" else "config"
@@ -192,7 +190,7 @@ def is_whole_command(text: str) -> bool:
 
 
 def parse_m(text: str) -> Literal["continue", "context"] | None:
-    """Recognise `m continue` or `m context` alone, with mentions before and after ignored."""
+    """Recognize `m continue` and `m context`, ignoring mentions before and after."""
     if (match := _M.match(text)) is None:
         return None
     return "continue" if match[1].lower() == "continue" else "context"
@@ -201,8 +199,8 @@ def parse_m(text: str) -> Literal["continue", "context"] | None:
 def order_in(text: str) -> Order | None:
     """Return the order that a message consists of: "stop", "stop 30" (minutes), "stop 2h", "resume".
 
-    People write it in a hurry, so what stands around the words does not matter: mentions, punctuation, markup, emoji, a
-    slash before it, wide letters, invisible characters.
+    People write it in a hurry, so mentions, punctuation, markup, emoji, a slash before it, wide letters, and invisible
+    characters are ignored.
     """
     if len(text) > MAX_ORDER or _QUOTED.match(text):
         return None

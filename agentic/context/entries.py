@@ -1,9 +1,9 @@
 """Entry: a message of a channel as plain values; whether bots see it; and strangers' text made harmless.
 
 Structure tells speakers apart in a transcript (render.py): a mark at the margin begins a message, and notes in brackets
-are the program's. So strangers' text must not reach the margin, contain such marks or notes, or hide anything:
-invisible characters can carry instructions that no person sees. Their words stay (`words`, `one_line`). A name that
-looks like an agent's or like a label of the program is recognized (`poses`, `reads_as_label`).
+are the program's. So strangers' text must not reach the margin, contain such marks or notes, or hide anything, since
+invisible characters can carry instructions that no person sees. `words` and `one_line` keep the rest. `poses` and
+`reads_as_label` recognize names that look like an agent's or like a label of the program.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _MARK_OR_NOTE = re.compile(
 )
 _BRACKETS = str.maketrans("[]\uff3b\uff3d\u3010\u3011", "()()()")
 
-# Letters of other scripts that look like Latin ones, as far as agents' names are made of them
-# (unicode.org/reports/tr39, confusables.txt), and digits that do; i and l are one.
+# Letters of other scripts, and digits, that look like the Latin letters of agents' names (unicode.org/reports/tr39,
+# confusables.txt); i and l are the same.
 _FANCY = re.compile(
     r"(?:LATIN LETTER SMALL CAPITAL|(?:CROSSED )?NEGATIVE (?:CIRCLED|SQUARED) LATIN CAPITAL LETTER"
     r"|REGIONAL INDICATOR SYMBOL LETTER|LATIN (?:SMALL|CAPITAL) LETTER(?= [A-Z] WITH)) ([A-Z])(?: WITH .*)?"
@@ -68,9 +68,9 @@ _OWN_LABELS = (
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """The author of a message. `agent`: the key of one of our agents ("claude"), None for anyone else. `audience`: a
-    person in a room of agents. `roles` and `may_manage` (Manage Messages in its channel) decide what they may command;
-    empty if unknown. `webhook`: the message came through a webhook, ours or another's."""
+    """The author of a message. `agent`: the key of one of our agents ("claude"), or None. `audience`: a person in a
+    room of agents. `roles` and `may_manage` (Manage Messages in its channel) decide which commands they may use;
+    empty if unknown. `webhook`: the message came through a webhook, ours or someone else's."""
 
     id: int
     name: str
@@ -83,7 +83,7 @@ class Speaker:
 
     @property
     def is_service(self) -> bool:
-        """Whether the chat service itself reports something: a join, a boost. Nobody waits for an answer."""
+        """Whether the chat service itself reports something, such as a join or a boost."""
         return self.kind == "stranger" and self.id == 0
 
 
@@ -107,8 +107,8 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """One emoji on a message. `by`: the names of those who reacted, as far as known. `count`: as the
-    service reports it. `by_person`: not only bots reacted, as far as known."""
+    """One emoji on a message. `by`: the known names of the people and bots who reacted. `count`: from the service.
+    `by_person`: False if only bots are known to have reacted."""
 
     emoji: str
     by: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ class Reaction:
 
 @dataclass(frozen=True, slots=True)
 class Addressees:
-    """Whom a message calls: ids of mentioned users and roles, and the author of the message that it replies to."""
+    """Who a message calls: ids of mentioned users and roles, and the author of the message it replies to."""
 
     mentions: frozenset[int] = frozenset()
     replied_to: int | None = None
@@ -139,11 +139,10 @@ NOBODY_CALLED = Addressees()
 class Entry:
     """One message. `created_at` is in unix seconds. In `text`, mentions, channels and roles are already names.
 
-    `hidden`: its own text hides it (a command, or text not meant for bots); a reaction may show it again or hide
-    another (`visible`). `order`: the stop order that it consists of. `parts`: the messages joined into this one, the
-    first included (history.py); empty for a single message. `extras`: what the service keeps outside of the text (a
-    forward, a sticker, a poll, an embed), one line each ("sticker: Wave"), in strangers' words as they came. `private`:
-    it is in a chat of one person with an agent.
+    `hidden`: its own text hides it (a command, or text not meant for bots); a reaction may show or hide a message too
+    (`visible`). `order`: the stop order that it is. `parts`: the messages joined into this one, the first included
+    (history.py); empty for a single message. `extras`: a forward, a sticker, a poll, or an embed, one line each
+    ("sticker: Wave"), in strangers' words. `private`: it is in a chat of one person with an agent.
     """
 
     id: int
@@ -163,8 +162,7 @@ class Entry:
     order: Order | None = None
 
     def __post_init__(self) -> None:
-        # Here, so that sources that only have the text (an edit, the coordinator's record) need not check it, and so
-        # that it is checked once, not at each turn.
+        # Checked here once, not at each turn, and for sources that only have the text: an edit, a record.
         if not self.hidden and hidden_by_text(self.text, private=self.private):
             object.__setattr__(self, "hidden", True)
 
@@ -180,9 +178,9 @@ def units_of(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def hidden_by_text(raw: str, *, private: bool = False) -> bool:
-    """Whether a message hides itself: by a period after mentions (but not `..` and `...`, which people write), by 🙃 or
-    🫥, or as an `m ` command. In a `private` chat there is nobody else to write to, so only a complete command does.
-    `raw`: its content as Discord sends it, mentions as `<@1>`."""
+    """Whether a message hides itself: with a period after mentions (but not `..` and `...`, which people write), with
+    🙃 or 🫥, or as an `m ` command. In a `private` chat only a complete command does, since people write only to the
+    bot. `raw`: its content as Discord sends it, mentions as `<@1>`."""
     if private:
         return parse_m(raw) is not None or is_whole_command(raw)
     if raw[:1].isalnum() and raw[0] not in "mM":  # as most messages begin
@@ -199,8 +197,9 @@ def visible(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def is_visible(entry: Entry) -> bool:
-    """Whether bots see a message: its own text may hide it (`hidden_by_text`), or a person's 🙃 or 🫥 reaction, also on
-    bots' messages. A person's 👁️‍🗨️ shows it again, except for an `m ` command. Bots' reactions do not count."""
+    """Whether bots see a message. Its own text may hide it (`hidden_by_text`), and so may a person's 🙃 or 🫥 reaction,
+    even on a bot's message. A person's 👁️‍🗨️ shows it again, except for an `m ` command. Bots' reactions change
+    nothing."""
     if not entry.reactions:
         return not entry.hidden
     marks = {reaction.emoji.replace(_SELECTOR, "") for reaction in entry.reactions if reaction.by_person}
@@ -215,7 +214,7 @@ def is_mark(emoji: str) -> bool:
 
 
 def words(text: str, *, own_notes: bool = False) -> str:
-    """Return a message's text, sanitized. With `own_notes` its notes are the program's, as in an agent's messages."""
+    """Return a message's text, sanitized. `own_notes`: its notes are the program's, as in an agent's messages."""
     if text.isascii() and "[" not in text and text.isprintable():
         return text
     return (_MARK if own_notes else _MARK_OR_NOTE).sub("(", _UNSEEN.sub("", text))
@@ -228,8 +227,8 @@ def one_line(text: str, limit: int) -> str:
 
 @lru_cache(maxsize=4096)
 def skeleton(name: str) -> str:
-    """Return the same for names that look alike: by case, width, accents, look-alikes, or separators (UTS 39)."""
-    # letters in fancy type (ꜱ, 🅢, 🇸, ø) are those that their Unicode names tell
+    """Return the same text for names that look alike: by case, width, accents, look-alikes, or separators (UTS 39)."""
+    # the Unicode names of letters in fancy type (ꜱ, 🅢, 🇸, ø) name the plain letter
     fancy = (_FANCY.fullmatch(unicodedata.name(char, "")) if char > "\x7f" else None for char in name)
     plain = "".join(found[1] if found else char for char, found in zip(name, fancy, strict=True))
     plain = unicodedata.normalize("NFKC", plain).translate(_CAPITALS).casefold()
@@ -255,4 +254,4 @@ def reads_as_label(name: str) -> bool:
 
 
 RESERVED = frozenset(map(skeleton, _OWN_LABELS))
-"""The skeletons of the words by which the program, or a model's own format, says whose words follow."""
+"""The skeletons of words with which the program, or a model's own format, says who is speaking."""

@@ -5,10 +5,9 @@ Stages 1 and 2 replace `.history` messages by the intervals that they name:
     a  b  .history(X)  c  d    →    a  b  X  |  c  d        the part before | is the prefix: it does not roll
     a  b  .history     c  d    →    c  d                    without an interval: everything before it is dropped
 
-Intervals may contain `.history` messages too, down to LEVELS; one that leads back to itself is ignored. A thread begins
-with an implied one: its parent up to the message that it branched from, unless it begins with a `.history` of its own.
-Nothing is fetched here: `lookup` returns what was fetched, and `needed` says what is missing, level by level, until
-nothing is.
+Intervals may contain `.history` messages too, down to LEVELS; loops are ignored. A thread has an implied `.history` at
+its beginning: its parent up to the message that it branched from, unless it begins with its own `.history`. Nothing is
+fetched here: `lookup` returns fetched messages, and `needed` returns what is missing, level by level.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from agentic.ids import sent_at
 from agentic.wire.messages import HistoryEntry
 
 LEVELS = 5
-MAX_NAME = 32  # characters of an agent that this process does not know
+MAX_NAME = 32  # characters of the name of an unknown agent
 _REACTIONS = re.compile(r"  \[reactions: ([^\[\]\n]{1,2000})\]\Z")
 _BY = re.compile(r"(\S{1,60}) \(([^()\s]{1,60})\)")
 _SELECTOR = "\ufe0f"
@@ -32,7 +31,7 @@ _SELECTOR = "\ufe0f"
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Messages of a channel up to `last`, from `first` on, or (None) as far as the context reaches."""
+    """Messages of a channel from `first` (None: as far as the context reaches) to `last`."""
 
     channel_id: int
     first: int | None
@@ -40,8 +39,8 @@ class Interval:
 
 
 Lookup = Callable[[Interval], Sequence[Entry] | None]
-"""What was fetched for an interval: the messages up to `last`, oldest first, as many as the context is deep. None:
-nothing was fetched, or it cannot be read."""
+"""Returns the messages fetched for an interval, up to `last`, oldest first, as many as the context is deep. None if
+nothing was fetched, or the channel can't be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +78,10 @@ def resolve_history(
 def needed(
     source: ChannelSource, *, roles: Collection[int], names: Collection[str], messages: int
 ) -> tuple[Interval, ...]:
-    """Return the intervals that `source.lookup` lacks, as far as known now. Fetch each (the newest `messages` up to
-    `last`) and ask again, until nothing is lacking or nothing more can be fetched.
+    """Return the intervals that `source.lookup` is known to lack. Fetch each (the newest `messages` up to `last`) and
+    ask again, until nothing is missing or nothing more can be fetched.
 
-    The caller must check that the bot, and everybody in the channel, may read there.
+    The caller must check that the bot and everyone in the channel may read there.
     """
     resolver = _Resolver(source, roles, names, messages)
     resolver.whole()
@@ -166,8 +165,8 @@ def malformed(entries: Iterable[Entry], *, roles: Collection[int], names: Collec
 def join_consecutive(entries: Iterable[Entry]) -> list[Entry]:
     """Stage 4: join consecutive messages of one bot with a space, under the first one's id. `entries` are oldest first.
 
-    A service takes so many characters a message, so an answer often spans several. Hidden messages are removed before
-    this stage, so none of them separates parts. A reply to a later part is shown as one to the joined message.
+    Services limit the characters of a message, so an answer often has several. Hidden messages are removed before this
+    stage, so they don't separate parts. A reply to a later part is shown as a reply to the joined message.
     `Entry.parts` keeps the messages, so that each id can still be found.
     """
     found: list[Entry] = []
@@ -226,10 +225,10 @@ def merge_history(
 ) -> tuple[Entry, ...]:
     """Merge the coordinator's record of a conversation into the channel's `entries`, by message id, oldest first.
 
-    Messages in the transcript are not repeated; missing ones (of a bot that runs elsewhere, or not seen yet) are
-    inserted in order, a record without an id after the record before it. A record names the agents that reacted (`Hot
-    take [reactions: 🔥 (grok)]`); if the transcript only has their number, the names are added. `names` maps agents'
-    keys to shown names. Records of messages in `deleted` are dropped.
+    Messages that the transcript lacks (of a bot that runs elsewhere, or not seen yet) are inserted in order, a record
+    without an id after the record before it. A record names the agents that reacted (`Tea [reactions: 🔥 (grok)]`); if
+    the transcript only has their number, the names are added. `names` maps agents' keys to shown names. Records of
+    messages in `deleted` are dropped.
     """
     shown = {entry.id: entry for entry in entries}
     known = shown.keys() | set(deleted)

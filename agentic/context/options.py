@@ -3,9 +3,9 @@
     built in < .env < front matter < shared < guild < bot < bot and guild < live (/config set)
              < pins, older first (a thread's parent first)
 
-A layer maps option names to values that `read_options` has validated. Invalid ones are skipped and reported, so that a
-bad line never silences a bot. Maps merge one level deep, lists replace. Pins are written by people in Discord: only
-those by people with permission count, and they set only PINNABLE options, and can only remove tools. See
+A layer maps option names to values that `read_options` has validated. Invalid options are skipped and reported, so that
+a bad line never silences a bot. Maps merge one level deep, lists replace. Pins are written by people in Discord: only
+people with permission may set options this way, only PINNABLE ones, and they can only remove tools. See
 docs/channel-options.md for an example of each.
 """
 
@@ -33,12 +33,12 @@ def _listed(value: object) -> object:
 
 
 def _switch(value: object) -> object:
-    """Read the words enabled and disabled, beside all that YAML and pydantic take for true and false."""
+    """Accept enabled and disabled, besides what YAML and pydantic accept for true and false."""
     words = {"enabled": True, "enable": True, "disabled": False, "disable": False}
     return words.get(value.strip().lower(), value.strip()) if isinstance(value, str) else value
 
 
-# The word none is no limit here, as in the settings.
+# The word none means no limit, as in the settings.
 _Unlimited = BeforeValidator(lambda value: None if str(value).strip().lower() == "none" else value)
 _Switch = Annotated[bool, BeforeValidator(_switch)]
 _Name = Annotated[str, StringConstraints(pattern=r"^[^\s:@<>\[\]()`\\]{1,32}\Z")]
@@ -105,28 +105,28 @@ class Options(BaseModel):
 
 
 OWNERS_LIVE = frozenset({"always_search", "answer_all", "search_pictures", "message_log", "recall"})
-"""What the bots' owner alone may set while they run: it costs money, or keeps what people write."""
+"""Options that only the bots' owner may set while they run: they cost money, or store people's messages."""
 
 NOT_PINNABLE = frozenset({"model", "history_roles", "config_roles", "custom_fields"}) | OWNERS_LIVE
-"""With these, permissions and the addresses of requests: only files on the owner's machine may set them."""
+"""These, permissions, and request addresses can only be set in files on the owner's machine."""
 
 PINNABLE = frozenset(Options.model_fields) - NOT_PINNABLE
-"""What a `.config` that is pinned in Discord may set."""
+"""Options that a pinned `.config` may set."""
 
 LIVE = PINNABLE | OWNERS_LIVE
-"""What `/config set` may set. As in pins, `tools` can only be taken away."""
+"""Options that `/config set` may set. As in pins, `tools` can only be removed."""
 
 _WANTED = {
     "max_characters": "a whole number from 500 to 2,000,000, or none for no limit",
     "name": "one word of at most 32 characters",
-    "model": "provider/model, or a list of such",
+    "model": "provider/model, or a list of these",
     "history_roles": "ids of roles",
     "config_roles": "ids of roles",
     "stop": "at most 16 texts, of at most 100 characters each",
     "tools": "names of tools, with * for any letters",
     "custom_fields": "a map of fields and their values",
 }
-"""What options take that are not a number, choice or switch."""
+"""Expected values of options that aren't a number, choice, or switch."""
 
 
 def read_options(
@@ -134,7 +134,7 @@ def read_options(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the valid options of a layer, and one line for each invalid one.
 
-    `allowed`: the options that this layer may set, None for all. The lines repeat no values.
+    `allowed`: the options that this layer may set (None: all). The lines repeat no values.
     """
     layer: dict[str, Any] = {}
     problems: list[str] = []
@@ -144,7 +144,7 @@ def read_options(
             near = difflib.get_close_matches(text, Options.model_fields, n=1)
             problems.append(f"{text}: there is no such option" + (f"; did you mean {near[0]}?" if near else ""))
         elif allowed is not None and key not in allowed:
-            problems.append(f"{key}: cannot be set here")
+            problems.append(f"{key}: can't be set here")
         else:
             try:
                 layer[key] = getattr(Options.model_validate({key: value}), key)
@@ -154,7 +154,7 @@ def read_options(
 
 
 def wanted(option: str) -> str:
-    """Describe what the option takes, for an owner or member who wrote something else."""
+    """Describe the value that the option expects, for an owner or member who wrote something else."""
     if option in _WANTED:
         return _WANTED[option]
     schema = Options.model_json_schema()["properties"][option]
@@ -190,8 +190,8 @@ def merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def narrow_tools(allowed: Collection[str], wanted: Collection[str]) -> tuple[str, ...]:
-    """Return the tools that both lists of patterns match. `*` is the only wildcard, so a pattern that another one
-    matches as text names a subset of it."""
+    """Return the tools that both lists of patterns match. `*` is the only wildcard, so a pattern that matches another
+    pattern's text covers it."""
     inner = [name for name in wanted if any(fnmatchcase(name, pattern) for pattern in allowed)]
     outer = [name for name in allowed if any(fnmatchcase(name, pattern) for pattern in wanted)]
     return tuple(dict.fromkeys((*inner, *outer)))
@@ -199,7 +199,7 @@ def narrow_tools(allowed: Collection[str], wanted: Collection[str]) -> tuple[str
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A pinned `.config` for this agent. `layer`: its valid options. `problems`: one line for each of the others."""
+    """A pinned `.config` for this agent. `layer`: its valid options. `problems`: one line for each invalid one."""
 
     message_id: int
     author_id: int
@@ -229,12 +229,12 @@ def read_pins(entries: Iterable[Entry], config_roles: Collection[int], names: Co
 
 
 def may_command(entry: Entry, roles: Collection[int]) -> bool:
-    """Whether it is by a person with one of `roles`; without roles, by one who may manage messages."""
+    """Whether its author is a person with one of `roles`, or without roles, with Manage Messages."""
     if entry.speaker.kind != "person":
         return False
     return not entry.speaker.roles.isdisjoint(roles) if roles else entry.speaker.may_manage
 
 
 def may_configure(entry: Entry, roles: Collection[int]) -> bool:
-    """Whether it is by a person who may manage messages or has one of `roles`."""
+    """Whether its author is a person with Manage Messages or one of `roles`."""
     return entry.speaker.kind == "person" and (entry.speaker.may_manage or not entry.speaker.roles.isdisjoint(roles))

@@ -3,13 +3,13 @@
     user        <cmd>cat untitled.txt</cmd>
     assistant   Alice: Hello⏎⏎Claude: Hi, how are you?⏎⏎Claude:
 
-The assistant's turn is split only at pictures and cache marks, also at former marks since the cut (a cache written up
-to there is found only with the same split). Its last part is the prefill, and the model's continuation is the message.
-If the agent spoke last, the prefill ends with its words. Nothing there ends in whitespace, which providers refuse.
+The assistant's turn is split only at pictures and at cache marks, including earlier marks since the cut: a provider
+finds a cache only with the same split. Its last part is the prefill, and the model's continuation is the message. If
+the agent spoke last, the prefill ends with its words. No part ends in whitespace, which providers reject.
 
-Labels tell speakers apart, so no other text may look like one: a further line of a message that could be read as a
-label or a note gets a backslash before it, and so does one that already has such a backslash; `unescaped` removes one.
-Notes and tools' lines are paragraphs in square brackets; reactions are not shown.
+Labels tell speakers apart, so no other text may look like a label. If a further line of a message could be read as a
+label or a note, `escaped` puts a backslash before it, even if it already begins with one; `unescaped` removes one
+backslash. Notes and tools' lines are paragraphs in square brackets. Reactions aren't shown.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ _NOT_IN_LABELS = re.compile(rf"[{_COLONS}\s\\\[\]]+")
 
 @dataclass(frozen=True, slots=True)
 class PrefillLayout:
-    """The parts of a Prompt: `system`, `history`, `prefill` and `stops`. `others`: the labels that no completion may
-    continue as. `own`: the agent's label."""
+    """The parts of a Prompt. `others`: labels that end a completion. `own`: the agent's label."""
 
     system: str
     history: tuple[Message, ...]
@@ -59,8 +58,8 @@ def build_prefill(
     stop_names: int = 10,
     ephemeral: str = "",
 ) -> PrefillLayout:
-    """Lay out the transcript. `stop_names`: this many of the most recent participants end the completion where they
-    would speak. `ephemeral`: shown as `[system] …` just before the agent's words, in this prompt only."""
+    """Lay out the transcript. `stop_names`: how many of the most recent participants' labels end the completion.
+    `ephemeral`: shown as `[system] …` just before the agent's words, in this prompt only."""
     me = context.me
     own = label(Speaker(0, me.display_name, "agent", me.key), me)
     parts, tail = _parts(context, pictures, files)
@@ -122,20 +121,20 @@ def _body(entry: Entry, files: Mapping[int, str]) -> str:
 
 
 def label(speaker: Speaker, me: Identity) -> str:
-    """Return a name as it is before the colon. The agent's own has no addition."""
+    """Return a name as it is before the colon. The agent's own name has no addition."""
     name = _NOT_IN_LABELS.sub(" ", speaker.name).strip() or "someone"
     shown = replace(speaker, name=name)
     return name if speaker.agent == me.key else speaker_label(shown, me.key, me.agents)
 
 
 def labels(entries: Sequence[Entry], me: Identity) -> list[str]:
-    """Return everybody's label but the agent's, the most recent speaker first."""
+    """Return everyone's label except the agent's, the most recent speaker first."""
     others = (entry.speaker for entry in reversed(entries) if entry.speaker.agent != me.key)
     return list(dict.fromkeys(label(speaker, me) for speaker in others))
 
 
 def escaped(text: str) -> str:
-    """Escape every line but the first that could be read as the beginning of a message or a note."""
+    """Escape every line after the first that could be read as the beginning of a message or a note."""
     first, *lines = text.strip().splitlines() or [""]
     return "\n".join(
         (first.rstrip(), *(f"\\{line}" if _RISKY.match(line) else line for line in map(str.rstrip, lines)))
@@ -149,7 +148,7 @@ def unescaped(text: str) -> str:
 
 
 def cut_at_other_speaker(completion: str, names: Iterable[str]) -> str:
-    """Cut the completion where it continues as one of `names`, and strip it."""
+    """Cut the completion before it continues as another speaker, and strip it."""
     known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name)
     if known:
         head = re.search(rf"(?:\A|\n)[ \t*_]{{0,4}}(?:{known})[*_]{{0,3}}[ \t]?[{_COLONS}]", completion)
@@ -158,7 +157,7 @@ def cut_at_other_speaker(completion: str, names: Iterable[str]) -> str:
 
 
 def read_completion(completion: str, transcript: PrefillLayout) -> str:
-    """Return the text to post, "" if there is none. Repeated labels of the agent itself are removed."""
+    """Return the text to post, or "" if there is none, without repeated labels of the agent itself."""
     text = cut_at_other_speaker(completion, transcript.others)
     own = rf"(?:\A|(?<!\n)\n++)[ \t]*{re.escape(transcript.own)}[{_COLONS}][ \t]*"
     return unescaped(re.sub(own, lambda found: "\n" if found.start() else "", text)).strip()

@@ -8,8 +8,8 @@
     [note: msg:123 by Grok now reads] Cold take
     [tool] web_search query: tea
 
-Structure, not punctuation, tells speakers apart: only text at the margin begins a message, a note or a tool's line. All
-further lines are indented, so nothing that a person types can imitate one.
+Structure, not punctuation, tells speakers apart: only text at the margin begins a message, a note, or a tool's line.
+All further lines are indented, so nothing that a person types can imitate them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUOTE = f"\n{INDENT}| "
 _NOT_IN_MARKS = str.maketrans("[]", "()")
 NO_FILES: Mapping[int, str] = {}
 
-MAX_TEXT = 4000  # characters of one message that a model sees; Discord's own limit is 2,000, or 4,000 with Nitro
+MAX_TEXT = 4000  # characters of a message that a model sees; Discord's limit is 2,000, or 4,000 with Nitro
 MAX_EXTRA = 1_500  # characters of a forward, a poll, an embed
 MAX_FILENAME = 80  # characters
 MAX_EMOJI = 60  # characters; a custom emoji has its name and id
@@ -92,8 +92,8 @@ def _unit(seconds: float) -> str:
 
 
 def speaker_label(speaker: Speaker, me: str, agents: Iterable[str] = ()) -> str:
-    """Return the name, and what kind of speaker it is if needed. `agents`: the skeletons of all agents' names, which
-    people may imitate, as they may the program's own labels."""
+    """Return the name, with the kind of speaker if needed. `agents`: the skeletons of all agents' names. People may
+    imitate those, and the program's own labels."""
     if speaker.agent == me:
         return f"{speaker.name} (you)"
     if speaker.is_service:
@@ -121,7 +121,7 @@ def reactions_text(reactions: Iterable[Reaction]) -> str:
 
 
 def entry_body(entry: Entry) -> str:
-    """Return the text and what is outside of it in one string, never empty."""
+    """Return the text and the marks of attachments and extras in one string, never empty."""
     text = ""
     if entry.text.strip():
         own_notes = entry.speaker.kind == "agent"
@@ -133,13 +133,13 @@ def entry_body(entry: Entry) -> str:
 
 def off_margin(text: str) -> str:
     """Indent every line but the first."""
-    if text.isprintable():  # one line: what ends a line is none of it
+    if text.isprintable():  # so it is one line
         return text.rstrip()
     return f"\n{INDENT}".join(line.rstrip() for line in text.splitlines())
 
 
 def content_marks(entry: Entry) -> list[str]:
-    """Return marks of what is outside of the text: `[sticker: Wave]`, `[picture: cat.png]`, `[file: notes.txt]`."""
+    """Return marks of extras and attachments: `[sticker: Wave]`, `[picture: cat.png]`, `[file: notes.txt]`."""
     marks = [f"[{one_line(line, MAX_EXTRA)}]" for line in entry.extras]
     for file in entry.attachments:
         marks.append(f"[{'picture' if file.is_picture else 'file'}: {one_line(file.filename, MAX_FILENAME)}]")
@@ -147,22 +147,22 @@ def content_marks(entry: Entry) -> list[str]:
 
 
 def text_with_marks(entry: Entry) -> str:
-    """Return the text and the marks without their brackets, for what is stored or quoted: a mark in brackets is the
-    program's own in a prompt."""
+    """Return the text and the marks without their brackets, to store or quote: in a prompt, only the program writes
+    marks in brackets."""
     return " ".join(filter(None, (entry.text, *(mark.translate(_NOT_IN_MARKS) for mark in content_marks(entry)))))
 
 
 def quoted_files(entry: Entry, files: Mapping[int, str]) -> list[str]:
-    """Return the lines of the entry's text files, by attachment id, as far as they were read."""
+    """Return the lines of the entry's text files that were read."""
     texts = (files.get(attachment.id) for attachment in entry.attachments) if files else ()
     return [line.rstrip() for text in texts if text for line in words(text).splitlines()]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyChain:
-    """What the message to answer replies to, as far as the window lacks it. `entries`: messages that each reply to the
-    one before, oldest first. `summary`: of what lies before them. It is in the part of the prompt that changes from
-    turn to turn, so that what a provider has cached stays the same. Its messages are data, as all of them are."""
+    """The messages before the one to answer that the window lacks. `entries`: each replies to the message before,
+    oldest first. `summary`: notes on earlier ones. The chain is in the part of the prompt that changes from turn to
+    turn, so that the cached part stays the same."""
 
     entries: tuple[Entry, ...] = ()
     summary: str = ""

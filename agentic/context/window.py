@@ -1,4 +1,4 @@
-"""The part of a channel that a turn sees (stages 5 and 6), laid out so that what was sent is sent again unchanged.
+"""The part of a channel that a turn sees (stages 5 and 6), built so that earlier text is sent again unchanged.
 
 A window has a first entry and a cut, the time at which it was laid. Times before the cut are relative to it ("3h ago"),
 times after it are distances from it ("+4m"). It grows until its depth is exceeded and is then cut back in one step. In
@@ -6,7 +6,7 @@ between it only gets longer:
 
 - a new entry is added at the end, even if it is older than the last one (it came late)
 - a changed entry stays as first shown, and a note of the change is added at the end (many notes cause a cut)
-- a deleted or hidden entry is removed immediately; only that rewrites what was sent
+- a deleted or hidden entry is removed immediately; nothing else rewrites earlier text
 - a prefix (from `.history`) comes before the entries and does not roll
 
 Entries are grouped in blocks (blocks.py); a full block never changes while the window stays. The marker is the entry at
@@ -54,8 +54,8 @@ _id_of = attrgetter("id")
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How far back a context reaches: `messages` and `characters` (None: no limit) right after a cut, whichever limit
-    is reached first; `step`: by how many messages the window then grows."""
+    """How far back a context reaches right after a cut: `messages` or `characters` (None: no limit), whichever is less.
+    `step`: by how many messages the window then grows."""
 
     messages: int
     step: int
@@ -78,7 +78,7 @@ class Depth:
         return min(index, max(0, len(entries) - 1))
 
     def allows(self, entries: Sequence[Entry]) -> bool:
-        """Whether a window over these entries need not be cut yet."""
+        """Whether a window over these entries fits without a cut."""
         if len(entries) > self.messages + self.step:
             return False
         if self.characters is None or len(entries) == 1:
@@ -105,8 +105,8 @@ WINDOW_STATE: TypeAdapter[WindowState] = TypeAdapter(WindowState)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The messages of a turn. `entries`: the prefix and the channel's own, current and oldest first. `blocks`: those
-    that are sent. `cut_at` is in unix seconds; `fresh` right after a cut."""
+    """The messages of a turn. `entries`: the prefix and the channel's own, as they are now, oldest first. `blocks`: as
+    they are sent. `cut_at` is in unix seconds. `fresh`: right after a cut."""
 
     entries: tuple[Entry, ...]
     cut_at: float
@@ -157,8 +157,8 @@ class WindowMemory:
         marker_depth: int = 0,
         whole: bool = False,
     ) -> Window:
-        """Return the window over `entries`. `whole`: a new one takes all of them if the depth allows, instead of those
-        that a cut leaves. `marker_depth`: how many entries below the newest the marker is set at a cut."""
+        """Return the window over `entries`. `whole`: a new window takes all of them if the depth allows, not only those
+        that a cut leaves. `marker_depth`: how many entries before the newest the marker is set at a cut."""
         key = (channel_id, kind)
         before = self._windows.pop(key, None)
         laid = None if before is None else _continued(before, prefix, entries, tools, depth)
@@ -184,14 +184,14 @@ class WindowMemory:
 def _continued(
     laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine], depth: Depth
 ) -> _Laid | None:
-    """Return the window with what has come since. None if it must be cut."""
+    """Return the window with the new messages, or None if it must be cut."""
     index = bisect_left(entries, laid.state.first, key=_id_of)
     if index == len(entries) or entries[index].id != laid.state.first:
         return None
-    if index and depth.start(entries) == 0:  # what was hidden before the first one is shown again
+    if index and depth.start(entries) == 0:  # hidden messages before the first one are shown again
         return None
     kept = entries[index:]
-    fresh = len(entries) - depth.start(entries)  # what a new window would show: after deletions, perhaps much more
+    fresh = len(entries) - depth.start(entries)  # entries of a new window: perhaps many more, after deletions
     if not depth.allows(kept) or fresh > len(kept) + len(kept) // 4:
         return None
     notes = [line for block in laid.blocks for line in block.lines if isinstance(line, Note)]
@@ -214,7 +214,7 @@ def _filled(laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tool
 
 
 def _grown(laid: _Laid, entries: Sequence[Entry], tools: Sequence[ToolLine]) -> _Laid:
-    """Return the window over `entries` with new lines at its end, and without what is gone."""
+    """Return the window over `entries`, with new lines at its end and without deleted messages."""
     units = {unit.id: unit for unit in units_of(entries)}
     known = {unit.id for unit in units_of(laid.last_shown.values())}
     blocks, last_shown = list(laid.blocks), dict(laid.last_shown)
@@ -257,7 +257,7 @@ def _grown(laid: _Laid, entries: Sequence[Entry], tools: Sequence[ToolLine]) -> 
 
 
 def _longer(last: Entry, entries: Sequence[Entry], known: Container[int]) -> Entry | None:
-    """Return the last entry as it is now, if what was shown is its beginning. `known` is already shown."""
+    """Return the last entry as it is now, if the shown text is its beginning. `known`: ids that are already shown."""
     holder = holder_of(reversed(entries), last.id)
     if holder is None or last.reactions or last.attachments or last.extras or not last.text.strip():
         return None

@@ -75,7 +75,7 @@ def test_an_agent_goes_by_its_key_and_its_inner_name():
 def test_a_wrong_pin_is_known_with_what_is_wrong_and_the_rest_of_it_counts():
     found = OptionBook(NAMES, {}).of("claude", Place(((pin(1, "\n---\nmax_images: 1\nmodel: a/b"),),)))
     assert found.options.max_images == 1
-    assert [(one.message_id, one.problems) for one in found.pins] == [(1, ("model: cannot be set here",))]
+    assert [(one.message_id, one.problems) for one in found.pins] == [(1, ("model: can't be set here",))]
 
 
 def test_what_was_made_is_kept_until_something_changes():

@@ -103,7 +103,7 @@ def test_pins_set_no_model_no_roles_no_fields_of_requests_and_nothing_that_searc
     assert fixed | {"always_search", "answer_all", "search_pictures", "message_log", "recall"} == NOT_PINNABLE
     layer, problems = read_options({"model": "openai/x", "custom_fields": {}, "max_images": 2}, PINNABLE)
     assert layer == {"max_images": 2}
-    assert problems == ["model: cannot be set here", "custom_fields: cannot be set here"]
+    assert problems == ["model: can't be set here", "custom_fields: can't be set here"]
 
 
 def test_a_window_grows_to_twice_its_size_unless_a_threshold_is_set():
