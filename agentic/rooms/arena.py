@@ -56,7 +56,6 @@ GIVE_UP_SECONDS = 3600.0  # after it should have begun or ended, if no bot sees 
 log = logging.getLogger(__name__)
 
 Answer = Callable[[Agent, Arena], Awaitable[ArenaAnswer]]
-"""Asks a contender; raises NoAnswer."""
 
 
 class NoAnswer(Exception):
@@ -64,7 +63,7 @@ class NoAnswer(Exception):
 
 
 class ArenaKeeper:
-    """`bots` and `agents` are those of this process. `lease`: whether this process acts for arenas."""
+    """`bots` and `agents`: of this process. `lease`: whether this process acts for arenas."""
 
     def __init__(
         self,
@@ -126,7 +125,7 @@ class ArenaKeeper:
             self._busy.discard(arena.id)
 
     async def advance(self, arena: Arena) -> None:
-        """Take its next step. Raises CannotPost and StateUnavailable if it has to be tried again."""
+        """Take the arena's next step. Raises CannotPost and StateUnavailable if a later try may work."""
         try:
             if arena.until is not None:
                 await self._end(arena)
@@ -145,7 +144,7 @@ class ArenaKeeper:
             await self._arenas.drop(arena.channel_id)
 
     async def _begin(self, arena: Arena) -> None:
-        self._bot(arena)  # no money is spent if nobody could post the answers
+        self._bot(arena)  # raises before the models cost money, if no bot can post
         pair = draw_pair(self._agents(), arena.guild_id, self._rng)
         if pair is None:
             await self._give_up(arena, TOO_FEW)
@@ -180,9 +179,9 @@ class ArenaKeeper:
         await self._arenas.keep(arena.model_copy(update={"message_id": message_id, "until": until}))
 
     async def _end(self, arena: Arena) -> None:
-        """Count, note for the record, show the names."""
+        """Count the votes, record the contest, and show the names."""
         given = await self._bot(arena).voters(arena.channel_id, arena.message_id or 0, BOXES)
-        # Those who gave both voted for neither.
+        # A person who chose both answers voted for neither.
         votes = [len(one - frozenset().union(*(other for other in given if other is not one))) for one in given]
         contenders = [
             Contender(agent=answer.agent, model=answer.model, votes=count)
@@ -210,7 +209,7 @@ class ArenaKeeper:
         return await self._bot(arena).post(arena.channel_id, text, f"arena {arena.id} {what}", since=since)
 
     def _bot(self, arena: Arena) -> RoomBot:
-        """Always the same of those that see the channel. Raises CannotPost if none does."""
+        """Return the bot that posts here, always the same. Raises CannotPost if no bot sees the channel."""
         near = [bot for bot in self._bots() if bot.may_write(arena.channel_id)]
         if not near:
             raise CannotPost("unknown_channel")
@@ -222,7 +221,7 @@ def _quoted_question(arena: Arena) -> str:
 
 
 def result_text(arena: Arena, votes: Sequence[int]) -> str:
-    """The names, the votes in order, and who won."""
+    """Say the names, the votes, and who won."""
     if not any(votes):
         verdict = "nobody voted"
     elif len(set(votes)) == 1:
@@ -238,7 +237,7 @@ def result_text(arena: Arena, votes: Sequence[int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ArenaPlace:
-    """Where an arena is: options that are pinned there are for conversations."""
+    """An arena's place for options, without pins: these are for conversations."""
 
     channel_id: int
     guild_id: int | None
@@ -247,7 +246,7 @@ class ArenaPlace:
 
 
 def draw_pair(agents: Sequence[Agent], guild_id: int | None, rng: random.Random) -> tuple[Agent, Agent] | None:
-    """Two that can answer in a server, by chance, with different models if there are any; None for fewer than two."""
+    """Draw two agents that can answer in a server, with different models if possible. None if fewer than two can."""
     models = {agent.key: agent.models.for_guild(guild_id) for agent in agents}
     able = [agent for agent in agents if not models[agent.key].runs_own_tools]
     able = [agent for agent in able if not models[agent.key].backoff.seconds_left]
@@ -299,7 +298,7 @@ async def ask_contender(agent: Agent, arena: Arena) -> ArenaAnswer:
 
 
 def words_of(text: str, agent: Agent) -> str:
-    """The answer's words: a model that answers in a form has them in it. They do not begin with its name."""
+    """Return the answer's text, out of a form if the model used one, without the agent's name at the start."""
     text = strip_reasoning(text)
     if text.lstrip().startswith(("{", "```")):
         try:

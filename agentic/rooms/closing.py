@@ -1,7 +1,7 @@
-"""Close a room for its readers: each member's position, the lines that people liked best, who convinced most.
+"""Make a room's closing card: each member's position, the lines people liked best, and who convinced most people.
 
-The card goes into the thread, and people's votes into the record. A vote is a person's 👍 on a member's post, one for
-each post. The members' positions come from one call of the cheap model.
+The card goes into the thread, and people's votes into the history. A vote is a person's 👍 on a member's post, one per
+post. The positions come from one call of the cheap model.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ log = logging.getLogger(__name__)
 
 
 async def close_room(services: Services, room: Room, posts: Sequence[RoomPost]) -> str:
-    """Note the contest and return the card. If no model states a member's position, the card has the first sentence of
-    the member's last post."""
+    """Record the contest and return the card. Without a position from the model, the card has the first sentence of the
+    member's last post."""
     positions = {**first_sentences(room, posts), **await find_positions(services, room, posts)}
     votes, models = votes_of(room, posts), dict[str, str]()
     last = or_default((), "the models of a room's members are not recorded")(services.state.turns.records.last)
@@ -72,8 +72,8 @@ async def close_room(services: Services, room: Room, posts: Sequence[RoomPost]) 
 
 
 async def find_positions(services: Services, room: Room, posts: Sequence[RoomPost]) -> Mapping[str, str]:
-    """Member → position; nothing if there is no cheap model, or it fails. The call is charged to the budgets of the
-    room's first member and of the person who opened it."""
+    """Return member → position, empty without a cheap model or if it fails. The call counts against the budgets of the
+    room's first member and of the person who opened the room."""
     cheap, prompt = services.models.cheap, prompt_of(room, posts)
     if cheap is None or cheap.rests or not prompt.text:
         return {}
@@ -102,7 +102,7 @@ async def find_positions(services: Services, room: Room, posts: Sequence[RoomPos
 
 
 def prompt_of(room: Room, posts: Sequence[RoomPost]) -> Prompt:
-    """The last posts of each member; its text is empty if nobody posted."""
+    """Ask for positions, from each member's last posts. The text is empty if nobody posted."""
     said = {member.name: [post.text for post in posts if post.agent == member.name] for member in members_of(room)}
     last = {name: texts[-LAST_POSTS:] for name, texts in said.items() if texts}
     parts = [f"Topic: {room.topic}"] if last else []
@@ -132,13 +132,13 @@ def positions_in(text: str, room: Room) -> dict[str, str]:
 
 
 def members_of(room: Room) -> tuple[RoomMember, ...]:
-    """Those who take part and those who left, each once."""
+    """Return present and former members, each once."""
     present = set(room.names)
     return (*room.members, *(member for member in room.left if member.name not in present))
 
 
 def votes_of(room: Room, posts: Iterable[RoomPost]) -> dict[str, int]:
-    """Member → its votes, the most first; those without one too, in speaking order."""
+    """Return member → votes, the most first; members with equal votes in speaking order."""
     counts = Counter[str]()
     for post in posts:
         counts[post.agent] += len(post.voters)
@@ -147,14 +147,14 @@ def votes_of(room: Room, posts: Iterable[RoomPost]) -> dict[str, int]:
 
 
 def first_sentences(room: Room, posts: Sequence[RoomPost]) -> dict[str, str]:
-    """Member → the first sentence of its last post: its position, if no model says it better."""
+    """Return member → the first sentence of its last post."""
     last = {post.agent: post.text for post in posts}
     names = (member.name for member in members_of(room))
     return {name: _SENTENCE.split(plain(last[name]), maxsplit=1)[0] for name in names if plain(last.get(name, ""))}
 
 
 def closing_card(room: Room, posts: Sequence[RoomPost], positions: Mapping[str, str]) -> str:
-    """The card as one message; whole lines are left out if it would be too long."""
+    """Return the card as one message, without whole lines if it would be too long."""
     shown = {member.name: cut(plain(member.shown), MAX_NAME) for member in members_of(room)}
     held = [f"**{shown[name]}**: {cut(plain(text), MAX_POSITION)}" for name, text in positions.items() if text]
     liked = sorted((post for post in posts if post.voters), key=lambda post: (-len(post.voters), post.message_id))
@@ -191,12 +191,12 @@ def _verdict(votes: Mapping[str, int], shown: Mapping[str, str]) -> str:
 
 
 def plain(text: str) -> str:
-    """On one line, without markdown and addresses: what is quoted shows as words and nothing else."""
+    """Return the text on one line, without markdown and addresses."""
     return " ".join(_MARKS.sub("", _LINK.sub(r"\1", text)).split())
 
 
 def cut(text: str, limit: int) -> str:
-    """The text, at most so many characters long: cut after a word, unless that would lose more than half."""
+    """Cut the text to `limit` characters, after a word unless that would lose more than half."""
     if len(text) <= limit:
         return text
     begun = text[: limit - 1]

@@ -1,10 +1,10 @@
-"""Open a room: from a draft to a message in the channel, a thread from it, the order to the coordinator.
+"""Open a room: post a message in the channel, start a thread from it, and tell the coordinator.
 
-    keep what is wanted → message → thread → room-open → forget what was wanted
+    save the draft → message → thread → room-open → delete the draft
 
-Each step may be made twice without harm: Discord knows a repeated message by its nonce for minutes, and after that it
-is looked for; a message has one thread, of the same id; the coordinator knows a room by its thread. So an opening that
-a crash, Discord or Redis interrupted is continued by the bot that began it, for a quarter of an hour.
+Each step can be repeated: for some minutes Discord recognizes a repeated message by its nonce, and later the program
+looks for it; a message has one thread, with the same id; and the coordinator knows a room by its thread. So the bot
+that began an opening continues it for 15 minutes after a crash or an outage of Discord or Redis.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ VOTES = "React with 👍 to a post to vote for its author."
 GIVE_UP_SECONDS = 15 * 60
 RETRY_SECONDS = 15.0
 OPENED = "opened"
-AWAY = "away"  # an outcome: Redis is unavailable, so nobody could be asked
+AWAY = "away"  # an outcome: Redis is unavailable
 NOT_OPENED = "(This room wasn't opened.)"
 # Opening quotation marks, and what may close each of them.
 QUOTES = {**dict(zip("\"'“”‘«»‹「『", "\"'””’»«›」』", strict=True)), "„": "“”"}
@@ -60,9 +60,9 @@ log = logging.getLogger(__name__)
 
 
 class RoomDraft(StoredValue):
-    """All of a room but its members, as one person asked for it. `question` is the one that it begins with."""
+    """A room as a person asked for it, without its members. `question`: the room begins with it."""
 
-    asked_by: int  # 0: the owner, by the console
+    asked_by: int  # 0: the owner, in the console
     channel_id: int
     guild_id: int | None = None
     topic: str = ""
@@ -84,7 +84,7 @@ class RoomDraft(StoredValue):
 
 
 def topic_of(text: str) -> str:
-    """The topic that a person typed, on one line, without quotation marks around it."""
+    """Return a topic as typed, on one line, without quotation marks around it."""
     topic = one_line(text, len(text))
     while len(topic) >= 2 and topic[-1] in QUOTES.get(topic[0], ""):
         within = topic[1:-1].strip()
@@ -95,7 +95,7 @@ def topic_of(text: str) -> str:
 
 
 def room_of(draft: RoomDraft, members: Sequence[RoomMember], moderator: str | None, now: float) -> Room:
-    """The room, whose thread is still to be made. `moderator` is a member's key."""
+    """Make the room, before it has a thread. `moderator`: a member's key."""
     same = {"channel_id", "guild_id", "topic", "policy", "archive_minutes", "turns", "goodbye_ends", "theme"}
     return Room(
         **draft.model_dump(include={*same, "audience_seconds"}),
@@ -111,7 +111,7 @@ def room_of(draft: RoomDraft, members: Sequence[RoomMember], moderator: str | No
 
 
 def rules_of(draft: RoomDraft) -> str:
-    """The rules with the first question, which each member then knows."""
+    """Return the rules and the first question, so that each member knows it."""
     question = f"Begin with this question: {draft.question.strip()}" if draft.question.strip() else ""
     return "\n".join(filter(None, (draft.rules.strip(), question)))[:MAX_RULES]
 
@@ -124,7 +124,7 @@ def thread_name(topic: str) -> str:
 
 
 def opening_text(room: Room, question: str = "", asked_by: str = "") -> str:
-    """The message above the thread. `asked_by`: the name of the person who opened the room, which pings nobody."""
+    """Return the message above the thread. `asked_by`: the name of the person who opened the room; it pings nobody."""
     who = listed([escaped(member.shown) for member in room.members])
     first = f" The first question: {escaped(one_line(question, MAX_TOPIC))}" if question.strip() else ""
     opener = f" {escaped(one_line(asked_by, MAX_NAME))} opened this room." if asked_by.strip() else ""
@@ -132,13 +132,13 @@ def opening_text(room: Room, question: str = "", asked_by: str = "") -> str:
 
 
 def escaped(text: str) -> str:
-    """A person's text as it was written: its marks format nothing."""
+    """Escape markdown in a person's text."""
     return _MARKS.sub(r"\\\1", text)
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How far it came: `outcome` is the coordinator's, AWAY, or CannotPost's reason; `continues`: it is tried again."""
+    """`outcome`: the coordinator's, AWAY, or CannotPost's reason. `continues`: it is tried again."""
 
     outcome: str
     thread_id: int | None = None
@@ -146,7 +146,7 @@ class Opening:
 
 
 class RoomOpener:
-    """Opens rooms by the bot of `agent`. `lease`: whether this process holds its lease."""
+    """Opens rooms with the bot of `agent`. `lease`: whether this process acts for it."""
 
     def __init__(self, agent: str, services: Services, bot: RoomBot, *, lease: AnyLease) -> None:
         self._agent, self._bot, self._lease = agent, bot, lease
@@ -168,12 +168,12 @@ class RoomOpener:
 
     @or_default(None, "openings of rooms wait")
     async def continue_all(self) -> None:
-        """Continue each interrupted opening of this bot once, and give up those that are too old."""
+        """Continue this bot's interrupted openings, and give up old ones."""
         for opening in await self._openings.of(self._agent):
             if opening.request in self._under_way:
                 continue
             if self._clock() - opening.at > GIVE_UP_SECONDS:
-                log.warning("%s: a room in channel %d was not opened in time", self._agent, opening.room.channel_id)
+                log.warning("%s: gave up on opening a room in channel %d", self._agent, opening.room.channel_id)
                 await self._give_up(opening)
             else:
                 log.info("%s: continuing to open a room in channel %d", self._agent, opening.room.channel_id)
@@ -196,7 +196,7 @@ class RoomOpener:
                 await or_default(None, "a room's message is found in the channel")(self._openings.keep)(opening)
             await bot.start_thread(room.channel_id, room.thread_id, opening.name, room.archive_minutes)
         except CannotPost as error:
-            log.warning("%s: no thread in channel %d: %s", self._agent, room.channel_id, error.reason)
+            log.warning("%s: could not start a thread in channel %d: %s", self._agent, room.channel_id, error.reason)
             if error.is_final:
                 await self._give_up(opening)
             return Opening(error.reason, continues=not error.is_final)
@@ -213,7 +213,7 @@ class RoomOpener:
         return Opening(outcome, thread_id)
 
     async def _give_up(self, opening: RoomOpening) -> None:
-        """Say in the channel that there is no room, and forget what was wanted."""
+        """Say in the channel that there is no room, and delete the draft."""
         await self._forget(opening)
         if message_id := opening.room.thread_id:
             with suppress(CannotPost):  # logged there; the message may be gone

@@ -1,4 +1,4 @@
-"""What rooms and arenas need of a bot on its chat service; agentic.services.discord.room_threads implements it."""
+"""The interface of a bot for rooms and arenas; agentic.services.discord.room_threads implements it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ VOTE = "👍"
 
 @dataclass(frozen=True, slots=True)
 class ThreadNow:
-    """A thread as its service has it."""
-
     archived: bool = False
     locked: bool = False
     deleted: bool = False

@@ -1,4 +1,4 @@
-"""Look after the threads of rooms: notices, lock, archive; pause a room whose thread was changed by others.
+"""Look after the threads of rooms: notices, lock, archive. Pause a room if someone else changes its thread.
 
 RoomThreadManager says once why a room is paused, locks its thread between the breaks for the audience, posts the
 closing card, archives the thread, and removes members whose personas were deleted:
@@ -7,12 +7,12 @@ closing card, archives the thread, and removes members whose personas were delet
     start: all rooms ───────────┼─ next_step ─ Discord ─ mark ─ next step …
     end of an audience's break ─┘
 
-It acts in one process of all, the one that acts for the personas, and knows of a room only what is in Redis. So it may
-be interrupted anywhere: a step that has no mark is made again, and a notice is looked for before it is repeated.
+It runs in one process, the one that acts for the personas, and takes its state from Redis. So it may be interrupted
+anywhere: a step without a mark is repeated, and before a notice is repeated, it is looked for in the thread.
 
-ThreadWatch pauses a room whose thread was archived, locked or deleted by somebody else, or in which the bot lost its
-access. Every bot of the server hears of it. The coordinator pauses a room once, and the manager says so once; what is
-ordered again changes nothing. Locks and archives of our own are known by the marks of the room.
+ThreadWatch pauses a room if someone else archived, locked, or deleted its thread, or if the bot lost its access. Every
+bot of the server sees this, but the coordinator pauses a room once, and the manager says so once. The room's marks tell
+our own locks and archives from others'.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from agentic.wire.reasons import ENDINGS
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 15.0  # after a step that failed
-MAX_RETRY_SECONDS = 600.0  # after one that failed again and again, as if no bot is left that sees the channel
+MAX_RETRY_SECONDS = 600.0  # after repeated failures, for example if no bot sees the channel anymore
 SKEW_SECONDS = 60.0  # between the coordinator's clock and Discord's
 MAX_AT_ONCE = 8  # rooms
-SETTLE_SECONDS = LOOK_EVERY + 1.0  # after a change of the roster: a folder that was moved or copied is back by then
+SETTLE_SECONDS = LOOK_EVERY + 1.0  # after a roster change; a moved or copied folder is back by then
 
-HIDDEN = "🫥 "  # bots do not read what begins with it
+HIDDEN = "🫥 "  # bots don't read messages that begin with it
 ACTIVE = "active"
 GONE = "deleted"
-# Standings, as `standing_of` has them, after which the thread of a room that continues may still be archived.
+# Values of `standing_of` after which the thread of a resumed room may still be archived.
 SHUT = frozenset({"paused archived", "paused no_access"})
-# Causes of a pause that are said in the channel above: a post would bring an archived thread back.
+# Causes of a pause that are announced in the channel above, since a post would reopen an archived thread.
 OUTSIDE: frozenset[str | None] = frozenset({GONE, "archived"})
-# Causes of a pause in which a line has to wait: nobody may write in the thread, or a post would bring it back.
+# Causes of a pause in which a line waits: nobody may write in the thread, or a post would reopen it.
 WITHOUT_LINES: frozenset[str | None] = frozenset({GONE, "archived", "locked", "no_access"})
 # The reasons of failed turns, for people.
 FAILURES: Mapping[str, str] = {
@@ -93,7 +93,7 @@ Step = Literal["unarchive", "settle", "unlock", "announce", "lock", "warn", "lin
 
 
 CloseRoom = Callable[[Room, Sequence[RoomPost]], Awaitable[str]]
-"""Makes the closing card of a room with these posts, and records its contest; agentic.rooms.closing."""
+"""Records a room's contest and returns its closing card; see agentic.rooms.closing."""
 
 
 class RoomThreadManager:
@@ -121,7 +121,7 @@ class RoomThreadManager:
         self._wake = asyncio.Event()
 
     def start(self, bus: Bus) -> None:
-        """Follow the notices of rooms that change, and the roster."""
+        """Subscribe to changes of rooms and of the roster."""
         bus.subscribe(keys.ROOM_NOTICES, self._on_notice)
         self._roster.on_change(self._look_for_deleted_soon)
 
@@ -149,7 +149,7 @@ class RoomThreadManager:
                 await wait_at_most(self._wake, self._poll_seconds)
 
     async def _follow(self) -> None:
-        """After this process began to act: look at every room, since notices were missed."""
+        """Look at every room once this process acts, since it missed notices before."""
         if not self._lease.is_held:
             self._swept = False
             self._due.clear()
@@ -160,10 +160,10 @@ class RoomThreadManager:
             if self._swept and self._members_due <= self._clock():
                 await self._remove_deleted()
         except StateUnavailable as away:
-            log.debug("rooms are looked at later: %s", away)
+            log.debug("could not check the rooms: %s; trying again later", away)
 
     async def sweep(self) -> None:
-        """Have every room looked at. Raises StateUnavailable."""
+        """Schedule a look at every room. Raises StateUnavailable."""
         rooms = await self._rooms.list(limit=None)
         self._unsure |= {room.thread_id for room in rooms}
         self._missed = {room.thread_id for room in rooms if room.status == "active"}
@@ -172,8 +172,8 @@ class RoomThreadManager:
         self._swept = True
 
     async def _remove_deleted(self) -> None:
-        """Have members of active rooms leave whose personas were deleted. Raises StateUnavailable; then it is done
-        later."""
+        """Remove members from active rooms if their personas were deleted. Raises StateUnavailable, after scheduling
+        another try."""
         self._members_due, due = inf, self._clock() + RETRY_SECONDS
         try:
             for room in await self._rooms.list("active", limit=None):
@@ -181,7 +181,7 @@ class RoomThreadManager:
                     continue
                 order = Command(command="room-remove", channel_id=room.thread_id, room=RoomOrder(gone=gone))
                 outcome = await self._orders.give(order)
-                log.info("room %d: deleted personas leave it: %s: %s", room.thread_id, ", ".join(gone), outcome)
+                log.info("room %d: removing deleted personas: %s: %s", room.thread_id, ", ".join(gone), outcome)
                 if outcome != "removed_member":
                     self._members_due = min(due, self._members_due)
         except StateUnavailable:
@@ -202,18 +202,18 @@ class RoomThreadManager:
             if isinstance(error, CannotPost):
                 seconds = self._pauses.get(thread_id, RETRY_SECONDS)
                 self._pauses[thread_id] = min(2 * seconds, MAX_RETRY_SECONDS)
-            log.info("room %d is looked at again in %.0f s: %s", thread_id, seconds, error)
+            log.info("room %d: step failed: %s; trying again in %.0f s", thread_id, error, seconds)
             self._unsure.add(thread_id)
             self._look_at(thread_id, self._clock() + seconds)
         except Exception:  # the edge of the task: the other rooms must not suffer
-            log.exception("room %d is left alone until it changes again", thread_id)
+            log.exception("room %d: step failed; waiting until the room changes", thread_id)
             self._unsure.add(thread_id)
         finally:
             self._busy.discard(thread_id)
             self._wake.set()
 
     async def attend(self, thread_id: int) -> None:
-        """Do all that the thread needs now. Raises CannotPost and StateUnavailable if it has to be tried again."""
+        """Do everything that the thread needs now. Raises CannotPost and StateUnavailable if a later try may work."""
         while self._lease.is_held and (room := await self._rooms.read(thread_id)) is not None:
             marks, now = await self._marks.read(thread_id), self._clock()
             may_lock = room.status == "active" and self._bots.may_lock(room)
@@ -269,10 +269,12 @@ class RoomThreadManager:
                 newest = room.lines[-1].number if room.lines else 0
                 await mark(standing=standing_of(room), line=newest)  # the card says why it is over
         if not is_done:
-            log.warning("room %d: no bot may do this in its thread, so it is left out: %s", room.thread_id, step)
+            log.warning(
+                "room %d: no bot has the permission for this step in its thread: %s; skipped", room.thread_id, step
+            )
 
     async def _was_deleted(self, room: Room) -> bool:
-        """Whether the bots see the thread no longer because it's gone; then the coordinator hears of it."""
+        """Whether the thread is invisible because it was deleted. If so, tell the coordinator."""
         if not await self._bots.is_gone(room):
             return False
         order = Command(command="room-pause", channel_id=room.thread_id, room=RoomOrder(reason=GONE))
@@ -298,20 +300,20 @@ def standing_of(room: Room) -> str:
 
 
 def slot_of(room: Room, now: float) -> float | None:
-    """When the audience's slot that runs now ends; None for none."""
+    """Return when the audience's running slot ends, or None."""
     return room.slot_until if room.slot_until is not None and room.slot_until > now else None
 
 
 def next_step(room: Room, marks: Marks, now: float, *, may_lock: bool, missed: bool = False) -> Step | None:
-    """What the thread needs next, from the room and the marks of what was done; None if all is done.
+    """Return the thread's next step, from the room and the marks of finished steps. None if all are done.
 
         open again → lines about members → notice of the audience's break → lock   while it is active
         unlock → lines about members → line that says why                          once it is paused
         unlock → closing card → archive                                            once it is closed
 
-    Each step is marked when it is done, so that a manager who comes later begins at the first that is missing. `now` is
-    in unix seconds; `may_lock`: the thread may be locked without shutting a member out; `missed`: what happened to the
-    thread was not followed for a while.
+    Each finished step is marked, so that another manager can continue at the first missing step. `now` is in unix
+    seconds. `may_lock`: the thread can be locked without shutting a member out. `missed`: the thread may have changed
+    unnoticed.
     """
     if room.status == "active":
         if missed or marks.archived or marks.standing in SHUT:
@@ -342,7 +344,7 @@ def next_line(room: Room, marks: Marks) -> RoomLine | None:
 
 
 def line_text(room: Room, line: RoomLine) -> str:
-    """What happened in the room, in plain words, and whether a member comes back."""
+    """Say what happened in the room, and whether a member comes back."""
     shown = [escaped(name) for name in line.members]
     who, failure = ", ".join(shown), FAILURES.get(line.why, OTHER_FAILURE)
     match line.kind:
@@ -380,7 +382,7 @@ def slot_line(room: Room, now: float) -> str:
 
 
 def why_line(room: Room) -> str:
-    """Why the room is paused, and what to do."""
+    """Say why the room is paused, and what to do."""
     because, turns = _because(room), f" after {counted(room.turn_number, 'turn')}" if room.turn_number else ""
     return f"{HIDDEN}This room is paused{turns}{because}. {WHAT_TO_DO.get(room.why, GO_ON)}"
 
@@ -408,8 +410,8 @@ def _because(room: Room) -> str:
 
 
 class ThreadBots:
-    """`online` gives the bots that are online; `has_bot` says whether an agent has an account of its own, here or in
-    another process. What fails in a way that may pass raises CannotPost."""
+    """`online` returns the bots that are online. `has_bot` says whether an agent has its own account, here or in
+    another process. Temporary failures raise CannotPost."""
 
     def __init__(self, online: Callable[[], Sequence[RoomBot]], has_bot: Callable[[str], bool]) -> None:
         self._online, self._has_bot = online, has_bot
@@ -418,31 +420,31 @@ class ThreadBots:
         return bool(self._online())
 
     def near(self, room: Room) -> list[RoomBot]:
-        """The bots that see the room's channel, in a fixed order, so that a repeated notice has the same author."""
+        """Return the bots that see the room's channel, in a fixed order: a repeated notice has the same author."""
         near = sorted((bot for bot in self._online() if bot.sees(room.channel_id)), key=lambda bot: bot.agent)
         if not near:
             raise CannotPost("unknown_channel")
         return near
 
     def may_lock(self, room: Room) -> bool:
-        """Whether all bots that write in the thread could do so in a locked one; a webhook always can."""
+        """Whether all bots in the thread can write if it is locked. A webhook always can."""
         near = self.near(room)
         here = {bot.agent for bot in near}
         elsewhere = any(self._has_bot(name) and name not in here for name in room.names)
         return not elsewhere and all(bot.may_lock(room.channel_id) for bot in near)
 
     async def say(self, room: Room, text: str, key: str, *, outside: bool = False, since: float | None = None) -> bool:
-        """Post in the thread, or `outside` in the channel above it; `since` as in RoomBot.say. False if none may."""
+        """Post in the thread, or `outside` in the channel above. False if no bot may."""
         thread_id, key = None if outside else room.thread_id, f"room {room.thread_id} {key}"
         first = self.near(room)[:1]
         return bool(await self._by_any(first, lambda bot: bot.say(room.channel_id, thread_id, text, key, since=since)))
 
     async def is_gone(self, room: Room) -> bool:
-        """Whether the thread was deleted; False if the bots can't see that either."""
+        """Whether the thread was deleted; False if the bots can't tell."""
         return any(await self._by_any(self.near(room), lambda bot: bot.is_gone(room.channel_id, room.thread_id)))
 
     async def posts(self, room: Room) -> Sequence[RoomPost]:
-        """The agents' posts in the thread, oldest first; none if they can't be read any more."""
+        """Return the agents' posts in the thread, oldest first; none if they can't be read anymore."""
         first = self.near(room)[:1]
         found = await self._by_any(first, lambda bot: bot.posts(room.channel_id, room.thread_id))
         return found[0] if found else ()
@@ -452,13 +454,13 @@ class ThreadBots:
         return bool(await self._by_any(able, lambda bot: bot.lock(room.channel_id, room.thread_id, locked=locked)))
 
     async def archive(self, room: Room, *, archived: bool) -> bool:
-        """False if no bot may. Without Manage Threads a bot may archive only a thread that it started."""
+        """Return False if no bot may. Without Manage Threads a bot may only archive threads it started."""
         bots = sorted(self.near(room), key=lambda bot: not bot.may_lock(room.channel_id))
         place = room.channel_id, room.thread_id
         return bool(await self._by_any(bots, lambda bot: bot.archive(*place, archived=archived)))
 
     async def _by_any(self, bots: Sequence[RoomBot], request: Callable[[RoomBot], Awaitable[T]]) -> Sequence[T]:
-        """Have the first of them do it that may. Returns what it answered; nothing if none may."""
+        """Return the answer of the first bot that may make the request; nothing if none may."""
         for bot in bots:
             try:
                 return [await request(bot)]
@@ -480,7 +482,6 @@ class ThreadWatch:
 
     @or_default(None, "changes of threads and channels are not followed")
     async def changed(self, thread_id: int, *, archived: bool, locked: bool) -> None:
-        """A thread is now so."""
         room = await self._rooms.read(thread_id) if (archived or locked) and self._lease.is_held else None
         if room is not None and room.status == "active":
             marks = await self._marks.read(thread_id)
@@ -491,21 +492,21 @@ class ThreadWatch:
 
     @or_default(None, "changes of threads and channels are not followed")
     async def deleted(self, thread_id: int) -> None:
-        """A thread is gone. Its room need not be active: it can never be resumed."""
+        """Pause the deleted thread's room, even if it isn't active: it can never be resumed."""
         room = await self._rooms.read(thread_id) if self._lease.is_held else None
         if room is not None:
             await self._pause(room, "deleted")
 
     @or_default(None, "changes of threads and channels are not followed")
     async def channel_deleted(self, channel_id: int) -> None:
-        """A channel is gone, and its threads with it, which Discord does not name."""
+        """Pause the rooms of a deleted channel. Discord doesn't name the threads that went with it."""
         for room in await self._rooms.list(limit=None) if self._lease.is_held else ():
             if room.channel_id == channel_id and room.why != "deleted":
                 await self._pause(room, "deleted")
 
     @or_default(None, "changes of threads and channels are not followed")
     async def permissions_changed(self, guild_id: int) -> None:
-        """Other rights of a channel, a role or the bot: only the rooms count in which the bot takes part."""
+        """Pause the bot's rooms in which it may no longer write, after permissions changed."""
         for room in await self._rooms.list("active", limit=None) if self._lease.is_held else ():
             takes_part = room.guild_id == guild_id and self._bot.agent in room.names
             if takes_part and self._bot.may_write_in_threads(room.channel_id) is False:
@@ -513,7 +514,7 @@ class ThreadWatch:
 
     @or_default(None, "changes of threads and channels are not followed")
     async def came_back(self) -> None:
-        """The bot has a new connection: what happened before it came without an event."""
+        """Check the rooms after a new connection, since events were missed before it."""
         for room in await self._rooms.list(limit=None) if self._lease.is_held else ():
             if room.status == "closed" or room.why == "deleted":
                 continue
