@@ -112,7 +112,7 @@ def check_record(settings: Settings, found: Findings) -> None:
     limits = [days for days in (settings.record_days, settings.record_prompts_days) if days is not None]
     prompts = f"prompts {_period(min(limits, default=None))}" if settings.records_prompts else "no prompts"
     kept = f"keeps turns, costs, and posts {_period(settings.record_days)}, {prompts}, in {settings.record_file}"
-    found.ok("record", kept if settings.records else "off (RECORD_DAYS=0)")
+    found.ok("history", kept if settings.records else "off (RECORD_DAYS=0)")
     who = "you sign in with CONSOLE_TOKEN" if settings.console_token else "open to everyone on this machine"
     off = "off (set CONSOLE=true to watch the bots in your browser)"
     found.ok("console", off if settings.console_link is None else f"{settings.console_link}, {who}")

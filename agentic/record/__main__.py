@@ -1,6 +1,6 @@
-"""`python -m agentic.record`: what an owner does with the record: export, import-costs, migrate, replay.
+"""`python -m agentic.record`: an owner's commands for the history database: export, import-costs, migrate, replay.
 
-Exit codes: 0 done; 1 it failed, the last line says why; 2 the command line or the settings are wrong.
+Exit codes: 0 done; 1 failed, with the reason in the last line; 2 the command line or the settings are wrong.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from agentic.wire.connection import RedisAddressError, RedisConnection, RedisSta
 from agentic.wire.server import locate_redis
 
 LISTED = 30
-SECONDS = 5.0  # for each command of Redis: nobody's turn waits for it
+SECONDS = 5.0  # for each Redis command: no turn waits for it
 
 UPSERT = """INSERT INTO imported_costs (day, agent, field, amount) VALUES (?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET amount = excluded.amount"""
@@ -49,11 +49,11 @@ RECORDED = """SELECT 1 FROM turns WHERE day = :day AND agent = :agent
     UNION ALL SELECT 1 FROM replays WHERE day = :day AND agent = :agent LIMIT 1"""
 
 Days = Mapping[tuple[str, str], Mapping[str, float]]
-"""(agent, YYYY-MM-DD) → field → amount, as agentic.state.budgets reads them."""
+"""(agent, YYYY-MM-DD) → field → amount, as in agentic.state.budgets."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    os.umask(0o077)  # what it writes has people's words in it
+    os.umask(0o077)  # its files contain people's words
     from agent_config import SettingsError, load_settings, process_environment
     from agentic.agent.persona import read_fronts
     from agentic.local.settings import LOCAL
@@ -68,12 +68,12 @@ def main(arguments: Sequence[str]) -> int:
     settings = local if getattr(options, "local", False) else settings
     try:
         return int(options.run(options, settings))
-    except BrokenPipeError:  # what read it has seen enough, such as `head`
+    except BrokenPipeError:  # the reader stopped, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except RecordError as error:
         print(error, file=sys.stderr)
         if getattr(options, "local", True) is False and local.record_file.exists():
-            print("With --local the record of local mode is read.", file=sys.stderr)
+            print("To read the history of local mode, add --local.", file=sys.stderr)
     except sqlite3.Error as error:
         print(f"{settings.record_file}: {explain_error(error)}", file=sys.stderr)
     except OSError as error:
@@ -87,7 +87,8 @@ def build_parser() -> argparse.ArgumentParser:
     from agentic.replay import command as replay
 
     parser = argparse.ArgumentParser(
-        prog="python -m agentic.record", description="Work with the record of the bots' turns."
+        prog="python -m agentic.record",
+        description="Work with the history database: the bots' turns, costs, and posts.",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add in (add_export, add_import_costs, add_migrate, replay.add):
@@ -98,21 +99,21 @@ def build_parser() -> argparse.ArgumentParser:
 def add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "export",
-        help="write a conversation or a room as a page to share",
-        description="Write a recorded conversation, or a room with what people said in it, to a file:"
-        " a web page that loads nothing, Markdown, or JSON.",
+        help="write a conversation or a room to a page that you can share",
+        description="Write a recorded conversation, or a room including people's messages, to a file:"
+        " a web page without external content, Markdown, or JSON.",
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--conversation", metavar="ID", help="the conversation with this id")
     which.add_argument("--room", metavar="THREAD", type=int, help="the room in the thread with this id")
-    which.add_argument("--last", action="store_true", help="the newest conversation in which something was posted")
+    which.add_argument("--last", action="store_true", help="the newest conversation with a post")
     which.add_argument("--list", action="store_true", help=f"list the newest {LISTED} conversations with their ids")
-    parser.add_argument("--format", choices=tuple(FORMATS), default="html", help="html by default")
+    parser.add_argument("--format", choices=tuple(FORMATS), default="html", help="default: html")
     parser.add_argument(
-        "--output", metavar="FILE", help="by default a name of date and topic, in this folder; - prints it"
+        "--output", metavar="FILE", help="default: a file in this folder, named by date and topic; - prints the page"
     )
-    parser.add_argument("--local", action="store_true", help="from the record of local mode (run_all.py --local)")
-    parser.add_argument("--with-costs", action="store_true", help="show what it cost")
+    parser.add_argument("--local", action="store_true", help="use the history of local mode (run_all.py --local)")
+    parser.add_argument("--with-costs", action="store_true", help="include the costs")
     parser.set_defaults(run=run_export)
 
 
@@ -141,11 +142,11 @@ async def _read_page(options: argparse.Namespace, settings: Settings) -> Exporte
     async with connect(settings.record_file) as db:
         if options.room is not None:
             page = await export_room(db, options.room, options.format, look)
-            missing = f"there is no room in the thread {options.room}. The console lists which there are"
+            missing = f"no room in the thread {options.room}. The console lists the rooms"
         else:
             last = await last_conversation(db) if options.last else None
             page = await export(db, last.id if last else options.conversation or "", options.format, look)
-            missing = f"there is no conversation {options.conversation!r}. export --list shows which there are"
+            missing = f"no conversation {options.conversation!r}. export --list lists the conversations"
             if options.last:
                 missing = "no conversation has a post yet"
     if page is None:
@@ -161,28 +162,28 @@ async def _print_list(settings: Settings) -> None:
         topic = " ".join((each.topic or "").split())
         print(f"{each.id}  {began:%Y-%m-%d %H:%M}  {each.theme:<15}  {each.messages:>3} posts  {topic}")
     if not page.items:
-        print("No conversation was recorded yet.", file=sys.stderr)
+        print("There are no recorded conversations yet.", file=sys.stderr)
     elif page.next:
-        print(f"These are the newest {LISTED}; older ones are in the console.", file=sys.stderr)
+        print(f"These are the newest {LISTED} conversations. The console has older ones.", file=sys.stderr)
 
 
 def add_migrate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "migrate",
-        help="bring the record's file up to date",
-        description="Bring the record's file up to date. The program does so by itself at its start.",
+        help="update the history database to the current format",
+        description="Update the history database to the current format. The program also does this when it starts.",
     )
-    parser.add_argument("path", nargs="?", type=Path, help="another file than the record of this folder")
+    parser.add_argument("path", nargs="?", type=Path, help="another file; default: the history database of this folder")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--test", action="store_true", help="try it on a copy of the file, which is removed again")
-    which.add_argument("--validate", action="store_true", help="check the migrations; of a PATH, whether they fit it")
+    which.add_argument("--test", action="store_true", help="try it on a temporary copy of the file")
+    which.add_argument("--validate", action="store_true", help="check the migrations, and whether PATH needs some")
     parser.set_defaults(run=run_migrate)
 
 
 def run_migrate(options: argparse.Namespace, settings: Settings) -> int:
     path: Path = options.path or settings.record_file
-    if options.path is not None and not path.is_file():  # a mistyped path must not become a new record
-        raise RecordError(f"{path}: there is no such file")
+    if options.path is not None and not path.is_file():  # a mistyped path must not become a new file
+        raise RecordError(f"{path}: this file doesn't exist")
     try:
         print(_migrate(options, path))
     except sqlite3.Error as error:
@@ -191,7 +192,7 @@ def run_migrate(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _migrate(options: argparse.Namespace, path: Path) -> str:
-    """Return what was done, in a line."""
+    """Return a line with the result."""
     existed = path.exists()
     if options.validate:
         in_order = f"The migrations are in order: {migration_names(read_migrations())}."
@@ -202,19 +203,19 @@ def _migrate(options: argparse.Namespace, path: Path) -> str:
         return f"{in_order} {path} lacks {migration_names(lacks)}." if lacks else f"{in_order} {path} is up to date."
     if options.test:
         applied = try_on_copy(path)
-        what = f"a copy of {path}" if existed else f"a new file ({path} is not there yet)"
+        what = f"a copy of {path}" if existed else f"a new file ({path} doesn't exist yet)"
         return f"Tried on {what}: {migration_names(applied) or 'nothing is missing'}. It works."
     applied = migrate(path)
-    kept = f" Before it: {copies(path)[-1]}." if existed and applied else ""
+    kept = f" Backup: {copies(path)[-1]}." if existed and applied else ""
     return f"{path}: applied {migration_names(applied)}.{kept}" if applied else f"{path} is up to date."
 
 
 def add_import_costs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "import-costs",
-        help="take over the days' costs that Redis has",
-        description="Take the days' costs that Redis has into the record, as the public agentic-discord writes them."
-        " Days of a bot that the record has turns of are left out. It can be done again.",
+        help="import daily costs from Redis",
+        description="Import the daily costs that the public agentic-discord wrote to Redis into the history database."
+        " Days on which a bot already has recorded turns are skipped. You can run it again.",
     )
     parser.set_defaults(run=run_import_costs)
 
@@ -233,7 +234,7 @@ def run_import_costs(_: argparse.Namespace, settings: Settings) -> int:
     try:
         place, costs = asyncio.run(read_costs())
     except (RedisAddressError, StateUnavailable, RedisStartError) as error:
-        print(f"Redis cannot be read, nothing was imported: {error}", file=sys.stderr)
+        print(f"Reading Redis failed: {error}. Nothing was imported.", file=sys.stderr)
         return 1
     migrate(settings.record_file)
     print(asyncio.run(write_costs()))
@@ -241,13 +242,10 @@ def run_import_costs(_: argparse.Namespace, settings: Settings) -> int:
 
 
 async def import_costs(db: aiosqlite.Connection, found: Days, place: str) -> str:
-    """Write them in one transaction; return a line that says what was imported from `place`, and what was not.
-
-    Done again, it writes the same, or what Redis has since added to them.
-    """
+    """Write the costs in one transaction; return a line about the imported and skipped costs. It can be repeated."""
     days: set[str] = set()
     costs: dict[str, float] = defaultdict(float)
-    recorded = 0  # days of an agent whose costs the record has itself
+    recorded = 0  # days of an agent that the record has its own costs for
     async with transaction(db):
         for (agent, day), amounts in found.items():
             if await db.execute_fetchall(RECORDED, {"day": day, "agent": agent}):
@@ -257,7 +255,7 @@ async def import_costs(db: aiosqlite.Connection, found: Days, place: str) -> str
                 days.add(day)
                 costs[agent] += amounts["total_cost"]
     sums = f"{recorded} daily sum{'s' if recorded != 1 else ''}"
-    own = f" {sums} of days that the record has itself: left out." if recorded else ""
+    own = f" Skipped {sums} of days that are already recorded." if recorded else ""
     if not days:
         return f"Nothing to import: {place} has no costs of other days.{own}"
     span = f"{min(days)} to {max(days)}" if len(days) > 1 else min(days)

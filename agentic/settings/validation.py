@@ -42,7 +42,7 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the keys of each conflict, and its line."""
     if settings.schedule_min > settings.schedule_max:
         keys = ("COORDINATOR_SCHEDULE_MIN", "COORDINATOR_SCHEDULE_MAX")
-        yield keys, f"{', '.join(keys)}: expected a minimum up to the maximum, such as 3 and 6"
+        yield keys, f"{', '.join(keys)}: the minimum is above the maximum; set them to, for example, 3 and 6"
     if settings.active_start == settings.active_end:
         keys = ("COORDINATOR_ACTIVE_START", "COORDINATOR_ACTIVE_END")
         yield keys, f"{', '.join(keys)}: expected two different hours, such as 7 and 23 (0 and 24 are the whole day)"

@@ -240,5 +240,5 @@ def test_the_command_line_takes_a_path(tmp_path, monkeypatch, capsys):
     assert main(["migrate", str(tmp_path / "odd.db")]) == 1
     assert capsys.readouterr().err.startswith(f"{tmp_path / 'odd.db'}: ")
     assert main(["migrate", str(tmp_path / "mistyped.db")]) == 1
-    assert capsys.readouterr().err == f"{tmp_path / 'mistyped.db'}: there is no such file\n"
+    assert capsys.readouterr().err == f"{tmp_path / 'mistyped.db'}: this file doesn't exist\n"
     assert not (tmp_path / "mistyped.db").exists()

@@ -152,7 +152,7 @@ def test_the_command_lists_conversations_and_says_what_to_do_when_there_is_none(
     assert command("--list") == 0
     assert "showcase  2026-11-22 17:30  debate" in capsys.readouterr().out
     assert command("--conversation", "another") == 1
-    assert "there is no conversation 'another'. export --list shows" in capsys.readouterr().err
+    assert "no conversation 'another'. export --list lists" in capsys.readouterr().err
     (record_file.parent / "local").mkdir()
     record_file.rename(record_file.parent / "local" / record_file.name)
     assert command("--last") == 1

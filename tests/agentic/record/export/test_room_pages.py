@@ -98,4 +98,4 @@ def test_the_command_writes_it_and_says_so_where_there_is_none(path, tmp_path, m
     assert "Cost: $0.5000" in text
     assert "**Ann**" in text
     assert main(["export", "--room", "51"]) == 1
-    assert "there is no room in the thread 51" in capsys.readouterr().err
+    assert "no room in the thread 51" in capsys.readouterr().err
