@@ -103,30 +103,30 @@ end
 local function reserve(spent, at)
   local now, till, name, sum, kind = tonumber(ARGV[at]), ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
   local holds, held, amount = spent .. ':holds', spent .. ':held', tonumber(sum)
-  local counted, again = unpack(redis.call('HMGET', held, '#', '@'))
-  local count, till_then = redis.call('HLEN', holds), tonumber(again or '0') - now
-  if count ~= tonumber(counted or '0') or (count > 0 and (till_then <= 0 or till_then > {READ_AGAIN_SECONDS})) then
-    add_up(spent, holds, held, name, now)
-  end
-  local before, its = redis.call('HGET', holds, name), {{}}
-  if before then
-    local ends, its_sum, scopes = string.match(before, '^(%S+) (%S+) (.+)$')
-    if ends == 'booked' then
-      book(spent, its_sum, scopes, -1)
-    else
-      for scope in string.gmatch(scopes, '%S+') do its[scope] = (its[scope] or 0) + tonumber(its_sum) end
-    end
-  end
   local scopes, fields = {{}}, {{}}
   for i = at + 5, #ARGV, 2 do
     scopes[#scopes + 1] = ARGV[i]
     fields[#fields + 1], fields[#fields + 2] = ARGV[i], 'raised:' .. ARGV[i]
   end
+  local count, others, its = redis.call('HLEN', holds), redis.call('HMGET', held, '#', '@', unpack(scopes)), {{}}
+  local till_then = tonumber(others[2] or '0') - now
+  if count ~= tonumber(others[1] or '0') or (count > 0 and (till_then <= 0 or till_then > {READ_AGAIN_SECONDS})) then
+    add_up(spent, holds, held, name, now)
+    others = redis.call('HMGET', held, '#', '@', unpack(scopes))
+  end
+  local before = count > 0 and redis.call('HGET', holds, name)
+  if before then
+    local ends, its_sum, its_scopes = string.match(before, '^(%S+) (%S+) (.+)$')
+    if ends == 'booked' then
+      book(spent, its_sum, its_scopes, -1)
+    else
+      for scope in string.gmatch(its_scopes, '%S+') do its[scope] = (its[scope] or 0) + tonumber(its_sum) end
+    end
+  end
   local verdict, left, sums = 'ok', {{}}, redis.call('HMGET', spent, unpack(fields))
-  local others = redis.call('HMGET', held, unpack(scopes))
   for i, scope in ipairs(scopes) do
     local cap, what = tonumber(ARGV[at + 4 + 2 * i]), string.match(scope, '^%a+')
-    local total = tonumber(sums[2 * i - 1] or '0') + tonumber(others[i] or '0') - (its[scope] or 0) + amount
+    local total = tonumber(sums[2 * i - 1] or '0') + tonumber(others[i + 2] or '0') - (its[scope] or 0) + amount
     if cap then cap = cap + tonumber(sums[2 * i] or '0') end
     if cap and amount > 0 then
       if total > cap then return what, {{}} end
