@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -130,7 +131,7 @@ class ConsoleReplays:
     async def replay(self, turn: WholeTurn, change: ReplayRequest) -> Mapping[str, Any]:
         """Return the `old` and the `new` answer as JSON."""
         async with self._prepared(turn, change) as (replayer, prepared):
-            return (await replayer.replay(prepared)).to_json()
+            return asdict(await replayer.replay(prepared))
 
     @asynccontextmanager
     async def _prepared(self, turn: WholeTurn, change: ReplayRequest) -> AsyncIterator[tuple[Replayer, Prepared]]:
