@@ -1,12 +1,12 @@
-"""Open the file of the record, and give it the tables of this program.
+"""Open the record's file, and create its tables.
 
-The file is SQLite in WAL mode: one writer and any number of readers, of any process. `secure_delete` overwrites what is
-deleted, so that words that a person had removed are not left in free pages.
+The file is SQLite in WAL mode: one writer and any number of readers, in any process. `secure_delete` overwrites deleted
+data, so that words that a person had deleted don't remain in free pages.
 
-Migrations are `migrations/NNNN_name.sql`. They run in order, a transaction each; the table `migrations` has what was
-applied. A file that a newer program wrote is refused, and so is a file with migrations of other names. (Their texts may
-differ in comments; a test pins the statements of each.) Before each migration but the first the file is copied beside
-itself (`record.db.before-0002`). Migrating blocks.
+Migrations are `migrations/NNNN_name.sql`. They run in order, each in a transaction; the table `migrations` lists the
+applied ones. A file from a newer program, or with migrations of other names, is rejected. (The texts may differ in
+comments; a test pins the statements.) Before each migration except the first, the file is copied next to itself
+(`record.db.before-0002`). Migrating blocks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHUNK = 64  # rows that a connection fetches at once
 EACH = (f"PRAGMA busy_timeout = {BUSY_MS}", "PRAGMA temp_store = MEMORY")
 WRITER = (
     *EACH,
-    "PRAGMA auto_vacuum = INCREMENTAL",  # counts only before the first table
+    "PRAGMA auto_vacuum = INCREMENTAL",  # has an effect only before the first table exists
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",  # a power cut may undo the last commits, which Redis then delivers again
     "PRAGMA secure_delete = ON",
@@ -52,7 +52,7 @@ CREATE TABLE IF NOT EXISTS migrations (
 
 
 class RecordError(Exception):
-    """The record cannot be used. The text says why and what to do, in one line."""
+    """The record can't be used. The text says why and what to do, in one line."""
 
 
 def connect(path: Path, *, writable: bool = False) -> aiosqlite.Connection:
@@ -107,7 +107,7 @@ def identity(path: Path) -> int | None:
 
 def address(path: Path, writable: bool) -> str:
     if not path.exists():
-        raise RecordError(f"There is no record at {path} yet: the program writes it when its bots run (RECORD_DAYS)")
+        raise RecordError(f"There is no record at {path} yet. It is written while the bots run, unless RECORD_DAYS=0.")
     return f"{path.absolute().as_uri()}?mode={'rw' if writable else 'ro'}"
 
 

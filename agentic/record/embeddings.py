@@ -145,11 +145,11 @@ class Embeddings:
         try:
             await self._costs.settle(note, usage)
         except StateUnavailable as away:
-            log.error("an embedding's cost is not charged: %s; its reservation will be", away)
+            log.error("recording an embedding's cost failed: %s; its reserved amount is charged instead", away)
 
     def _report(self, problem: str) -> None:
         level = logging.DEBUG if problem == self._problem else logging.WARNING
-        log.log(level, "%s makes no vectors: %s; memories are found by their words alone", self.model, problem)
+        log.log(level, "%s failed: %s; memories are found only by their words", self.model, problem)
         self._problem = problem
 
 

@@ -143,7 +143,7 @@ class MessageLog:
             try:
                 self._look_at(channel_id, message_ids)
             except Exception:  # the edge of the task: one odd channel must not end the log
-                log.exception("channel %d: its messages are not logged this time", channel_id)
+                log.exception("channel %d: logging its messages failed; they are skipped", channel_id)
 
     def _look_at(self, channel_id: int, message_ids: Collection[int]) -> None:
         transcript = self._transcripts.known(channel_id)
@@ -335,4 +335,4 @@ class TurnWatchers:
             try:
                 what(watcher)
             except Exception:
-                log.exception("%s failed at the beginning or the end of a turn", type(watcher).__name__)
+                log.exception("%s failed at the start or the end of a turn; the turn continues", type(watcher).__name__)

@@ -266,7 +266,7 @@ class MemoryIndex:
         if index.there:
             await index._open()
             return index
-        log.warning("this Python's SQLite has no FTS5: what was said is kept, but no agent can recall it")
+        log.warning("recall is off: this Python's SQLite has no FTS5; messages are still kept")
         # An index from before cannot follow its tables: empty it, and create it again when FTS5 is there.
         for (name,) in map(tuple, await _rows(db, f"SELECT name FROM sqlite_schema WHERE name IN {SHADOWS}")):
             where = f" WHERE id NOT IN {KEPT}" if name == SHADOWS[0] else ""

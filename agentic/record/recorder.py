@@ -102,7 +102,7 @@ class Recorder:
 
     async def _record_while_held(self) -> None:
         if not await self._lease.try_acquire():
-            log.info("another process keeps the record; this one takes over when it is gone")
+            log.info("another process writes the record; this process takes over when that one is gone")
         overtaken = False
         while overtaken or not self._wake.is_set():
             overtaken = False
@@ -112,7 +112,7 @@ class Recorder:
             try:
                 await self._record()
             except Overtaken:
-                log.warning("another recorder wrote to %s; reading on from there", self._path)
+                log.warning("another recorder wrote to %s; continuing from its position", self._path)
                 overtaken = True
             except (RecordError, sqlite3.Error, OSError) as error:
                 await self._pause_after(f"{self._path}: {explain_error(error)}")
@@ -123,7 +123,7 @@ class Recorder:
         """Record until the lease is lost or this ends. Raises Overtaken, RecordError, sqlite3.Error, OSError."""
         applied = await asyncio.to_thread(migrate, self._path)
         if applied:
-            log.info("%s: tables are up to date, applied %s", self._path, ", ".join(map(str, applied)))
+            log.info("%s: updated the tables with %s", self._path, ", ".join(map(str, applied)))
         db = await connect(self._path, writable=True)
         try:
             self._index = await MemoryIndex.prepare(db)
@@ -138,7 +138,9 @@ class Recorder:
             opened = identity(self._path)
             while self._lease.is_held:
                 if identity(self._path) != opened:
-                    log.warning("%s was moved, deleted or replaced; recording to what is there now", self._path)
+                    log.warning(
+                        "%s was moved, deleted, or replaced; recording to the file that is there now", self._path
+                    )
                     return
                 ending = self._wake.is_set()  # what came before that is recorded still
                 busy = await self._step(db, ending)
@@ -167,7 +169,7 @@ class Recorder:
                 await self._reader.keep(received)
             await self._forget(db)
         except StateUnavailable as away:
-            log.debug("the record waits: Redis is unavailable (%s)", away)
+            log.debug("recording waits: Redis is unavailable (%s)", away)
         busy = await self._retention.step(db) or busy
         if not busy and self._index and await self._index.step():
             busy = self._unwiped = True
@@ -195,7 +197,7 @@ class Recorder:
         wait = min(self.first_wait * 2**self._failures, MAX_WAIT)
         self._failures += 1
         level = logging.DEBUG if problem == self.problem else logging.ERROR
-        log.log(level, "nothing is recorded: %s; the bots continue, next attempt in %.0f s", problem, wait)
+        log.log(level, "recording failed: %s; the bots continue; next attempt in %.0f s", problem, wait)
         self.problem = problem
         await wait_at_most(self._wake, wait)
 

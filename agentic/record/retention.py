@@ -62,7 +62,7 @@ class RetentionPolicy:
         return frozenset(name for name in ("prompts", "messages") if getattr(self, name) == 0)
 
     def seconds(self, expires: float | str) -> float | None:
-        """Return how long it is kept; None for no end."""
+        """Return how long the data is kept (None: forever)."""
         if isinstance(expires, float):
             return expires
         if expires not in ("record", "prompts", "messages"):
@@ -73,7 +73,7 @@ class RetentionPolicy:
 
 
 class Retention:
-    """Deletes what is too old, once in `EVERY` seconds. `clock` gives unix seconds."""
+    """Deletes old data every `EVERY` seconds. `clock` gives unix seconds."""
 
     def __init__(self, path: Path, policy: RetentionPolicy, clock: Callable[[], float] = time.time) -> None:
         self._path, self._policy, self._clock = path, policy, clock
@@ -92,14 +92,14 @@ class Retention:
             for copy in copies(self._path) if days is not None else ():  # migrations made them; they have words too
                 if copy.stat().st_mtime < now - max(1.0, days or 0) * DAY:
                     copy.unlink(missing_ok=True)
-                    log.info("%s is deleted: what people wrote is not kept that long", copy)
+                    log.info("deleted %s: the copy was older than messages and prompts may be kept", copy)
         if not await self._left[0](db):
             del self._left[0]
         return bool(self._left)
 
 
 def sweeps(policy: RetentionPolicy, now: float) -> list[Step]:
-    """Return the steps that delete all that is too old now."""
+    """Return the steps that delete all data that is too old now."""
     found: list[Step] = []
     for row in RECORD:
         seconds = policy.seconds(row.expires)

@@ -128,7 +128,7 @@ class RecordReader:
         try:
             await self._acknowledge()
         except StateUnavailable as away:
-            log.debug("what was recorded is acknowledged later: %s", away)
+            log.debug("acknowledging recorded entries failed: %s; retrying later", away)
 
     def _add_agents(self, agents: Iterable[str]) -> None:
         """Read the streams of these agents too, from now on."""
@@ -185,9 +185,9 @@ class RecordReader:
         before = self._positions.get(stream, position)
         if position.dropped > before.dropped:
             lost = position.dropped - before.dropped
-            log.warning("%s: %d entries were gone before they could be recorded", stream, lost)
+            log.warning("%s: %d entries were removed before they could be recorded", stream, lost)
         if unreadable:
-            log.warning("%s: %d entries cannot be read and are not recorded", stream, unreadable)
+            log.warning("%s: reading %d entries failed; they aren't recorded", stream, unreadable)
         self._positions[stream] = position
         return Received(stream, tuple(entry_id for entry_id, _ in entries), tuple(read), position)
 

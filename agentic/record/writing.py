@@ -72,7 +72,7 @@ async def write(
     try:
         return await write_by(_write_entries)
     except UNFIT as error:
-        log.debug("a batch has an entry that the file does not take: %s", error)
+        log.debug("writing a batch failed: %s; trying each entry", error)
         return await write_by(_write_one_by_one)
 
 
@@ -84,7 +84,7 @@ async def _write_one_by_one(db: aiosqlite.Connection, entries: Iterable[RecordEn
             removed += await _write_entries(db, [entry], rules)
         except UNFIT as error:
             await db.execute("ROLLBACK TO entry")
-            log.error("an entry cannot be recorded and is left out (%s): %s", type(entry).__name__, error)
+            log.error("recording a %s failed: %s; it is skipped", type(entry).__name__, error)
         await db.execute("RELEASE entry")
     return removed
 

@@ -112,7 +112,7 @@ async def test_a_file_that_its_owner_deletes_or_replaces_is_begun_again_and_catc
         scene.path.unlink()
         await until(lambda: scene.path.exists() and scene.rows("SELECT name FROM sqlite_schema WHERE name = 'turns'"))
         await until(lambda: scene.rows("SELECT id FROM turns") == [("m1",)])
-    assert "was moved, deleted or replaced" in caplog.text
+    assert "was moved, deleted, or replaced" in caplog.text
 
 
 @pytest.mark.promise(133)
@@ -139,7 +139,7 @@ async def test_what_a_bound_removed_before_it_was_read_is_counted_and_logged(sce
     await scene.link.call(lambda redis: redis.xdel(keys.turns("claude"), *ids[1:3]))
     await scene.record()
     assert scene.rows("SELECT last_n, dropped FROM positions WHERE dropped > 0") == [(4, 2)]
-    assert "agent:claude:turns: 2 entries were gone" in caplog.text
+    assert "agent:claude:turns: 2 entries were removed" in caplog.text
 
 
 async def test_an_entry_that_cannot_be_read_or_written_is_left_out_and_the_others_are_there(scene, caplog):
@@ -150,8 +150,8 @@ async def test_an_entry_that_cannot_be_read_or_written_is_left_out_and_the_other
     await scene.put(turn("m2", guild_id=2**70), turn("m3"))
     await scene.record()
     assert scene.rows("SELECT id FROM turns ORDER BY seq") == [("m1",), ("m3",)]
-    assert "1 entries cannot be read" in caplog.text
-    assert "left out (TurnRecord)" in caplog.text
+    assert "reading 1 entries failed" in caplog.text
+    assert "recording a TurnRecord failed" in caplog.text
 
 
 @pytest.mark.promise(130)
@@ -201,7 +201,7 @@ async def test_a_file_that_cannot_be_used_is_one_line_and_is_tried_again(scene, 
     task = asyncio.create_task(recorder.run())
     await until(lambda: recorder.problem)
     await until(lambda: recorder._failures > 2)
-    lines = [line for line in caplog.messages if "nothing is recorded" in line]
+    lines = [line for line in caplog.messages if "recording failed" in line]
     assert len(lines) == 1
     assert str(scene.path) in lines[0]
     assert recorder.state == recorder.problem

@@ -116,7 +116,7 @@ def test_a_watcher_that_fails_affects_no_other(caplog):
     watchers.began(None)  # type: ignore[arg-type]
     watchers.ended(None, None)  # type: ignore[arg-type]
     assert (kept.began_turns, kept.ended_turns) == ([None], [(None, None)])
-    assert caplog.text.count("Broken failed at the beginning or the end of a turn") == 2
+    assert caplog.text.count("Broken failed at the start or the end of a turn") == 2
 
 
 def tool_event(kind: str, number: int, clock: Clock, output: str | None = None) -> ToolEvent:
