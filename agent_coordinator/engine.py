@@ -52,7 +52,7 @@ class Engine:
     def __init__(self, context: CoordinatorContext, policies: Policies) -> None:
         self.observers: list[Observer] = []
         self.locks = ChannelLocks(context)
-        self._context, self._policies = context, policies
+        self._context, self.policies = context, policies
         self._running: dict[int, RunningConversation] = {}  # by channel
         self._requester = TurnRequester(context)
 
@@ -79,12 +79,12 @@ class Engine:
                 starter = await context.wait_for_redis(
                     lambda: pick_starter(context.config, schedule, channel_id, context.rng)
                 )
-            policy, now = self._policies.name_for(channel_id, theme), context.clock()
+            policy, now = self.policies.name_for(channel_id, theme), context.clock()
             state = ConversationState(conversation_id, channel_id, theme, now, policy, talk=Talk(topic=topic))
             self._notify(ConversationStarted(state, starter))
             if began is not None:
                 began(channel_id)
-            opening = self._policies.of(state).opening(starter, context.rng)
+            opening = self.policies.of(state).opening(starter, context.rng)
             state = await self.run(RunningConversation(self._take_choice(state, opening)))
         return self._report(state)
 
@@ -97,7 +97,7 @@ class Engine:
                 raise ChannelBusy(state.channel_id)
             began()
             if state.room is not None and not (state.is_opened or state.counts.round):
-                choice = self._policies.of(state).opening(state.room.names[0], self._context.rng)
+                choice = self.policies.of(state).opening(state.room.names[0], self._context.rng)
                 self._notify(ConversationStarted(running.state, choice.speakers[0]))
                 running.state = self._take_choice(running.state, choice)
             state = await self.run(running)
@@ -145,7 +145,7 @@ class Engine:
         running = self._unended(channel_id)
         if running is None or running.state.queue.is_brief:
             return False
-        state, policy = running.state, self._policies.of(running.state)
+        state, policy = running.state, self.policies.of(running.state)
         message = replace(message, after=state.counts.messages)
         if state.room is not None:
             message = rooms.in_room(state.room, message, called)
@@ -262,7 +262,7 @@ class Engine:
         running.become(running.state)  # everything people changed until now has taken effect
         if not running.state.queue.asking:
             running.state = rooms.with_called(rooms.without_strangers(running.state)).grant_request()
-        state, policy, rng = running.state, self._policies.of(running.state), self._context.rng
+        state, policy, rng = running.state, self.policies.of(running.state), self._context.rng
         if state.queue.asking:
             return await self._give_turn(running, state.queue.pending[0])
         if state.room is not None and (reason := rooms.ending(state, state.room)) is not None:
@@ -295,7 +295,7 @@ class Engine:
         state, context = running.state, self._context
         if not (state.queue.asking or state.queue.granted):
             pause = (
-                self._policies.of(state).pause(state, context.rng) + self._requester.pause + rooms.retry_pause(state)
+                self.policies.of(state).pause(state, context.rng) + self._requester.pause + rooms.retry_pause(state)
             )
             if pause:
                 await self._save(running)

@@ -28,6 +28,7 @@ from agentic.llm.types import Model
 from agentic.local.discord.server import DiscordStandIn, routed_to
 from agentic.local.models import KINDS, Found, Thinking, WatchedModel, advice, looking_for_servers
 from agentic.local.person import BrowserPerson, CommandUse
+from agentic.local.scene_order import ScenePolicies
 from agentic.local.session import LOG_FILE, allow_any_characters, fill_standard_streams, session_log, summary, writable
 from agentic.local.settings import (
     CHANNELS,
@@ -134,11 +135,12 @@ class _Local:
             found = await stack.enter_async_context(looking_for_servers(self.settings, kinds))
             self.server = await stack.enter_async_context(DiscordStandIn(self.world))
             stack.enter_context(routed_to(self.server))
+            coordinator = local_coordinator(self.settings, self.pace)
             setup = ProcessConfig(
                 settings=self.settings,
                 agents=tuple(self.settings.agents),
                 models=ModelMakers(make=self._model, lacks=lambda _: None),  # who has no model speaks with a script
-                coordinator_config=local_coordinator(self.settings, self.pace),
+                coordinator_config=coordinator,
                 use_default_redis=False,
                 tools=bool(self.with_model),  # scripted voices use none
                 web=WebAccess(picture_origins=(self.server.api_base.split("/api")[0],)),
@@ -150,6 +152,8 @@ class _Local:
             self.runtime = await stack.enter_async_context(running(setup))
             assert self.runtime.coordinator is not None
             self.coordinator = self.runtime.coordinator
+            if not self.with_model:
+                self.coordinator.engine.policies = ScenePolicies(coordinator, self.heard)
             self.runtime.stopping.on_signals()
             if not await self.runtime.wait_online():
                 print(f"No bot could start, see {self.settings.data_dir / LOG_FILE}", file=sys.stderr)

@@ -229,7 +229,7 @@ async def verdict_on(settings: Settings, name: str) -> Verdict:
     if provider not in PROVIDERS:
         return await _ask_endpoint(settings, provider, model, chosen)
     if chosen.lacks:
-        return Verdict(f"{chosen.lacks} is not set; set it in .env")
+        return Verdict(f"{chosen.lacks} isn't set; set it in .env")
     error = await error_of(chosen, chosen.model)
     if error is None or (isinstance(error, Retryable) and error.status is not None):
         return Verdict()  # a busy provider is no reason not to start
@@ -243,7 +243,7 @@ async def verdict_on(settings: Settings, name: str) -> Verdict:
 
 async def _ask_endpoint(settings: Settings, provider: str, model: str, chosen: ModelSettings) -> Verdict:
     if model and (needed := chosen.lacks):
-        return Verdict(f"{needed} is not set; set it in .env")
+        return Verdict(f"{needed} isn't set; set it in .env")
     address, key = address_of(settings, provider), key_of(settings, provider)
     async with aiohttp.ClientSession(auto_decompress=False) as session:
         try:

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from zlib import crc32
 
-from agentic.local.voices.wording import phrase
+from agentic.local.voices.wording import phrase, plain
 from agentic.themes import DEFAULT_THEME
 
 FOLDER = Path(__file__).parent
@@ -46,6 +46,7 @@ OPEN = "open"
 _NAMED = re.compile(r"\{(\w+)\}")
 _MARK_DIGITS = 8
 MAX_HEARD = 500
+MAX_TOPIC = 60  # characters
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,11 @@ class Stage:
             and self._scope + text not in self._heard
         ]
 
+    def due(self, after: str | None) -> str | None:
+        """Return the member who says the next line after `after` has spoken, or None at the end."""
+        others = (self._names.get(speaker) for speaker, _ in self.unheard() if speaker != self._parts.get(after or ""))
+        return next(others, None)
+
     def next_line(self, me: str, after: str = "") -> Line | None:
         """Return this member's next line, after a line of the member `after`; None if it has none left. Anybody says
         the opening."""
@@ -160,12 +166,10 @@ class Stage:
 
 
 class Heard:
-    """The last MAX_HEARD lines that were said, the latest last, each as a mark of 32 bits; `spoke_in`: the round in
-    which a scene's last line was said."""
+    """The last MAX_HEARD lines that were said, the latest last, each as a mark of 32 bits."""
 
-    def __init__(self, marks: str = "", spoke_in: int = 0) -> None:
+    def __init__(self, marks: str = "") -> None:
         """`marks`: as `marks` of another object."""
-        self.spoke_in = spoke_in
         starts = range(0, len(marks), _MARK_DIGITS)
         self._marks = [int(marks[start : start + _MARK_DIGITS], 16) for start in starts]
 
@@ -207,6 +211,13 @@ def scene_on(theme: str, topic: str) -> Scene | None:
     """The theme's scene with that topic, in any case and without closing punctuation."""
     wanted = phrase(topic).casefold()
     return next((scene for scene in scenes_of(theme) if phrase(scene.topic).casefold() == wanted), None)
+
+
+def stage_on(theme: str, topic: str, members: Sequence[str], heard: Heard) -> Stage:
+    """Return the stage of a conversation about this topic: the theme's scene on it, otherwise a debate."""
+    topic = phrase(plain(topic), MAX_TOPIC)
+    scene = scene_on(theme, topic)
+    return debate_stage(topic, members, heard) if scene is None else Stage(scene, members, heard)
 
 
 def debate_stage(topic: str, members: Sequence[str], heard: Heard, *, begins: bool = False) -> Stage:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agentic.chat.directory import clean_name
+from agentic.local.voices.scenes import MAX_TOPIC
 from agentic.local.voices.wording import phrase, plain
-
-MAX_TOPIC = 60  # characters
 
 
 class Turn:
@@ -29,7 +28,6 @@ class Turn:
         self.theme = said("theme")
         self.trigger = said("trigger") or "mention"
         self.topic = phrase(plain(said("topic")), MAX_TOPIC)
-        self.round = _whole(said("round"))
         self.asked, self.asked_files, self.asker = said("asked"), bool(said("asked_files")), name("asker")
         self.human, self.human_said = name("human_name", ""), said("human_said")
         self.human_files = bool(said("human_files"))

@@ -89,14 +89,13 @@ class ScriptedVoice:
         turn = Turn(labels, me=self._agent.capitalize())
         if state := labels.get(STATE):  # a voice as it was before that answer
             was = json.loads(state)
-            heard = Heard(was["said"], was.get("spoke_in", 0))
+            heard = Heard(was["said"])
             voice = ScriptedVoice(
                 self._agent, rng=self._seeds, remedy=was["remedy"], heard=heard, answered=was["answered"]
             )
         else:  # a new seed; the label names no person whom the turn does not name
             people = (turn.asker, turn.human, turn.taken_up_by, "")
             was = {"seed": self._seeds.getrandbits(64), "said": self._heard.marks, "remedy": self._remedy}
-            was["spoke_in"] = self._heard.spoke_in
             was["answered"] = {name: times for name in people if (times := self._answered[name])}
             state, voice = json.dumps(was), self
         if labels.get("reflection"):
@@ -155,11 +154,8 @@ class ScriptedVoice:
         line, is_free = stage.next_line(turn.me, turn.last_speaker), not begins and turn.trigger != "continue"
         if line is None:
             return Decision(skip=True) if is_free else self._say(turn, self._last_word())
-        # A round in which nobody speaks would end the conversation.
-        may_pass = is_free and (turn.in_room or turn.round == self._heard.spoke_in)
-        if may_pass and self._rng.random() > HASTE**line.early:
+        if is_free and self._rng.random() > HASTE**line.early:
             return Decision(skip=True)
-        self._heard.spoke_in = turn.round
         self._heard.add(line.key)
         decision = self._say(turn, line.text, topic=topic if begins else None)
         next_speaker = line.next_speaker if turn.names_next else None
