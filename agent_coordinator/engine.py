@@ -294,9 +294,7 @@ class Engine:
         the turn still open asks again, and gets the saved result. In a room it is stored now, for those who read it."""
         state, context = running.state, self._context
         if not (state.queue.asking or state.queue.granted):
-            pause = (
-                self.policies.of(state).pause(state, context.rng) + self._requester.pause + rooms.retry_pause(state)
-            )
+            pause = self.policies.of(state).pause(state, context.rng) + self._requester.pause + rooms.retry_pause(state)
             if pause:
                 await self._save(running)
                 running.woken.clear()

@@ -65,7 +65,7 @@ async def test_an_endpoint_is_asked_for_its_models(tmp_path, name, routes, line)
         ("llama3.3", "expected provider/model, such as ollama/llama3.3; the providers are anthropic, bedrock, "),
         ("olama/llama3.3", "expected provider/model"),
         ("openai", "expected provider/model"),
-        ("openai/gpt-6-luna", "OPENAI_API_KEY is not set; set it in .env"),
+        ("openai/gpt-6-luna", "OPENAI_API_KEY isn't set; set it in .env"),
         ("deepseek/chat", "ENDPOINT_DEEPSEEK_KEY isn't set; set it in .env"),
         ("ollama/x", f"nothing answers at {NOBODY}/v1; start Ollama (ollama serve), or correct config/endpoints.yaml"),
     ],
