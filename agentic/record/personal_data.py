@@ -122,8 +122,8 @@ _NO_WORDS = {"data": None, "asked_by": None, "removed": Sql(":why")}
 _NO_TOPICS = {"name": "", "topics": "[]", "upto": 0, "at": Sql(f"max(at, {NOW})")}
 _TURN = "agent id at kind trigger outcome reason channel_id asked_message_id model seconds cost_usd"
 _OTHERS = "other people's words are in it"
-_SOON = "it ends by itself"
-_LIMIT = "removing it would refill limits"
+_SOON = "it expires on its own"
+_LIMIT = "deleting it would reset limits"
 _ORDER = "a moderator's order"
 _NO_ID = "without the person's id"
 
@@ -141,7 +141,7 @@ def lost_profiles(which: str) -> str:
 
 
 def _ends(table: str, name: str, expires: float | str, stays: str = _SOON, withheld: str = "") -> StoredData:
-    """Return what Redis has about people until it ends by itself."""
+    """Return what Redis has about people until it expires on its own."""
     return StoredData(table, name, place="redis", expires=expires, stays=stays, withheld=withheld)
 
 
@@ -149,7 +149,7 @@ def _ends(table: str, name: str, expires: float | str, stays: str = _SOON, withh
 STORED: tuple[StoredData, ...] = (
     # -- the record ----------------------------------------------------------------------------------------------------
     StoredData(
-        "words", "prompts, with what people wrote in them and their names, and the models' answers", PackedCall,
+        "words", "prompts, with people's words and names in them, and the models' answers", PackedCall,
         person="asked_by", theirs=f"data IS NOT NULL AND (asked_by = :person AND at <= :at OR id IN ({_QUOTING_THEM}))",
         gone=f"data IS NOT NULL AND id IN ({_QUOTING_OR_MADE})",
         there=f"data IS NOT NULL AND at <= :at AND (agent, turn_id) IN ({_TURNS_THERE})",
@@ -159,7 +159,7 @@ STORED: tuple[StoredData, ...] = (
     ),
     StoredData("quotes", rest="message_id author_id words_id"),
     StoredData(  # found by turns too: one that ended before its model was asked has a search, but no prompt
-        "searches", "what bots searched the web for, and the pages that they found", SearchWords, channel="channel_id",
+        "searches", "the bots' web searches, and the pages they found", SearchWords, channel="channel_id",
         theirs=f"(agent, turn_id) IN ({_THEIR_TURNS})", there="channel_id = :channel AND at <= :at",
         expires="prompts", key="agent, turn_id, n", withheld=_OTHERS,
     ),
@@ -167,7 +167,7 @@ STORED: tuple[StoredData, ...] = (
         "posts", "the bots' posts, with their pictures", PostWords, message="message_id", channel="channel_id",
         gone=f"message_id IN ({IDS}) AND deleted_at IS NULL", on_delete={"text": "", "deleted_at": Sql(":deleted_at")},
         children={"pictures": ("message_id", "message_id")}, expires="record", key="message_id", age="message_id",
-        rest="turn_id", stays="in a channel; those in private chats lose their text", withheld="bots wrote them",
+        rest="turn_id", stays="in channels; posts in private chats lose their text", withheld="bots wrote them",
     ),
     StoredData(
         "posts", theirs=f"(agent, turn_id) IN ({_THEIR_TURNS})", on_forget={"answers_message_id": None},
@@ -186,18 +186,18 @@ STORED: tuple[StoredData, ...] = (
     StoredData("calls", rest="turn_id"),
     StoredData("tool_calls", rest="turn_id name"),
     StoredData(
-        "reactions", "reactions to the bots' posts, with the ids of those who gave them", ReactionNote,
+        "reactions", "reactions to the bots' posts, with the ids of the people who reacted", ReactionNote,
         person="user_id", message="message_id", expires="record", key="message_id, user_id, emoji", age="message_id",
         counted="reactions", noun="reaction", export="message_id emoji at",
     ),
     StoredData(
-        "actions", "what owners and moderators ordered", ActionNote, person="by",
+        "actions", "orders of owners and moderators", ActionNote, person="by",
         on_forget={"by": "forgotten", "detail": ""}, expires="record", key="id", noun="order",
         stays="without the person's id and words", export="at action channel_id agent detail outcome",
     ),
     StoredData(
         "conversations", "conversations of the bots, with their topics", expires="record", key="id", age="started_at",
-        rest="channel_id", stays="nobody's id is in it",
+        rest="channel_id", stays="it has no ids of people",
     ),
     StoredData(
         "room_messages", "messages in rooms, the newest 400 of each, with names and ids", RoomWords,
@@ -230,45 +230,45 @@ STORED: tuple[StoredData, ...] = (
         on_forget=_NO_TOPICS, on_delete=_NO_TOPICS,
     ),
     StoredData(
-        "summaries", "models' summaries of talks in channels whose log is on", SummaryNote,
+        "summaries", "models' summaries of conversations in channels with a message log", SummaryNote,
         theirs=f"message_id IN ({_THEIR_SUMMARIES})", message="message_id", channel="channel_id",
         gone=f"message_id IN (SELECT summary_id FROM summary_sources WHERE message_id IN ({IDS}))",
         expires="messages", key="message_id", age="message_id", withheld=_OTHERS,
     ),
     StoredData(
-        "summary_people", person="user_id", on_forget="keep", noun="summarized talk", rest="summary_id",
+        "summary_people", person="user_id", on_forget="keep", noun="summarized conversation", rest="summary_id",
         withheld=_OTHERS,
     ),
     StoredData("summary_sources", rest="message_id summary_id"),
     StoredData(
-        "message_log", "messages of channels whose log is on, with names, ids, and what they answer", LoggedMessage,
+        "message_log", "messages in channels with a message log, and what they answer", LoggedMessage,
         person="author_id", sent="message_id", message="message_id", channel="channel_id",
         expires="messages", key="message_id", age="message_id", counted="messages", noun="logged message",
         export="message_id channel_id guild_id service name text reply_to at", rest="author",
     ),
     StoredData(
-        "profiles", "profiles: topics that a person talks about, with their name", ProfileNote, person="user_id",
+        "profiles", "profiles: the topics a person talks about, with their name", ProfileNote, person="user_id",
         only=("by", PERSON), export="by name topics at",
-        expires="until the person deletes it; without messages of theirs, `RECORD_DAYS` after its last change",
+        expires="until the person deletes it, or `RECORD_DAYS` after its last change if they no longer write",
     ),
     StoredData(
         "profiles", entry=ProfileNote, person="user_id", sent="upto", only=("by", MODEL), export="by name topics at"
     ),
     StoredData(
         "consents", "whether a person wants unprompted messages", ConsentNote, person="user_id",
-        only=("unasked", 1), expires="until the person says otherwise", export="unasked because at",
+        only=("unasked", 1), expires="until the person changes it", export="unasked because at",
     ),
     StoredData("consents", person="user_id", only=("unasked", 0), on_forget="keep", export="unasked because at"),
     StoredData(
-        "unasked", "messages that bots sent unprompted: to whom, why, and the text", UnaskedNote, person="person_id",
+        "unasked", "unprompted messages: who got them, why, and the text", UnaskedNote, person="person_id",
         message="message_id", channel="channel_id", on_forget={"text": "", "cause": "", "person_id": None},
         on_delete={"text": "", "cause": ""}, expires="record", key="message_id", noun="unprompted message",
-        stays="without text and person, so that the next doesn't come too soon",
+        stays="without text and person, so the next one doesn't come too soon",
         export="message_id agent task channel_id cause text at",
     ),
     StoredData(
-        "forgotten", "that a person asked to be forgotten", person="user_id", on_forget="keep", expires=PEOPLE_KEPT,
-        key="user_id", export="at", stays="so that nothing of before comes back",
+        "forgotten", "people who asked to be forgotten: ids", person="user_id", on_forget="keep", expires=PEOPLE_KEPT,
+        key="user_id", export="at", stays="so nothing older comes back",
     ),
     StoredData("deleted_messages", expires=DELETIONS_KEPT, key="message_id"),
     StoredData("deleted_channels", expires=PEOPLE_KEPT, key="channel_id"),
@@ -278,11 +278,11 @@ STORED: tuple[StoredData, ...] = (
     StoredData("embeddings"),  # triggers delete them with their texts
     # -- Redis, and what waits for it ----------------------------------------------------------------------------------
     StoredData(
-        "agent:{name}:open", "questions that wait for an answer", place="redis", store="open turns",
-        counted="questions", expires="a day at most", withheld=_SOON,
+        "agent:{name}:open", "questions waiting for an answer", place="redis", store="open turns",
+        counted="questions", expires="at most a day", withheld=_SOON,
     ),
     StoredData(
-        "agent:{name}:turns", "records of turns: ids, models and tools, times and costs, no text", place="redis",
+        "agent:{name}:turns", "turn records: ids, models and tools, times and costs, no text", place="redis",
         store="turn records", counted="records", expires=7 * DAY, export=_TURN,
     ),
     StoredData(
@@ -298,50 +298,50 @@ STORED: tuple[StoredData, ...] = (
     ),
     StoredData(
         "coordinator:signal_chats", "chats and groups on Signal: ids and names", place="redis",
-        expires="as people on Signal", stays="groups; private chats go", withheld="the phone shows them",
+        expires="as for people on Signal", stays="groups; private chats go", withheld="your phone shows them",
     ),
-    _ends("coordinator:signal_vanishing", "ids of messages on Signal that vanish", "until they vanish"),
-    _ends("agent:{name}:part:{digest}", "which parts of an answer were sent on Signal, without text", "a day at most"),
+    _ends("coordinator:signal_vanishing", "ids of disappearing messages on Signal", "until they disappear"),
+    _ends("agent:{name}:part:{digest}", "which parts of an answer were sent on Signal (no text)", "at most a day"),
     _ends(
         "coordinator:conversation_state:{channel_id}",
-        "running conversations, with the beginning (500 characters) of people's last five messages", "an hour",
+        "running conversations, with the first 500 characters of people's last five messages", "an hour",
     ),
     _ends(
-        "agent:{name}:turn:{turn_id}", "answers that may have to be repeated, and events that wait",
-        "15 minutes after the turn's deadline, a day at most",
+        "agent:{name}:turn:{turn_id}", "answers that may have to be repeated, and waiting events",
+        "15 minutes after the turn's deadline, at most a day",
     ),
-    _ends("coordinator:unasked:{message_id}", "for whom an unprompted message was: ids", 30 * DAY),
+    _ends("coordinator:unasked:{message_id}", "who got an unprompted message: ids", 30 * DAY),
     _ends(
         "coordinator:unwanted:{user_id}", "who refused unprompted messages: ids", 30 * DAY,
-        "so that the refusal isn't lost",
+        "so the refusal isn't lost",
     ),
     _ends(
         "coordinator:room:{thread_id}", "rooms: topic, rules, members, and who opened them",
-        "90 days after the last change", "who opened it pays for its turns",
+        "90 days after the last change", "its turns count against the opener's budget",
     ),
     _ends(
         "coordinator:room_openings", "a room that is being opened: topic, rules, members, and who asked",
-        "until it is open, an hour at most",
+        "until it is open, at most an hour",
     ),
     _ends(
         "coordinator:arenas", "an open arena: its question, the answers, and who asked",
-        "until its end is shown, two days at most",
+        "until its result is shown, at most two days",
     ),
     _ends(
-        "coordinator:room_opening:{request}", "a room whose members are not chosen yet: topic, rules, and who asked",
+        "coordinator:room_opening:{request}", "a room whose members aren't chosen yet: topic, rules, and who asked",
         "15 minutes",
     ),
     _ends(
-        "agent:{name}:words", "prompts, searches, posts, and logged messages on their way to the record",
-        "seconds; if nothing writes the record, a day", "it is checked on arrival",
+        "agent:{name}:words", "prompts, searches, posts, and logged messages on their way to the history",
+        "seconds; if nothing writes the history, a day", "it is checked on arrival",
     ),
     _ends(
-        "coordinator:record", "what else is on its way to the record",
-        "seconds; if nothing writes the record, seven days", "it is checked on arrival",
+        "coordinator:record", "other data on its way to the history",
+        "seconds; if nothing writes the history, seven days", "it is checked on arrival",
     ),
-    _ends("coordinator:budget:{date}", "what each person cost in a day", 2 * DAY, _LIMIT),
+    _ends("coordinator:budget:{date}", "each person's cost per day", 2 * DAY, _LIMIT),
     _ends("agent:{name}:memory_writes:{date}", "how often each person made a bot note something", 2 * DAY, _LIMIT),
-    _ends("coordinator:mentions:{user_id}", "how often a person called bots lately", "a minute", _LIMIT),
+    _ends("coordinator:mentions:{user_id}", "how often a person mentioned bots lately", "a minute", _LIMIT),
     _ends(
         "coordinator:silence", "orders to stop, mute, or ignore, with the ids of ignored people",
         "until they are undone", _ORDER, _ORDER,
@@ -354,11 +354,11 @@ STORED: tuple[StoredData, ...] = (
     StoredData(
         "data/tools", "tool calls and their results", place="file", store="tool calls", each_process=True,
         counted="tool_calls",
-        expires="until somebody deletes them", withheld=_OTHERS,
+        expires="until someone deletes them", withheld=_OTHERS,
     ),
     StoredData(
-        "personas/{name}/memory.md", "what a bot noted about people, and ten earlier versions", place="file",
-        store="notes", each_process=True, export="agent text", expires="until the bot or somebody deletes it",
+        "personas/{name}/memory.md", "a bot's notes about people, and ten earlier versions", place="file",
+        store="notes", each_process=True, export="agent text", expires="until the bot or someone else deletes it",
     ),
     StoredData(
         "data/signal", "the keys of the Signal account, and files that people send there", place="file",
