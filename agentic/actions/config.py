@@ -1,7 +1,7 @@
 """`/config show` and `/config set`: an agent's options with their sources, and changes while the bots run.
 
-Managers of a server set options for its channels; the bots' owner sets them everywhere, and those that cost money or
-keep what people write (OWNERS_LIVE). The record notes who set what.
+Managers of a server set options for its channels. Only the bots' owner sets options everywhere, and options that cost
+money or store what people write (OWNERS_LIVE). The record notes who set what.
 """
 
 from __future__ import annotations

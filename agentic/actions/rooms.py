@@ -113,7 +113,7 @@ async def find_room(context: ActionContext, request: ActionRequest, values: OfRo
     thread_id = found[1] if found is not None else wanted if request.place is None and wanted.isdecimal() else ""
     if wanted and not thread_id:
         named = [room for room in await rooms.list(limit=SEEN) if may_be_named(context, room, request)]
-        topic = wanted.casefold()  # the newest room of that topic, or the only one whose topic has these words
+        topic = wanted.casefold()  # the newest room with that topic, or the only room with these words in its topic
         same = [room for room in named if room.topic.casefold() == topic]
         having = [room for room in named if topic in room.topic.casefold()]
         return same[0] if same else having[0] if len(having) == 1 else None

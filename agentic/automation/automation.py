@@ -35,7 +35,7 @@ from agentic.turn.runner import TurnRunner
 
 STARTUP = "hook:startup"  # its field among the last runs
 STARTUP_AGAIN = 60.0  # seconds: a crash loop, or a lease that flutters, costs one startup hook a minute
-LOOK_SECONDS = 1.0  # between two looks whether this process holds the agent
+LOOK_SECONDS = 1.0  # between two checks whether this process acts for the agent
 SHUTDOWN_MARGIN = 1.0  # seconds of SHUTDOWN_GRACE_SECONDS that the shutdown hook leaves
 AROUND_SECONDS = 30.0  # for one hook around an event
 BEGIN_SHARE = 3  # agent_begin has at most a third of the event's time
@@ -77,7 +77,7 @@ class Automation:
         self._clock = AutomationClock(agent, persona, services, queue, targets, lease=self._acting, sleep=sleep)
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:  # a guild that arrives late holds up nothing but its own hook
+        async with asyncio.TaskGroup() as group:  # a server that arrives late delays only its own hook
             group.create_task(self._start(), name=f"{self._agent}: startup hook")
             group.create_task(self._clock.run(), name=f"{self._agent}: clock")
 
@@ -203,7 +203,7 @@ class LifecycleHooks(TurnHooks):
         if event is None:
             return
         if event.deadline - event.at < MIN_SECONDS:
-            log.info("%s: skipped the hook %s: there is no time for it", self._agent, event.hook)
+            log.info("%s: skipped the hook %s: not enough time left", self._agent, event.hook)
             return
         cancellation = Cancellation()
 

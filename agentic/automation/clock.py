@@ -59,9 +59,9 @@ class TargetResolver:
         if channel is None or channel == self._output:
             return ChannelInfo(self._output or NO_CHANNEL, "", DEFAULT_THEME)
         if self._channels.arriving:
-            reason = f"channel {channel} is not known yet, its guild has not arrived"
+            reason = f"channel {channel} is unknown: Discord hasn't sent its server yet"
         else:
-            reason = f"channel {channel} is not one of this bot's channels"
+            reason = f"channel {channel} isn't one of this bot's channels"
         if self._logged.get(task) != reason:
             self._logged[task] = reason
             log.warning("%s: skipped %s: %s", self._agent, task, reason)
@@ -141,7 +141,7 @@ class AutomationClock:
         if at is None:
             return next_look(task, last, now, self._timezone)
         if self._targets.is_pending(task.channel):
-            return self._hold(task, at, "its guild has not arrived")
+            return self._hold(task, at, "Discord hasn't sent its server yet")
         event = self._event(task, at, now)
         if event is not None and not self._queue.inbox.has_room(event):
             return self._hold(task, at, "the inbox is full")

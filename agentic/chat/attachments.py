@@ -22,8 +22,8 @@ from agentic.net.addresses import FetchRefused
 from agentic.net.images import ImageLimits, Scaler, as_picture, media_type_of
 
 MAX_PICTURES = 4
-MAX_FILES = 8  # of a turn that are no claimed pictures, the newest
-MAX_TEXT = 100_000  # characters that are kept of a text; the option max_file_characters is never higher
+MAX_FILES = 8  # of a turn, the newest, besides the files that claim to be pictures
+MAX_TEXT = 100_000  # of a text; the option max_file_characters is never higher
 ANY_MODEL = ImageLimits()
 READ_TIMEOUT = 4.0  # seconds for each
 CACHE_BYTES = 8_000_000

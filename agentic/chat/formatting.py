@@ -20,7 +20,7 @@ MENTION = r"<(?:@[!&]?|#|a?:\w{2,32}:|t:|/[^<>\n]{1,100}:|id:)[\w:-]{1,40}>"
 LINK = r"\[[^\]\n]{1,300}\]\(<?https?://[^\s)]{1,2000}\)|https?://[^\s<>]+"
 SPOILER = "||"
 
-_ADDRESS = r"https?://[^\s<>|*~`]+"  # marks end it here: what is in a link is not formatting, what is behind it is
+_ADDRESS = r"https?://[^\s<>|*~`]+"  # marks end it here: nothing in a link is formatting, but text behind it may be
 _TOKEN = re.compile(rf"\\[^`]|{MENTION}|{_ADDRESS}|`+|\|\||\*+|_+|~~", re.DOTALL)
 _QUESTION = re.compile(r"<@(\d{1,20})> (.*)", re.DOTALL)
 _STYLES = frozenset({"*", "**", "***", "_", "__", "___", "~~"})

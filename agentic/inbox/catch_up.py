@@ -16,7 +16,7 @@ from agentic.agent.services import Services
 from agentic.chat.service import AgentChannels, ChannelInfo
 from agentic.context.entries import Entry, visible
 from agentic.inbox.inbox import TurnQueue
-from agentic.inbox.stop_orders import MissedOrders, StopOrders, heard_of
+from agentic.inbox.stop_orders import MissedOrders, StopOrders, read_facts
 from agentic.inbox.triggers import Call, CallDetector, request_room_turn, room_of_thread, says_nothing
 from agentic.process.tasks import wait_at_most
 from agentic.state.leases import AnyLease
@@ -118,7 +118,7 @@ class CatchUp:
         ids = [mention_id(entry.id) for entry, _ in calls]
         known = await services.state.turns.known(self._agent, ids)
         new = [one for one, turn_id in zip(calls, ids, strict=True) if not (turn_id in known or turn_id in self._queue)]
-        answered = missed(new, self._people)
+        answered = choose_missed(new, self._people)
         await self._queue.registry.close([mention_id(one[0].id) for one in new if one not in answered])
         room = await room_of_thread(services, channel_id, channel.parent_id) if answered else None
         theme = channel.theme if room is None else room.theme
@@ -133,7 +133,7 @@ class CatchUp:
     def _pending_call(self, said: Entry, channel: ChannelInfo) -> Call | None:
         """Return how a missed message calls the agent; None for an order, a message before an order, or a stopped
         channel."""
-        heard = heard_of(said, channel.channel_id, channel.guild_id, channel.parent_id, group=channel.group)
+        heard = read_facts(said, channel.channel_id, channel.guild_id, channel.parent_id, group=channel.group)
         call, orders = self._calls.detect(heard), self._stop_orders
         if self._services.silence.check(self._channels.place(heard.channel_id)) is not None:
             return None
@@ -146,7 +146,7 @@ class CatchUp:
         return None if orders.is_order(said.order, heard, call) or orders.is_overruled(said, heard) else call
 
 
-def missed(calls: Sequence[tuple[Entry, Call]], people: set[int]) -> list[tuple[Entry, Call]]:
+def choose_missed(calls: Sequence[tuple[Entry, Call]], people: set[int]) -> list[tuple[Entry, Call]]:
     """Choose from missed calls of the agent, newest first: three at most, one of each person.
 
     `people` already get an answer, in any channel; the authors of the chosen calls are added.

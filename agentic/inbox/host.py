@@ -10,8 +10,8 @@ values. PersonaHosts hosts the personas without a bot, as the roster has them no
     roster ── changes ── PersonaHosts ─┬─ PersonaHost  AgentHost, model, catch-up, back-off
     lease  ── held ────────────────────┴─ …            one for each persona that can speak
 
-Personas that speak in rooms alone have no clocks and hear nobody: their turns come by instruction. One with an account
-of its own on another service hears people there, and has the limits that apply to bots.
+Personas that speak only in rooms have no clocks and hear nobody: their turns come by instruction. A persona with its
+own account on another service hears people there, and the limits for bots apply to it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from agentic.inbox.triggers import (
     Call,
     CallDetector,
     MessageCommands,
-    commanded,
+    find_commanded_agent,
     request_room_turn,
     room_of_thread,
     says_nothing,
@@ -184,7 +184,9 @@ class AgentHost:
             call = None  # in a room everyone has turns
         asked, named = transcript.get(heard.message_id), None if call is Call.ALL else call
         if services.silence.check(self._channels.place(channel_id)) is not None:
-            if named is not None or (asked is not None and commanded(asked, transcript.entries()) == self.name):
+            if named is not None or (
+                asked is not None and find_commanded_agent(asked, transcript.entries()) == self.name
+            ):
                 await self._stop_orders.show_stopped(heard)
             return
         if asked is None or says_nothing(asked, heard, call):  # deleted meanwhile, or blank
@@ -388,7 +390,7 @@ class PersonaHosts:
             if self._refused.get(key) != why:
                 if key in settings.account_agents:  # somebody writes to it, and gets no answer
                     log.error("%s can't answer anyone or join rooms: %s", key, why)
-                elif settings.on_discord:  # there are no rooms elsewhere
+                elif settings.on_discord:  # only Discord has rooms
                     log.warning("%s can't join rooms: %s", key, why)
         self._refused = refused
 

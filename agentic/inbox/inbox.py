@@ -1,18 +1,18 @@
 """An agent's events on their way to turns: lanes, the queue, messages that join a waiting question.
 
-Inbox has one lane per channel, first in first out; lanes run side by side up to a limit. So a slow turn in one channel
-never holds another, and two turns in one channel never overlap. Events that may begin do so in the order of their
-arrival; with one turn at a time the whole inbox is first in first out. It is bounded: an event that does not fit is
+Inbox has one lane per channel, first in, first out; lanes run side by side up to a limit. So a slow turn in one channel
+never delays another, and two turns in one channel never overlap. Events that may begin do so in the order of their
+arrival; with one turn at a time, the whole inbox is first in, first out. It is bounded: an event that doesn't fit is
 refused, and the caller reports that.
 
     put → lane → its first event, when nothing of the lane runs → its place among the running ones → handled
 
-While Redis is unavailable, only what people ask begins, within this process's allowance (state/limits.py). Scheduled
-turns, those of conversations and rooms, and automation wait for Redis, and people's questions pass them.
+While Redis is unavailable, only people's questions begin, within this process's allowance (state/limits.py). Scheduled
+turns, turns of conversations and rooms, and automation wait for Redis, and people's questions pass them.
 
-What waits when the process ends is saved in Redis for the next one. What the coordinator gave is not: it repeats that
-until its deadline. A mention is answered late, within MENTION_CATCHUP_SECONDS; automation has a day. A message in a
-private chat is saved as soon as it waits, because a service may have no past in which it could be found after a crash.
+Events that wait when the process ends are saved in Redis for the next one, except for the coordinator's: it repeats
+them until their deadline. A mention is answered late, within MENTION_CATCHUP_SECONDS; automation has a day. A message
+in a private chat is saved as soon as it waits, because a service may have no past to find it in after a crash.
 """
 
 from __future__ import annotations

@@ -294,7 +294,7 @@ class MissedOrders:
         entries = [one for one in past if self._is_young(one.created_at)]
         for entry in entries:
             if entry.order is not None and entry.speaker.kind == "person":
-                facts = heard_of(entry, channel_id, view.guild_id, self._channels.place(channel_id).parent_id)
+                facts = read_facts(entry, channel_id, view.guild_id, self._channels.place(channel_id).parent_id)
                 who = Person(entry.speaker.id, entry.speaker.roles, manages_messages=entry.speaker.may_manage)
                 call = self._calls.detect(facts)
                 await self._stop_orders.on_missed(entry.order, facts, call, who, entry.created_at)
@@ -342,7 +342,7 @@ class MissedOrders:
             await self._opt_outs.on_missed(view, message_id)
 
 
-def heard_of(
+def read_facts(
     entry: Entry, channel_id: int, guild_id: int | None, parent_id: int | None, *, group: bool = False
 ) -> IncomingMessage:
     """Return the facts of an old message. Ids of users and roles never collide."""

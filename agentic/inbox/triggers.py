@@ -197,13 +197,13 @@ class BotMentions:
             return "no"
         transcript = outlet.view.transcript
         entries = transcript.entries()
-        before = spoken_before(entry, entries, instructed)
-        if called_already(entry, before, me):
+        before = find_earlier_posts(entry, entries, instructed)
+        if has_called_before(entry, before, me):
             return "no"
         if last_person(entry, entries) is None and not (transcript.is_complete or transcript.begins):
             log.info("%s: skipped message %d: the messages before it are unknown", self._agent.key, entry.id)
             return "no"
-        return "call" if links(entry, before) < limit else "end"
+        return "call" if count_links(entry, before) < limit else "end"
 
     async def _was_its_turn(self, entry: Entry, channel_id: int, instructed: Mapping[int, bool]) -> bool:
         """Return whether the message is from its author's turn in a conversation."""
@@ -235,7 +235,7 @@ def calls(entry: Entry, user_id: int) -> bool:
     return entry.addressees.has(user_id)
 
 
-def spoken_before(message: Entry, entries: Sequence[Entry], instructed: Collection[int]) -> list[Entry]:
+def find_earlier_posts(message: Entry, entries: Sequence[Entry], instructed: Collection[int]) -> list[Entry]:
     """Return the agents' posts of their own accord since the last person's message, newest first; `entries` oldest
     first."""
     earlier = (entry for entry in reversed(entries) if entry.id < message.id)
@@ -243,8 +243,8 @@ def spoken_before(message: Entry, entries: Sequence[Entry], instructed: Collecti
     return [entry for entry in among_agents if entry.speaker.kind == "agent" and entry.id not in instructed]
 
 
-def links(message: Entry, before: Sequence[Entry]) -> int:
-    """Return the length of the chain of calls behind a message; `before` is the result of `spoken_before`."""
+def count_links(message: Entry, before: Sequence[Entry]) -> int:
+    """Return the length of the chain of calls behind a message; `before` is the result of `find_earlier_posts`."""
     count, current = 0, message
     for entry in before:
         if entry.speaker.id != current.speaker.id and calls(entry, current.speaker.id):
@@ -252,7 +252,7 @@ def links(message: Entry, before: Sequence[Entry]) -> int:
     return count
 
 
-def called_already(message: Entry, before: Sequence[Entry], user_id: int) -> bool:
+def has_called_before(message: Entry, before: Sequence[Entry], user_id: int) -> bool:
     """Return whether an earlier message in an unbroken row by the same agent called the user."""
     row = takewhile(lambda entry: entry.speaker.id == message.speaker.id, before)
     return any(calls(entry, user_id) for entry in row)
@@ -323,7 +323,7 @@ def last_speaker(entries: Sequence[Entry], before: int) -> str | None:
     return next((entry.speaker.agent for entry in spoken if is_visible(entry)), None)
 
 
-def commanded(asked: Entry, entries: Sequence[Entry]) -> str | None:
+def find_commanded_agent(asked: Entry, entries: Sequence[Entry]) -> str | None:
     bare = asked.hidden and asked.addressees == NOBODY_CALLED and parse_m(asked.text) is not None
     return last_speaker(entries, asked.id) if bare else None
 

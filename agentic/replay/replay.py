@@ -312,7 +312,7 @@ def persona_in(folder: Path, recorded: Sequence[CallWords]) -> str:
     Raises NotReplayable for a folder without any persona.
     """
     if not folder.is_dir():
-        raise NotReplayable(f"there is no folder {folder.name}")
+        raise NotReplayable(f"the folder {folder.name} doesn't exist")
     writes = any(preamble(MEMORY).strip() in words.persona for words in recorded)
     persona = Persona(folder.name, folder).system(memory_tool=MEMORY if writes else None).stable.strip()
     if not persona:

@@ -106,7 +106,7 @@ class TextCommands(ABC):
         """Answer a command that is for this agent. Return whether the message was a command, for whichever agent."""
         words = self._words(heard)
         wanted = _wanted(words)
-        # in a private chat only a known one is a command
+        # in a private chat only known commands are commands
         is_known = self._read(words) is not None or wanted == "help" or wanted.partition(" ")[0] in ABOUT_DATA
         if not is_known and (heard.facts.is_private or _SHORT.fullmatch(wanted) is None):
             return False

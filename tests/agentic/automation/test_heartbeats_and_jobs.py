@@ -111,7 +111,7 @@ async def test_without_a_channel_it_speaks_nowhere_and_in_a_strange_one_it_does_
     day = Day(check(), check(name="Other", channel="secret"))
     await day.passes(1.1)
     assert {(event.source, event.channel_id) for _, event in day.entered} == {("heartbeat.md: Build", NO_CHANNEL)}
-    assert caplog.text.count("channel secret is not one of this bot's channels") == 1
+    assert caplog.text.count("channel secret isn't one of this bot's channels") == 1
 
 
 async def test_outside_of_its_hours_a_check_waits_and_when_they_begin_it_is_due() -> None:

@@ -7,7 +7,7 @@ import discord
 import pytest
 
 from agentic.context.entries import Entry, Speaker
-from agentic.inbox.catch_up import ROUND_SECONDS, missed
+from agentic.inbox.catch_up import ROUND_SECONDS, choose_missed
 from agentic.inbox.triggers import Call
 from agentic.services.discord.messages import to_entry
 from agentic.state.idle import ProactiveMessage
@@ -494,7 +494,7 @@ async def test_what_was_said_in_a_known_thread_during_a_new_session_is_read(back
 
 def test_people_who_had_theirs_are_passed_over():
     calls = [(entry(number, number), Call.MENTION) for number in (3, 2, 1)]
-    found = missed(calls, people := {3})
+    found = choose_missed(calls, people := {3})
     assert ([each.id for each, _ in found], people) == ([2, 1], {1, 2, 3})
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic.context.entries import Addressees, Entry, Speaker
-from agentic.inbox.triggers import called_already, calls, last_person, links, spoken_before
+from agentic.inbox.triggers import calls, count_links, find_earlier_posts, has_called_before, last_person
 
 CLAUDE, GROK, GEMINI, ALICE = 21, 22, 23, 11
 NAMES = {CLAUDE: "claude", GROK: "grok", GEMINI: "gemini"}
@@ -23,7 +23,7 @@ def said(number, who, *mentions, reply_to=None, webhook=False, **more):
 
 
 def depth(entries, instructed=()):
-    return links(entries[-1], spoken_before(entries[-1], entries, instructed))
+    return count_links(entries[-1], find_earlier_posts(entries[-1], entries, instructed))
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,10 @@ def test_links_are_counted_back_to_the_last_person():
 def test_several_messages_in_a_row_by_one_agent_are_one():
     chain = [said(1, ALICE), said(2, CLAUDE, GROK), said(3, CLAUDE, GROK), said(4, GROK, CLAUDE), said(5, GROK, CLAUDE)]
     assert depth(chain) == 1
-    assert called_already(chain[2], spoken_before(chain[2], chain, ()), GROK)
-    assert called_already(chain[4], spoken_before(chain[4], chain, ()), CLAUDE)
-    assert not called_already(chain[3], spoken_before(chain[3], chain, ()), CLAUDE)
-    assert not called_already(chain[2], spoken_before(chain[2], chain, ()), GEMINI)
+    assert has_called_before(chain[2], find_earlier_posts(chain[2], chain, ()), GROK)
+    assert has_called_before(chain[4], find_earlier_posts(chain[4], chain, ()), CLAUDE)
+    assert not has_called_before(chain[3], find_earlier_posts(chain[3], chain, ()), CLAUDE)
+    assert not has_called_before(chain[2], find_earlier_posts(chain[2], chain, ()), GEMINI)
 
 
 def test_turns_by_instruction_neither_count_nor_part():
@@ -97,8 +97,8 @@ def test_whoever_speaks_and_whatever_they_say_the_bots_fall_silent(limit, talk, 
         answered += 1
         assert answered <= 3 * 3**limit, "more than three who each set off two others, limit times"
         for other in NAMES:
-            before = spoken_before(post, entries, instructed)
-            if calls(post, other) and not called_already(post, before, other) and links(post, before) < limit:
+            before = find_earlier_posts(post, entries, instructed)
+            if calls(post, other) and not has_called_before(post, before, other) and count_links(post, before) < limit:
                 waiting.append(other)
 
 
@@ -110,7 +110,7 @@ def test_two_bots_that_always_answer_each_other_have_as_many_turns_as_the_chain_
     while True:
         post = replace(said(len(entries) + 1, who, other), text="?")
         entries.append(post)
-        if links(post, spoken_before(post, entries, ())) >= limit:
+        if count_links(post, find_earlier_posts(post, entries, ())) >= limit:
             break
         who, other, turns = other, who, turns + 1
     assert turns == limit

@@ -110,7 +110,9 @@ async def test_a_person_has_a_profile_a_consent_and_counts_of_what_is_kept(scene
     assert await memory.profile(77) == Profile(77, "Ann", ("tomatoes", "trains"), "model", AT)
     assert await memory.consent(77) is True
     assert await memory.kept_about(77) == Kept(
-        {**NOTHING, "logged message": 2, "summarized talk": 1, "unprompted message": 1}, topics=2, since=AT - 3599
+        {**NOTHING, "logged message": 2, "summarized conversation": 1, "unprompted message": 1},
+        topics=2,
+        since=AT - 3599,
     )
     found = await memory.unasked(9)
     assert (found.agent, found.task, found.person_id, found.cause) == ("claude", "discover", 77, "trains")
