@@ -70,9 +70,7 @@ class NewRoom(Values):
     channel: Snowflake | None = option("Which channel (default: this one)", None, kind="channel", needed="console")
     turns: int = option(f"How many turns (default: {DEFAULT_TURNS})", DEFAULT_TURNS, ge=2, le=MAX_TURNS)
     archive: str = option(
-        "When to archive a silent thread (default: after a day)",
-        str(DEFAULT_ARCHIVE_MINUTES),
-        choices=ARCHIVES,
+        "When to archive a silent thread (default: after a day)", str(DEFAULT_ARCHIVE_MINUTES), choices=ARCHIVES
     )
     policy: str = option("Who speaks next (default: in turn)", DEFAULT_POLICY, choices=POLICY_TEXTS)
     moderator: str = option("Who names the next speaker (with the policy “moderated”)", "", kind="agent")

@@ -101,10 +101,7 @@ class AgentHost:
     def background_work(self, *, automation: bool = True) -> dict[str, Coroutine[Any, Any, None]]:
         """Return the tasks that the agent needs on every service, by name; the caller owns them."""
         backoff, store = self.agent.models.main.backoff, self._services.state.coordination.backoffs
-        work = {
-            "catch-up": self.run_catch_up(),
-            "provider back-off": share_backoff(self.name, backoff, store),
-        }
+        work = {"catch-up": self.run_catch_up(), "provider back-off": share_backoff(self.name, backoff, store)}
         return work | ({"automation": self.run_automation()} if automation else {})
 
     def stop_listening(self) -> None:
@@ -264,12 +261,7 @@ class PersonaHost:
         self._tasks: list[asyncio.Task[None]] = []
 
         agent = build_agent(
-            settings,
-            services,
-            PersonaModel(model, services.chats.redact),
-            model,
-            {},
-            audience=hosted.audience,
+            settings, services, PersonaModel(model, services.chats.redact), model, {}, audience=hosted.audience
         )
         me = replace(agent.identity.me, others=())  # a room says who takes part
         agent = replace(agent, identity=replace(agent.identity, me=me))

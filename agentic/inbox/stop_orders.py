@@ -107,14 +107,7 @@ class StopOrders:
         self._unsubscribe()
 
     async def on_message(
-        self,
-        order: Order,
-        heard: IncomingMessage,
-        call: Call | None,
-        who: Person,
-        *,
-        said_at: float,
-        late: bool,
+        self, order: Order, heard: IncomingMessage, call: Call | None, who: Person, *, said_at: float, late: bool
     ) -> bool:
         """Carry out the order in a message; False if it isn't for our bots, or the person may not give it.
 
