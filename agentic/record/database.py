@@ -126,7 +126,7 @@ class Migration:
 
 
 def read_migrations(folder: Path = FOLDER) -> list[Migration]:
-    """Read the migrations of the program, by number. Raises MigrationError for a doubled or missing number."""
+    """Read the program's migrations, by number. Raises MigrationError for a duplicate or missing number."""
     found: list[Migration] = []
     for place, path in enumerate(sorted(folder.glob("*.sql")), 1):
         match = _NAME.fullmatch(path.name)
@@ -136,7 +136,7 @@ def read_migrations(folder: Path = FOLDER) -> list[Migration]:
         if migration.number < place:
             raise MigrationError(f"{migration}: its number is taken by {found[-1]}; rename one of them")
         if migration.number > place:
-            raise MigrationError(f"{migration}: there is no migration {place:04d} before it")
+            raise MigrationError(f"{migration}: migration {place:04d} before it is missing")
         found.append(migration)
     return found
 
@@ -168,9 +168,9 @@ def migrate(
 
 
 def try_on_copy(path: Path, migrations: Sequence[Migration] | None = None) -> list[Migration]:
-    """Apply what is missing to a copy of the file, check the copy, and remove it; return what was applied to it.
+    """Apply the missing migrations to a copy of the file (or to a new file), check the copy, and delete it.
 
-    Without a file a new one is tried. Raises as `migrate`.
+    Returns the applied migrations. Raises the same errors as `migrate`.
     """
     folder = path.parent if path.exists() else Path(tempfile.gettempdir())
     trial = folder / f"{path.name}.trial-{os.getpid()}"
@@ -215,8 +215,8 @@ def missing_migrations(connection: sqlite3.Connection, ours: Sequence[Migration]
     for row, migration in zip(rows, ours, strict=False):
         if (row["number"], row["name"]) != (migration.number, migration.name):
             raise MigrationError(
-                f"migration {migration} is not the one that this file was made with, {row['name']}: a migration that "
-                "was released is never replaced, add a new one"
+                f"this file has migration {row['name']}, not {migration}: never replace a released migration; add a new"
+                " one"
             )
     return ours[len(rows) :]
 

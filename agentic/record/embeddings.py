@@ -1,7 +1,7 @@
-"""Keep the meaning of messages and summaries as vectors, made in the background, and compare them with a question's.
+"""Make vectors of messages and summaries in the background, and compare them with a question's vector.
 
-Only the recorder writes them; a vector goes with its text (triggers of 0004_memory.sql). The newest KEPT messages and
-summaries have one. Models differ in how near unrelated texts are, so a memory is near that stands out from all others.
+Only the recorder writes vectors, for the newest KEPT messages and summaries. A vector is deleted with its text
+(triggers of 0004_memory.sql). Models differ in how near unrelated texts are, so a memory is near if it stands out.
 """
 
 from __future__ import annotations
@@ -193,10 +193,7 @@ class VectorWriter:
 
 
 def find_near(db: sqlite3.Connection, wanted: Vector, model: str, reach: Reach, most: int) -> list[int]:
-    """Return the ids of memories whose meaning stands out as near to a question's, the nearest first.
-
-    A summary's id is negative.
-    """
+    """Return the ids of memories with a meaning close to a question's, nearest first. A summary's id is negative."""
     rows = db.execute(_NEWEST, {"model": model, **reach.parameters}).fetchall()
     found = sorted(((cosine(wanted, unpacked(row[1])), row[0]) for row in rows), reverse=True)
     if len(found) < MIN_VECTORS:

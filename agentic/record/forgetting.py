@@ -59,8 +59,8 @@ _KEEP_NEWEST = "DO UPDATE SET at = max(at, excluded.at)"
 async def forget_person(
     db: aiosqlite.Connection, person: int, asked_at: int, chats: Collection[int] = ()
 ) -> RemovedWords:
-    """Remove the person who asked for it at this time (unix milliseconds), and all that anybody said in their private
-    chats: `chats` of the request, and those that the record knows. What they say later is recorded again."""
+    """Remove the person who asked for it at this time (unix milliseconds), and everyone's words in their private chats:
+    `chats` of the request, and chats that the record knows. The person's later messages are recorded again."""
     at = asked_at / 1000
     values = {"person": person, "at": at, "before": id_at(at), "why": FORGOTTEN}
     # A group of another service is in no server either, so of those only named chats count.
@@ -90,7 +90,7 @@ async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
 
 
 async def _delete(db: aiosqlite.Connection, note: DeletionNote, why: str, until: float) -> int:
-    """`until`: of a whole channel, what was said until then (unix seconds)."""
+    """Delete messages; of a whole channel, all messages before `until` (unix seconds)."""
     before = MAX_ID if until == math.inf else id_at(until)
     values = {"channel": note.channel_id, "at": until, "before": before, "deleted_at": note.at, "why": why}
     ids = set(note.message_ids)

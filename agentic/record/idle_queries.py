@@ -1,10 +1,9 @@
-"""What idle tasks may be about: answers to the coordinator's questions about what agents may do while nobody writes.
+"""Find subjects for background tasks, for the coordinator.
 
-Reply chains that want a summary, people whose new messages want a profile, and an agent's conversations with people:
-which ones were left hanging, and with whom it talked last.
+These are reply chains without a summary, people with new messages for their profile, and an agent's conversations with
+people: unanswered ones, and the latest ones.
 
-Each question looks at the newest messages of so many channels that its time stays small however long the log is; what
-it thus never sees is old.
+Each query reads only the newest messages of a limited number of channels, so it stays fast however long the log is.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ FROM unasked WHERE at >= ? ORDER BY at, message_id
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An agent's newest message for a person in a channel. `unasked`: nobody had asked for it."""
+    """An agent's newest message for a person in a channel. `unasked`: it was unprompted."""
 
     agent: str
     person_id: int
@@ -252,8 +251,8 @@ def _summary_candidate(db: sqlite3.Connection, last: LoggedMessage) -> Candidate
 
 
 def _new_messages(db: sqlite3.Connection, person_id: int, upto: int, channels: Sequence[int]) -> list[LoggedMessage]:
-    """Return the messages that others could read. Only of a person who writes nowhere else, return those of a private
-    chat: its topics could not be used in front of others."""
+    """Return the person's new messages that others could read. If the person writes only in private chats, return
+    messages from there: their topics are never used in front of others."""
     found = db.execute(
         f"SELECT {SELECTED} FROM message_log WHERE author_id = ? AND message_id > ? AND author = 'person'"
         f" AND channel_id IN (SELECT value FROM json_each(?)) ORDER BY message_id DESC LIMIT 400",

@@ -1,7 +1,7 @@
-"""Memories for a turn: reply chains, what fits to a question, what is known of people, consents.
+"""Read memories for a turn: reply chains, messages that match a question, profiles of people, consents.
 
-Everything is read from the record's file, in a thread of its own and bounded in time: no method raises, and none holds
-a turn up for long. Nothing is written here.
+Everything is read from the record's file in a separate thread with a time limit: no method raises or delays a turn for
+long. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -116,11 +116,9 @@ class MemoryReader:
         return self._path is not None and self._path.exists()
 
     async def chain(self, message_id: int, most: int, reply_to: int | None = None) -> Chain:
-        """Return the messages before this one in its reply chain, `most` at most; a summary stands for what lies before
-        them.
+        """Return at most `most` messages before this message in its reply chain, and a summary of earlier messages.
 
-        The recorder is some seconds behind, so the log may lack a message that has just come: `reply_to` says what it
-        answers.
+        The recorder is a few seconds behind, so the log may lack a new message: `reply_to` is the message it answers.
         """
         return await self._ask(lambda db: chain(db, message_id, most, reply_to), Chain())
 
@@ -134,8 +132,8 @@ class MemoryReader:
     ) -> tuple[Memory, ...]:
         """Return the messages and summaries that fit best, of channels that pass `may_see`; none if nothing fits well.
 
-        Of each channel only those that lie `between` two messages, and none with words of people who are `ignored`.
-        With an embedding model, memories that mean the same in other words come after those with the same words.
+        They lie `between` two messages of their channel, without words of people who are `ignored`. With an embedding
+        model, memories with the same meaning in other words come after memories with the same words.
         """
         channels: tuple[int, ...] = await self._ask(recall.channels, ())
         seen = tuple(channel for channel in channels if may_see(channel))
@@ -210,8 +208,7 @@ class MemoryReader:
 class QuestionThread:
     """A thread with a connection that is opened when it is first needed, and again if the file was replaced.
 
-    A file that is not there yet, is on another machine, or has no tables yet has nothing; so has one that cannot be
-    read, which is logged once until it can be.
+    A file that is missing or has no tables yet is treated as empty. So is an unreadable file, which is logged once.
     """
 
     def __init__(self, path: Path, *, seconds: float = QUESTION_SECONDS) -> None:
@@ -399,8 +396,8 @@ def is_open(db: sqlite3.Connection, user_id: int) -> bool:
 
 
 def is_shared(db: sqlite3.Connection, channel_id: int, user_id: int) -> bool:
-    """Return whether others read there too, as far as the log says it: it is a channel of a guild, a group, or others
-    wrote there lately."""
+    """Return whether others read this channel, according to the log: it is in a guild, it is a group, or others wrote
+    there recently."""
     newest = "FROM message_log WHERE channel_id = ? ORDER BY message_id DESC LIMIT"
     row = db.execute(f"SELECT guild_id {newest} 1", (channel_id,)).fetchone()
     if row is None or row["guild_id"] is not None:

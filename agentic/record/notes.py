@@ -84,11 +84,11 @@ class ChannelReaders:
 
 
 class MessageLog:
-    """Logs what is said in channels with the option `message_log`. One per process.
+    """Logs messages in channels with the option `message_log`. There is one per process.
 
-    What changed is looked at together, a moment later: a message that is deleted at once is never logged, and one that
-    grows while it is written is logged once. A message that is hidden later is logged again without its words, which
-    removes the summaries that have them.
+    Changes are handled together after a moment: a message that is deleted immediately is never logged, and a message
+    that grows while it is written is logged once. If a message is hidden later, it is logged again without its words,
+    which removes the summaries that contain them.
 
     What was written while the program was off is logged if it is at most `late_seconds` old. `deleted` is called for
     logged messages that are gone. `clock` gives unix seconds.
@@ -264,7 +264,7 @@ class GatewayNotes:
     def reacted(
         self, agent: str, channel_id: int, message_id: int, user_id: int, emoji: str, *, given: bool = True
     ) -> None:
-        """Note a reaction to one of the agent's posts: its bot alone does so, of all bots of all processes."""
+        """Note a reaction to one of the agent's posts. Of all bots, only the agent's own bot does this."""
         transcript = self._transcripts.known(channel_id)
         post = transcript.get(message_id) if transcript is not None else None
         note = ReactionNote(
@@ -281,7 +281,7 @@ class GatewayNotes:
 
 
 class Consents:
-    """Whether people want unprompted messages: noted for the record, and in Redis, where it takes effect immediately.
+    """Whether people want unprompted messages: written to the record, and to Redis, where it takes effect immediately.
 
     Shared by the agents of a process. `clock` gives unix seconds, `because` is of ConsentNote.
     """
@@ -316,7 +316,7 @@ class TurnWatcher(Protocol):
 
 
 class TurnWatchers:
-    """Several watchers as one, or none. One that fails is logged; it affects neither the turn nor the others."""
+    """Any number of watchers. If a watcher fails, that is logged; the turn and the other watchers continue."""
 
     def __init__(self, *watchers: TurnWatcher) -> None:
         self._watchers = list(watchers)

@@ -1,8 +1,8 @@
-"""What the program stores, about whom, and how it ends: one table, STORED.
+"""The table of all stored data: what it is, which people it is about, and when it is deleted.
 
-It drives `/forget me` and deletions of messages (forgetting.py), retention (retention.py), what may be recorded at all
-(blocklist.py), `/privacy`, `/privacy export`, and the list in docs/privacy.md. A test compares it with the migrations:
-a new column about a person can't be forgotten.
+It drives `/forget me` and deletions of messages (forgetting.py), retention (retention.py), checks before recording
+(blocklist.py), `/privacy`, `/privacy export`, and the list in docs/privacy.md. A test compares it with the migrations,
+so that no new column about a person is missed.
 """
 
 from __future__ import annotations

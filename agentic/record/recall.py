@@ -1,16 +1,16 @@
-"""Find what was said before that fits to a question, and nothing if nothing fits well: that annoys.
+"""Find earlier messages that match a question well, or none: poor matches annoy people.
 
-FTS5 finds by the question's rarer words, in any of their forms, and ranks by bm25. Of what it found a memory fits that
-has enough of the question, each word counted by how much it says: one that half of all messages have says little.
-SQLite's tokenizers do not split Chinese, Japanese or Thai, so texts are split here, and the index has the terms with
-spaces between them. Terms are letters and digits alone, so a query of them has no operators.
+FTS5 searches for the question's rarer words, in any form, and ranks by bm25. A result matches if it has enough of the
+question, where each word is weighted by its rarity: a word in half of all messages says little. SQLite's tokenizers
+don't split Chinese, Japanese, or Thai, so texts are split here, and the index has the terms separated by spaces. Terms
+have only letters and digits, so a query with them has no operators.
 
-The index, FTS5's table `memory_index`, is no part of the migrations, since a SQLite may lack FTS5: the recorder creates
-it if it can, and fills it. While a recorder has the file open, its triggers keep the index as its tables are, so a
-deletion of a message is one of its words. The row of a summary has minus its message's id.
+The index, FTS5's table `memory_index`, isn't part of the migrations, because SQLite may lack FTS5: the recorder creates
+and fills it if it can. While a recorder has the file open, triggers keep the index in sync with the tables, so deleting
+a message deletes its words. A summary's row has the negative id of its message.
 
-FTS5 only marks what was deleted until its segments are merged (3.42 can do otherwise, but then an older SQLite does not
-read the file any more). So they are merged after each deletion, in steps; what they held is overwritten (database.py).
+FTS5 only marks deleted text until its segments are merged. (Version 3.42 can delete immediately, but then an older
+SQLite can't read the file.) So segments are merged after each deletion, in steps, and overwritten (database.py).
 """
 
 from __future__ import annotations

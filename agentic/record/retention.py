@@ -50,7 +50,7 @@ _BASELESS = (
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """How long the record is kept, in days: None for no end, 0 `prompts` or `messages` (of the log) for none."""
+    """How many days the record is kept. None: forever; 0 for `prompts` or `messages` (of the log): never recorded."""
 
     days: float | None
     prompts: float | None
@@ -58,7 +58,7 @@ class RetentionPolicy:
 
     @property
     def unwanted(self) -> frozenset[str]:
-        """What is kept for no day, of StoredData.expires."""
+        """The values of StoredData.expires whose data is never recorded."""
         return frozenset(name for name in ("prompts", "messages") if getattr(self, name) == 0)
 
     def seconds(self, expires: float | str) -> float | None:

@@ -79,7 +79,7 @@ class RecordReader:
         self._add_agents(agents)
 
     def start(self, positions: Mapping[str, Position]) -> None:
-        """Read on from these positions, a stream without one from its beginning."""
+        """Continue from these positions; read a stream without a position from its beginning."""
         self._positions = dict(positions)
         self._to_set, self._next_look = set(self._streams), float("-inf")
         self._kept = []

@@ -36,7 +36,7 @@ class Overtaken(Exception):
 
 @asynccontextmanager
 async def transaction(db: aiosqlite.Connection) -> AsyncIterator[None]:
-    """All of it or nothing, even if the caller is canceled."""
+    """Open a transaction that is committed as a whole or not at all, even if the caller is canceled."""
     await db.execute("BEGIN IMMEDIATE")
     try:
         yield

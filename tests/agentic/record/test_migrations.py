@@ -148,7 +148,7 @@ def test_a_trial_leaves_nothing_behind_and_says_what_would_fail(tmp_path):
     ("names", "problem"),
     [
         (("0001_a.sql", "0001_b.sql"), "0001_b: its number is taken by 0001_a"),
-        (("0001_a.sql", "0003_b.sql"), "there is no migration 0002"),
+        (("0001_a.sql", "0003_b.sql"), "migration 0002 before it is missing"),
         (("1_a.sql",), "NNNN_name"),
     ],
 )
