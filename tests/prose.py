@@ -27,8 +27,8 @@ SQL = re.compile(r"\b(?:SELECT|INSERT|DELETE|UPDATE|WHERE|ORDER BY|CREATE) ")
 RULES = {
     "write 'if' or 'when'": r"\bwhere (?:it|there|that|none|no|nothing|nobody|a)\b",
     "name the noun": r"(?<!the )\bones? (?:that|whose|which)\b|\bthose (?:of|that)\b",
-    "name the thing, not 'what is …'": r"(?:^|[.;:,(] ?)what (?:is|was|are|came|falls|stays|goes|people|others|bots|"
-    r"they)\b(?![^.]*\?)",
+    "name the thing, not 'what is …'": r"(?:(?:^|[.;:(] ?)what (?:is|are|people|others|bots|they)|"
+    r"(?:^|[.;:,(] ?)what (?:was|came|falls|stays|goes))\b(?![^.]*\?)",
     "write 'takes effect', 'applies', 'is', or 'continues'": r"\bcounts (?:from|as|at|once|until|too)\b|\bcounts[.]|"
     r"\b(?:it|that|which|limits?|stops?|budgets?) holds?\b|\bstands? (?:below|above|there|in|at)\b|"
     r"\bgoes (?:on[.,;]|on (?:with|after|until|by)|after|too|at once)\b|\blet (?:it|them|the bots) go on\b",
@@ -40,7 +40,7 @@ RULES = {
     "write 'unavailable' or 'unreachable'": r"\b(?:is|are|was|were|be) away\b",
     'write "isn\'t a"': r"(?<!there )\b(?:is|are|was|were) no (?!longer\b|more\b|one\b)[a-z]+",
     "write American English": r"\b(?:colour|licence|behaviour|summaris(?!e[,`])|recognis|organis|sceptic|favour)\w*|"
-    r"\b(?:for ever|under way|inside of|anew|whoever|amongst|whilst)\b|\d %(?![\w(.])",
+    r"\b(?:for ever|under way|inside of|anew|amongst|whilst)\b|\d %(?![\w(.])",
     "say how many, how long, or how far": r"\bso (?:many|long|much) (?:seconds|turns|times|at most|as)\b|\bas far as\b",
     "write 'expensive', 'only', or 'other'": r"\b(?:dear|mere|foreign) (?:models?|goodbyes?|bots?|webhooks?|marks?)\b",
 }

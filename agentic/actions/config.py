@@ -42,7 +42,7 @@ class SetOption(Values):
     setting: str = option("Which option (see docs/channel-options.md)", name="option", kind="option")
     value: str = option("The new value, or “default” to remove what /config set", max_length=MAX_VALUE)
     agent: str = option("Which bot or persona (default: all)", "", kind="agent")
-    place: str = option("Where it applies (default: this channel)", "channel", choices=PLACES)
+    place: str = option("Where it applies (default: this channel)", "channel", choices=PLACES)  # prose: ok
 
 
 def format_options(
