@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from agentic.agent.forgetting import IN_DISCORD
-from agentic.agent.roster import without_mentions
+from agentic.agent.roster import RosterEntry, find, without_mentions
 from agentic.agent.services import Services
 from agentic.chat.service import Person
 from agentic.personas.memory import MaySee
@@ -191,6 +191,10 @@ class ActionContext:
 
     def without_mentions(self, text: str) -> str:
         return without_mentions(text, self.services.chats.directory.agent_of)
+
+    def find_agent(self, written: str) -> RosterEntry | str:
+        """Return the agent that people call by this name, or a sentence that says why there is none."""
+        return find(tuple(self.services.agents.roster), self.without_mentions(written))
 
     def ref(self, channel_id: int, request: ActionRequest) -> ChannelRef:
         guild_id = request.guild_id if request.place is not None else self.place.guild_of(channel_id)

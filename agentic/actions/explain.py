@@ -74,7 +74,8 @@ async def explain_post(context: ActionContext, request: ActionRequest, values: O
     base = services.settings.console_link
     if base is None or request.surface == "text" or not may_moderate(context, request):
         return report(text)
-    return report(f"{text}\nIn the console: <{turn_link(base, record)}>")
+    address = f"{base}/#/turn/{quote(record.agent, safe='')}/{quote(record.id, safe='')}"
+    return report(f"{text}\nIn the console: <{address}>")
 
 
 async def explain_silence(context: ActionContext, request: ActionRequest, values: OfBot) -> Outcome:
@@ -116,10 +117,6 @@ def unasked_text(sent: UnaskedNote, names: Mapping[str, str]) -> str:
     because = f" Why: {_word(sent.cause)}." if sent.cause else ""
     first = f"**{names.get(sent.agent, sent.agent)}** {_unasked(sent.task, sent.person_id)}.{because}"
     return f"{first}\n{UNASKED_END}"[:REPLY_CHARACTERS]
-
-
-def turn_link(console: str, record: TurnRecord) -> str:
-    return f"{console}/#/turn/{quote(record.agent, safe='')}/{quote(record.id, safe='')}"
 
 
 def _called(record: TurnRecord) -> str:

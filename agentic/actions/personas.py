@@ -42,7 +42,7 @@ from agentic.actions.base import (
 )
 from agentic.actions.values import Values, option
 from agentic.agent.persona import front_of
-from agentic.agent.roster import KEY, RosterEntry, find
+from agentic.agent.roster import KEY, RosterEntry
 from agentic.chat.splitting import length
 from agentic.context.entries import RESERVED, skeleton
 from agentic.personas.files import PERSONA_FILES, Ambiguous, FileCache, NotFound, PersonaError
@@ -196,7 +196,7 @@ async def list_agents(context: ActionContext, _: ActionRequest, __: Values) -> O
 
 
 async def show(context: ActionContext, _: ActionRequest, values: AnyAgent) -> Outcome:
-    entry = _entry(context, values.name)
+    entry = context.find_agent(values.name)
     if isinstance(entry, str):
         return refused("no_such_agent", why=entry)
     folder = context.services.settings.persona_folder(entry.key)
@@ -331,13 +331,8 @@ def _texts(context: ActionContext, key: str) -> tuple[str, str | None]:
     return cache.read(folder / SOUL)[0] or "", cache.read(folder / IDENTITY)[0]
 
 
-def _entry(context: ActionContext, written: str) -> RosterEntry | str:
-    """Return the agent that the option names, or why there is none."""
-    return find(tuple(context.services.agents.roster), context.without_mentions(written))
-
-
 def _persona(context: ActionContext, written: str) -> RosterEntry | Outcome:
-    entry = _entry(context, written)
+    entry = context.find_agent(written)
     if isinstance(entry, str):
         return refused("no_such_agent", why=entry)
     return refused("not_a_persona", agent=entry.shown) if entry.is_bot else entry

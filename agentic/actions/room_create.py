@@ -30,7 +30,7 @@ from agentic.actions.base import (
 from agentic.actions.conversations import silenced_refusal
 from agentic.actions.texts import TEXTS
 from agentic.actions.values import Snowflake, Values, option
-from agentic.agent.roster import RosterEntry, find, members_of, without_mentions
+from agentic.agent.roster import RosterEntry, members_of, without_mentions
 from agentic.policies import POLICY_TEXTS
 from agentic.rooms.closing import cut
 from agentic.rooms.opening import OPENED, RoomDraft, escaped, opening_text, room_of, thread_name, topic_of
@@ -87,8 +87,7 @@ async def create(context: ActionContext, request: ActionRequest, values: NewRoom
     if length > MAX_TOPIC:
         return refused("topic_too_long", length=length)
     draft = _clean_draft(context, _draft(context, request, values))
-    entries = tuple(context.services.agents.roster)
-    moderator = find(entries, context.without_mentions(draft.moderator)) if draft.moderator else None
+    moderator = context.find_agent(draft.moderator) if draft.moderator else None
     if isinstance(moderator, str):
         return refused("no_such_moderator", why=moderator)
     if moderator is not None and draft.policy != "moderated":

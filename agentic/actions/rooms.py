@@ -60,7 +60,7 @@ async def resume(context: ActionContext, request: ActionRequest, values: Resume)
 
 
 async def add(context: ActionContext, request: ActionRequest, values: OfMember) -> Outcome:
-    entry = find(tuple(context.services.agents.roster), context.without_mentions(values.agent))
+    entry = context.find_agent(values.agent)
     if isinstance(entry, str):
         return refused("no_such_agent", why=entry)
     if entry.why_not is not None:
