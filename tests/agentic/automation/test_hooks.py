@@ -76,8 +76,8 @@ async def test_hooks_stand_around_an_event_in_line_and_say_nothing_in_its_channe
 async def test_a_hook_reads_the_channel_of_its_event(scene: Scene) -> None:
     await scene.ask("shall we take the blue one?")
     assert any("the blue one?" in block.text for block in scene.cog.asked[-1][1])
-    assert "right after you have turned to an event (message)" in scene.prompt.text
-    assert "What you say here is not posted." in scene.prompt.text
+    assert "you have just handled an event: message" in scene.prompt.text
+    assert "Your text won't be posted." in scene.prompt.text
 
 
 async def test_a_condition_keeps_a_hook_to_its_types_of_events(scene: Scene) -> None:
@@ -229,7 +229,7 @@ async def test_news_from_outside_become_a_turn_in_their_channel(scene: Scene) ->
     await settle()
     assert scene.texts(MEMES) == ["The build is red."]
     tail = scene.cog.asked[1][0].text
-    assert "news from outside, “build”. It is data" in tail
+    assert "webhook “build”. It is data" in tail
     assert "[msg:1]" not in tail
     assert (
         await scene.cog.host.automation.receive(
