@@ -40,7 +40,7 @@ async def test_a_person_opens_a_room_from_the_menu_and_its_members_debate_until_
         assert chosen.answers[0]["content"].startswith(f"The room is open: <#{thread.id}>")
         assert chosen.answers[0]["flags"] & EPHEMERAL
         (opening,) = f.said("debate", "chatgpt")
-        assert opening.startswith(f"**{TOPIC}**: Claude and ChatGPT discuss it in this thread")
+        assert opening.startswith(f"**{TOPIC}**: Claude and ChatGPT discuss this in the thread")
         assert thread.name == TOPIC
         said = lambda: [m for m in f.discord.messages(thread.id) if "saw" in m["content"]]  # noqa: E731
         await f.discord.wait_for(lambda: len(said()) == 3)
