@@ -62,7 +62,7 @@ T = TypeVar("T")
 FILES = "files"  # the folder of saved files, below the data folder
 
 
-NO_CONVERSATION = "no conversation is running here; mention a bot (@claude) or start one with /fire"
+NO_CONVERSATION = "no conversation is running here; mention a bot (@claude), or type /fire"
 NO_ROOM = "the room isn't running; use /room resume to continue"
 
 DEBATERS = ("historian", "optimist", "engineer", "sceptic", "economist", "ethicist")  # the first four debate
@@ -83,8 +83,6 @@ def run_local(settings: Settings, *, once: bool, scripted: bool, topic: str | No
 
 
 class _Local:
-    """A run of local mode."""
-
     def __init__(self, settings: Settings, *, once: bool, scripted: bool, topic: str | None) -> None:
         self.once, self.topic = once, topic
         self.setting_warnings = setting_warnings_here(settings)  # before any folder is created
@@ -175,7 +173,7 @@ class _Local:
             report = await _first_of(one, runtime.stop.wait())
         if report is None:
             if self.topic is not None and not runtime.stop.is_set():
-                return 1  # the terminal has said why there is no room
+                return 1  # the terminal has said why
             print("Stopped during the conversation; no summary.", file=sys.stderr)
             return 1 if runtime.failed else 0
         self.console.print()
@@ -183,13 +181,13 @@ class _Local:
         return 0 if report.messages and not runtime.failed else 1
 
     async def _one_conversation(self) -> ConversationState | None:
-        """Wait for the owner's tool servers first, or it would be over before they are available."""
+        """Wait for the owner's tool servers first; otherwise the conversation would be over before they are up."""
         if self.runtime.services.agents.tools is not None:
             await self.runtime.services.agents.tools.servers.tried()
         return await self.coordinator.start_conversation(self.world.channel(CHANNELS[0]).id)
 
     async def _one_room(self, topic: str) -> ConversationState | None:
-        """Open a short room and wait for its end, and for the card that closes it; None if it was not opened."""
+        """Open a short room and wait for its closing card. Return None if it wasn't opened."""
         ended = dict[int, ConversationState]()
 
         def on_ended(event: Event) -> None:
@@ -206,7 +204,7 @@ class _Local:
         return report
 
     async def _open_room(self, topic: str, *, short: bool = False) -> int | None:
-        """Open the room as the person, and go there; None if the terminal says why there is none."""
+        """Open the room as the person and go there. Return None if that failed; the terminal says why."""
 
         def newest_thread() -> int | None:
             return max((channel.id for channel in self.world.channels() if channel.is_thread), default=None)
@@ -240,13 +238,13 @@ class _Local:
         return 1 if runtime.failed else 0
 
     async def _begin(self, found: Found) -> None:
-        """Show what there is to know at the start."""
+        """Show warnings and the model servers on this machine."""
         self.show_warnings(self.terminal.note)
         for server in await found():
             self.terminal.note(advice(server))
 
     async def _show_slow(self) -> None:
-        """Name the bots that think for long, if nothing else shows it."""
+        """Name the bots that have been thinking for a while."""
         while True:
             await asyncio.sleep(1.0)
             if line := self.thinking.slow_line():
@@ -259,12 +257,12 @@ class _Local:
             self.terminal.note(f"no conversation started: {why_not}")
 
     def _give_hints(self) -> None:
-        """Tell the person, from now on, why no answer will come to what they do, and what to type instead."""
+        """Tell the person from now on why something they did gets no answer, and what to type instead."""
         note, me, world = self.terminal.note, self.world.user(PERSON).id, self.world
         bots = {app.user.id for app in world.apps.values()}
 
         def is_room(channel_id: int) -> bool:
-            """Its end is said in its thread, which may be gone."""
+            """Return True for a thread, even if it's deleted."""
             channel = world.find_channel(channel_id)
             return channel is None or channel.is_thread
 
@@ -283,7 +281,7 @@ class _Local:
             if words.startswith(".config"):
                 note("it takes effect once it is pinned: /pin")
             elif words.startswith(".") and not words.startswith((".history", "..")):
-                note("the bots do not see a message that begins with a period")
+                note("bots don't see messages that begin with a period")
             elif data["mentions"] or data["mention_roles"] or words.startswith("."):
                 return
             elif words.startswith("m "):  # a command in a message
@@ -340,13 +338,13 @@ class _Local:
 
 
 def _model_name(agent: AgentSettings) -> str:
-    """The model's name, with its provider if that is not the bot's own."""
+    """Return the model's name, with its provider if that isn't the bot's own."""
     first = agent.usable[0]
     return first.model if first.provider == agent.spec.provider else first.name
 
 
 async def _first_of(work: Awaitable[T], stop: Awaitable[object]) -> T | None:
-    """Return the outcome of `work`, or None if `stop` came first."""
+    """Return the result of `work`, or None if `stop` came first."""
     task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop)
     try:
         await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -356,8 +354,8 @@ async def _first_of(work: Awaitable[T], stop: Awaitable[object]) -> T | None:
 
 
 def ended_line(report: ConversationState, channel: str) -> str | None:
-    """Say why a conversation in the channel of this name has ended, and what to type next. None for one that an earlier
-    start left: this terminal has shown nothing of it."""
+    """Say why a conversation in this channel ended, and what to type next. Return None for a conversation of an earlier
+    start, which this terminal has not shown."""
     assert report.ended_because is not None
     if report.ended_because == "too_old":
         return None

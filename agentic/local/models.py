@@ -77,17 +77,17 @@ class RunningServer:
 
 
 def plain_name(model: str) -> str:
-    """A model's name without the tag that Ollama adds by itself."""
+    """Remove the tag that Ollama adds to a model's name."""
     return model.removesuffix(":latest")
 
 
 def listed_names(body: Body) -> list[str]:
-    """The names in a list of models as OpenAI writes it."""
+    """Return the names in a list of models in OpenAI's format."""
     return [plain_name(text(model, "id")) for model in parts(body, "data")]
 
 
 def names_in(kind: Kind, body: Body) -> list[str] | None:
-    """The names of the models in the list of a server of this kind; None for an answer of another program."""
+    """Return the names of a server's models, or None if this isn't the answer of such a server."""
     models = parts(body, "models" if kind.name == "ollama" else "data")
     if kind.name == "ollama":
         # A "bert" turns texts into numbers and cannot speak.
@@ -117,7 +117,7 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _KINDS}
 
 @dataclass(frozen=True, slots=True)
 class JsonAnswer:
-    """`body` is empty unless it is a JSON object."""
+    """An answer; `body` is empty unless it's a JSON object."""
 
     status: int
     body: Body
@@ -160,10 +160,10 @@ async def _look(session: aiohttp.ClientSession, settings: Settings, kind: Kind) 
 
 
 def advice(server: RunningServer) -> str:
-    """How to let the bots speak by it."""
+    """Say how to let the bots use the server."""
     kind = server.kind
     if not server.models:
-        return f"{kind.title} runs on this machine, without a model. {kind.get}, then start again"
+        return f"{kind.title} runs on this machine but has no model. {kind.get}, then start again"
     return (
         f"{kind.title} runs on this machine ({some_of(server.models)}). To let all four bots speak by it, at no cost:"
         f" make local ARGS='--model {kind.name}/{server.models[0]}'"
@@ -171,13 +171,13 @@ def advice(server: RunningServer) -> str:
 
 
 def some_of(names: Sequence[str], most: int = MAX_SHOWN) -> str:
-    """The first names, and how many more there are."""
+    """Return the first names, and how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def address_of(settings: Settings, provider: str) -> str:
-    """The base URL of an endpoint: the owner's, else the usual one."""
+    """Return the base URL of an endpoint: the owner's, or the default."""
     own = settings.endpoints.get(provider)
     return ((own.base_url if own else None) or ENDPOINTS[provider].base_url).rstrip("/")
 
@@ -219,7 +219,7 @@ def check_model(settings: Settings, name: str) -> Verdict:
 
 
 async def verdict_on(settings: Settings, name: str) -> Verdict:
-    """As `check_model`, in a running loop; the lines do not name the model."""
+    """Check the model in a running loop; the lines don't name it."""
     provider, _, model = name.partition("/")
     known = known_providers(settings.endpoints)
     if provider not in known or (not model and provider in PROVIDERS):
@@ -232,10 +232,10 @@ async def verdict_on(settings: Settings, name: str) -> Verdict:
         return Verdict(f"{chosen.lacks} isn't set; set it in .env")
     error = await error_of(chosen, chosen.model)
     if error is None or (isinstance(error, Retryable) and error.status is not None):
-        return Verdict()  # a busy provider is no reason not to start
+        return Verdict()  # start even if the provider is busy
     if error.status == 404:
         usual = PROVIDERS[chosen.provider].model
-        return Verdict(f"{chosen.provider} has no such model" + (f"; its usual one is {usual}" if usual else ""))
+        return Verdict(f"{chosen.provider} has no such model" + (f"; try {usual}" if usual else ""))
     if isinstance(error, BadKey):
         return Verdict(f"the key was refused; correct {chosen.key_setting}")
     return Verdict(f"{error.kind}{f' ({error.status})' if error.status else '; check the network'}")
@@ -261,7 +261,7 @@ async def _ask_endpoint(settings: Settings, provider: str, model: str, chosen: M
 async def context_warning(
     session: aiohttp.ClientSession, provider: str, address: str, model: str, key: str | None, listed: Body
 ) -> str | None:
-    """A line for a model whose context is too small; None for one that is large enough, or not known. `listed` is the
+    """Return a warning if the model's context is too small, None if it's large enough or unknown. `listed`: the
     server's list of models."""
     kind = KINDS.get(provider)
     if kind is None or not address.endswith("/v1"):
@@ -294,7 +294,7 @@ async def context_warning(
 
 
 def _find_problem(answer: JsonAnswer, provider: str, model: str, address: str, *, has_key: bool) -> str | None:
-    """Read an endpoint's list of models. Return why the model cannot be used."""
+    """Read an endpoint's list of models. Return why the model can't be used, or None."""
     if answer.status in (401, 403):
         setting = endpoint_key(provider)
         key = f"refused the key; correct {setting}" if has_key else f"wants a key; set {setting} in .env"
@@ -304,7 +304,7 @@ def _find_problem(answer: JsonAnswer, provider: str, model: str, address: str, *
     if answer.status == 503:
         return f"{_without_password(address)} is not ready (503), it may be loading its model; try again in a moment"
     if answer.status != 200 or not isinstance(answer.body.get("data"), list):
-        return f"the program at {_without_password(address)} is no model server (status {answer.status})"
+        return f"the program at {_without_password(address)} isn't a model server (status {answer.status})"
     names = [name for name in listed_names(answer.body) if name]
     if not model:
         named = some_of([f"{provider}/{name}" for name in names], MAX_NAMED)
@@ -321,7 +321,6 @@ def _find_problem(answer: JsonAnswer, provider: str, model: str, address: str, *
 
 
 def _without_password(address: str) -> str:
-    """The address without a password."""
     parts = urlsplit(address)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
@@ -334,7 +333,7 @@ class _Thought:
 
 
 class Thinking:
-    """The calls under way. `clock` in seconds, `channel_name` for a channel's id."""
+    """The running calls. `clock` is in seconds; `channel_name` takes a channel's id."""
 
     def __init__(self, clock: Callable[[], float], channel_name: Callable[[int], str]) -> None:
         self._clock, self._channel_name = clock, channel_name
@@ -343,7 +342,7 @@ class Thinking:
 
     @contextmanager
     def of(self, bot: str, channel: int | None) -> Iterator[None]:
-        """A call by this bot, as long as it is entered. `bot` is its display name."""
+        """Note a call while entered. `bot` is a display name."""
         thought = _Thought(bot, channel, self._clock())
         self._thoughts.append(thought)
         try:
@@ -352,7 +351,7 @@ class Thinking:
             self._thoughts.remove(thought)
 
     def render(self, least: float = 0.0) -> str:
-        """A line about the bots that have thought for at least so many seconds, "" for none."""
+        """Return a line about the bots that have been thinking for at least `least` seconds, or ""."""
         now = self._clock()
         words = []
         for each in self._thoughts:
@@ -362,7 +361,7 @@ class Thinking:
         return ", ".join(words)
 
     def slow_line(self) -> str:
-        """The same for slow ones, at most once in PAUSE seconds."""
+        """Return a line about slow bots, at most once in PAUSE seconds."""
         line = self.render(SLOW) if self._clock() >= self._next_line else ""
         if line:
             self._next_line = self._clock() + PAUSE
@@ -370,7 +369,7 @@ class Thinking:
 
 
 class WatchedModel:
-    """A model whose calls are noted in `thinking` under the bot's name."""
+    """A model whose calls are noted in `thinking`."""
 
     def __init__(self, model: Model, bot: str, thinking: Thinking) -> None:
         self._model, self._bot, self._thinking = model, bot, thinking

@@ -19,12 +19,12 @@ from agentic.local.terminal.view import SaveFile
 
 MAX_SECONDS = 70.0  # for an answer; a bot gives up after a minute
 TO_READ = (".md", ".txt")  # files that the terminal shows; others, such as a room's page, are saved
-COMMAND = "commands are typed in the terminal; to post this as text, begin with //"
+COMMAND = "commands only work in the terminal; to post this as text, begin with //"
 
 
 class BrowserPerson:
-    """Implements agentic.console's People over the stand-in. `shown` are the names of the bots, `words` the
-    names that mention a user in a text, `roles` those that mention a role."""
+    """Implements agentic.console's People over the stand-in. `shown`: the bots' names; `words` and `roles`: the names
+    that mention a user or a role in a text."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class BrowserPerson:
             raise Refused(400, COMMAND)
         text = with_mentions(text[1:] if text.startswith("//") else text, self._words)
         if len(text) > MAX_MESSAGE:
-            raise Refused(400, f"that is {len(text):,} characters, a message has at most {MAX_MESSAGE:,}")
+            raise Refused(400, f"that's {len(text):,} characters; a message has at most {MAX_MESSAGE:,}")
         try:
             files: list[File] = []
             if upload is not None:  # its type is guessed from its name, as Discord does
@@ -68,13 +68,13 @@ class BrowserPerson:
 
 
 class CommandUse:
-    """Uses commands as `person`, in a channel, and returns the answer. `save` takes files that are no text to read."""
+    """Uses commands as `person` in a channel. `save` takes files that the terminal can't show as text."""
 
     def __init__(self, server: DiscordStandIn, person: str, personas: Path, save: SaveFile) -> None:
         self._server, self._person, self._personas, self._save = server, person, personas, save
 
     async def __call__(self, channel_id: int, use: TypedCommand) -> Answer:
-        """Raises LookupError and ValueError."""
+        """Use a command and return the answer. Raises LookupError and ValueError."""
         server, guild_id = self._server, self._server.world.guild.id
         bots = server.world.apps.values()
         try:
@@ -110,8 +110,8 @@ class CommandUse:
 
 
 def answer_text(answer: Mapping[str, Any], attachments: Mapping[int, Attachment], save: SaveFile) -> str:
-    """The text of an answer to one person, with that of its files, or where they are; "" for one that everybody sees in
-    the channel. Raises ValueError if a file is not saved."""
+    """Return the text of an answer to one person, with the text or the paths of its files, and "" if everybody sees the
+    answer in the channel. Raises ValueError if a file can't be saved."""
     if not answer.get("flags", 0) & EPHEMERAL:
         return ""
     parts = [str(answer["content"])]

@@ -94,8 +94,8 @@ def writable() -> Iterator[None]:
 
 @contextmanager
 def session_log(settings: Settings) -> Iterator[Callable[[Callable[[str], None]], None]]:
-    """Log into a file while entered. What is returned passes warnings on: earlier ones now, others as they come, since
-    the first come before the terminal. Raises SettingsError if the file cannot be written."""
+    """Log into a file while entered. Return a function that starts to show warnings, including those from before the
+    terminal. Raises SettingsError if the file can't be written."""
     folder, redact = settings.data_dir, Redactor(settings.secrets()).secrets
     early = MemoryHandler(MAX_EARLY_WARNINGS, logging.CRITICAL + 1, flushOnClose=False)
     early.setLevel(logging.WARNING)
@@ -147,11 +147,11 @@ class WarningNotes(logging.Handler):
             advice = next((text for kind, text in ADVICE.items() if isinstance(failed, kind)), "")
             if isinstance(failed, errors.BadKey) and (setting := KEY_SETTINGS.get(failed.provider)):
                 advice = f"check {setting} in .env"
-            done = f"{self._names.get(agent, agent)} could not answer, {failed.kind} ({failed.model})"
-            self._note_rarely(agent, f"{done}{f'; {advice}' if advice else ''}. More is in {self._log_file}")
+            done = f"{self._names.get(agent, agent)} could not answer: {failed.kind} ({failed.model})"
+            self._note_rarely(agent, f"{done}{f'; {advice}' if advice else ''}. Details: {self._log_file}")
 
     def _note_rarely(self, subject: str, text: str) -> None:
-        """Pass the text on, unless there was a note on the subject within the last minute."""
+        """Pass the text on, unless there was a note about the subject within the last minute."""
         now = self._clock()
         self._noted = {noted: at for noted, at in self._noted.items() if now - at < EVERY_SECONDS}
         if subject not in self._noted:
@@ -160,7 +160,7 @@ class WarningNotes(logging.Handler):
 
 
 def summary(report: ConversationState, names: Mapping[str, str]) -> RenderableType:
-    """A headline and a row for each agent; `names` maps agents to display names."""
+    """Return a headline and a table with a row for each agent; `names` maps agents to display names."""
     table = Table(box=None, pad_edge=False, show_footer=True)
     table.add_column("", footer="all")
     for heading, total in zip(HEADINGS, _cells(report.counts.total), strict=True):

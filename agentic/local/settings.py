@@ -111,12 +111,12 @@ def local_coordinator(settings: Settings, pace: Pace) -> CoordinatorConfig:
 
 
 def _may_be_slow(settings: Settings) -> bool:
-    """Whether a model runs on the owner's machines."""
+    """Return whether a model runs on the owner's machines."""
     return any(model.is_free for agent in settings.agents.values() for model in agent.usable)
 
 
 def local_personas(settings: Settings) -> Path:
-    """A folder below the data folder, with links to the files of PERSONAS_DIR."""
+    """Return a folder below the data folder, with links to the files of PERSONAS_DIR."""
     folder = settings.data_dir / LOCAL / "personas"
     if settings.personas_dir.resolve() == folder.resolve():
         return folder  # a link to itself would be none
@@ -133,7 +133,7 @@ def _local_agent(agent: AgentSettings, personas: Path, data: Path) -> AgentSetti
 
 
 def _token(agent: str) -> str:
-    """A token that only the stand-in accepts."""
+    """Return a token that only the stand-in accepts."""
     return f"local-{agent}"
 
 
@@ -151,13 +151,13 @@ def link_personas(source: Path, folder: Path, agents: Iterable[str]) -> Path:
 
 
 def to_edit(file: Path) -> Path:
-    """The file to edit: a link's target, since many editors replace a link by a file."""
+    """Return the file to edit: a link's target, because many editors replace a link with a file."""
     return file.readlink() if file.is_symlink() else file
 
 
 def _link(here: Path, target: Path) -> None:
-    """Replace a file in the place of the link: one that local mode created while the target did not exist, or one
-    that an editor put there, which is kept under another name."""
+    """Link `here` to `target`. Replaces a file that local mode created while the target didn't exist; a file that an
+    editor put there is kept under another name."""
     if here.is_symlink() and here.readlink() == target and target.exists():
         return  # another local session of this folder may be reading it
     if not here.is_symlink() and here.is_file() and target.exists() and here.read_bytes() != target.read_bytes():

@@ -1,6 +1,6 @@
-"""Creating, changing and deleting channels and threads, and the steps to build a world: a guild, people, bots.
+"""Creating and changing channels and threads, and the steps to build a world: a guild, people, bots.
 
-A thread that grows from a message has that message's id. A post unarchives a thread.
+A thread that starts from a message has that message's id.
 
 https://discord.com/developers/docs/topics/threads
 """
@@ -42,9 +42,9 @@ def small_world(
 ) -> World:
     """A world with one guild and these text channels, people and bots.
 
-    bots maps a key to (shown name, token). The first of people owns the guild (a person named "owner" is made when
-    there are none). Every bot has the managed role that Discord gives it, and all carry a mentionable one, "bots".
-    `ids` are by kind and name, as in World.
+    `bots` maps a key to (display name, token). The first person owns the guild; without people, it's a new person named
+    "owner". Every bot has the managed role that Discord gives it and the mentionable role "bots". `ids` are by kind and
+    name, as in World.
     """
     world = World(clock, ids)
     owner, *_ = [add_person(world, name) for name in (people or ("owner",))]
@@ -107,7 +107,6 @@ def add_channel(world: World, guild: Guild, name: str, topic: str | None = None)
 
 
 def publish_change(world: World, channel: Channel) -> None:
-    """Publish the changed record of a channel or thread."""
     name = "THREAD_UPDATE" if channel.is_thread else "CHANNEL_UPDATE"
     world.emit(name, payloads.channel(world, channel), channel)
 
@@ -149,7 +148,7 @@ def create_thread(
 
 
 def change_thread(world: World, thread: Channel, body: dict[str, Any]) -> None:
-    """Set the fields of a request's body; the caller publishes the thread."""
+    """Set the fields of a request's body. The caller publishes the thread."""
     if "name" in body:
         thread.name = str(body["name"])
     thread.archive_minutes = int(body.get("auto_archive_duration") or thread.archive_minutes)

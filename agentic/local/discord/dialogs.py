@@ -1,4 +1,4 @@
-"""Interactions under way, with the menus and forms that a bot shows in its answers.
+"""Running interactions, with the menus and forms in a bot's answers.
 
 https://discord.com/developers/docs/components/reference
 """
@@ -25,8 +25,8 @@ ANSWER_SECONDS = 3.0
 class Interaction:
     """A command that is being answered, a form that was filled in, or a choice from a menu.
 
-    answers holds the JSON of all its messages, including hidden (ephemeral) ones, which are not in the channel. Of a
-    choice, source is the message with the menu, its original message too: the answer may replace it.
+    `answers` has the JSON of all its messages, including hidden (ephemeral) messages, which aren't in the channel.
+    `source`: for a choice, the message with the menu, which the answer may replace.
     """
 
     id: int
@@ -44,12 +44,11 @@ class Interaction:
 
     @property
     def form(self) -> dict[str, Any] | None:
-        """The form that answered it."""
         return self.callback["data"] if self.callback is not None and self.callback["type"] == MODAL else None
 
     @property
     def menu(self) -> dict[str, Any] | None:
-        """The first menu of its newest answer."""
+        """Return the first menu of the newest answer."""
         rows = self.answers[-1].get("components") or () if self.answers else ()
         shown = (one for row in rows if row["type"] == ROW for one in row["components"])
         return next((one for one in shown if one["type"] == MENU), None)
@@ -65,13 +64,13 @@ class Interaction:
 
 
 def menu_data(menu: Json, values: Sequence[str]) -> Json:
-    """The data of a choice from a menu. Raises ValueError for one that Discord would not let a person make."""
+    """Return the data of a choice from a menu. Raises ValueError if Discord wouldn't allow the choice."""
     check_value(menu, values)
     return {"custom_id": menu["custom_id"], "component_type": menu["type"], "values": list(values)}
 
 
 def fields(form: Mapping[str, Any]) -> list[Json]:
-    """The fields of a form in their order: inputs and menus, each with its label."""
+    """Return the fields of a form in their order: inputs and menus, each with its label."""
     return [
         {**field, "label": field.get("label") or row.get("label") or ""}
         for row in form["components"]
@@ -80,7 +79,7 @@ def fields(form: Mapping[str, Any]) -> list[Json]:
 
 
 def form_data(form: Mapping[str, Any], values: Sequence[Filled]) -> Json:
-    """The data of a submitted form, its fields filled in order. Raises ValueError if Discord would not take it."""
+    """Return the data of a form with its fields filled in order. Raises ValueError if Discord wouldn't accept it."""
     if len(values) != len(fields(form)):
         raise ValueError(f"the form has {len(fields(form))} fields")
     left = iter(values)
@@ -104,7 +103,7 @@ def _inner(row: Json) -> list[Json]:
 
 
 def check_value(field: Mapping[str, Any], value: Filled) -> None:
-    """Raise ValueError for a text, or chosen values, that Discord would not let a person put into this field."""
+    """Raise ValueError if Discord wouldn't accept this text, or these choices, in this field."""
     if field["type"] != MENU:
         label = field.get("label") or field["custom_id"]
         if field.get("required", True) and not value:
@@ -115,6 +114,6 @@ def check_value(field: Mapping[str, Any], value: Filled) -> None:
     known = [option["value"] for option in field.get("options", ())]
     fewest, most = field.get("min_values", 1), min(field.get("max_values", 1), len(known))
     if unknown := [each for each in value if each not in known]:
-        raise ValueError(f"{unknown[0]} is not one of the choices")
+        raise ValueError(f"{unknown[0]} isn't among the choices")
     if not fewest <= len(set(value)) <= most:
         raise ValueError(f"choose {fewest}" if fewest == most else f"choose {fewest} to {most}")

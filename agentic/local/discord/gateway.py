@@ -1,6 +1,6 @@
-"""The gateway: HELLO, IDENTIFY, then a bot's events, until one side goes.
+"""The gateway: HELLO, IDENTIFY, then a bot's events, until one side closes.
 
-On loopback no connection is cut, so a session ends with its connection: a bot that wants to resume gets a new one.
+Connections on loopback don't break, so a session ends with its connection, and a bot that resumes gets a new session.
 
 https://discord.com/developers/docs/events/gateway#connection-lifecycle
 """
@@ -27,14 +27,13 @@ INVALID_SESSION, HELLO, HEARTBEAT_ACK = 9, 10, 11
 AUTHENTICATION_FAILED = 4004
 
 HEARTBEAT_MS = 41_250
-# py-cord's heartbeat thread notes when it has sent a request only after the loop has told it so. On a busy machine that
-# thread may get its turn late: an acknowledgment that comes earlier is measured from the request before, 41 s ago, and
-# py-cord warns that it can't keep up.
+# py-cord's heartbeat thread notes late, on a busy machine, that it sent a request. It would measure an acknowledgment
+# that comes earlier from the request before, 41 s ago, and warn that it can't keep up.
 ACK_SECONDS = 0.5
 
 
 class Gateway:
-    """All sessions of all bots. url is the address that bots get, also for a resume."""
+    """All sessions of all bots. `url` is the address that bots get, even for a resume."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -43,7 +42,7 @@ class Gateway:
         self.sessions: dict[str, Session] = {}
 
     def describe(self) -> dict[str, Any]:
-        """What a bot reads before it connects."""
+        """Return what a bot reads before it connects."""
         limit = {"total": 1000, "remaining": 999, "reset_after": 86_400_000, "max_concurrency": 1}
         return {"url": self.url, "shards": 1, "session_start_limit": limit}
 
@@ -60,7 +59,6 @@ class Gateway:
         return event.guild_id is not None and me in self._world.guilds[event.guild_id].members
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
-        """Serve a websocket until it is closed."""
         ws = web.WebSocketResponse(max_msg_size=1 << 20)
         await ws.prepare(request)
         connection = GatewaySocket(ws, request, compressed=request.query.get("compress") == "zlib-stream")
@@ -106,7 +104,6 @@ class Gateway:
         connection.send_op(INVALID_SESSION, False)
 
     def _leave(self, session: Session, connection: GatewaySocket) -> None:
-        """End a session whose connection was closed."""
         del self.sessions[session.id]
 
     def _first_events(self, session: Session) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -128,7 +125,7 @@ class Gateway:
             yield "GUILD_CREATE", self._guild_create(session, guild)
 
     def _guild_create(self, session: Session, guild: Guild) -> dict[str, Any]:
-        """The only member is the bot, as with Discord without the presences intent."""
+        """Return GUILD_CREATE, with the bot as the only member, as in Discord without the presences intent."""
         world, me = self._world, payloads.member(guild.members[session.app.user.id])
         return {
             **payloads.guild(guild),
@@ -181,7 +178,7 @@ class GatewaySocket:
         self.send(json.dumps({"op": op, "d": data, "s": None, "t": None}))
 
     async def write(self) -> None:
-        """Send the outbox in order, until cancelled or the websocket is closed."""
+        """Send the outbox in order, until canceled or the websocket is closed."""
         while not self._ws.closed:
             await self._wake.wait()
             self._wake.clear()

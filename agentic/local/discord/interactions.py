@@ -1,8 +1,8 @@
 """Slash commands, menus, and forms: what Discord sends a bot when a person uses them, and the bot's answers over REST.
 
-A command's options may be a list, as Discord sends them, or a mapping of names to plain values, which the command's own
-definition converts to that form. Users and channels among them are sent along ("resolved"). The first answer goes to
-/interactions/.../callback within 3 s, what follows to /webhooks/{application}/{token}.
+A command's options are a list, as Discord sends them, or a mapping of names to plain values, which is converted by the
+command's definition. Users and channels among them are described under "resolved". The first answer goes to
+/interactions/.../callback within 3 s, later answers to /webhooks/{application}/{token}.
 
 https://discord.com/developers/docs/interactions/receiving-and-responding
 """
@@ -34,7 +34,7 @@ SUB_COMMAND, SUB_GROUP, TEXT, USER, CHANNEL = 1, 2, 3, 6, 7  # types of options
 
 
 def find_command(app: BotApplication, channel: Channel, name: str, kind: int = SLASH) -> Json:
-    """The command that people see in that channel. Raises KeyError with the known names."""
+    """Return the command that people see in the channel. Raises KeyError with the known names."""
     seen = [command for scope in (channel.guild_id, None) for command in app.commands.get(scope, ())]
     found = next((command for command in seen if command["name"] == name and command["type"] == kind), None)
     if found is None:
@@ -59,7 +59,6 @@ def slash_data(world: World, channel: Channel, app: BotApplication, path: str, o
 
 
 def build_payload(world: World, channel: Channel, interaction: Interaction, data: Json, kind: int = COMMAND) -> Json:
-    """The payload of INTERACTION_CREATE."""
     user = world.users[interaction.user_id]
     payload: Json = {
         "id": str(interaction.id),
@@ -85,7 +84,7 @@ def build_payload(world: World, channel: Channel, interaction: Interaction, data
 
 
 def _to_options(definition: Json, values: Mapping[str, object]) -> list[Json]:
-    """Convert plain values to options. Raises KeyError for an unknown one, ValueError for one that Discord refuses."""
+    """Convert plain values to options. Raises KeyError if one is unknown, ValueError if Discord would refuse it."""
     known = {option["name"]: option for option in definition.get("options", ())}
     for name, option in known.items():
         if option.get("required") and name not in values:
@@ -95,13 +94,13 @@ def _to_options(definition: Json, values: Mapping[str, object]) -> list[Json]:
         option = known[name]
         sent = str(value) if option["type"] in (USER, CHANNEL) else value
         if option.get("choices") and sent not in [choice["value"] for choice in option["choices"]]:
-            raise ValueError(f"{value} is not one of the choices of {name}")
+            raise ValueError(f"{value} isn't a choice of {name}")
         filled.append({"name": name, "type": option["type"], "value": sent})
     return filled
 
 
 def _resolve(world: World, channel: Channel, options: Sequence[Json]) -> Json:
-    """Build what is sent along with users and channels among the options."""
+    """Describe the users and channels among the options."""
     users = [world.users[int(option["value"])] for option in options if option["type"] == USER]
     places = [world.channel(int(option["value"])) for option in options if option["type"] == CHANNEL]
     found: Json = {}
@@ -127,7 +126,6 @@ def _interaction(call: RestCall) -> Interaction:
 
 
 async def callback(call: RestCall) -> Any:
-    """Accept the first answer."""
     interaction = _interaction(call)
     body, uploads = await call.form()
     answer: Json = {"interaction": {"id": str(interaction.id), "type": 2}}
@@ -142,7 +140,7 @@ async def callback(call: RestCall) -> Any:
 
 
 def _post(call: RestCall, interaction: Interaction, draft: Draft) -> Json:
-    """Post an answer; a hidden one is kept with the interaction, without an event."""
+    """Post an answer. Hidden answers stay with the interaction and publish no event."""
     channel = call.world.channel(interaction.channel_id)
     draft.type = COMMAND_REPLY
     draft.webhook_id = draft.application_id = interaction.application_id
@@ -167,7 +165,7 @@ def _post(call: RestCall, interaction: Interaction, draft: Draft) -> Json:
 
 
 async def follow_up(call: RestCall) -> Any:
-    """Post another answer, or the one that was deferred, which is hidden if the deferral said so."""
+    """Post another answer, or the deferred answer, which is hidden if the deferral said so."""
     interaction = _interaction(call)
     draft = draft_of(*await call.form())
     if interaction.original_id is not None or not interaction.deferred:
@@ -186,7 +184,7 @@ def _original_id(interaction: Interaction) -> int:
 
 
 async def change_answer(call: RestCall) -> Any:
-    """Edit an answer. After a deferral this is the answer itself."""
+    """Edit an answer; after a deferral, post it."""
     interaction = _interaction(call)
     if interaction.original_id is None and interaction.deferred:
         return await follow_up(call)
@@ -197,7 +195,7 @@ async def change_answer(call: RestCall) -> Any:
 
 
 def _change(call: RestCall, interaction: Interaction, message_id: int, body: Json, uploads: list[Upload]) -> Json:
-    """Change an answer. The message with a menu is then an answer to the choice from it."""
+    """Change an answer. A changed message with a menu is the answer to the choice from it."""
     changed = interaction.hidden.get(message_id)
     if changed is not None:
         changed |= {key: value for key, value in body.items() if key in ("content", "embeds", "components")}

@@ -1,6 +1,6 @@
-"""Posting, editing, deleting, pinning and reacting to messages: each changes the world, then publishes an event.
+"""Posting, editing, deleting, pinning, and reacting to messages. Each changes the world, then publishes an event.
 
-REST uses it for the bots, server.py for people. Nothing is refused here that the program does not do.
+REST uses it for the bots, server.py for people. It only refuses requests that the program makes.
 
 https://discord.com/developers/docs/resources/message#allowed-mentions-object
 """
@@ -50,14 +50,14 @@ class Upload:
 
 @dataclass(slots=True)
 class Draft(MessageBody):
-    """A message to be posted. allowed_mentions None means that every mention in the text pings."""
+    """A message to post. If `allowed_mentions` is None, every mention in the text pings."""
 
     uploads: Sequence[Upload] = ()
     allowed_mentions: dict[str, Any] | None = None
 
 
 def post(world: World, channel: Channel, author: User, draft: Draft) -> Message:
-    """Post into the channel and publish the event. Unarchives a thread, as with Discord."""
+    """Post into the channel and publish the event. Unarchives a thread, as Discord does."""
     message = build(world, channel, author, draft)
     if channel.archived:
         channel.archived, channel.archive_changed_at = False, world.clock()
@@ -114,7 +114,7 @@ def edit(
 ) -> None:
     """Change a message in place, as a request's body says, and publish the event.
 
-    A content of null empties the text. Attachments that the body does not list are removed, new ones come after them.
+    A content of null empties the text. Attachments that the body doesn't list are removed; new ones follow the rest.
     """
     listed = None if body.get("attachments") is None else {int(a["id"]) for a in body["attachments"]}
     if "content" in body:
@@ -143,14 +143,13 @@ def publish_update(world: World, channel: Channel, message: Message) -> None:
 
 
 def delete(world: World, channel: Channel, message_id: int) -> None:
-    """Delete a message, if it exists."""
     if message_id in channel.messages:
         world.forget(channel, message_id)
         world.emit("MESSAGE_DELETE", {"id": str(message_id), **place(channel)}, channel)
 
 
 def pin(world: World, channel: Channel, message: Message, by: User, pinned: bool = True) -> None:
-    """Pin or unpin. A pin adds a system message, as with Discord. Without a change nothing happens."""
+    """Pin or unpin, if that changes anything. A pin adds a system message, as in Discord."""
     if (message.pinned_at is not None) == pinned:
         return
     message.pinned_at = world.clock() if pinned else None
@@ -221,10 +220,10 @@ def pings(
     allowed: dict[str, Any] | None = None,
     replied_to: int | None = None,
 ) -> tuple[list[int], list[int], bool]:
-    """Find whom a text pings: the users, the roles, and whether everyone, limited by the author's permissions.
+    """Return the users and roles that a text pings, and whether it pings everyone, as far as its author is allowed to.
 
-    allowed is the request's allowed_mentions, None if there is none (then all mentions count). replied_to is the author
-    answered. A webhook (author_id None) may ping everything.
+    `allowed` is the request's allowed_mentions; without it, all mentions ping. `replied_to` is the author of the
+    original message. A webhook (`author_id` None) may ping everything.
     """
     parsed, listed = {"users", "roles", "everyone"}, dict[str, set[int]]()
     if allowed is not None:
@@ -248,12 +247,12 @@ def pings(
 
 
 def reference(channel: Channel, message: Message) -> dict[str, Any]:
-    """The message_reference of a reply."""
+    """Return the message_reference of a reply."""
     return {"type": 0, "message_id": str(message.id), **place(channel)}
 
 
 def place(channel: Channel) -> dict[str, Any]:
-    """channel_id and, in a guild, guild_id: most events carry both."""
+    """Return channel_id and, in a guild, guild_id; most events carry both."""
     where: dict[str, Any] = {"channel_id": str(channel.id)}
     if channel.guild_id is not None:
         where["guild_id"] = str(channel.guild_id)

@@ -99,7 +99,7 @@ def channel(world: World, c: Channel) -> Json:
 
 
 def guild(g: Guild) -> Json:
-    """A guild as in GET /guilds/{id}; gateway.py adds channels, threads and members for GUILD_CREATE."""
+    """Return a guild as in GET /guilds/{id}; gateway.py adds channels, threads, and members for GUILD_CREATE."""
     return {
         "id": str(g.id),
         "name": g.name,
@@ -219,7 +219,7 @@ def message(world: World, m: Message, viewer_id: int | None = None, *, nested: b
 
 
 def gateway_message(world: World, m: Message, c: Channel) -> Json:
-    """A message as in the gateway: with guild_id, and the members of its author and the mentioned users."""
+    """Return a message as in the gateway: with guild_id, and with its author and the mentioned users as members."""
     body = message(world, m)
     if c.guild_id is None:
         return body

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class RestCall:
-    """A request to a handler. payload is the JSON body, None before it was read."""
+    """A request to a handler. `payload` is the JSON body, None until it was read."""
 
     def __init__(self, world: World, request: web.Request, app: BotApplication | None) -> None:
         self.world = world
@@ -47,7 +47,7 @@ class RestCall:
         return self.app.user
 
     def id(self, name: str) -> int:
-        """A snowflake in the path."""
+        """Return a snowflake in the path."""
         return int(self.request.match_info[name])
 
     def query_id(self, name: str) -> int | None:
@@ -58,7 +58,7 @@ class RestCall:
         return int(self.request.query.get("limit", default))
 
     def channel(self) -> Channel:
-        """The channel in the path. Raises 404 if it does not exist."""
+        """Return the channel in the path. Raises ApiError 404 if it doesn't exist."""
         channel = self.world.find_channel(self.id("channel_id"))
         if channel is None:
             raise unknown("Channel")
@@ -71,21 +71,21 @@ class RestCall:
         return message
 
     def guild(self) -> Guild:
-        """The guild in the path. Raises 404 if the bot is not in it."""
+        """Return the guild in the path. Raises ApiError 404 if the bot isn't in it."""
         guild = self.world.guilds.get(self.id("guild_id"))
         if guild is None or self.me.id not in guild.members:
             raise unknown("Guild")
         return guild
 
     async def json(self) -> dict[str, Any]:
-        """The body as an object; an empty body is an empty object."""
+        """Return the body as an object, {} if it's empty."""
         return (await self.form())[0]
 
     async def json_list(self) -> list[Any]:
         return self._decode(await self.request.read(), list)
 
     async def form(self) -> tuple[dict[str, Any], list[Upload]]:
-        """The body and its files, sent as JSON or as a form with payload_json and files[n]."""
+        """Return the body and its files, sent as JSON or as a form with payload_json and files[n]."""
         if self._form is None:
             self._form = await self._read_form()
         return self._form
@@ -121,7 +121,7 @@ class RestCall:
 
 
 def draft_of(body: dict[str, Any], uploads: list[Upload]) -> Draft:
-    """A request's body as a Draft, without its message_reference: webhooks and interactions cannot reply."""
+    """Return a request's body as a Draft, without message_reference: webhooks and interactions can't reply."""
     return Draft(
         content=str(body.get("content") or ""),
         uploads=uploads,
@@ -135,7 +135,7 @@ def draft_of(body: dict[str, Any], uploads: list[Upload]) -> Draft:
 
 
 def json_response(status: int, body: Any = None, headers: Mapping[str, str] = MappingProxyType({})) -> web.Response:
-    """JSON without a charset in its content type, and a Via header: py-cord checks for exactly these."""
+    """Return JSON without a charset in its content type, and a Via header: py-cord checks for both."""
     sent = {"Via": "1.1 google", **headers}
     if body is None:
         return web.Response(status=status, headers=sent)

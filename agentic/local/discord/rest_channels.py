@@ -10,7 +10,7 @@ from agentic.local.discord.world import ApiError, Channel, Message
 
 
 async def change_channel(call: RestCall) -> Any:
-    """Change name, archived, locked and auto-archive of a thread; bots change no other channel."""
+    """Change the name, archived, locked, and auto-archive of a thread; bots change no other channels."""
     thread = call.channel()
     channels.change_thread(call.world, thread, await call.json())
     channels.publish_change(call.world, thread)
@@ -34,7 +34,7 @@ def _create_thread(call: RestCall, channel: Channel, body: dict[str, Any], **how
 
 
 def read_history(call: RestCall) -> Any:
-    """Newest first."""
+    """List messages, the newest first."""
     channel, limit = call.channel(), call.limit(50)
     before = call.query_id("before")
     found = [m for m in channel.messages.values() if before is None or m.id < before][-limit:]  # oldest first

@@ -1,7 +1,7 @@
 """Guilds, members, users, applications with their commands, and webhooks over REST.
 
-The requests that the program's bots make. Webhooks are created and listed by bots, and executed with the token in their
-address. Answers to interactions use the same addresses (/webhooks/{application}/{token}); interactions.py handles them.
+Bots create and list webhooks, and execute them with the token in their address. Answers to interactions use the same
+addresses (/webhooks/{application}/{token}); interactions.py handles them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from agentic.local.discord.world import ApiError, Channel, Message, User, Webhoo
 
 
 def list_commands(call: RestCall) -> list[dict[str, Any]]:
-    """The list that the path names: of the guild in it, or the global one."""
+    """Return the bot's commands in the guild of the path, or its global commands."""
     guild_id = call.guild().id if "guild_id" in call.request.match_info else None
     return call.app.commands.setdefault(guild_id, [])
 
 
 def _build_command(call: RestCall, body: dict[str, Any], known: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """A command as Discord saves it; one of the same name keeps its id."""
+    """Return a command as Discord saves it. A command with a known name keeps its id."""
     old = known.get(body["name"])
     command = {
         "type": 1,
@@ -40,7 +40,7 @@ def _build_command(call: RestCall, body: dict[str, Any], known: dict[str, dict[s
 
 
 def _without_defaults(option: dict[str, Any]) -> dict[str, Any]:
-    """Discord leaves out defaults: an option that is not required, no choices."""
+    """Leave out defaults, as Discord does: an option that isn't required, no choices."""
     body = {key: value for key, value in option.items() if key != "required" or value}
     if isinstance(body.get("default_member_permissions"), int):
         body["default_member_permissions"] = str(body["default_member_permissions"])
@@ -65,7 +65,6 @@ def read_member(call: RestCall) -> Any:
 
 
 def make_webhook(world: World, channel: Channel, name: str, creator_id: int | None, app_id: int | None) -> Webhook:
-    """Create a webhook of a channel and publish its event."""
     webhook = Webhook(
         id=world.new_id(),
         channel_id=channel.id,
@@ -81,7 +80,6 @@ def make_webhook(world: World, channel: Channel, name: str, creator_id: int | No
 
 
 def webhook_author(webhook: Webhook, name: str | None, avatar: str | None = None) -> User:
-    """The author shown at a webhook's message."""
     return User(webhook.id, name or webhook.name, bot=True, avatar=avatar)
 
 
@@ -98,7 +96,7 @@ def list_channel_webhooks(call: RestCall) -> Any:
 
 
 def _webhook(call: RestCall) -> Webhook:
-    """The webhook in the path, authorized by the token there."""
+    """Return the webhook in the path. Raises ApiError if it's unknown or the token there is wrong."""
     webhook = call.world.webhooks.get(call.id("webhook_id"))
     if webhook is None:
         raise world.unknown("Webhook")
@@ -108,7 +106,7 @@ def _webhook(call: RestCall) -> Webhook:
 
 
 def _place(call: RestCall, webhook: Webhook) -> Channel:
-    """The webhook's channel, or the thread of it that the query names."""
+    """Return the webhook's channel, or its thread that the query names."""
     thread_id = call.query_id("thread_id")
     if thread_id is None:
         return call.world.channel(webhook.channel_id)

@@ -1,6 +1,6 @@
 """The stand-in for Discord: one HTTP server on loopback for REST, gateway and files, and the actions of people.
 
-A REST request is authenticated and handled in one of the modules beside this one. Errors become Discord's error bodies.
+The modules next to this file handle REST requests. Errors become Discord's error bodies.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _MAX_REQUEST_BYTES = 64 * 1024 * 1024
 class DiscordStandIn:
     """Serves a world on loopback while entered, at a free port, the same each time.
 
-    What people do is called in the same process, by the terminal and by benchmarks: authors and channels are given by
-    name or id, messages by id or by the dict that an earlier call returned; methods that post return the message as a
-    dict, as REST shows it. No permission of people is checked, but Manage Threads in a locked thread. These methods
-    raise KeyError for what does not exist, and ValueError with Discord's words for what it would refuse.
+    The terminal and benchmarks call the actions of people in the same process. They give authors and channels by name
+    or id, and messages by id or by the dict that an earlier call returned. Methods that post return the message as REST
+    shows it. People need no permissions, except Manage Threads in a locked thread. These methods raise KeyError for
+    unknown records, and ValueError with Discord's words if it would refuse.
     """
 
     def __init__(self, world: World) -> None:
@@ -59,7 +59,7 @@ class DiscordStandIn:
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=_MAX_REQUEST_BYTES)
         self._add_routes(app.router)
-        # Of its own: all bots of the process are its clients.
+        # A limit of its own, because all bots of the process are its clients.
         connections = Connections(2 * connection_limit())
         self.port = await self._serving.enter_async_context(serve_http(app, LOOPBACK, self.port, connections))
         self.world.cdn = f"http://{LOOPBACK}:{self.port}"
@@ -111,7 +111,7 @@ class DiscordStandIn:
 
     @property
     def api_base(self) -> str:
-        """The value for py-cord's Route.API_BASE_URL, with its literal placeholder."""
+        """Return the value for py-cord's Route.API_BASE_URL, with its literal placeholder."""
         return f"http://{LOOPBACK}:{self.port}/api/v{{API_VERSION}}"
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
@@ -151,7 +151,7 @@ class DiscordStandIn:
     async def react(
         self, author: int | str, channel: int | str, message: MessageRef, emoji: str, given: bool = True
     ) -> bool:
-        """Add a reaction, or remove it; False if that changed nothing."""
+        """Add or remove a reaction; return False if that changed nothing."""
         place, who = self.world.channel(channel), self.world.user(author).id
         target = self._message(place, message)
         with _as_value_error():
@@ -162,7 +162,7 @@ class DiscordStandIn:
         return had != given
 
     async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> bool:
-        """Pin a message, or remove its pin; False if that changed nothing."""
+        """Pin or unpin a message; return False if that changed nothing."""
         place = self.world.channel(channel)
         target = self._message(place, message)
         new = (target.pinned_at is not None) != pinned
@@ -203,7 +203,6 @@ class DiscordStandIn:
         kind: int = interactions.COMMAND,
         **more: Any,
     ) -> Interaction:
-        """`more` are further fields of the interaction."""
         sub_commands = [o["name"] for o in data.get("options", ()) if o["type"] == interactions.SUB_COMMAND]
         interaction = Interaction(
             id=self.world.new_id(),
@@ -221,7 +220,7 @@ class DiscordStandIn:
         return interaction
 
     def messages(self, channel: int | str) -> list[dict[str, Any]]:
-        """The messages of a channel, oldest first, including system messages."""
+        """Return the messages of a channel, oldest first, including system messages."""
         return [self._payload(m) for m in self.world.channel(channel).messages.values()]
 
     def _message(self, channel: Channel, which: MessageRef) -> Message:
@@ -234,7 +233,7 @@ class DiscordStandIn:
 
 @contextmanager
 def _as_value_error() -> Iterator[None]:
-    """Let a person read Discord's words."""
+    """Raise an ApiError as a ValueError with Discord's words."""
     try:
         yield
     except ApiError as error:
@@ -247,7 +246,7 @@ def draft_of_text(text: str, attachments: Sequence[File]) -> Draft:
 
 @contextmanager
 def routed_to(server: DiscordStandIn) -> Iterator[None]:
-    """Point py-cord at the server, for the whole process, and back afterwards."""
+    """Point py-cord at the server, for the whole process, while entered."""
     from discord.http import Route
 
     before = Route.API_BASE_URL

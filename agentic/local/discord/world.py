@@ -108,7 +108,7 @@ class Attachment:
 
 @dataclass(slots=True)
 class MessageBody:
-    """What a message has already before it is posted."""
+    """The fields that a message has before it is posted."""
 
     content: str = ""
     _: KW_ONLY
@@ -171,7 +171,7 @@ class Channel:
 
 @dataclass(slots=True)
 class Guild:
-    """roles always holds @everyone under the guild's own id. channels holds text channels and threads."""
+    """`roles` always has @everyone under the guild's own id. `channels` has text channels and threads."""
 
     id: int
     name: str
@@ -186,8 +186,8 @@ class Guild:
 class BotApplication:
     """An application of the developer portal. key is its name in tests and in the table of agents ("claude").
 
-    message_content is the portal's switch of that privileged intent. commands is by guild id, None for the global ones;
-    without_commands are guilds where it was invited without the scope applications.commands.
+    `message_content` is the portal's switch for that intent. `commands` is by guild id; None has the global commands.
+    `without_commands`: guilds whose invitation lacks the scope applications.commands.
     """
 
     id: int
@@ -212,7 +212,7 @@ class Webhook:
 
 @dataclass(slots=True)
 class Event:
-    """An event of the gateway. guild_id is None for DMs. If `only` is set, only this bot gets it."""
+    """A gateway event, for DMs without a guild_id. If `only` is set, only this bot gets it."""
 
     name: str
     data: dict[str, Any]
@@ -222,7 +222,7 @@ class Event:
 
 
 class World:
-    """All records, by id and, where people use names, by name; and their changes."""
+    """All records by id, many by name, and their changes."""
 
     def __init__(self, clock: Callable[[], float], ids: Mapping[str, int] = MappingProxyType({})) -> None:
         """`ids` by kind and name ("channel:debate"); other records get new ones."""
@@ -242,17 +242,16 @@ class World:
         self._nonces: OrderedDict[tuple[int, str], tuple[float, int, int]] = OrderedDict()
 
     def new_id(self) -> int:
-        """Make an id. It is larger than all before, even if the clock steps back: histories are ordered by id."""
+        """Make an id. It's larger than all before, even if the clock steps back: histories are ordered by id."""
         self._last_id = max(id_at(self.clock()), self._last_id + 1)
         return self._last_id
 
     def id_for(self, kind: str, name: str) -> int:
-        """The id for a kind and name; the second record of a name gets a new one."""
+        """Return the id for a kind and name; the second record of a name gets a new id."""
         return self._ids.pop(f"{kind}:{name}", None) or self.new_id()
 
     @property
     def guild(self) -> Guild:
-        """The first guild: usually the only one."""
         return next(iter(self.guilds.values()))
 
     def channels(self) -> Iterator[Channel]:
@@ -267,7 +266,7 @@ class World:
         return self.direct.get(channel_id)
 
     def channel(self, which: int | str) -> Channel:
-        """A channel by id or by name. Raises KeyError with the known names."""
+        """Return a channel by id or name. Raises KeyError with the known names."""
         if isinstance(which, int):
             found = self.find_channel(which)
         else:
@@ -275,7 +274,7 @@ class World:
         return _found(found, "channel", which, (c.name for c in self.channels()))
 
     def user(self, which: int | str) -> User:
-        """A user by id, by a bot's key, by user name or by display name. Raises KeyError with the known names."""
+        """Return a user by id, bot key, user name, or display name. Raises KeyError with the known names."""
         if isinstance(which, int):
             return _found(self.users.get(which), "user", which, (u.username for u in self.users.values()))
         if which in self.apps:
@@ -284,12 +283,11 @@ class World:
         return _found(found, "user", which, [*self.apps, *(u.username for u in self.users.values() if not u.bot)])
 
     def role(self, which: int | str) -> Role:
-        """A role of any guild by id or by name. Raises KeyError with the known names."""
+        """Return a role of any guild by id or name. Raises KeyError with the known names."""
         roles = [role for guild in self.guilds.values() for role in guild.roles.values()]
         return _found(next((r for r in roles if which in (r.id, r.name)), None), "role", which, (r.name for r in roles))
 
     def app(self, which: int | str) -> BotApplication:
-        """An application by key or by its id."""
         found = next((a for a in self.apps.values() if which in (a.key, a.id)), None)
         return _found(found, "bot", which, self.apps)
 
@@ -297,7 +295,7 @@ class World:
         return next((a for a in self.apps.values() if a.token == token), None)
 
     def permissions_of(self, user_id: int, channel: Channel) -> int:
-        """The permission bits of a user in a channel; 0 without membership. In a DM its recipients have all."""
+        """Return a user's permission bits in a channel, 0 without membership. In a DM, recipients have all."""
         if channel.guild_id is None:
             return ALL if user_id in channel.recipients else 0
         guild = self.guilds[channel.guild_id]
@@ -326,13 +324,13 @@ class World:
         guild_id: int | None = None,
         only: int | None = None,
     ) -> None:
-        """Publish an event. guild_id is only needed without a channel; `only` names the only bot that gets it."""
+        """Publish an event. `guild_id` is only needed without a channel; `only` is the only bot that gets it."""
         event = Event(name, data, channel.guild_id if channel is not None else guild_id, channel, only)
         for listener in self.listeners:
             listener(event)
 
     def remember(self, channel: Channel, message: Message) -> None:
-        """Add a new message to its channel; beyond history_limit drop the oldest with its files."""
+        """Add a new message to its channel; beyond history_limit, drop the oldest with its files."""
         channel.messages[message.id] = message
         channel.last_message_id = message.id
         for attachment in message.attachments:
@@ -345,7 +343,7 @@ class World:
             self.attachments.pop(attachment.id, None)
 
     def remember_interaction(self, interaction: Interaction) -> None:
-        """Keep it by its token; drop those whose token has expired, with the files of their hidden answers."""
+        """Keep an interaction by its token; drop expired ones, with the files of their hidden answers."""
         oldest = self.clock() - TOKEN_SECONDS
         for expired in [one for one in self.interactions.values() if one.created < oldest]:
             del self.interactions[expired.token]
@@ -355,7 +353,7 @@ class World:
         self.interactions[interaction.token] = interaction
 
     def message_of_nonce(self, author_id: int, nonce: str) -> Message | None:
-        """The message that this author posted with this nonce within the last minutes, if it still exists."""
+        """Return the message that this author posted with this nonce within NONCE_SECONDS, if it still exists."""
         posted = self._nonces.get((author_id, nonce))
         if posted is None or self.clock() - posted[0] > NONCE_SECONDS:
             return None
@@ -375,7 +373,7 @@ def _found(found: T | None, kind: str, which: int | str, known: Iterable[str]) -
 
 
 def guild_permissions(guild: Guild, user_id: int) -> int:
-    """The bits of a member's roles, before any channel's overwrites."""
+    """Return the bits of a member's roles, before a channel's overwrites."""
     member = guild.members.get(user_id)
     if member is None:
         return 0
@@ -388,12 +386,12 @@ def guild_permissions(guild: Guild, user_id: int) -> int:
 
 
 def iso(unix_seconds: float) -> str:
-    """A timestamp as Discord writes it: 2026-11-20T11:32:53.123000+00:00."""
+    """Return a timestamp as Discord writes it: 2026-11-20T11:32:53.123000+00:00."""
     return datetime.fromtimestamp(unix_seconds, UTC).isoformat(timespec="microseconds")
 
 
 class ApiError(Exception):
-    """A request that Discord would refuse: the HTTP status, and the JSON object sent with it."""
+    """A request that Discord would refuse, with the HTTP status and the JSON object of the answer."""
 
     def __init__(self, status: int, code: int, message: str, **extra: Any) -> None:
         super().__init__(f"{status} ({code}): {message}")

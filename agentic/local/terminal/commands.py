@@ -1,12 +1,12 @@
 """The bots' commands as they are typed in the terminal: `/bots mute grok 5`; and the menus and forms in their answers.
 
-Words fill the options in their order; a word that does not fit an option is tried for the next. A free text, such as a
-topic or a question, takes all words up to the name of another option: `/room create Tea or coffee? turns: 4`. As in
-Discord's own form, a command with errors is not sent. Messages have numbers from 1, short enough to be typed, as in
-`/why 12`; without a number a command means the newest message of a bot.
+Words fill the options in order; a word that doesn't fit an option is tried for the next one. Free text (a topic or a
+question) takes all words up to the name of another option: `/room create Tea or coffee? turns: 4`. As in Discord, a
+command with errors isn't sent. Messages are numbered from 1, short enough to type, as in `/why 12`; without a number, a
+command takes the newest bot message.
 
-A menu or a form is asked one field after another. A menu's choices are numbered: `1 3` takes the first and the third,
-names do too, `all` takes all of them.
+A menu or a form is asked one field at a time. A menu's choices are numbered: `1 3` takes the first and the third, names
+work too, and `all` takes everything.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class MessageNumbers:
         return self._number_of.get(message_id)
 
     def get(self, number: int) -> NumberedMessage | None:
-        """The message with this number; None for a deleted or unknown one."""
+        """Return the message with this number, or None if it's deleted or unknown."""
         found = self._all[number - 1] if 0 < number <= len(self._all) else None
         return None if found is None or found.id in self._deleted else found
 
@@ -81,8 +81,8 @@ class TypedCommand:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The names that a person may type, in upper or lower case: channels, `@` words of users and roles, themes;
-    `commands` are those of the bots, as in agent_cogs.slash_definitions. `guild` is part of a message's link."""
+    """The names that a person can type in any case: channels, `@` words of users and roles, themes, and the bots'
+    `commands`, as in agent_cogs.slash_definitions. `guild` is part of a message's link."""
 
     channels: Mapping[str, int]
     users: Mapping[str, int]
@@ -166,9 +166,9 @@ def _parts(command: Json) -> dict[str, Json]:
 
 
 def _fill_options(words: Sequence[str], known: Vocabulary) -> _Filled | str | None:
-    """Find the command and fill its options; a hint if a word does not fit, None if the command is unknown.
+    """Find the command and fill its options. Return a hint if a word doesn't fit, None if the command is unknown.
 
-    Options are filled by their places, then by their names: `turns: 4`. Free text goes on to the next name.
+    Options are filled by position, then by name: `turns: 4`. Free text extends to the next name.
     """
     command = _command(words[0], known.commands)
     if command is None:
@@ -195,8 +195,8 @@ def _fill_options(words: Sequence[str], known: Vocabulary) -> _Filled | str | No
                 expected = "; ".join(f"{option['name']} is {_expected(option)}" for option in left)
                 return f"{word} does not fit /{path}: {expected or 'it takes no more options'}"
             texts[fitting["name"]] = [word]
-            # The last free text takes all words that follow, and so does one that is no name of something. Ids and
-            # links have no max_length.
+            # Free text takes all words that follow if it's the last option or names nothing. Ids and links have no
+            # max_length.
             is_free = fitting["type"] == TEXT and "max_length" in fitting
             takes_all = is_free and (fitting is left[-1] or not fitting.get("autocomplete"))
             open_text = fitting["name"] if takes_all else ""
@@ -273,9 +273,9 @@ def _value(word: str, option: Json, known: Vocabulary) -> Value | None:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a command: words, "" for what everybody sees in the channel, and a menu or form to fill in. Each of
-    its `fields` is as Discord has it, with a label. `send` sends what a person put into them, texts or chosen values;
-    it raises LookupError, ValueError and TimeoutError."""
+    """The answer to a command: text, "" if everybody sees it in the channel, and a menu or form. `fields`: Discord's,
+    each with a label. `send` sends the texts or choices; it raises LookupError, ValueError, and
+    TimeoutError."""
 
     text: str = ""
     title: str = ""
@@ -302,7 +302,7 @@ class Dialog:
         if answer.fields:
             self._open, self._values = answer, []
             if answer.title:
-                self._note(f"{answer.title}; {CANCEL} leaves it")
+                self._note(f"{answer.title} ({CANCEL} to leave)")
             self._note(render_question(answer.fields[0]))
 
     def takes(self, line: str) -> bool:
@@ -315,13 +315,13 @@ class Dialog:
         asked, number = self._open, len(self._values)
         if line == CANCEL:
             self._open = Answer()
-            self._note("left, nothing was sent")
+            self._note("canceled; nothing was sent")
             return None
         try:
             value = read_value(line.removeprefix("/"), asked.fields[number])
             check_value(asked.fields[number], value)
         except ValueError as error:
-            self._note(f"{error}; {CANCEL} leaves it")
+            self._note(f"{error} ({CANCEL} to leave)")
             return None
         self._values.append(value)
         if number + 1 < len(asked.fields):

@@ -1,7 +1,7 @@
 """Scenes: short conversations, written in advance, that the scripted voices play in whatever order they are asked.
 
-A file of scenes/ has the scenes of a theme. `debates.txt` has those of rooms, and of topics that no theme has: its
-speakers are parts (doubter, believer, builder, rememberer), which the members share out.
+A file in scenes/ has the scenes of a theme. `debates.txt` is for rooms and for topics without a scene; its speakers are
+parts (doubter, believer, builder, rememberer), which the members divide among themselves.
 
     == a cat that was made project manager       the topic of the conversation
     open: Our new project manager is a cat.      the first line, by whoever begins
@@ -63,7 +63,7 @@ class Scene:
 
 @cache
 def scenes_of(theme: str) -> tuple[Scene, ...]:
-    """The scenes of a theme, or DEBATES; those of the default theme if it is unknown."""
+    """Return the scenes of a theme, or of the default theme if it's unknown."""
     path = FOLDER / "scenes" / f"{theme}.txt"
     if not path.exists():
         path = path.with_stem(DEFAULT_THEME)
@@ -79,7 +79,7 @@ def scenes_of(theme: str) -> tuple[Scene, ...]:
 
 @cache
 def answers_of(agent: str) -> Mapping[str, tuple[str, ...]]:
-    """What an agent says to people: section → lines. An agent without lines of its own borrows those of a persona."""
+    """Return an agent's answers to people: section → lines. Other agents borrow a persona's lines."""
     sections: dict[str, list[str]] = {}
     for line in _content(FOLDER / "answers" / f"{persona_of(agent)}.txt"):
         if line.startswith("["):

@@ -46,7 +46,7 @@ class Turn:
 
     @property
     def turns_left(self) -> int:
-        """Turns of the room after this one; many if there is no limit."""
+        """Return the room's turns after this one, a large number without a limit."""
         return self.room_turns - self.room_turn if self.room_turns else 1_000
 
 

@@ -83,7 +83,7 @@ class ScriptedVoice:
         return Answers(self._agent, self._rng, self._heard, self._remedy, self._answered)
 
     async def complete(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
-        """Answer with a decision as JSON. Without labels the prompt's text counts as a question."""
+        """Answer with a decision as JSON. Without labels, the prompt's text is a question."""
         prompt = Prompt.of(prompt)
         labels = prompt.labels or {"asked": prompt.text}
         turn = Turn(labels, me=self._agent.capitalize())
@@ -93,7 +93,7 @@ class ScriptedVoice:
             voice = ScriptedVoice(
                 self._agent, rng=self._seeds, remedy=was["remedy"], heard=heard, answered=was["answered"]
             )
-        else:  # a new seed; the label names no person whom the turn does not name
+        else:  # a new seed; the label only names people of the turn
             people = (turn.asker, turn.human, turn.taken_up_by, "")
             was = {"seed": self._seeds.getrandbits(64), "said": self._heard.marks, "remedy": self._remedy}
             was["answered"] = {name: times for name in people if (times := self._answered[name])}
@@ -138,7 +138,7 @@ class ScriptedVoice:
         return self._react(turn, self._play(turn))
 
     def _play(self, turn: Turn) -> Decision:
-        """Begin a scene, or say the next line of the one that is being played."""
+        """Begin a scene, or say its next line."""
         members = turn.members or (turn.me, *turn.others)
         begins = turn.trigger == "starter" or (turn.in_room and turn.room_turn <= 1)
         topic = turn.room_topic if turn.in_room else turn.topic

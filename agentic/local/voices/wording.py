@@ -37,6 +37,6 @@ def first_sentence(text: str) -> str:
 
 
 def capital(text: str) -> str:
-    """Begin with a capital letter, also inside of a quotation mark."""
+    """Begin with a capital letter, even after a quotation mark."""
     start = len(text) - len(text.lstrip('"“'))
     return text[:start] + text[start : start + 1].upper() + text[start + 1 :]

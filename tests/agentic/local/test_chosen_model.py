@@ -44,7 +44,7 @@ def listing(*names, status=200):
         ("ollama/x", listing(), "Ollama has no such model; it has none. Get one: ollama pull llama3.2"),
         ("lmstudio/x", listing("qwen3-4b"), "LM Studio has no such model; it has qwen3-4b"),
         ("ollama", listing("a", "b"), "name one of its models: ollama/a, ollama/b"),
-        ("ollama/x", {}, "the program at {at}/v1 is no model server (status 404)"),
+        ("ollama/x", {}, "the program at {at}/v1 isn't a model server (status 404)"),
         ("ollama/x", listing(status=503), "{at}/v1 is not ready (503), it may be loading its model; try again"),
         ("lab/x", listing(status=401), "{at}/v1 wants a key; set ENDPOINT_LAB_KEY in .env"),
     ],
@@ -85,7 +85,7 @@ async def test_a_password_in_an_address_is_not_shown(tmp_path):
     ("model", "line"),
     [
         ("gpt-6-luna", None),
-        ("gpt-of-nobody", "openai has no such model; its usual one is gpt-6-luna"),
+        ("gpt-of-nobody", "openai has no such model; try gpt-6-luna"),
     ],
 )
 async def test_a_provider_is_asked_about_its_model_with_the_key(tmp_path, model, line):

@@ -54,7 +54,7 @@ async def test_a_server_without_a_model_says_how_to_get_one(kind, body):
     async with serving({LISTS[kind][0]: json_of(body)}) as address:
         assert await found_at(address, kind) == {kind: []}
     line = advice(RunningServer(KINDS[kind], []))
-    assert line.startswith(f"{KINDS[kind].title} runs on this machine, without a model. Get one: ")
+    assert line.startswith(f"{KINDS[kind].title} runs on this machine but has no model. Get one: ")
 
 
 def test_the_advice_is_a_command_to_type_and_names_no_more_than_three_models():

@@ -32,10 +32,10 @@ def test_a_failing_model_is_one_line_a_minute_that_says_what_to_do() -> None:
         notes.warn("%s: %s", "claude", failed)
     notes.warn("%s: drawing failed: %s", "grok", Refused(provider="xai", model="grok-x"))
     claude = (
-        "Claude could not answer, no connection to the provider (claude-x); check the network, or start the model's"
-        " server. More is in data/local/the.log"
+        "Claude could not answer: no connection to the provider (claude-x); check the network, or start the model's"
+        " server. Details: data/local/the.log"
     )
-    grok = "Grok could not answer, the model declined to answer (grok-x). More is in data/local/the.log"
+    grok = "Grok could not answer: the model declined to answer (grok-x). Details: data/local/the.log"
     assert notes.shown == [claude, claude, grok]
 
 

@@ -66,7 +66,7 @@ def test_a_choice_is_made_by_number_or_name(line: str, chosen: list[str]) -> Non
 
 @pytest.mark.parametrize(
     ("line", "hint"),
-    [("1", "choose 2 to 3"), ("", "choose 2 to 3"), ("1 4", "4 is not one"), ("1, poet", "poet is not one")],
+    [("1", "choose 2 to 3"), ("", "choose 2 to 3"), ("1 4", "4 isn't"), ("1, poet", "poet isn't")],
 )
 def test_a_choice_that_a_menu_does_not_take_is_asked_again(line: str, hint: str) -> None:
     notes: list[str] = []
@@ -99,7 +99,7 @@ async def test_what_was_filled_in_is_sent_once_all_is_there_and_its_answer_shown
     notes: list[str] = []
     sender = Sender(Answer("The room is open."))
     opened = dialog(notes, sender, TOPIC, WHO, text="Fill this in.")
-    assert notes[:2] == ["Fill this in.", "A room; /cancel leaves it"]
+    assert notes[:2] == ["Fill this in.", "A room (/cancel to leave)"]
     assert opened.label == "Topic"
     assert opened.take("//etc is a topic") is None
     sending = opened.take("1 2")
@@ -122,4 +122,4 @@ def test_a_person_leaves_questions_and_may_use_commands_meanwhile() -> None:
         True,
     ]
     assert opened.take("/cancel") is None
-    assert (opened.label, sender.sent, notes[-1]) == ("", [], "left, nothing was sent")
+    assert (opened.label, sender.sent, notes[-1]) == ("", [], "canceled; nothing was sent")
