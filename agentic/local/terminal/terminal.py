@@ -113,6 +113,7 @@ class Terminal:
         self._held: list[tuple[str, Mapping[str, Any]]] = []
         self._waits_in: int | None = None  # the channel in which the person waits for an answer
         self._hold_ends: asyncio.TimerHandle | None = None
+        self._has_asked = False  # a bot something; commands aren't questions
         self._first_steps = [FIRST_STEPS]  # until they are shown
 
     @property
@@ -189,7 +190,7 @@ class Terminal:
         self._print(event, data)
         if event == "MESSAGE_CREATE" and place == self._waits_in and (data.get("author") or {}).get("bot"):
             self._show_held()
-            if self._first_steps and self._use is not None:
+            if self._first_steps and self._has_asked:
                 self.note(self._first_steps.pop())
 
     def _print(self, event: str, data: Mapping[str, Any]) -> None:
@@ -279,6 +280,7 @@ class Terminal:
                 case Say(channel_id, text, reply_to):
                     if channel_id == self.channel and ("<@" in text or self._conversations.is_running(channel_id)):
                         self._wait_for_answer()
+                        self._has_asked = self._use is not None
                     await self._stand_in.say(self._me, channel_id, text, reply_to=reply_to)
                 case React(message, emoji):
                     if not await self._stand_in.react(self._me, message.channel_id, message.id, emoji):

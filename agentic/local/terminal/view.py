@@ -53,7 +53,7 @@ HELP = (
     ("@claude hello", "ask a bot; it answers you (@bots calls all four)"),
     ("I disagree!", "just type to join a running conversation; the next bot answers you"),
     ("/fire", "start a conversation here, or in another channel: /fire story"),
-    ("/room create Tea or coffee?", "let four characters debate your question"),
+    ("/room create Tea or coffee?", "open a debate about your question"),
     ("/stop", "stop the bots in this channel; /resume lets them speak again"),
     ("/quit", "leave"),
 )
