@@ -280,7 +280,7 @@ class Terminal:
                 case Say(channel_id, text, reply_to):
                     if channel_id == self.channel and ("<@" in text or self._conversations.is_running(channel_id)):
                         self._wait_for_answer()
-                        self._has_asked = self._use is not None
+                        self._has_asked = True
                     await self._stand_in.say(self._me, channel_id, text, reply_to=reply_to)
                 case React(message, emoji):
                     if not await self._stand_in.react(self._me, message.channel_id, message.id, emoji):

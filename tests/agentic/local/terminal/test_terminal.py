@@ -606,10 +606,7 @@ async def test_other_channels_wait_until_a_question_is_answered() -> None:
         assert "waits" in out.getvalue(), "whoever goes there wants to see it"
         asked.set()
 
-    async def use(channel_id: int, command: TypedCommand) -> Answer:
-        return Answer()
-
-    screen, out = terminal(stand_in=stand_in, lines=lines(), use=use)
+    screen, out = terminal(stand_in=stand_in, lines=lines())
     await screen.run()
     text = out.getvalue()
     assert asked.is_set()
