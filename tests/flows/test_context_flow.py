@@ -151,7 +151,7 @@ async def test_the_notice_of_a_wrong_pin_says_what_is_in_effect_and_what_is_not(
         unused, _, last = notice.rpartition("\n")
         assert all(name in unused for name in wrong)
         assert all(name in last for name in used)
-        assert ("none of its options" in last) is not bool(used)
+        assert ("None of its options" in last) is not bool(used)
 
 
 @pytest.mark.parametrize("text", [".history\n---\nlast: tea", ".history https://discord.com/channels/1/2/3"])
@@ -331,7 +331,7 @@ async def test_m_context_shows_the_context_to_who_may_see_it(tmp_path):
         await ask(f)
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         await f.discord.say("Bob", "debate", "m context")
-        await f.discord.wait_for(lambda: [text for text in f.said("debate", "claude") if "manage messages" in text])
+        await f.discord.wait_for(lambda: [text for text in f.said("debate", "claude") if "Only moderators" in text])
         await f.discord.say("Alice", "debate", "m context")
         files = await f.discord.wait_for(lambda: [a for m in f.discord.messages("debate") for a in m["attachments"]])
         assert [file["filename"] for file in files] == ["context-claude.txt"]
